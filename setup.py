@@ -41,7 +41,7 @@ STRIPPED = {"unix": [] if DEBUG or sys.platform == "darwin" else ["-Wl,--strip-a
 SANITIZED = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"] if SANITIZE else []
 FLAGS = {
     "unix": [*OPTIMISED, *SANITIZED, "-ffp-contract=off", "-fno-math-errno"],
-    "msvc": ["/O2", "/fp:precise"],
+    "msvc": ["/O2", "/fp:precise", "/std:c11"],
 }
 OPENMP = {
     "unix": [(["-fopenmp"], ["-fopenmp"]), (["-Xpreprocessor", "-fopenmp"], ["-lomp"])],

@@ -267,10 +267,6 @@ def _concatenated(values):
     return like(values[0], [_concatenated(part) for part in zip(*values, strict=True)])
 
 
-# The kernels that add moments, by the number of axes of their scatters.
-_ADD = {2: _centred_moments.merge_centred_diagonal, 3: _centred_moments.merge_centred}
-
-
 @dataclass(frozen=True)
 class Moments(Statistics):
     """Weights, means and scatters *about these means*, so that large offsets cost no digits.
@@ -300,7 +296,7 @@ class Moments(Statistics):
     def merge(self, a: float, other: Self, b: float) -> Self:
         weight, degrees = np.empty_like(self.weight), np.empty_like(self.degrees)
         mean, scatter = np.empty_like(self.mean), np.empty_like(self.scatter)
-        _ADD[scatter.ndim](
+        _centred_moments.merge_centred(
             a, self.weight, self.degrees, self.mean, self.scatter,
             b, other.weight, other.degrees, other.mean, other.scatter,
             weight, degrees, mean, scatter,

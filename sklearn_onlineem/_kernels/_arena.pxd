@@ -17,11 +17,12 @@ cdef extern from "_arena.h" nogil:
     Arena arena_of(char* first, Py_ssize_t thread, const Arena* counted)
 
 
-# Memory for what was counted, to be freed by the caller; `arena_in` it all is handed out again.
-cdef inline void* allocate(const Arena* counted) except NULL:
-    cdef void* memory = malloc(counted.used + ARENA_LINE)
+# Memory for what was counted, to be freed by the caller; from here on the arena hands it out.
+cdef inline void* allocate(Arena* arena) except NULL:
+    cdef void* memory = malloc(arena.used + ARENA_LINE)
     if memory == NULL:
-        raise MemoryError(f"cannot allocate {counted.used} bytes of scratch memory")
+        raise MemoryError(f"cannot allocate {arena.used} bytes of scratch memory")
+    arena[0] = arena_in(memory)
     return memory
 
 

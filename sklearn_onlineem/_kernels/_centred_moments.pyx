@@ -7,7 +7,7 @@ those of `_small_matrices`, each function does all the components in one call.
 
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
-from numpy cimport ndarray
+from numpy cimport PyArray_NDIM, ndarray
 
 from ._arena cimport allocate_doubles
 from ._arrays cimport extent, readable, writable
@@ -125,7 +125,8 @@ def merge_centred(
     ndarray weight_a,       # IN   (K,)
     ndarray degrees_a,      # IN   (K,), or (1,) for a shared scatter
     ndarray mean_a,         # IN   (K, d)
-    ndarray scatter_a,      # IN   (K, d, d), or (1, d, d) summed over k
+    ndarray scatter_a,      # IN   (K, d, d), or (1, d, d) summed over k; of squares alone (K, d),
+                            #      or (K, 1) summed over the features
     double b,
     ndarray weight_b,       # IN   (K,)
     ndarray degrees_b,      # IN   shape of degrees_a
@@ -141,68 +142,34 @@ def merge_centred(
     Weights, degrees and scatters scale by a and b, means do not. Weight zero on both sides keeps
     mean_a.
     """
-    cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), M = extent(scatter, 0), k
-    cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, M, M * d * d)
-    cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, M, M * d * d)
+    cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), width = extent(scatter, 1), k, j
+    cdef bint has_squares = PyArray_NDIM(scatter) == 2
+    cdef Py_ssize_t M = K if has_squares else extent(scatter, 0)
+    cdef Py_ssize_t size = width if has_squares else d * d
+    cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, M, M * size)
+    cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, M, M * size)
     cdef double* new_weight = writable(weight, K)
     cdef double* new_degrees = writable(degrees, M)
     cdef double* new_mean = writable(mean, K * d)
-    cdef double* new_scatter = writable(scatter, M * d * d)
+    cdef double* new_scatter = writable(scatter, M * size)
     cdef double* difference = allocate_doubles(d)
     cdef double coupling
     with nogil:
         add_scaled(a, A.weight, b, B.weight, K, new_weight)
         add_scaled(a, A.degrees, b, B.degrees, M, new_degrees)
-        add_scaled(a, A.scatter, b, B.scatter, M * d * d, new_scatter)
+        add_scaled(a, A.scatter, b, B.scatter, M * size, new_scatter)
         for k in range(K):
             coupling = merge_means(
                 a * A.weight[k], A.mean + k * d, b * B.weight[k], B.mean + k * d,
                 new_mean + k * d, difference, d,
             )
-            if coupling > 0.0:
+            if has_squares:
+                for j in range(d):
+                    new_scatter[k * width + (j if width == d else 0)] += (
+                        coupling * (difference[j] * difference[j])
+                    )
+            elif coupling > 0.0:
                 add_outer(new_scatter + (k * d * d if M == K else 0), difference, coupling, d)
-        free(difference)
-
-
-def merge_centred_diagonal(
-    double a,
-    ndarray weight_a,       # IN   (K,)
-    ndarray degrees_a,      # IN   (K,)
-    ndarray mean_a,         # IN   (K, d)
-    ndarray scatter_a,      # IN   (K, d), or (K, 1) summed over the features
-    double b,
-    ndarray weight_b,       # IN   (K,)
-    ndarray degrees_b,      # IN   (K,)
-    ndarray mean_b,         # IN   (K, d)
-    ndarray scatter_b,      # IN   shape of scatter_a
-    ndarray weight,         # OUT  (K,)
-    ndarray degrees,        # OUT  (K,)
-    ndarray mean,           # OUT  (K, d)
-    ndarray scatter,        # OUT  shape of scatter_a
-):
-    """`merge_centred` for diagonal and for spherical scatters."""
-    cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), width = extent(scatter, 1), k, j
-    cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, K, K * width)
-    cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, K, K * width)
-    cdef double* new_weight = writable(weight, K)
-    cdef double* new_degrees = writable(degrees, K)
-    cdef double* new_mean = writable(mean, K * d)
-    cdef double* new_scatter = writable(scatter, K * width)
-    cdef double* difference = allocate_doubles(d)
-    cdef double coupling
-    with nogil:
-        add_scaled(a, A.weight, b, B.weight, K, new_weight)
-        add_scaled(a, A.degrees, b, B.degrees, K, new_degrees)
-        add_scaled(a, A.scatter, b, B.scatter, K * width, new_scatter)
-        for k in range(K):
-            coupling = merge_means(
-                a * A.weight[k], A.mean + k * d, b * B.weight[k], B.mean + k * d,
-                new_mean + k * d, difference, d,
-            )
-            for j in range(d):
-                new_scatter[k * width + (j if width == d else 0)] += (
-                    coupling * (difference[j] * difference[j])
-                )
         free(difference)
 
 

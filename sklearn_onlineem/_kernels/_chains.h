@@ -245,6 +245,9 @@ SIMD_INLINE void best_moves(
 #define TEMPLATE "_chains.h"
 #include "_for_each_real.h"
 
+#define emissions(x, ...) OF_REAL(emissions, x)(x, __VA_ARGS__)
+#define best_paths(x, ...) OF_REAL(best_paths, x)(x, __VA_ARGS__)
+
 OPTIMISE_END
 
 #elif defined(REAL)

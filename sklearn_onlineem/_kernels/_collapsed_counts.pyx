@@ -30,7 +30,7 @@ from libc.math cimport fabs, fmax, fmin, isfinite, log, log1p
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 
-from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, counting_arena, take_doubles
 from ._arrays cimport require
 from ._gamma_functions cimport log_rising
 from ._simd cimport add_log, exp_columns, restricted, simd_void
@@ -556,7 +556,6 @@ def collapsed_sweep(
     cdef Arena arena = counting_arena()
     lay_out(&s, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     lay_out(&s, &arena)
     with nogil:
         s.most_factors = factors_per_log(&s, values, data.shape[0], n)

@@ -22,22 +22,22 @@ from cython cimport floating
 from libc.math cimport INFINITY, M_PI, isfinite, isinf, log, log1p, sqrt
 from libc.stdlib cimport free
 from libc.string cimport memset
+from numpy cimport PyArray_NDIM, ndarray
 
 from ._arena cimport (
     Arena,
     allocate,
     allocate_doubles,
-    arena_in,
     counting_arena,
     start_line,
     take_doubles,
 )
-from ._arrays cimport require
+from ._arrays cimport extent, readable, require
 from ._gamma_functions cimport log_rising
 
 cdef extern from "_collapsed_gaussian.h" nogil:
     enum:
-        TILE_SIZE
+        LANES
     Py_ssize_t TRIANGLE_SIZE(Py_ssize_t d)
     Py_ssize_t ENTRY(Py_ssize_t i, Py_ssize_t j, Py_ssize_t d)
     void solve_own(const double* factor, const double* inverses, const double* x,
@@ -57,8 +57,8 @@ cdef extern from "_collapsed_gaussian.h" nogil:
     void add_outer(const double* w, Py_ssize_t d, double* triangle)
     int change_factor(double* factor, double* inverses, Py_ssize_t stride, Py_ssize_t d,
                       double sign, double* w)
-    double factorise(double* triangle, Py_ssize_t d, Py_ssize_t stride, double* factor,
-                     double* inverses)
+    double factorise_triangle(double* triangle, Py_ssize_t d, Py_ssize_t stride, double* factor,
+                              double* inverses)
 
 cdef enum:
     NONE = -1
@@ -273,7 +273,7 @@ cdef double put_scatter(const Problem* problem, const Components* c, Py_ssize_t 
         for i in range(d):
             for j in range(i + 1):
                 second[ENTRY(i, j, d)] += matrix[i * d + j]
-        return factorise(second, d, stride_of(problem), factor, inverses)
+        return factorise_triangle(second, d, stride_of(problem), factor, inverses)
     for j in range(width):
         factor[j * problem.lanes] = second[j] + problem.scatter[k * width + j]
         inverses[j * problem.lanes] = 1 / factor[j * problem.lanes]
@@ -546,13 +546,12 @@ cdef bint visit(
 cdef double run(Problem* problem, const double* uniforms) except? -1:
     cdef Py_ssize_t i, k, failed = NONE
     cdef double value = 0, log_density, share = problem.n - 1
-    problem.P = (problem.K + TILE_SIZE - 1) // TILE_SIZE * TILE_SIZE
-    problem.lanes = problem.P if problem.width or problem.is_shared else TILE_SIZE
+    problem.P = (problem.K + LANES - 1) // LANES * LANES
+    problem.lanes = problem.P if problem.width or problem.is_shared else LANES
     problem.is_known = isinf(problem.degrees[0])
     cdef Arena arena = counting_arena()
     lay_out(problem, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Components c = lay_out(problem, &arena)
     with nogil:
         pad(problem, &c)
@@ -574,70 +573,44 @@ cdef double run(Problem* problem, const double* uniforms) except? -1:
     return value / problem.n - log(share)
 
 
-cdef int check(
-    Problem* problem, const double[::1] origin, const double[::1] weight,
-    const double[::1] degrees, const double[:, ::1] mean, const double[::1] concentration,
-    int[::1] labels, const double[::1] uniforms,
-) except -1:
-    cdef Py_ssize_t i, K = weight.shape[0]
+def sweep(
+    const floating[:, ::1] X,           # IN (n, d)
+    const double[::1] origin,           # IN (d,): near X; means are about it
+    const double[::1] weight,           # IN (K,): of the prior, as what follows; inf: known means
+    const double[::1] degrees,          # IN (K,): of Student's t; inf: known covariances
+    const double[:, ::1] mean,          # IN (K, d)
+    ndarray scatter,                    # IN (K, d, d), or (1, d, d) of all components; along axes
+                                        #  (K, d), or (K, 1) summed over features
+    const double[::1] concentration,    # IN (K,)
+    const double[::1] uniforms,         # IN (n,) in [0, 1)
+    int[::1] labels,                    # INOUT (n,); spent where it raises
+):
+    """Draw the components of all rows; return the mean of log p(x_n | all others)."""
+    cdef Problem problem
+    cdef Py_ssize_t i, K = weight.shape[0], d = X.shape[1], last = extent(scatter, 1)
+    cdef Py_ssize_t n_scatters = extent(scatter, 0)
     cdef bint valid = True
-    require(problem.n > 0 and problem.d > 0 and K > 0, "rows, features, components")
-    require(origin.shape[0] == problem.d and mean.shape[1] == problem.d, "features")
+    memset(&problem, 0, sizeof(problem))
+    problem.n, problem.d, problem.K = X.shape[0], d, K
+    require(problem.n > 0 and d > 0 and K > 0, "rows, features, components")
+    require(origin.shape[0] == d and mean.shape[1] == d, "features")
     require(degrees.shape[0] == K and mean.shape[0] == K and concentration.shape[0] == K,
             "components")
     require(labels.shape[0] == problem.n and uniforms.shape[0] == problem.n, "rows")
     for i in range(problem.n):
         valid &= 0 <= labels[i] < K
     require(valid, "labels are of components")
-    problem.K = K
+    if PyArray_NDIM(scatter) == 2:
+        require(n_scatters == K and last in (1, d), "scatters")
+        problem.width = last
+        problem.scatter = readable(scatter, K * last)
+    else:
+        require(n_scatters in (1, K) and last == d, "scatters")
+        problem.is_shared = n_scatters < K
+        problem.scatter = readable(scatter, n_scatters * d * d)
     problem.origin, problem.weight, problem.degrees = &origin[0], &weight[0], &degrees[0]
     problem.mean, problem.concentration = &mean[0, 0], &concentration[0]
-    problem.labels = &labels[0]
-    return 0
-
-
-def matrix_sweep(
-    const floating[:, ::1] X,           # IN (n, d)
-    const double[::1] origin,           # IN (d,): near X; means are about it
-    const double[::1] weight,           # IN (K,): of the prior, as what follows; inf: known means
-    const double[::1] degrees,          # IN (K,): of Student's t; inf: known covariances
-    const double[:, ::1] mean,          # IN (K, d)
-    const double[:, :, ::1] scatter,    # IN (K, d, d), or (1, d, d) of all components
-    const double[::1] concentration,    # IN (K,)
-    const double[::1] uniforms,         # IN (n,) in [0, 1)
-    int[::1] labels,                    # INOUT (n,); spent where it raises
-):
-    """Sweep of Gaussians with covariance matrices; return the mean of log p(x_n | all others)."""
-    cdef Problem problem
-    memset(&problem, 0, sizeof(problem))
-    problem.n, problem.d = X.shape[0], X.shape[1]
-    check(&problem, origin, weight, degrees, mean, concentration, labels, uniforms)
-    require(scatter.shape[0] in (1, problem.K) and scatter.shape[1] == problem.d
-            and scatter.shape[2] == problem.d, "scatters")
-    problem.is_shared = scatter.shape[0] < problem.K
-    problem.X, problem.is_float, problem.scatter = &X[0, 0], floating is float, &scatter[0, 0, 0]
-    return run(&problem, &uniforms[0])
-
-
-def axis_sweep(
-    const floating[:, ::1] X,           # IN (n, d)
-    const double[::1] origin,           # IN (d,): near X; means are about it
-    const double[::1] weight,           # IN (K,): of the prior, as what follows; inf: known means
-    const double[::1] degrees,          # IN (K,): of Student's t; inf: known variances
-    const double[:, ::1] mean,          # IN (K, d)
-    const double[:, ::1] scatter,       # IN (K, d), or (K, 1) summed over features
-    const double[::1] concentration,    # IN (K,)
-    const double[::1] uniforms,         # IN (n,) in [0, 1)
-    int[::1] labels,                    # INOUT (n,); spent where it raises
-):
-    """Sweep of Gaussians with variances along the axes; return as `matrix_sweep`."""
-    cdef Problem problem
-    memset(&problem, 0, sizeof(problem))
-    problem.n, problem.d = X.shape[0], X.shape[1]
-    check(&problem, origin, weight, degrees, mean, concentration, labels, uniforms)
-    require(scatter.shape[0] == problem.K and scatter.shape[1] in (1, problem.d), "scatters")
-    problem.width = scatter.shape[1]
-    problem.X, problem.is_float, problem.scatter = &X[0, 0], floating is float, &scatter[0, 0]
+    problem.labels, problem.X, problem.is_float = &labels[0], &X[0, 0], floating is float
     return run(&problem, &uniforms[0])
 
 

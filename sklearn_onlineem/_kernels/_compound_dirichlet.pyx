@@ -21,7 +21,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from numpy cimport NPY_ARRAY_CARRAY_RO, NPY_INT64, ndarray
 
-from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, counting_arena, take_doubles
 from ._arrays cimport elements, extent, readable, require, writable
 from ._gamma_functions cimport (
     Polygamma,
@@ -289,22 +289,17 @@ cdef Newton lay_out(Py_ssize_t d, Arena* arena) noexcept nogil:
     return newton
 
 
-cdef inline double sum_of(const double* a, Py_ssize_t d) noexcept nogil:
-    cdef double result = 0
-    cdef Py_ssize_t j
-    for j in range(d):
-        result += a[j]
-    return result
-
-
 cdef Step newton_step(
     const double* t, const double* a, Py_ssize_t d, double* step, double* trigammas
 ) noexcept nogil:
     """F at a, and the Newton step from there: (g_j - b) / psi'(a_j), b the same for all j."""
-    cdef Polygamma own, total = polygamma(sum_of(a, d))
-    cdef double weighted = 0, inverses = 0, b
+    cdef Polygamma own, total
+    cdef double sum = 0, weighted = 0, inverses = 0, b
     cdef Py_ssize_t j
     cdef Step result
+    for j in range(d):
+        sum += a[j]
+    total = polygamma(sum)
     result.value = total.log_gamma
     result.magnitude = fabs(total.log_gamma)
     result.slope = result.change = 0
@@ -410,18 +405,13 @@ def solve(
     cdef Arena arena = counting_arena()
     lay_out(d, &arena)
     cdef void* memory = allocate(&arena)
-    arena = arena_in(memory)
     cdef Newton newton = lay_out(d, &arena)
     with nogil:
         for k in range(K):
-            solve_one(t + k * d, d, &newton, a + k * d)
+            # Newton's method is fast from nearby; a far start is worse than none.
+            if not (a[0] > 0 and newton_step(
+                    t, a, d, newton.step, newton.trigammas).change < 0.5):
+                start(t, d, a)
+            maximise(t, d, &newton, a)
+            t, a = t + d, a + d
     free(memory)
-
-
-cdef void solve_one(
-    const double* t, Py_ssize_t d, const Newton* newton, double* a
-) noexcept nogil:
-    # Newton's method is fast from nearby; a far start is worse than none.
-    if not (a[0] > 0 and newton_step(t, a, d, newton.step, newton.trigammas).change < 0.5):
-        start(t, d, a)
-    maximise(t, d, newton, a)

@@ -34,6 +34,16 @@ OPTIMISE_BEGIN(SELECTS)
 #define TEMPLATE "_counts.h"
 #include "_for_each_real.h"
 
+/* Of a function, that for what data and indices point to. */
+#define OF_INDEXED(f, data, indices) \
+    _Generic(*(indices), int32_t: OF_REAL(f##_32, data), int64_t: OF_REAL(f##_64, data))
+#define gather_rows(data, indices, ...) \
+    OF_INDEXED(gather_rows, data, indices)(data, indices, __VA_ARGS__)
+#define scatter_rows(data, indices, ...) \
+    OF_INDEXED(scatter_rows, data, indices)(data, indices, __VA_ARGS__)
+#define scatter_rows_single(data, indices, ...) \
+    OF_INDEXED(scatter_rows_single, data, indices)(data, indices, __VA_ARGS__)
+
 OPTIMISE_END
 
 #elif defined(SUM)

@@ -15,7 +15,6 @@ from libc.string cimport memset
 from ._arena cimport (
     Arena,
     allocate,
-    arena_in,
     arena_of,
     counting_arena,
     padded,
@@ -27,7 +26,7 @@ from ._arena cimport (
 from ._arrays cimport fits, require
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
-from ._simd cimport transpose
+from ._simd cimport reals, transpose
 
 ctypedef fused index:
     int32_t
@@ -37,75 +36,16 @@ ctypedef fused index:
 cdef extern from "_counts.h" nogil:
     enum:
         COUNTS_TILE
-    void gather_rows_32_float(
-        const float* data, const int32_t* indices, const int32_t* indptr, Py_ssize_t B,
-        const float* table, Py_ssize_t width, float* out)
-    void scatter_rows_32_float(
-        const float* data, const int32_t* indices, const int32_t* indptr, Py_ssize_t B,
-        const float* shares, Py_ssize_t width, double* table)
-    void gather_rows_32_double(
-        const double* data, const int32_t* indices, const int32_t* indptr, Py_ssize_t B,
-        const double* table, Py_ssize_t width, double* out)
-    void scatter_rows_32_double(
-        const double* data, const int32_t* indices, const int32_t* indptr, Py_ssize_t B,
-        const double* shares, Py_ssize_t width, double* table)
-    void scatter_rows_single_32_float(
-        const float* data, const int32_t* indices, const int32_t* indptr, Py_ssize_t B,
-        const float* shares, Py_ssize_t width, float* table)
-    void gather_rows_64_float(
-        const float* data, const int64_t* indices, const int64_t* indptr, Py_ssize_t B,
-        const float* table, Py_ssize_t width, float* out)
-    void scatter_rows_64_float(
-        const float* data, const int64_t* indices, const int64_t* indptr, Py_ssize_t B,
-        const float* shares, Py_ssize_t width, double* table)
-    void gather_rows_64_double(
-        const double* data, const int64_t* indices, const int64_t* indptr, Py_ssize_t B,
-        const double* table, Py_ssize_t width, double* out)
-    void scatter_rows_64_double(
-        const double* data, const int64_t* indices, const int64_t* indptr, Py_ssize_t B,
-        const double* shares, Py_ssize_t width, double* table)
-    void scatter_rows_single_64_float(
-        const float* data, const int64_t* indices, const int64_t* indptr, Py_ssize_t B,
-        const float* shares, Py_ssize_t width, float* table)
-
-
-cdef inline void gather_rows(
-    const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
-    const floating* table, Py_ssize_t width, floating* out,
-) noexcept nogil:
-    if floating is float and index is int32_t:
-        gather_rows_32_float(data, indices, indptr, B, table, width, out)
-    elif floating is float:
-        gather_rows_64_float(data, indices, indptr, B, table, width, out)
-    elif index is int32_t:
-        gather_rows_32_double(data, indices, indptr, B, table, width, out)
-    else:
-        gather_rows_64_double(data, indices, indptr, B, table, width, out)
-
-
-cdef inline void scatter_rows(
-    const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
-    const floating* shares, Py_ssize_t width, double* table,
-) noexcept nogil:
-    if floating is float and index is int32_t:
-        scatter_rows_32_float(data, indices, indptr, B, shares, width, table)
-    elif floating is float:
-        scatter_rows_64_float(data, indices, indptr, B, shares, width, table)
-    elif index is int32_t:
-        scatter_rows_32_double(data, indices, indptr, B, shares, width, table)
-    else:
-        scatter_rows_64_double(data, indices, indptr, B, shares, width, table)
-
-
-# Sums in single precision, of rows that are.
-cdef inline void scatter_rows_single(
-    const float* data, const index* indices, const index* indptr, Py_ssize_t B,
-    const float* shares, Py_ssize_t width, float* table,
-) noexcept nogil:
-    if index is int32_t:
-        scatter_rows_single_32_float(data, indices, indptr, B, shares, width, table)
-    else:
-        scatter_rows_single_64_float(data, indices, indptr, B, shares, width, table)
+    void gather_rows(
+        const reals* data, const void* indices, const void* indptr, Py_ssize_t B,
+        const reals* table, Py_ssize_t width, reals* out)
+    void scatter_rows(
+        const reals* data, const void* indices, const void* indptr, Py_ssize_t B,
+        const reals* shares, Py_ssize_t width, double* table)
+    # Sums in single precision, of rows that are.
+    void scatter_rows_single(
+        const reals* data, const void* indices, const void* indptr, Py_ssize_t B,
+        const reals* shares, Py_ssize_t width, float* table)
 
 
 cdef enum:
@@ -235,23 +175,18 @@ cdef inline void add_row(
             out[k] += row[slab * stride + k]
 
 
-cdef void add_slabs(
-    Shape* shape, const char* sums, Py_ssize_t n_slabs, Py_ssize_t i, double* out,
+cdef inline void add_row_of_round(
+    Shape* shape, const char* sums, Py_ssize_t n_slabs, Py_ssize_t i, double* counts,
+    double* totals_T,
 ) noexcept nogil:
+    """Add row i of the sums of a round of slabs to counts (K,), the first, or to totals (d, K)."""
+    cdef double* out = counts if i == 0 else totals_T + (i - 1) * shape.K
     if shape.single:
         add_row(<const float*> sums + i * shape.width, n_slabs,
                 shape.sums_size // <Py_ssize_t> sizeof(float), shape.K, out)
     else:
         add_row(<const double*> sums + i * shape.width, n_slabs,
                 shape.sums_size // <Py_ssize_t> sizeof(double), shape.K, out)
-
-
-cdef inline void add_row_of_round(
-    Shape* shape, const char* sums, Py_ssize_t n_slabs, Py_ssize_t i, double* counts,
-    double* totals_T,
-) noexcept nogil:
-    """Add row i of the sums of a round of slabs to counts (K,), the first, or to totals (d, K)."""
-    add_slabs(shape, sums, n_slabs, i, counts if i == 0 else totals_T + (i - 1) * shape.K)
 
 
 cdef double normalise_rows(
@@ -277,69 +212,92 @@ cdef double normalise_rows(
     return log_likelihood
 
 
-cdef double e_step_slab(
+cdef double pass_over_slab(
     Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
     const floating* table, const double* base, const double* sample_weight, const int* labels,
-    const double* uniforms, Arena arena, void* sums, double* log_likelihoods,
-    floating* responsibilities,
+    const double* uniforms, const floating* given, bint normalised, Arena arena, void* sums,
+    double* log_likelihoods, floating* out,
 ) noexcept nogil:
+    """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef floating* rows = <floating*> space.rows
-    cdef Py_ssize_t block, start, i, B
+    cdef Py_ssize_t block, start, i, B, b, k, width = shape.width
     cdef double log_likelihood = 0
     if sums != NULL:
         memset(sums, 0, shape.sums_size)
+    if given != NULL:
+        memset(rows, 0, shape.B * width * sizeof(floating))
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        gather_rows(data, indices, indptr + start, B, table, shape.width, rows)
-        for i in range(n_parts(B, ROWS)):
-            log_likelihood += normalise_rows(
-                shape, &space, rows + i * ROWS * shape.width, start + i * ROWS,
-                min(ROWS, B - i * ROWS), base, sample_weight, labels, uniforms, log_likelihoods,
-                responsibilities,
-            )
+        if given != NULL:
+            for b in range(B):
+                for k in range(shape.K):
+                    rows[b * width + k] = given[(start + b) * shape.K + k]
+        else:
+            gather_rows(data, indices, indptr + start, B, table, width, rows)
+        if normalised:
+            for i in range(n_parts(B, ROWS)):
+                log_likelihood += normalise_rows(
+                    shape, &space, rows + i * ROWS * width, start + i * ROWS,
+                    min(ROWS, B - i * ROWS), base, sample_weight, labels, uniforms,
+                    log_likelihoods, out,
+                )
+        elif out != NULL:
+            for b in range(B):
+                for k in range(shape.K):
+                    out[(start + b) * shape.K + k] = rows[b * width + k] + <floating> (
+                        base[start + b] if base != NULL else 0)
         if sums != NULL:
             add_block(shape, data, indices, indptr + start, B, rows, sums)
     return log_likelihood
 
 
-cdef void log_density_slab(
-    Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
-    const floating* table, const double* base, Arena arena, floating* out,
-) noexcept nogil:
-    cdef Workspace space = lay_out_workspace(shape, &arena)
-    cdef floating* rows = <floating*> space.rows
-    cdef Py_ssize_t block, start, B, b, k, width = shape.width
-    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
-                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
-        start = block * shape.B
-        B = min(shape.B, shape.n - start)
-        gather_rows(data, indices, indptr + start, B, table, width, rows)
-        for b in range(B):
-            for k in range(shape.K):
-                out[(start + b) * shape.K + k] = rows[b * width + k] + <floating> (
-                    base[start + b] if base != NULL else 0)
-
-
-cdef void statistics_slab(
-    Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
-    const floating* responsibilities, Arena arena, void* sums,
-) noexcept nogil:
-    cdef Workspace space = lay_out_workspace(shape, &arena)
-    cdef floating* rows = <floating*> space.rows
-    cdef Py_ssize_t block, start, B, b, k, width = shape.width
-    memset(sums, 0, shape.sums_size)
-    memset(rows, 0, shape.B * width * sizeof(floating))
-    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
-                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
-        start = block * shape.B
-        B = min(shape.B, shape.n - start)
-        for b in range(B):
-            for k in range(shape.K):
-                rows[b * width + k] = responsibilities[(start + b) * shape.K + k]
-        add_block(shape, data, indices, indptr + start, B, rows, sums)
+cdef double pass_over(
+    Shape* shape, const floating[::1] nonzeros, const index[::1] columns, const index[::1] pointers,
+    const double* natural, const double* offset, const double* base, const double* sample_weight,
+    const int* labels, const double* uniforms, const floating* given, bint normalised,
+    double* counts, double* totals_T, double* log_likelihoods, floating* out,
+) except? -1:
+    """The functions below."""
+    cdef Py_ssize_t round = 0, first = 0, last = 0, slab, row
+    # A matrix without any non-zero has nothing to point at.
+    cdef const floating* data = &nonzeros[0] if nonzeros.shape[0] > 0 else NULL
+    cdef const index* indices = &columns[0] if nonzeros.shape[0] > 0 else NULL
+    cdef const index* indptr = &pointers[0]
+    cdef double log_likelihood = 0
+    cdef bint wants_sums = counts != NULL
+    cdef Py_ssize_t n_rows = 1 + shape.d if wants_sums else 0
+    cdef Arena arena = counting_arena()
+    lay_out(shape, wants_sums, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef Memory memory = lay_out(shape, wants_sums, &arena)
+    cdef floating* table = <floating*> memory.table
+    with nogil:
+        if natural != NULL:
+            pad(shape, offset, natural, table)
+        if wants_sums:
+            memset(counts, 0, shape.K * sizeof(double))
+            memset(totals_T, 0, shape.d * shape.K * sizeof(double))
+        with parallel(num_threads=shape.n_threads, use_threads_if=shape.n_threads > 1):
+            for round in range(shape.n_rounds):
+                first = round * shape.n_at_once
+                last = min(shape.n_slabs, first + shape.n_at_once)
+                for slab in prange(first, last, schedule="dynamic"):
+                    memory.log_likelihoods[slab] = pass_over_slab(
+                        shape, slab, data, indices, indptr, table, base, sample_weight, labels,
+                        uniforms, given, normalised,
+                        arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                        memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
+                        log_likelihoods, out,
+                    )
+                for row in prange(n_rows, schedule="static"):
+                    add_row_of_round(shape, memory.sums, last - first, row, counts, totals_T)
+        for slab in range(shape.n_slabs):
+            log_likelihood += memory.log_likelihoods[slab]
+        free(scratch)
+    return log_likelihood
 
 
 # Whether indices lie in the table is up to the caller: `_rows.csr_form` looks at them once.
@@ -387,7 +345,6 @@ def e_step(
     """
     cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
-    cdef Py_ssize_t round = 0, first = 0, last = 0, slab
     check_rows(data, indices, indptr)
     check_parameters(&shape, offset, base)
     require(fits(sample_weight.shape[0], shape.n) and fits(labels.shape[0], shape.n)
@@ -399,52 +356,13 @@ def e_step(
             and totals_T.shape[1] == shape.K, "totals are (d, K)")
     require(responsibilities.shape[0] == 0 or responsibilities.shape[0] == shape.n
             and responsibilities.shape[1] == shape.K, "responsibilities are (n, K)")
-    # A matrix without any non-zero has nothing to point at.
-    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
-    cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
-    cdef const double* base_or_null = optional(base)
-    cdef const double* weight_or_null = optional(sample_weight)
-    cdef const double* uniforms_or_null = optional(uniforms)
-    cdef const int* labels_or_null = &labels[0] if labels.shape[0] > 0 else NULL
-    cdef double* log_likelihoods_or_null = <double*> optional(log_likelihoods)
-    cdef floating* out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
-    cdef double log_likelihood = 0
-    cdef bint wants_sums = counts.shape[0] > 0
-    cdef double* counts_or_null = &counts[0] if wants_sums else NULL
-    cdef double* totals_or_null = &totals_T[0, 0] if wants_sums else NULL
-    cdef Py_ssize_t row, n_rows = 1 + shape.d if wants_sums else 0
-    cdef Arena arena = counting_arena()
-    lay_out(&shape, wants_sums, &arena)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    cdef Memory memory = lay_out(&shape, wants_sums, &arena)
-    cdef floating* table = <floating*> memory.table
-    try:
-        with nogil:
-            pad(&shape, &offset[0], &natural_T[0, 0], table)
-            if wants_sums:
-                memset(&counts[0], 0, shape.K * sizeof(double))
-                memset(&totals_T[0, 0], 0, shape.d * shape.K * sizeof(double))
-            with parallel(num_threads=shape.n_threads, use_threads_if=shape.n_threads > 1):
-                for round in range(shape.n_rounds):
-                    first = round * shape.n_at_once
-                    last = min(shape.n_slabs, first + shape.n_at_once)
-                    for slab in prange(first, last, schedule="dynamic"):
-                        memory.log_likelihoods[slab] = e_step_slab(
-                            &shape, slab, data_or_null, indices_or_null, &indptr[0], table,
-                            base_or_null, weight_or_null, labels_or_null, uniforms_or_null,
-                            arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                            memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
-                            log_likelihoods_or_null, out,
-                        )
-                    for row in prange(n_rows, schedule="static"):
-                        add_row_of_round(&shape, memory.sums, last - first, row, counts_or_null,
-                                         totals_or_null)
-            for slab in range(shape.n_slabs):
-                log_likelihood += memory.log_likelihoods[slab]
-    finally:
-        free(scratch)
-    return log_likelihood
+    return pass_over(
+        &shape, data, indices, indptr, &natural_T[0, 0], &offset[0], optional(base),
+        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
+        <const floating*> NULL, True, <double*> optional(counts),
+        &totals_T[0, 0] if counts.shape[0] > 0 else NULL, <double*> optional(log_likelihoods),
+        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
+    )
 
 
 def log_density(
@@ -460,28 +378,13 @@ def log_density(
     """offset_k + natural_k . x_n + base_n, for every row and component."""
     cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
-    cdef Py_ssize_t slab
     check_rows(data, indices, indptr)
     check_parameters(&shape, offset, base)
     require(out.shape[0] == shape.n and out.shape[1] == shape.K, "log densities are (n, K)")
-    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
-    cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
-    cdef const double* base_or_null = optional(base)
-    cdef Arena arena = counting_arena()
-    lay_out(&shape, False, &arena)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    cdef Memory memory = lay_out(&shape, False, &arena)
-    cdef floating* table = <floating*> memory.table
-    with nogil:
-        pad(&shape, &offset[0], &natural_T[0, 0], table)
-        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
-                           use_threads_if=shape.n_threads > 1):
-            log_density_slab(
-                &shape, slab, data_or_null, indices_or_null, &indptr[0], table, base_or_null,
-                arena_of(memory.threads, omp_get_thread_num(), &memory.counted), &out[0, 0],
-            )
-    free(scratch)
+    pass_over(
+        &shape, data, indices, indptr, &natural_T[0, 0], &offset[0], optional(base), NULL, NULL,
+        NULL, <const floating*> NULL, False, NULL, NULL, NULL, &out[0, 0],
+    )
 
 
 def statistics(
@@ -496,34 +399,10 @@ def statistics(
     """counts_k = sum_n r_nk and totals_k = sum_n r_nk x_n, for given r."""
     cdef Shape shape = shape_of(indptr.shape[0] - 1, totals_T.shape[0], totals_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
-    cdef Py_ssize_t round = 0, first = 0, last = 0, slab, row
     check_rows(data, indices, indptr)
     require(responsibilities.shape[0] == shape.n and responsibilities.shape[1] == shape.K
             and counts.shape[0] == shape.K, "responsibilities are (n, K), and counts (K,)")
-    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
-    cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
-    cdef Arena arena = counting_arena()
-    lay_out(&shape, True, &arena)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    cdef Memory memory = lay_out(&shape, True, &arena)
-    try:
-        with nogil:
-            memset(&counts[0], 0, shape.K * sizeof(double))
-            memset(&totals_T[0, 0], 0, shape.d * shape.K * sizeof(double))
-            with parallel(num_threads=shape.n_threads, use_threads_if=shape.n_threads > 1):
-                for round in range(shape.n_rounds):
-                    first = round * shape.n_at_once
-                    last = min(shape.n_slabs, first + shape.n_at_once)
-                    for slab in prange(first, last, schedule="dynamic"):
-                        statistics_slab(
-                            &shape, slab, data_or_null, indices_or_null, &indptr[0],
-                            &responsibilities[0, 0],
-                            arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                            memory.sums + (slab - first) * shape.sums_size,
-                        )
-                    for row in prange(1 + shape.d, schedule="static"):
-                        add_row_of_round(&shape, memory.sums, last - first, row, &counts[0],
-                                         &totals_T[0, 0])
-    finally:
-        free(scratch)
+    pass_over(
+        &shape, data, indices, indptr, NULL, NULL, NULL, NULL, NULL, NULL,
+        &responsibilities[0, 0], False, &counts[0], &totals_T[0, 0], NULL, <floating*> NULL,
+    )

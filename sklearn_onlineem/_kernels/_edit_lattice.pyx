@@ -19,7 +19,6 @@ from ._arena cimport (
     Arena,
     allocate,
     allocate_doubles,
-    arena_in,
     arena_of,
     counting_arena,
     start_line,
@@ -154,7 +153,6 @@ def expected_operations(
     cdef Arena arena = counting_arena()
     lay_out(&call, n_threads, n_slabs, True, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Memory memory = lay_out(&call, n_threads, n_slabs, True, &arena)
     cdef double* slab_sums = memory.sums
     cdef double* own_kinds = NULL if kinds.shape[0] == 0 else &kinds[0, 0]
@@ -198,7 +196,6 @@ def log_weights(
     cdef Arena arena = counting_arena()
     lay_out(&call, n_threads, 0, False, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Memory memory = lay_out(&call, n_threads, 0, False, &arena)
     try:
         for g in prange(call.n_groups, schedule="dynamic", chunksize=8, num_threads=n_threads,
@@ -405,10 +402,6 @@ cdef void posterior_groups(
             add_drawn(call, &group, kinds, sums)
 
 
-cdef Py_ssize_t block_begin(const Call* call, Py_ssize_t block) noexcept nogil:
-    return block * call.R
-
-
 cdef Py_ssize_t last_block(const Call* call, const Group* group) noexcept nogil:
     return max(0, (group.lattice.n - 1) // call.R)
 
@@ -427,7 +420,7 @@ cdef void keep_first_rows(const Call* call, Group* group) noexcept nogil:
 cdef void keep_block(const Call* call, Group* group, Py_ssize_t block) noexcept nogil:
     """H, V <- the shares of a block, from its first row"""
     cdef Py_ssize_t row = (group.lattice.m + 1) * group.lattice.W
-    cdef Py_ssize_t begin = block_begin(call, block)
+    cdef Py_ssize_t begin = block * call.R
     memcpy(group.H, group.kept + block * row, row * sizeof(double))
     keep_shares(&group.lattice, begin, min(group.lattice.n, begin + call.R), group.H, group.V,
                 group.product, group.exponent)
@@ -447,7 +440,7 @@ cdef void add_expected(
     for block in range(last, -1, -1):
         if block < last:
             keep_block(call, group, block)
-        begin = block_begin(call, block)
+        begin = block * call.R
         for i in range(min(group.lattice.n, begin + call.R) - 1, begin - 1, -1):
             done = (i - begin) * row
             flow_row(&group.lattice, i, group.lattice.looked_up + done, group.H + done,
@@ -514,7 +507,7 @@ cdef void add_drawn(const Call* call, Group* group, double* kinds, double* sums)
             keep_block(call, group, block)
         for lane in range(group.count):
             p = group.first + lane
-            walk(call, group, lane, block_begin(call, block), rows + lane, columns + lane,
+            walk(call, group, lane, block * call.R, rows + lane, columns + lane,
                  call.uniforms + call.first_uniforms[p],
                  NULL if kinds == NULL else kinds + p * N_KINDS, sums)
 

@@ -27,7 +27,6 @@ from libc.string cimport memcpy, memset
 from ._arena cimport (
     Arena,
     allocate,
-    arena_in,
     arena_of,
     counting_arena,
     take,
@@ -37,7 +36,7 @@ from ._arena cimport (
 from ._arrays cimport require
 from ._blas cimport gemm
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
-from ._simd cimport add_log
+from ._simd cimport add_log, reals
 
 from . import _log_chains
 
@@ -59,20 +58,8 @@ cdef extern from "_chains.h" nogil:
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
     Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
     double sum_of(const double* x, Py_ssize_t n)
-    void emissions_float(
-        const float* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
-    void emissions_double(
-        const double* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
-
-
-cdef inline void emissions(
-    const floating* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest
-) noexcept nogil:
-    if floating is float:
-        emissions_float(x, T, K, W, density, largest)
-    else:
-        emissions_double(x, T, K, W, density, largest)
-
+    void emissions(
+        const reals* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
 
 cdef enum:
     WIDEST_UNROLLED = 8
@@ -119,7 +106,6 @@ cdef class Chains:
         cdef int thread
         lay_out(W, most_blocks, n_threads, &arena)
         self.memory = allocate(&arena)
-        arena = arena_in(self.memory)
         self.of_thread = lay_out(W, most_blocks, n_threads, &arena)
         for thread in range(n_threads):
             fill_chain(transmat, final, self.of_thread + thread)
@@ -428,9 +414,9 @@ def filtered(
     cdef Chains chains = Chains(transmat, final, offsets, n_threads)
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
-        filtered_slab(
-            log_densities, offsets, start, first, first_block(slab, n_slabs, S),
-            first_block(slab + 1, n_slabs, S), log_likelihoods,
+        forward_slab(
+            log_densities, offsets, start, first, NULL, first_block(slab, n_slabs, S),
+            first_block(slab + 1, n_slabs, S), log_likelihoods, NULL,
             chains.of_thread + omp_get_thread_num(),
         )
     for s in range(S):
@@ -440,18 +426,22 @@ def filtered(
             )
 
 
-cdef void filtered_slab(
+cdef void forward_slab(
     floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
-    const double[::1] first, Py_ssize_t begin, Py_ssize_t stop, double[::1] log_likelihoods,
-    Chain* chain,
+    const double[::1] first, const double* uniforms, Py_ssize_t begin, Py_ssize_t stop,
+    double[::1] log_likelihoods, double* sums, Chain* chain,
 ) noexcept nogil:
+    """Filtered states, or paths that are drawn by uniform numbers."""
     cdef Py_ssize_t s, T
     cdef floating* x
+    chain.sums = sums
     for s in range(begin, stop):
         x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
         log_likelihoods[s] = forward_all(x, T, start_of(s, first, start), chain)
-        if not isnan(log_likelihoods[s]):
+        if not isnan(log_likelihoods[s]) and uniforms == NULL:
             write_filtered(x, T, chain)
+        elif not isnan(log_likelihoods[s]):
+            draw_path(x, T, uniforms + offsets[s], chain)
 
 
 cdef double forward_all(
@@ -509,8 +499,8 @@ def draw_paths(
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
-        draw_paths_slab(
-            log_densities, offsets, start, first, uniforms, first_block(slab, n_slabs, S),
+        forward_slab(
+            log_densities, offsets, start, first, &uniforms[0], first_block(slab, n_slabs, S),
             first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
             chains.of_thread + omp_get_thread_num(),
         )
@@ -521,21 +511,6 @@ def draw_paths(
                 log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
                 uniforms[offsets[s]:offsets[s + 1]], transitions,
             )
-
-
-cdef void draw_paths_slab(
-    floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
-    const double[::1] first, const double[::1] uniforms, Py_ssize_t begin, Py_ssize_t stop,
-    double[::1] log_likelihoods, double* sums, Chain* chain,
-) noexcept nogil:
-    cdef Py_ssize_t s, T
-    cdef floating* x
-    chain.sums = sums
-    for s in range(begin, stop):
-        x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-        log_likelihoods[s] = forward_all(x, T, start_of(s, first, start), chain)
-        if not isnan(log_likelihoods[s]):
-            draw_path(x, T, &uniforms[offsets[s]], chain)
 
 
 cdef void draw_path(

@@ -79,48 +79,27 @@ static int can_fuse(void)
         || (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
 }
 
-#define WIDEST(name, ...) \
-    (__builtin_cpu_supports("avx512f") ? name##_avx512(__VA_ARGS__) : name##_avx2(__VA_ARGS__))
+/* Of a function, that for what x points to and for this CPU. */
+#define OF_VECTOR(f, x, isa) _Generic(*(x), float: f##_float##isa, double: f##_double##isa)
+#define WIDEST(f, x) \
+    (__builtin_cpu_supports("avx512f") ? OF_VECTOR(f, x, _avx512) : OF_VECTOR(f, x, _avx2))
+
+/* out (K, B) <- sum_{i<=j} parameters (ij, K) x_i x_j for i < n_left, x (d, B). Up to the end of a
+ * step, columns beyond B are read and written. */
+#define fused_forms(x, ...) WIDEST(fused_forms, x)(x, __VA_ARGS__)
+
+/* sums (ij, K) += sum_b r_kb x_ib x_jb for i < n_left, x (d, B), r (K, B). Up to the end of a step,
+ * columns beyond B must be zero. */
+#define fused_sums(x, ...) WIDEST(fused_sums, x)(x, __VA_ARGS__)
 
 #else
 
 static int can_fuse(void) { return 0; }
 
-#define WIDEST(name, ...) ((void)0)
+#define fused_forms(...) ((void)0)
+#define fused_sums(...) ((void)0)
 
 #endif
-
-/* out (K, B) <- sum_{i<=j} parameters (ij, K) x_i x_j for i < n_left, x (d, B). Up to the end of a
- * step, columns beyond B are read and written. */
-static void fused_forms_float(
-    const float *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride,
-    const float *parameters, ptrdiff_t K, float *out)
-{
-    WIDEST(fused_forms_float, x, d, n_left, B, stride, parameters, K, out);
-}
-
-static void fused_forms_double(
-    const double *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride,
-    const double *parameters, ptrdiff_t K, double *out)
-{
-    WIDEST(fused_forms_double, x, d, n_left, B, stride, parameters, K, out);
-}
-
-/* sums (ij, K) += sum_b r_kb x_ib x_jb for i < n_left, x (d, B), r (K, B). Up to the end of a step,
- * columns beyond B must be zero. */
-static void fused_sums_float(
-    const float *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride, const float *r,
-    ptrdiff_t K, double *sums)
-{
-    WIDEST(fused_sums_float, x, d, n_left, B, stride, r, K, sums);
-}
-
-static void fused_sums_double(
-    const double *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride, const double *r,
-    ptrdiff_t K, double *sums)
-{
-    WIDEST(fused_sums_double, x, d, n_left, B, stride, r, K, sums);
-}
 
 #elif defined(VECTOR)
 

@@ -33,6 +33,14 @@ SIMD_INLINE double residual_double(double x, double mean) { return x - mean; }
 #define TEMPLATE "_gaussian.h"
 #include "_for_each_real.h"
 
+#define subtract(x, ...) OF_REAL(subtract, x)(x, __VA_ARGS__)
+#define half_squared_norms(x, ...) OF_REAL(half_squared_norms, x)(x, __VA_ARGS__)
+#define weigh(x, ...) OF_REAL(weigh, x)(x, __VA_ARGS__)
+#define scaled_log_joint(x, ...) OF_REAL(scaled_log_joint, x)(x, __VA_ARGS__)
+#define add_scaled_moments(x, ...) OF_REAL(add_scaled_moments, x)(x, __VA_ARGS__)
+#define small_forms(x, ...) OF_REAL(small_forms, x)(x, __VA_ARGS__)
+#define small_products(x, ...) OF_REAL(small_products, x)(x, __VA_ARGS__)
+
 #elif defined(REAL)
 
 /* out (B, d) <- x (B, d) - mean */

@@ -20,13 +20,12 @@ from cython cimport floating
 from cython.parallel cimport prange
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
-from numpy cimport NPY_DOUBLE, ndarray
+from numpy cimport PyArray_NDIM, ndarray
 
 from ._arena cimport (
     ARENA_LINE,
     Arena,
     allocate,
-    arena_in,
     arena_of,
     counting_arena,
     padded,
@@ -46,115 +45,31 @@ from ._arrays cimport (
     real_size,
     real_type,
     require,
+    writable,
 )
 from ._blas cimport syrk, trmm
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
-from ._simd cimport transpose
+from ._simd cimport reals, transpose
 
 cdef extern from "_gaussian.h" nogil:
-    void subtract_float(const float* x, Py_ssize_t B, Py_ssize_t d, const double* mean, float* out)
-    void subtract_double(
-        const double* x, Py_ssize_t B, Py_ssize_t d, const double* mean, double* out)
-    void half_squared_norms_float(
-        const float* y, Py_ssize_t B, Py_ssize_t d, double offset, float* out)
-    void half_squared_norms_double(
-        const double* y, Py_ssize_t B, Py_ssize_t d, double offset, double* out)
-    Py_ssize_t weigh_float(
-        const float* x, Py_ssize_t B, Py_ssize_t d, const float* shares, const double* mean,
-        float* out, float* first)
-    Py_ssize_t weigh_double(
-        const double* x, Py_ssize_t B, Py_ssize_t d, const double* shares, const double* mean,
-        double* out, double* first)
-    void scaled_log_joint_float(
-        const float* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
-        const float* scales, double offset, float* out)
-    void scaled_log_joint_double(
-        const double* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
-        const double* scales, double offset, double* out)
-    void add_scaled_moments_float(
-        const float* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const float* shares,
-        const double* mean, double* first, double* second)
-    void add_scaled_moments_double(
-        const double* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* shares,
+    void subtract(const reals* x, Py_ssize_t B, Py_ssize_t d, const double* mean, reals* out)
+    void half_squared_norms(
+        const reals* y, Py_ssize_t B, Py_ssize_t d, double offset, reals* out)
+    Py_ssize_t weigh(
+        const reals* x, Py_ssize_t B, Py_ssize_t d, const reals* shares, const double* mean,
+        reals* out, reals* first)
+    void scaled_log_joint(
+        const reals* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
+        const reals* scales, double offset, reals* out)
+    void add_scaled_moments(
+        const reals* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const reals* shares,
         const double* mean, double* first, double* second)
     const Py_ssize_t MOST_SMALL
-    void small_forms_float(
-        const float* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
-        const float* P, double offset, float* out)
-    void small_forms_double(
-        const double* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
-        const double* P, double offset, double* out)
-    void small_products_float(const float* x, Py_ssize_t n, Py_ssize_t d, double* sums)
-    void small_products_double(const double* x, Py_ssize_t n, Py_ssize_t d, double* sums)
-
-
-cdef inline void subtract(
-    const floating* x, Py_ssize_t B, Py_ssize_t d, const double* mean, floating* out
-) noexcept nogil:
-    if floating is float:
-        subtract_float(x, B, d, mean, out)
-    else:
-        subtract_double(x, B, d, mean, out)
-
-
-cdef inline void half_squared_norms(
-    const floating* y, Py_ssize_t B, Py_ssize_t d, double offset, floating* out
-) noexcept nogil:
-    if floating is float:
-        half_squared_norms_float(y, B, d, offset, out)
-    else:
-        half_squared_norms_double(y, B, d, offset, out)
-
-
-cdef inline Py_ssize_t weigh(
-    const floating* x, Py_ssize_t B, Py_ssize_t d, const floating* shares, const double* mean,
-    floating* out, floating* first,
-) noexcept nogil:
-    if floating is float:
-        return weigh_float(x, B, d, shares, mean, out, first)
-    else:
-        return weigh_double(x, B, d, shares, mean, out, first)
-
-
-cdef inline void scaled_log_joint(
-    const floating* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
-    const floating* scales, double offset, floating* out,
-) noexcept nogil:
-    if floating is float:
-        scaled_log_joint_float(x, B, d, stride, mean, scales, offset, out)
-    else:
-        scaled_log_joint_double(x, B, d, stride, mean, scales, offset, out)
-
-
-cdef inline void add_scaled_moments(
-    const floating* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const floating* shares,
-    const double* mean, double* first, double* second,
-) noexcept nogil:
-    if floating is float:
-        add_scaled_moments_float(x, B, d, stride, shares, mean, first, second)
-    else:
-        add_scaled_moments_double(x, B, d, stride, shares, mean, first, second)
-
-
-cdef inline void small_forms(
-    const floating* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
-    const floating* P, double offset, floating* out,
-) noexcept nogil:
-    if floating is float:
-        small_forms_float(x, B, d, stride, mean, P, offset, out)
-    else:
-        small_forms_double(x, B, d, stride, mean, P, offset, out)
-
-
-cdef inline void small_products(
-    const floating* x, Py_ssize_t n, Py_ssize_t d, double* sums
-) noexcept nogil:
-    if floating is float:
-        small_products_float(x, n, d, sums)
-    else:
-        small_products_double(x, n, d, sums)
-
+    void small_forms(
+        const reals* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
+        const reals* P, double offset, reals* out)
+    void small_products(const reals* x, Py_ssize_t n, Py_ssize_t d, double* sums)
 
 cdef enum:
     MOST_ROWS = 512
@@ -194,7 +109,7 @@ cdef struct Workspace:
 cdef struct Memory:
     Arena counted               # what a thread needs
     char* threads
-    void* factors               # (n_factors,), rounded
+    float* factors              # (n_factors,), rounded for rows of floats
     double* sums                # (n_slabs, n_sums)
     double* log_likelihoods     # (n_slabs,)
 
@@ -231,7 +146,7 @@ cdef Memory lay_out(const Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcep
     cdef Memory memory
     memory.counted = counting_arena()
     lay_out_workspace(shape, &memory.counted)
-    memory.factors = take(arena, shape.n_factors, shape.itemsize)
+    memory.factors = <float*> take(arena, shape.n_factors, sizeof(float))
     memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
     start_line(arena)
     memory.sums = take_doubles(arena, shape.n_slabs * n_sums)
@@ -239,8 +154,9 @@ cdef Memory lay_out(const Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcep
     return memory
 
 
-cdef inline int kind(Py_ssize_t n_matrices, Py_ssize_t K) noexcept nogil:
-    return FULL if n_matrices == K else SHARED
+cdef inline int kind(ndarray factors, Py_ssize_t K) except -1:
+    cdef Py_ssize_t n_factors = extent(factors, 0)
+    return DIAGONAL if PyArray_NDIM(factors) == 2 else FULL if n_factors == K else SHARED
 
 
 # Full covariances: a block is (B, d) as the data are, and BLAS does the work
@@ -299,21 +215,6 @@ cdef void add_full_moments(
 
 # The pass
 # --------
-
-cdef int check_means(const Shape* shape, Py_ssize_t width, Py_ssize_t n_matrices) except -1:
-    require(width == shape.d, "means have an element for each column")
-    require(n_matrices == (1 if shape.factors == SHARED else shape.K),
-            "there is a factor for each component, or one for all")
-    return 0
-
-
-cdef int check_square(const Shape* shape, Py_ssize_t rows, Py_ssize_t columns) except -1:
-    return require(rows == shape.d and columns == shape.d, "matrices are (d, d)")
-
-
-cdef int check_out(const Shape* shape, Py_ssize_t n, Py_ssize_t K) except -1:
-    return require(n == shape.n and K == shape.K, "there is a row of K for each row of X")
-
 
 cdef inline void clear_padding(
     Py_ssize_t d, Py_ssize_t B, Py_ssize_t stride, floating* rows
@@ -383,33 +284,42 @@ cdef double pass_over_slab(
 
 
 cdef double pass_over(
-    Shape* shape, const floating* X, const double* means, const double* factors,
+    Shape* shape, const void* X, const double* means, const double* factors,
     const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const floating* given, bint normalised, double* counts, double* first, double* second,
-    double* log_likelihoods, floating* out,
+    const void* given, bint normalised, double* counts, double* first, double* second,
+    double* log_likelihoods, void* out,
 ) except? -1.0:
+    """The functions below, on pointers: of X, `given` and `out` to floats or doubles."""
     cdef Py_ssize_t n_sums = shape.n_sums if counts != NULL else 0, n_slabs = shape.n_slabs
     cdef Py_ssize_t slab, i
+    cdef bint is_double = shape.itemsize == sizeof(double)
     cdef Arena arena = counting_arena()
     lay_out(shape, n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Memory memory = lay_out(shape, n_sums, &arena)
-    cdef floating* rounded = <floating*> memory.factors
     cdef double* sums = memory.sums
     cdef double log_likelihood = 0.0
     with nogil:
         memset(sums, 0, n_slabs * n_sums * sizeof(double))
-        if factors != NULL:
+        if factors != NULL and not is_double:
             for i in range(shape.n_factors):
-                rounded[i] = <floating> factors[i]
+                memory.factors[i] = <float> factors[i]
         for slab in prange(n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
-            memory.log_likelihoods[slab] = pass_over_slab(
-                shape, slab, X, means, rounded, offset, sample_weight, labels, uniforms, given,
-                normalised, arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, out,
-            )
+            if is_double:
+                memory.log_likelihoods[slab] = pass_over_slab(
+                    shape, slab, <const double*> X, means, factors, offset, sample_weight, labels,
+                    uniforms, <const double*> given, normalised,
+                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                    sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <double*> out,
+                )
+            else:
+                memory.log_likelihoods[slab] = pass_over_slab(
+                    shape, slab, <const float*> X, means, <const float*> memory.factors,
+                    offset, sample_weight, labels, uniforms, <const float*> given, normalised,
+                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                    sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <float*> out,
+                )
         for slab in range(n_slabs):
             log_likelihood += memory.log_likelihoods[slab]
         if n_sums > 0:
@@ -438,41 +348,11 @@ cdef void add_slabs(
                     matrix[i * d + j] = matrix[j * d + i]
 
 
-cdef double e_step_over(
-    Shape* shape, ndarray X, ndarray means, ndarray factors, ndarray offset,
-    ndarray sample_weight, ndarray labels, ndarray uniforms, ndarray counts, ndarray first,
-    ndarray second, ndarray log_likelihoods, ndarray responsibilities,
-) except? -1.0:
-    cdef Py_ssize_t n = shape.n, d = shape.d, K = shape.K
-    cdef int type = real_type(X)
-    cdef const void* x = readable_reals(X, n * d, type)
-    require(extent(means, 1) == d, "means have an element for each column")
-    cdef const double* mean = readable(means, K * d)
-    cdef const double* factor = readable(factors, shape.n_factors)
-    cdef const double* offsets = readable(offset, K)
-    cdef const double* weight = optional_readable(sample_weight, n)
-    cdef const int* label = optional_labels(labels, n)
-    cdef const double* uniform = optional_readable(uniforms, n)
-    cdef double* count = optional_writable(counts, K)
-    cdef double* sums = optional_writable(first, K * d)
-    cdef double* products = optional_writable(second, shape.n_factors)
-    cdef double* log_likelihood = optional_writable(log_likelihoods, n)
-    cdef void* shares = optional_writable_reals(responsibilities, n * K, type)
-    if type == NPY_DOUBLE:
-        return pass_over(
-            shape, <const double*> x, mean, factor, offsets, weight, label, uniform,
-            <const double*> NULL, True, count, sums, products, log_likelihood, <double*> shares,
-        )
-    return pass_over(
-        shape, <const float*> x, mean, factor, offsets, weight, label, uniform,
-        <const float*> NULL, True, count, sums, products, log_likelihood, <float*> shares,
-    )
-
-
 def e_step(
     ndarray X,                  # IN   (n, d), float or double
     ndarray means,              # IN   (K, d)
-    ndarray factors,            # IN   (K, d, d), or (1, d, d) shared: upper triangles P
+    ndarray factors,            # IN   (K, d, d), or (1, d, d) shared: upper triangles P;
+                                #      or (K, d): diagonals of P
     ndarray offset,             # IN   (K,)
     ndarray sample_weight,      # IN   (n,) or (0,)
     ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
@@ -487,133 +367,62 @@ def e_step(
     """Expected moments about the means; return sum_n s_n log p(x_n).
 
     counts_k = sum_n r_nk, first_k = sum_n r_nk (x_n - mean_k) and
-    second_k = sum_n r_nk (x_n - mean_k)(x_n - mean_k)', summed over k if the factor is shared. The
-    responsibilities r_nk include the sample weights s_n.
+    second_k = sum_n r_nk (x_n - mean_k)(x_n - mean_k)', summed over k if the factor is shared, or
+    its diagonal. The responsibilities r_nk include the sample weights s_n.
     """
-    cdef Py_ssize_t K = extent(means, 0)
-    cdef Shape shape = shape_of(
-        extent(X, 0), extent(X, 1), K, kind(extent(factors, 0), K), real_size(X), n_threads
-    )
-    return e_step_over(
-        &shape, X, means, factors, offset, sample_weight, labels, uniforms, counts, first, second,
-        log_likelihoods, responsibilities,
-    )
-
-
-def scaled_e_step(
-    ndarray X,                  # IN   (n, d), float or double
-    ndarray means,              # IN   (K, d)
-    ndarray inverse_scales,     # IN   (K, d)
-    ndarray offset,             # IN   (K,)
-    ndarray sample_weight,      # IN   (n,) or (0,)
-    ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
-    ndarray uniforms,           # IN   (n,) or (0,); to sample the assignments
-    ndarray counts,             # OUT  (K,) or (0,)
-    ndarray first,              # OUT  (K, d) or (0, 0)
-    ndarray second,             # OUT  (K, d) or (0, 0)
-    ndarray log_likelihoods,    # OUT  (n,) or (0,)
-    ndarray responsibilities,   # OUT  (n, K) or (0, 0), of the type of X
-    int n_threads,
-):
-    """`e_step` for diagonal covariances, P_k = diag(inverse_scales_k), and diagonal moments."""
-    cdef Shape shape = shape_of(
-        extent(X, 0), extent(X, 1), extent(means, 0), DIAGONAL, real_size(X), n_threads
-    )
-    return e_step_over(
-        &shape, X, means, inverse_scales, offset, sample_weight, labels, uniforms, counts, first,
-        second, log_likelihoods, responsibilities,
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
+    cdef int type = real_type(X)
+    cdef Shape shape = shape_of(n, d, K, kind(factors, K), real_size(X), n_threads)
+    require(extent(means, 1) == d, "means have an element for each column")
+    return pass_over(
+        &shape, readable_reals(X, n * d, type), readable(means, K * d),
+        readable(factors, shape.n_factors), readable(offset, K),
+        optional_readable(sample_weight, n), optional_labels(labels, n),
+        optional_readable(uniforms, n), NULL, True, optional_writable(counts, K),
+        optional_writable(first, K * d), optional_writable(second, shape.n_factors),
+        optional_writable(log_likelihoods, n),
+        optional_writable_reals(responsibilities, n * K, type),
     )
 
 
 def log_density(
-    const floating[:, ::1] X,           # IN   (n, d)
-    const double[:, ::1] means,         # IN   (K, d)
-    const double[:, :, ::1] factors,    # IN   (K, d, d), or (1, d, d) shared: upper triangles P
-    const double[::1] offset,           # IN   (K,)
-    floating[:, ::1] out,               # OUT  (n, K)
+    ndarray X,          # IN   (n, d), float or double
+    ndarray means,      # IN   (K, d)
+    ndarray factors,    # IN   (K, d, d), or (1, d, d) shared: upper triangles P; or (K, d)
+    ndarray offset,     # IN   (K,)
+    ndarray out,        # OUT  (n, K), of the type of X
     int n_threads,
 ):
     """offset_k - |P_k' (x_n - mean_k)|^2 / 2, for every row and component."""
-    cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], means.shape[0], kind(factors.shape[0], means.shape[0]),
-        sizeof(floating), n_threads,
-    )
-    check_means(&shape, means.shape[1], factors.shape[0])
-    check_square(&shape, factors.shape[1], factors.shape[2])
-    check_out(&shape, out.shape[0], out.shape[1])
-    require(offset.shape[0] == shape.K, "there is an offset for each component")
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
+    cdef int type = real_type(X)
+    cdef Shape shape = shape_of(n, d, K, kind(factors, K), real_size(X), n_threads)
+    require(extent(means, 1) == d and extent(out, 0) == n and extent(out, 1) == K,
+            "means are (K, d), densities (n, K)")
     pass_over(
-        &shape, &X[0, 0], &means[0, 0], &factors[0, 0, 0], &offset[0], NULL, NULL, NULL,
-        <const floating*> NULL, False, NULL, NULL, NULL, NULL, &out[0, 0],
+        &shape, readable_reals(X, n * d, type), readable(means, K * d),
+        readable(factors, shape.n_factors), readable(offset, K), NULL, NULL, NULL, NULL, False,
+        NULL, NULL, NULL, NULL, optional_writable_reals(out, n * K, type),
     )
 
 
 def statistics(
-    const floating[:, ::1] X,                   # IN   (n, d)
-    const double[:, ::1] means,                 # IN   (K, d)
-    const floating[:, ::1] responsibilities,    # IN   (n, K)
-    double[::1] counts,                         # OUT  (K,)
-    double[:, ::1] first,                       # OUT  (K, d)
-    double[:, :, ::1] second,                   # OUT  (K, d, d), or (1, d, d) summed over k
+    ndarray X,                  # IN   (n, d), float or double
+    ndarray means,              # IN   (K, d)
+    ndarray responsibilities,   # IN   (n, K), of the type of X
+    ndarray counts,             # OUT  (K,)
+    ndarray first,              # OUT  (K, d)
+    ndarray second,             # OUT  (K, d, d), or (1, d, d) summed over k; or (K, d)
     int n_threads,
 ):
     """The moments of `e_step`, for given responsibilities."""
-    cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], means.shape[0], kind(second.shape[0], means.shape[0]),
-        sizeof(floating), n_threads,
-    )
-    check_means(&shape, means.shape[1], second.shape[0])
-    check_square(&shape, second.shape[1], second.shape[2])
-    check_out(&shape, responsibilities.shape[0], responsibilities.shape[1])
-    require(counts.shape[0] == shape.K and first.shape[0] == shape.K
-            and first.shape[1] == shape.d, "counts are (K,), and first moments (K, d)")
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
+    cdef int type = real_type(X)
+    cdef Shape shape = shape_of(n, d, K, kind(second, K), real_size(X), n_threads)
+    require(extent(means, 1) == d and extent(responsibilities, 1) == K,
+            "means are (K, d), responsibilities (n, K)")
     pass_over(
-        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
-        False, &counts[0], &first[0, 0], &second[0, 0, 0], NULL, <floating*> NULL,
-    )
-
-
-def scaled_log_density(
-    const floating[:, ::1] X,               # IN   (n, d)
-    const double[:, ::1] means,             # IN   (K, d)
-    const double[:, ::1] inverse_scales,    # IN   (K, d)
-    const double[::1] offset,               # IN   (K,)
-    floating[:, ::1] out,                   # OUT  (n, K)
-    int n_threads,
-):
-    """offset_k - sum_j (inverse_scale_kj (x_nj - mean_kj))^2 / 2, for every row and component."""
-    cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
-    )
-    check_means(&shape, means.shape[1], inverse_scales.shape[0])
-    check_out(&shape, out.shape[0], out.shape[1])
-    require(inverse_scales.shape[1] == shape.d and offset.shape[0] == shape.K,
-            "scales are (K, d), and offsets (K,)")
-    pass_over(
-        &shape, &X[0, 0], &means[0, 0], &inverse_scales[0, 0], &offset[0], NULL, NULL, NULL,
-        <const floating*> NULL, False, NULL, NULL, NULL, NULL, &out[0, 0],
-    )
-
-
-def scaled_statistics(
-    const floating[:, ::1] X,                   # IN   (n, d)
-    const double[:, ::1] means,                 # IN   (K, d)
-    const floating[:, ::1] responsibilities,    # IN   (n, K)
-    double[::1] counts,                         # OUT  (K,)
-    double[:, ::1] first,                       # OUT  (K, d)
-    double[:, ::1] second,                      # OUT  (K, d)
-    int n_threads,
-):
-    """The moments of `scaled_e_step`, for given responsibilities."""
-    cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
-    )
-    check_means(&shape, means.shape[1], second.shape[0])
-    check_out(&shape, responsibilities.shape[0], responsibilities.shape[1])
-    require(counts.shape[0] == shape.K and first.shape[0] == shape.K
-            and first.shape[1] == shape.d and second.shape[1] == shape.d,
-            "counts are (K,), and moments (K, d)")
-    pass_over(
-        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
-        False, &counts[0], &first[0, 0], &second[0, 0], NULL, <floating*> NULL,
+        &shape, readable_reals(X, n * d, type), readable(means, K * d), NULL, NULL, NULL, NULL,
+        NULL, readable_reals(responsibilities, n * K, type), False, writable(counts, K),
+        writable(first, K * d), writable(second, shape.n_factors), NULL, NULL,
     )

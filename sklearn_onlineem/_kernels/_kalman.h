@@ -20,7 +20,7 @@ OPTIMISE_BEGIN(WHOLE_TILES)
 /* Between two looks for Ctrl-C: rows, times what a row costs about. */
 #define MOST_WORK (1 << 22)
 
-/* What to write of a sequence of T rows; NULL is not wanted. */
+/* What to write of rows, T of them; NULL is not wanted. */
 typedef struct {
     double *predicted;             /* (T, k) */
     double *predicted_covariances; /* (T, k, k) */
@@ -33,6 +33,7 @@ typedef struct {
     double *filled;                /* (T, d): missing values are imputed by their expectations */
     const double *noise;           /* (T, k): states are drawn with these */
     Sums *sums;
+    ptrdiff_t first;               /* row of all these that is the sequence's first */
 } Outputs;
 
 /* The scratch memory of a thread. */
@@ -89,14 +90,20 @@ SIMD_UNUSED static Workspace *lay_out_workspace(
     space.starts = take_doubles(arena, (longest / space.B + 1) * state_size(W));
     space.predicted = take_doubles(arena, state_size(W));
     space.smoothed = take_doubles(arena, state_size(W));
-    space.step = lay_out_smoother_step(W, arena);
+    space.step.gain = take_doubles(arena, W * W);
+    space.step.shrink = take_doubles(arena, W * W);
+    space.step.sum = take_doubles(arena, W * W);
+    space.step.rest = take_doubles(arena, W * W);
     space.product = take_doubles(arena, W * W);
     space.lag = take_doubles(arena, W * W);
     space.deviation = take_doubles(arena, W);
     space.square = take_doubles(arena, W * W);
     space.update = lay_out_update(W, arena);
     space.vector = take_doubles(arena, d + 3 * W);
-    space.imputation = lay_out_imputation(W, d, arena);
+    space.imputation.weights = take_doubles(arena, d * d);
+    space.imputation.rest = take_doubles(arena, d * d);
+    space.imputation.slope = take_doubles(arena, d * W);
+    space.imputation.product = take_doubles(arena, W);
     space.sums = lay_out_sums(k, W, d, arena);
     for (ptrdiff_t i = 0; i < space.n_patterns; i++)
         space.patterns[i] = lay_out_pattern(W, d, arena);
@@ -157,14 +164,14 @@ SIMD_UNUSED static double filter_block(
     const ptrdiff_t k = system->k, W = system->W;
     double log_likelihood = 0;
     for (ptrdiff_t i = 0; i < n && goes_on(system, space); i++) {
-        ptrdiff_t t = begin + i;
+        ptrdiff_t t = begin + i, row = outputs->first + t;
         FilteredState state = filtered_at(space->states, i, W);
-        write_row(space->predicted, t, 1, k, W, outputs->predicted);
-        write_row(space->predicted + W, t, k, k, W, outputs->predicted_covariances);
+        write_row(space->predicted, row, 1, k, W, outputs->predicted);
+        write_row(space->predicted + W, row, k, k, W, outputs->predicted_covariances);
         double log_density = filter_row(system, X + t * system->d, space, state);
-        write_row(state.mean, t, 1, k, W, outputs->filtered);
-        write_row(state.covariance, t, k, k, W, outputs->filtered_covariances);
-        if (outputs->log_densities) outputs->log_densities[t] = log_density;
+        write_row(state.mean, row, 1, k, W, outputs->filtered);
+        write_row(state.covariance, row, k, k, W, outputs->filtered_covariances);
+        if (outputs->log_densities) outputs->log_densities[row] = log_density;
         log_likelihood += log_density;
     }
     return log_likelihood;
@@ -175,16 +182,16 @@ SIMD_UNUSED static void write_smoothed(
     const System *system, const double *v, ptrdiff_t t, ptrdiff_t T, Workspace *space,
     const Outputs *outputs)
 {
-    const ptrdiff_t k = system->k, W = system->W, d = system->d;
+    const ptrdiff_t k = system->k, W = system->W, d = system->d, row = outputs->first + t;
     const double *mean = space->smoothed, *covariance = space->smoothed + W;
     const double *arriving = outputs->noise ? space->square : covariance;
     Sums *sums = outputs->sums;
-    write_row(mean, t, 1, k, W, outputs->smoothed);
-    write_row(covariance, t, k, k, W, outputs->covariances);
+    write_row(mean, row, 1, k, W, outputs->smoothed);
+    write_row(covariance, row, k, k, W, outputs->covariances);
     if (sums) sum_state(mean, covariance, arriving, t, T, k, W, sums);
     if (!sums && !outputs->filled) return;
     ObservedPattern *pattern = pattern_of(system, v, space->n_patterns, space->patterns);
-    double *filled = sums ? sums->filled : outputs->filled + t * d;
+    double *filled = sums ? sums->filled : outputs->filled + row * d;
     copy(v, d, filled);
     if (sums && pattern->n_observed == 0) return;
     if (pattern->n_observed < d)
@@ -201,9 +208,9 @@ SIMD_UNUSED static void smooth_block(
     const ptrdiff_t k = system->k, W = system->W;
     double *mean = space->smoothed, *covariance = space->smoothed + W;
     for (ptrdiff_t i = n - 1; i >= 0 && goes_on(system, space); i--) {
-        ptrdiff_t t = begin + i;
+        ptrdiff_t t = begin + i, row = outputs->first + t;
         FilteredState now = filtered_at(space->states, i, W);
-        const double *noise = outputs->noise ? outputs->noise + t * k : NULL;
+        const double *noise = outputs->noise ? outputs->noise + row * k : NULL;
         if (t == T - 1) {
             copy(now.mean, W, mean);
             copy(now.covariance, W * W, covariance);
@@ -212,7 +219,7 @@ SIMD_UNUSED static void smooth_block(
             FilteredState next = filtered_at(space->states, i + 1 < n ? i + 1 : space->B, W);
             smooth_state(system, now, next, &space->step, mean, covariance, space->lag);
             if (noise) smooth_deviation(k, W, &space->step, space->deviation, space->lag);
-            write_row(space->lag, t + 1, k, k, W, outputs->lags);
+            write_row(space->lag, row + 1, k, k, W, outputs->lags);
             if (outputs->sums) add(space->lag, W * W, outputs->sums->states + LAGGED * W * W);
         }
         if (noise)

@@ -10,7 +10,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport ndarray
 
-from ._arena cimport Arena, allocate, arena_in, arena_of, counting_arena, take, take_arenas
+from ._arena cimport Arena, allocate, arena_of, counting_arena, take, take_arenas
 from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._kalman_sums cimport Evidence, add_evidence, lay_out_evidence, no_evidence
 from ._openmp cimport MOST_SLABS, first_block, is_interrupted, omp_get_thread_num, raise_waiting
@@ -39,6 +39,7 @@ cdef extern from "_kalman.h" nogil:
         double* filled
         const double* noise
         Sums* sums
+        Py_ssize_t first
     ctypedef struct Workspace:
         double* predicted
         Sums sums
@@ -104,51 +105,22 @@ cdef int read_system(System* system, Py_ssize_t k, tuple arrays) except -1:
     return 0
 
 
-cdef Outputs of_sequence(
-    const Outputs* all_rows, Py_ssize_t begin, Py_ssize_t k, Py_ssize_t d
-) noexcept nogil:
-    """Where to write what is wanted of the sequence that begins there."""
-    cdef Outputs outputs = all_rows[0]
-    if outputs.predicted != NULL:
-        outputs.predicted += begin * k
-    if outputs.predicted_covariances != NULL:
-        outputs.predicted_covariances += begin * k * k
-    if outputs.filtered != NULL:
-        outputs.filtered += begin * k
-    if outputs.filtered_covariances != NULL:
-        outputs.filtered_covariances += begin * k * k
-    if outputs.log_densities != NULL:
-        outputs.log_densities += begin
-    if outputs.smoothed != NULL:
-        outputs.smoothed += begin * k
-    if outputs.covariances != NULL:
-        outputs.covariances += begin * k * k
-    if outputs.lags != NULL:
-        outputs.lags += begin * k * k
-    if outputs.filled != NULL:
-        outputs.filled += begin * d
-    if outputs.noise != NULL:
-        outputs.noise += begin * k
-    return outputs
-
-
 cdef void pass_over_slab(
     const System* system, const double* X, const int64_t* offsets, Py_ssize_t begin,
     Py_ssize_t stop, const double* start, Workspace* space, const Outputs* outputs,
     double* log_likelihoods, const Evidence* evidence,
 ) noexcept nogil:
     """Sequences from begin to stop; evidence <- that of them, unless it is NULL."""
-    cdef Py_ssize_t s, first, k = system.k, W = system.W, d = system.d
-    cdef Outputs here
+    cdef Py_ssize_t s, k = system.k, W = system.W, d = system.d
+    cdef Outputs here = outputs[0]
     if evidence != NULL:
         start_sums(k, W, d, evidence, &space.sums)
+        here.sums = &space.sums
     for s in range(begin, stop):
-        first = offsets[s]
+        here.first = offsets[s]
         memcpy(space.predicted, start, state_size(W) * sizeof(double))
-        here = of_sequence(outputs, first, k, d)
-        here.sums = NULL if evidence == NULL else &space.sums
         log_likelihoods[s] = kalman_sequence(
-            system, X + first * d, offsets[s + 1] - first, space, &here)
+            system, X + here.first * d, offsets[s + 1] - here.first, space, &here)
     if evidence != NULL:
         finish_sums(k, W, d, &space.sums)
 
@@ -184,7 +156,6 @@ cdef int pass_over(
     cdef Arena arena = counting_arena()
     lay_out(&system, most, n_threads, n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Memory memory = lay_out(&system, most, n_threads, n_sums, &arena)
     cdef volatile int is_over = False
     for slab in range(n_threads):

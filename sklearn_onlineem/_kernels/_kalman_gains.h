@@ -79,7 +79,7 @@ SIMD_UNUSED static int tabulate(
         tables->log_det[t] = update->log_det;
         copy(now.covariance, size, tables->filtered + t * size);
         substitute_backward(update->M_upper, update->M_inverse, k, W, W, update->X);
-        transpose(update->X, W, tables->root + t * size);
+        transpose_square(update->X, W, tables->root + t * size);
         predict_covariance(system, now.covariance, product, next_covariance);
         factorise(next_covariance, k, W, next.upper, next.inverse);
         smoother_gain(system, now.covariance, next.upper, next.inverse, gain, scratch->shrink);
@@ -170,13 +170,6 @@ SIMD_UNUSED static double mean_square(const double *state, ptrdiff_t k, ptrdiff_
     return sum;
 }
 
-SIMD_UNUSED static double sum_from(const double *weights, ptrdiff_t t, ptrdiff_t T)
-{
-    double sum = 0;
-    for (; t < T; t++) sum += weights[t];
-    return sum;
-}
-
 typedef struct {
     double *state;   /* (W + W W): a mean and its covariance */
     double *next;    /* (W + W W) */
@@ -211,7 +204,8 @@ SIMD_UNUSED static void add_occupancy(
         int stays = state_is_steady(state, next, k, W) || !(mean_square(next, k, W) <= largest);
         for (ptrdiff_t i = 0; i < n; i++) {
             const double *own = weights + i * T;
-            double weight = stays ? sum_from(own, t, T) : own[t];
+            double weight = 0;
+            for (ptrdiff_t later = t; later < (stays ? T : t + 1); later++) weight += own[later];
             add_moments(weight, state, weight, state + W, occupancy->totals + i);
         }
         if (stays) return;

@@ -14,7 +14,7 @@ OPTIMISE_BEGIN(WHOLE_TILES)
  * -------
  *
  * Means of many segments of rows at once, from tabulated gains: a batch has one segment in each
- * element of the vectors, so that products of one row become products of BATCH_SIZE rows.
+ * element of the vectors, so that products of one row become products of LANES rows.
  */
 
 /* What turns rows into information about states, and states into residuals. */
@@ -41,14 +41,14 @@ typedef struct {
 typedef struct {
     ptrdiff_t T;                    /* rows of the longest segment */
     ptrdiff_t step;                 /* rows of their sequences before them */
-    int64_t begins[BATCH_SIZE];     /* first rows */
-    int64_t lengths[BATCH_SIZE];
-    int64_t continues[BATCH_SIZE];  /* whether the row after the last one is known, too */
-    double *means;                  /* (T, k, BATCH_SIZE): filtered */
+    int64_t begins[LANES];     /* first rows */
+    int64_t lengths[LANES];
+    int64_t continues[LANES];  /* whether the row after the last one is known, too */
+    double *means;                  /* (T, k, LANES): filtered */
 } Batch;
 
 /* Sums over rows, of deviations of states from a centre and of rows from theirs; `width` of them
- * side by side, BATCH_SIZE or 1. */
+ * side by side, LANES or 1. */
 typedef struct {
     double *squares; /* (1, width), of innovations */
     double *total;   /* (k, width): of filtered means, then of deviations of smoothed ones */
@@ -58,55 +58,61 @@ typedef struct {
     double *across;  /* (d, k, width) */
 } MeanSums;
 
-SIMD_UNUSED static MeanSums lay_out_mean_sums(
-    ptrdiff_t k, ptrdiff_t d, ptrdiff_t width, Arena *arena)
+SIMD_INLINE ptrdiff_t mean_sums_size(ptrdiff_t k, ptrdiff_t d)
 {
-    MeanSums sums;
-    sums.squares = take_doubles(arena, width);
-    sums.total = take_doubles(arena, k * width);
-    sums.rows = take_doubles(arena, d * width);
-    sums.states = take_doubles(arena, k * k * width);
-    sums.lags = take_doubles(arena, k * k * width);
-    sums.across = take_doubles(arena, d * k * width);
+    return 1 + k + d + 2 * k * k + d * k;
+}
+
+/* One array after the other. */
+SIMD_UNUSED static MeanSums mean_sums_at(
+    double *memory, ptrdiff_t k, ptrdiff_t d, ptrdiff_t width)
+{
+    MeanSums sums = {memory};
+    if (!memory) return sums;
+    sums.total = sums.squares + width;
+    sums.rows = sums.total + k * width;
+    sums.states = sums.rows + d * width;
+    sums.lags = sums.states + k * k * width;
+    sums.across = sums.lags + k * k * width;
     return sums;
 }
 
-/* Scratch memory of passes over a batch: arrays (d, BATCH_SIZE) and (W, BATCH_SIZE). */
+/* Scratch memory of passes over a batch: arrays (d, LANES) and (W, LANES). */
 typedef struct {
     double *rows, *whitened, *residual;
     double *offset, *centre, *a, *b, *c;
-    double *zeros; /* (d + W, BATCH_SIZE) */
+    double *zeros; /* (d + W, LANES) */
 } BatchScratch;
 
 SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, Arena *arena)
 {
     BatchScratch scratch;
-    scratch.rows = take_doubles(arena, d * BATCH_SIZE);
-    scratch.whitened = take_doubles(arena, d * BATCH_SIZE);
-    scratch.residual = take_doubles(arena, d * BATCH_SIZE);
-    scratch.zeros = take_doubles(arena, (d + W) * BATCH_SIZE);
-    scratch.offset = take_doubles(arena, W * BATCH_SIZE);
-    scratch.centre = take_doubles(arena, W * BATCH_SIZE);
-    scratch.a = take_doubles(arena, W * BATCH_SIZE);
-    scratch.b = take_doubles(arena, W * BATCH_SIZE);
-    scratch.c = take_doubles(arena, W * BATCH_SIZE);
+    scratch.rows = take_doubles(arena, d * LANES);
+    scratch.whitened = take_doubles(arena, d * LANES);
+    scratch.residual = take_doubles(arena, d * LANES);
+    scratch.zeros = take_doubles(arena, (d + W) * LANES);
+    scratch.offset = take_doubles(arena, W * LANES);
+    scratch.centre = take_doubles(arena, W * LANES);
+    scratch.a = take_doubles(arena, W * LANES);
+    scratch.b = take_doubles(arena, W * LANES);
+    scratch.c = take_doubles(arena, W * LANES);
     return scratch;
 }
 
-/* out (d, BATCH_SIZE) <- row t of each segment (its last one if that is earlier), less `from` */
+/* out (d, LANES) <- row t of each segment (its last one if that is earlier), less `from` */
 SIMD_INLINE void gather_rows(
     const Shared *shared, const Batch *batch, ptrdiff_t t, const double *from, double *out)
 {
     const ptrdiff_t d = shared->maps->d;
-    for (int s = 0; s < BATCH_SIZE; s++) {
+    for (int s = 0; s < LANES; s++) {
         ptrdiff_t last = batch->lengths[s] > 0 ? batch->lengths[s] - 1 : 0;
         ptrdiff_t row = (batch->begins[s] + (t < last ? t : last)) * d;
         if (shared->is_float)
             for (ptrdiff_t j = 0; j < d; j++)
-                out[j * BATCH_SIZE + s] = ((const float *)shared->X)[row + j] - from[j];
+                out[j * LANES + s] = ((const float *)shared->X)[row + j] - from[j];
         else
             for (ptrdiff_t j = 0; j < d; j++)
-                out[j * BATCH_SIZE + s] = ((const double *)shared->X)[row + j] - from[j];
+                out[j * LANES + s] = ((const double *)shared->X)[row + j] - from[j];
     }
 }
 
@@ -117,7 +123,7 @@ SIMD_INLINE void find_below(
     EACH_SEGMENT keeps[s] = t < lengths[s] + (continues ? continues[s] : 0);
 }
 
-/* batch->means <- filtered means; predicted (k, BATCH_SIZE): those of the first rows, and then of
+/* batch->means <- filtered means; predicted (k, LANES): those of the first rows, and then of
  * the rows after the last ones. `sums` may be NULL. */
 SIMD_CLONES SIMD_UNUSED static void filter_batch(
     const Shared *shared, const Batch *batch, const BatchScratch *scratch, double *predicted,
@@ -130,26 +136,26 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
     double *v = scratch->rows, *e = scratch->whitened, *rest = scratch->residual;
     double *zeros = scratch->zeros, *offset = scratch->offset;
     double *u = scratch->a, *move = scratch->b, *r = scratch->c;
-    int64_t keeps[BATCH_SIZE];
-    set_zero((d + W) * BATCH_SIZE, zeros);
+    int64_t keeps[LANES];
+    set_zero((d + W) * LANES, zeros);
     repeat(system->b, k, offset);
     for (ptrdiff_t t = 0; t < batch->T; t++) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
-        double *mean = batch->means + t * k * BATCH_SIZE;
+        double *mean = batch->means + t * k * LANES;
         gather_rows(shared, batch, t, maps->offset, v);
         batched_product(maps->whitening, d, d, d, v, zeros, 1, e);
         batched_product(maps->Ht, d, k, d, predicted, e, -1, e);
         batched_product(maps->H, W, d, k, e, zeros, 1, u);
         batched_product(tables->filtered + step, W, k, k, u, zeros, 1, move);
-        for (ptrdiff_t i = 0; i < k * BATCH_SIZE; i++) mean[i] = predicted[i] + move[i];
+        for (ptrdiff_t i = 0; i < k * LANES; i++) mean[i] = predicted[i] + move[i];
         batched_product(system->At, W, k, k, mean, offset, 1, predicted);
         if (!sums) continue;
         batched_product(tables->root + step, W, k, k, u, zeros, 1, r);
         batched_product(maps->Ht, d, k, d, move, e, -1, rest);
-        double squares[BATCH_SIZE] = {0};
-        for (ptrdiff_t i = 0; i < k * BATCH_SIZE; i += BATCH_SIZE)
+        double squares[LANES] = {0};
+        for (ptrdiff_t i = 0; i < k * LANES; i += LANES)
             EACH_SEGMENT squares[s] += r[i + s] * r[i + s];
-        for (ptrdiff_t i = 0; i < d * BATCH_SIZE; i += BATCH_SIZE)
+        for (ptrdiff_t i = 0; i < d * LANES; i += LANES)
             EACH_SEGMENT squares[s] += rest[i + s] * rest[i + s];
         find_below(batch->lengths, NULL, t, keeps);
         add_kept(keeps, squares, 1, sums->squares);
@@ -157,7 +163,7 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
     }
 }
 
-/* later (k, BATCH_SIZE): smoothed means of the rows after the last ones where these are known, and
+/* later (k, LANES): smoothed means of the rows after the last ones where these are known, and
  * then of the first ones. `sums` may be NULL; if not, states are less `centre` (k,) in them. */
 SIMD_CLONES SIMD_UNUSED static void smooth_batch(
     const Shared *shared, const Batch *batch, const double *centre, const BatchScratch *scratch,
@@ -168,12 +174,12 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
     const ptrdiff_t k = system->k, W = system->W, d = shared->maps->d, last = tables->n - 1;
     double *v = scratch->rows, *offset = scratch->offset, *centres = scratch->centre;
     double *rest = scratch->a, *now = scratch->b, *next = scratch->c;
-    int64_t keeps[BATCH_SIZE];
+    int64_t keeps[LANES];
     repeat(system->b, k, offset);
     if (sums) repeat(centre, k, centres);
     for (ptrdiff_t t = batch->T - 1; t >= 0; t--) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
-        const double *mean = batch->means + t * k * BATCH_SIZE;
+        const double *mean = batch->means + t * k * LANES;
         find_below(batch->lengths, batch->continues, t + 1, keeps);
         batched_product(system->At, W, k, k, mean, offset, 1, rest);
         subtract_kept(keeps, later, rest, k, rest);
@@ -214,15 +220,6 @@ typedef struct {
     double *product;
 } StepMatrices;
 
-SIMD_UNUSED static StepMatrices lay_out_step_matrices(ptrdiff_t W, Arena *arena)
-{
-    StepMatrices matrices;
-    matrices.step = take_doubles(arena, W * W);
-    matrices.power = take_doubles(arena, W * W);
-    matrices.product = take_doubles(arena, W * W);
-    return matrices;
-}
-
 /* power <- step^n; overwrites step. */
 SIMD_UNUSED static void raise_step(
     ptrdiff_t n, ptrdiff_t k, ptrdiff_t W, const StepMatrices *matrices)
@@ -240,19 +237,19 @@ SIMD_UNUSED static void raise_step(
     }
 }
 
-/* ends (k, BATCH_SIZE) <- true starts of segments, in turn from the `first`, where it is `now` and
+/* ends (k, LANES) <- true starts of segments, in turn from the `first`, where it is `now` and
  * where the pass did begin there. */
 SIMD_UNUSED static void join_segments(
     const double *power, ptrdiff_t k, ptrdiff_t W, int first, double *now, double *ends)
 {
     double next[MOST_STATES];
-    for (int i = 0; i < BATCH_SIZE; i++) {
+    for (int i = 0; i < LANES; i++) {
         int s = first == 0 ? i : first - i;
-        for (ptrdiff_t j = 0; j < k; j++) next[j] = ends[j * BATCH_SIZE + s];
+        for (ptrdiff_t j = 0; j < k; j++) next[j] = ends[j * LANES + s];
         if (i > 0)
             for (ptrdiff_t j = 0; j < k; j++)
                 for (ptrdiff_t h = 0; h < k; h++) next[j] += power[h * W + j] * now[h];
-        for (ptrdiff_t j = 0; j < k; j++) ends[j * BATCH_SIZE + s] = now[j];
+        for (ptrdiff_t j = 0; j < k; j++) ends[j * LANES + s] = now[j];
         copy(next, k, now);
     }
 }
@@ -267,8 +264,8 @@ SIMD_UNUSED static void filter_segments(
     double start[MOST_STATES], *rest = matrices->product;
     const double *filtered = shared->tables->filtered + (shared->tables->n - 1) * W * W;
     for (ptrdiff_t i = 0; i < k; i++) {
-        start[i] = state[i * BATCH_SIZE];
-        for (int s = 1; s < BATCH_SIZE; s++) state[i * BATCH_SIZE + s] = 0;
+        start[i] = state[i * LANES];
+        for (int s = 1; s < LANES; s++) state[i * LANES + s] = 0;
     }
     filter_batch(shared, body, scratch, state, NULL);
     matrix_product(shared->maps->G, filtered, k, W, rest);
@@ -287,11 +284,11 @@ SIMD_UNUSED static void smooth_segments(
 {
     ptrdiff_t k = shared->system->k, W = shared->system->W;
     double unknown[MOST_STATES] = {0};
-    set_zero(k * BATCH_SIZE, state);
+    set_zero(k * LANES, state);
     smooth_batch(shared, body, centre, scratch, state, NULL);
     copy(shared->tables->gain + (shared->tables->n - 1) * W * W, W * W, matrices->step);
     raise_step(body->T, k, W, matrices);
-    join_segments(matrices->power, k, W, BATCH_SIZE - 1, unknown, state);
+    join_segments(matrices->power, k, W, LANES - 1, unknown, state);
     smooth_batch(shared, body, centre, scratch, state, sums);
 }
 
@@ -310,7 +307,7 @@ typedef struct {
 /* Rows of a segment if the slab is a sequence to be cut, or 0. */
 SIMD_INLINE ptrdiff_t segment_length(const Slab *slab, ptrdiff_t n_tables)
 {
-    ptrdiff_t length = (slab->lengths[slab->order[0]] - n_tables) / BATCH_SIZE;
+    ptrdiff_t length = (slab->lengths[slab->order[0]] - n_tables) / LANES;
     return slab->S == 1 && length >= FEWEST_STEPS ? length : 0;
 }
 
@@ -318,8 +315,8 @@ SIMD_INLINE ptrdiff_t segment_length(const Slab *slab, ptrdiff_t n_tables)
 SIMD_UNUSED static ptrdiff_t count_steps(const Slab *slab, ptrdiff_t n_tables)
 {
     ptrdiff_t n = 0, length = segment_length(slab, n_tables);
-    if (length) return slab->lengths[slab->order[0]] - (BATCH_SIZE - 1) * length;
-    for (ptrdiff_t s = 0; s < slab->S; s += BATCH_SIZE) n += slab->lengths[slab->order[s]];
+    if (length) return slab->lengths[slab->order[0]] - (LANES - 1) * length;
+    for (ptrdiff_t s = 0; s < slab->S; s += LANES) n += slab->lengths[slab->order[s]];
     return n;
 }
 
@@ -329,8 +326,8 @@ typedef struct {
     MeanSums sums;
     BatchScratch scratch;
     StepMatrices matrices;
-    double *state;  /* (W, BATCH_SIZE) */
-    double *means;  /* (steps, k, BATCH_SIZE): filtered */
+    double *state;  /* (W, LANES) */
+    double *means;  /* (steps, k, LANES): filtered */
     double *ends;   /* (S, 2, k): smoothed means of first and last rows */
     double *centre; /* (k,) */
 } SlabSpace;
@@ -339,52 +336,33 @@ SIMD_UNUSED static SlabSpace lay_out_slab(const Shared *shared, const Slab *slab
 {
     const ptrdiff_t k = shared->system->k, W = shared->system->W, d = shared->maps->d;
     SlabSpace space;
-    space.batched = lay_out_mean_sums(k, d, BATCH_SIZE, arena);
-    space.state = take_doubles(arena, W * BATCH_SIZE);
+    space.batched = mean_sums_at(take_doubles(arena, mean_sums_size(k, d) * LANES), k, d, LANES);
+    space.state = take_doubles(arena, W * LANES);
     space.scratch = lay_out_batch_scratch(W, d, arena);
-    space.matrices = lay_out_step_matrices(W, arena);
+    space.matrices.step = take_doubles(arena, W * W);
+    space.matrices.power = take_doubles(arena, W * W);
+    space.matrices.product = take_doubles(arena, W * W);
     start_line(arena);
-    space.means = take_doubles(arena, count_steps(slab, shared->tables->n) * k * BATCH_SIZE);
+    space.means = take_doubles(arena, count_steps(slab, shared->tables->n) * k * LANES);
     space.ends = take_doubles(arena, 2 * slab->S * k);
-    space.sums = lay_out_mean_sums(k, d, 1, arena);
+    space.sums = mean_sums_at(take_doubles(arena, mean_sums_size(k, d)), k, d, 1);
     space.centre = take_doubles(arena, k);
     return space;
 }
 
-SIMD_UNUSED static void clear_mean_sums(ptrdiff_t k, ptrdiff_t d, const MeanSums *sums)
-{
-    set_zero(BATCH_SIZE, sums->squares);
-    set_zero(k * BATCH_SIZE, sums->total);
-    set_zero(d * BATCH_SIZE, sums->rows);
-    set_zero(k * k * BATCH_SIZE, sums->states);
-    set_zero(k * k * BATCH_SIZE, sums->lags);
-    set_zero(d * k * BATCH_SIZE, sums->across);
-}
-
-SIMD_UNUSED static void add_up_segments(
-    const MeanSums *batched, ptrdiff_t k, ptrdiff_t d, const MeanSums *sums)
-{
-    sum_segments(batched->squares, 1, sums->squares);
-    sum_segments(batched->total, k, sums->total);
-    sum_segments(batched->rows, d, sums->rows);
-    sum_segments(batched->states, k * k, sums->states);
-    sum_segments(batched->lags, k * k, sums->lags);
-    sum_segments(batched->across, d * k, sums->across);
-}
-
-/* ends (n, 2, k) <- means (k, BATCH_SIZE) of first or last rows of n sequences */
+/* ends (n, 2, k) <- means (k, LANES) of first or last rows of n sequences */
 SIMD_UNUSED static void put_end(
     const double *means, ptrdiff_t n, ptrdiff_t k, ptrdiff_t which, double *ends)
 {
     for (ptrdiff_t s = 0; s < n; s++)
         for (ptrdiff_t i = 0; i < k; i++)
-            ends[(s * 2 + which) * k + i] = means[i * BATCH_SIZE + s];
+            ends[(s * 2 + which) * k + i] = means[i * LANES + s];
 }
 
 SIMD_UNUSED static void put_last(const Batch *batch, ptrdiff_t n, ptrdiff_t k, double *ends)
 {
     for (ptrdiff_t s = 0; s < n; s++)
-        put_end(batch->means + (batch->lengths[s] - 1) * k * BATCH_SIZE + s, 1, k, 1,
+        put_end(batch->means + (batch->lengths[s] - 1) * k * LANES + s, 1, k, 1,
                 ends + s * 2 * k);
 }
 
@@ -392,7 +370,7 @@ SIMD_UNUSED static void put_last(const Batch *batch, ptrdiff_t n, ptrdiff_t k, d
 SIMD_UNUSED static Batch batch_of(const Slab *slab, ptrdiff_t first, double *means)
 {
     Batch batch = {0};
-    for (int s = 0; s < BATCH_SIZE; s++) {
+    for (int s = 0; s < LANES; s++) {
         int is_there = first + s < slab->S;
         ptrdiff_t sequence = slab->order[is_there ? first + s : first];
         batch.begins[s] = slab->begins[sequence];
@@ -409,7 +387,7 @@ SIMD_UNUSED static void take_centre(
 {
     sum_segments(batched->total, k, centre);
     for (ptrdiff_t i = 0; i < k; i++) centre[i] /= n_rows;
-    set_zero(k * BATCH_SIZE, batched->total);
+    set_zero(k * LANES, batched->total);
 }
 
 SIMD_UNUSED static void expect_in_batches(
@@ -417,24 +395,24 @@ SIMD_UNUSED static void expect_in_batches(
 {
     ptrdiff_t k = shared->system->k, n_rows = 0;
     double *means = space->means;
-    for (ptrdiff_t s = 0; s < slab->S; s += BATCH_SIZE) {
+    for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
         Batch batch = batch_of(slab, s, means);
         repeat(shared->start, k, space->state);
         filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
-        put_last(&batch, slab->S - s < BATCH_SIZE ? slab->S - s : BATCH_SIZE, k,
+        put_last(&batch, slab->S - s < LANES ? slab->S - s : LANES, k,
                  space->ends + s * 2 * k);
-        for (int i = 0; i < BATCH_SIZE; i++) n_rows += batch.lengths[i];
-        means += batch.T * k * BATCH_SIZE;
+        for (int i = 0; i < LANES; i++) n_rows += batch.lengths[i];
+        means += batch.T * k * LANES;
     }
     take_centre(k, (double)n_rows, &space->batched, space->centre);
     means = space->means;
-    for (ptrdiff_t s = 0; s < slab->S; s += BATCH_SIZE) {
+    for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
         Batch batch = batch_of(slab, s, means);
         smooth_batch(shared, &batch, space->centre, &space->scratch, space->state,
                      &space->batched);
-        put_end(space->state, slab->S - s < BATCH_SIZE ? slab->S - s : BATCH_SIZE, k, 0,
+        put_end(space->state, slab->S - s < LANES ? slab->S - s : LANES, k, 0,
                 space->ends + s * 2 * k);
-        means += batch.T * k * BATCH_SIZE;
+        means += batch.T * k * LANES;
     }
 }
 
@@ -445,21 +423,21 @@ SIMD_UNUSED static void expect_in_segments(
     ptrdiff_t k = shared->system->k;
     Batch head = batch_of(slab, 0, space->means), body = head;
     ptrdiff_t T = head.T;
-    head.T = head.lengths[0] = T - BATCH_SIZE * length;
+    head.T = head.lengths[0] = T - LANES * length;
     head.continues[0] = 1;
     body.T = length;
     body.step = head.T;
-    body.means = space->means + head.T * k * BATCH_SIZE;
-    for (int s = 0; s < BATCH_SIZE; s++) {
+    body.means = space->means + head.T * k * LANES;
+    for (int s = 0; s < LANES; s++) {
         body.begins[s] = head.begins[0] + head.T + s * length;
         body.lengths[s] = length;
-        body.continues[s] = s + 1 < BATCH_SIZE;
+        body.continues[s] = s + 1 < LANES;
     }
     repeat(shared->start, k, space->state);
     filter_batch(shared, &head, &space->scratch, space->state, &space->batched);
     filter_segments(shared, &body, &space->scratch, &space->matrices, space->state,
                     &space->batched);
-    put_end(body.means + (length - 1) * k * BATCH_SIZE + BATCH_SIZE - 1, 1, k, 1, space->ends);
+    put_end(body.means + (length - 1) * k * LANES + LANES - 1, 1, k, 1, space->ends);
     take_centre(k, (double)T, &space->batched, space->centre);
     smooth_segments(shared, &body, space->centre, &space->scratch, &space->matrices, space->state,
                     &space->batched);
@@ -518,10 +496,10 @@ SIMD_UNUSED static double expect_slab(
 {
     ptrdiff_t k = shared->system->k, d = shared->maps->d;
     ptrdiff_t length = segment_length(slab, shared->tables->n);
-    clear_mean_sums(k, d, &space->batched);
+    set_zero(mean_sums_size(k, d) * LANES, space->batched.squares);
     if (length) expect_in_segments(shared, slab, length, space);
     else expect_in_batches(shared, slab, space);
-    add_up_segments(&space->batched, k, d, &space->sums);
+    sum_segments(space->batched.squares, mean_sums_size(k, d), space->sums.squares);
     finish_slab(shared, slab, space, evidence);
     return *space->sums.squares;
 }

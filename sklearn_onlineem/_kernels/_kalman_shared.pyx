@@ -12,7 +12,6 @@ from numpy cimport NPY_FLOAT, ndarray
 from ._arena cimport (
     Arena,
     allocate,
-    arena_in,
     arena_of,
     counting_arena,
     take,
@@ -34,7 +33,7 @@ from ._openmp cimport busy_threads, omp_get_thread_num
 
 cdef extern from "_kalman_shared.h" nogil:
     enum:
-        BATCH_SIZE
+        LANES
         MOST_STATES
         N_SUMS
     ctypedef struct System:
@@ -98,7 +97,7 @@ cdef extern from "_kalman_shared.h" nogil:
         const Occupancy* occupancy)
 
 # Sequences of which a batch is made.
-SEQUENCES_PER_BATCH = BATCH_SIZE
+SEQUENCES_PER_BATCH = LANES
 # What the padded states may be at most.
 WIDEST = MOST_STATES
 
@@ -153,7 +152,6 @@ def fill_tables(
     cdef Arena arena = counting_arena()
     lay_out_tabulation(W, &arena)
     cdef void* memory = allocate(&arena)
-    arena = arena_in(memory)
     cdef Tabulation scratch = lay_out_tabulation(W, &arena)
     with nogil:
         is_steady = tabulate(&system, precision, out.n, &scratch, state, &out)
@@ -179,7 +177,6 @@ def covariances(
     cdef Arena arena = counting_arena()
     lay_out_covariance_sums(W, &arena)
     cdef void* memory = allocate(&arena)
-    arena = arena_in(memory)
     cdef CovarianceSums scratch = lay_out_covariance_sums(W, &arena)
     with nogil:
         for i in range(lengths.shape[0]):
@@ -306,7 +303,6 @@ def expected(
     cdef Arena arena = counting_arena()
     lay_out(k, d, &counted, n_threads, n_slabs, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Memory memory = lay_out(k, d, &counted, n_threads, n_slabs, &arena)
     for i in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                     use_threads_if=n_threads > 1):
@@ -337,7 +333,6 @@ def occupancy(
     cdef Arena arena = counting_arena()
     lay_out_occupancy(n, W, &arena)
     cdef void* memory = allocate(&arena)
-    arena = arena_in(memory)
     cdef Occupancy scratch = lay_out_occupancy(n, W, &arena)
     memcpy(scratch.state, first, state_size(W) * sizeof(double))
     for i in range(n):

@@ -9,7 +9,7 @@
 #define SKLEARN_ONLINEEM_KALMAN_STEPS_H
 
 #include "_arena.h"
-#include "_matrices.h"
+#include "_small_matrices.h"
 
 OPTIMISE_BEGIN(WHOLE_TILES)
 
@@ -130,16 +130,6 @@ typedef struct {
     double *product; /* (W,) */
 } Imputation;
 
-SIMD_UNUSED static Imputation lay_out_imputation(ptrdiff_t W, ptrdiff_t d, Arena *arena)
-{
-    Imputation imputation;
-    imputation.weights = take_doubles(arena, d * d);
-    imputation.rest = take_doubles(arena, d * d);
-    imputation.slope = take_doubles(arena, d * W);
-    imputation.product = take_doubles(arena, W);
-    return imputation;
-}
-
 /* Missing values of `filled` (d,) <- their expectations, from the moments of the state.
  *
  * Unless they are NULL, `across` (d, W) and `within` (d, d) += the covariances of missing values
@@ -253,7 +243,7 @@ SIMD_UNUSED static void clear_update(ptrdiff_t W, Update *update)
 SIMD_UNUSED static void filter_covariance(
     const double *G, ptrdiff_t k, ptrdiff_t W, Update *update, const FilteredState *state)
 {
-    transpose(state->upper, W, update->lower);
+    transpose_square(state->upper, W, update->lower);
     matrix_product(G, update->lower, k, W, update->X);
     set_zero(W * W, update->M);
     for (ptrdiff_t i = 0; i < k; i++) update->M[i * W + i] = 1;
@@ -327,16 +317,6 @@ typedef struct {
     double *sum;
     double *rest;
 } SmootherStep;
-
-SIMD_UNUSED static SmootherStep lay_out_smoother_step(ptrdiff_t W, Arena *arena)
-{
-    SmootherStep step;
-    step.gain = take_doubles(arena, W * W);
-    step.shrink = take_doubles(arena, W * W);
-    step.sum = take_doubles(arena, W * W);
-    step.rest = take_doubles(arena, W * W);
-    return step;
-}
 
 /* gain <- J', where J = P A' (A P A' + Q)^-1 ; shrink <- (I - J A)' */
 SIMD_UNUSED static void smoother_gain(

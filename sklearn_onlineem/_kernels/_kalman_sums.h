@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "_arena.h"
-#include "_matrices.h"
+#include "_small_matrices.h"
 
 /* Moments of vectors: a weight, the mean, and the scatter about it. */
 typedef struct {

@@ -14,26 +14,13 @@ from libc.stdint cimport int64_t
 
 from ._arrays cimport require
 from ._openmp cimport busy_threads, omp_get_thread_num
+from ._simd cimport reals
 
 cdef extern from "_chains.h" nogil:
     Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
-    void best_paths_float(
-        const float* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
+    void best_paths(
+        const reals* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
         double* next, double* best, int* origins)
-    void best_paths_double(
-        const double* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
-        double* next, double* best, int* origins)
-
-
-cdef inline void best_paths(
-    const floating* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
-    double* next, double* best, int* origins,
-) noexcept nogil:
-    if floating is float:
-        best_paths_float(x, T, K, W, table, next, best, origins)
-    else:
-        best_paths_double(x, T, K, W, table, next, best, origins)
-
 
 cdef enum:
     SEQUENCES_AT_ONCE = 8

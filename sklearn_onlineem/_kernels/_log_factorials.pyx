@@ -94,62 +94,34 @@ cdef void log_factorials(
                            minus_that_of_the_sum, out)
 
 
-cdef int check(Py_ssize_t n, Py_ssize_t n_out, int n_threads) except -1:
-    require(n > 0 and n_threads > 0, "rows, threads")
-    return require(n == n_out, "there is a sum for each row")
-
-
 def log_factorial_sums(
     const floating[:, ::1] X,   # IN (n, d)
+    bint minus_that_of_the_sum,
     double[::1] out,            # OUT (n,)
     int n_threads,
 ):
-    """sum_j log Gamma(x_nj + 1) for every row."""
-    check(X.shape[0], out.shape[0], n_threads)
-    require(X.shape[1] > 0, "columns")
+    """sum_j log Gamma(x_nj + 1) for every row; or log Gamma(sum_j x_nj + 1) less that."""
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1]
+    require(n > 0 and d > 0 and n_threads > 0, "rows, columns, threads")
+    require(out.shape[0] == n, "there is a sum for each row")
     with nogil:
-        log_factorials(&X[0, 0], <const int64_t*> NULL, X.shape[1], X.shape[0],
-                       X.shape[0] * X.shape[1], False, &out[0], n_threads)
-
-
-def multinomial_log_coefficients(
-    const floating[:, ::1] X,   # IN (n, d)
-    double[::1] out,            # OUT (n,)
-    int n_threads,
-):
-    """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every row."""
-    check(X.shape[0], out.shape[0], n_threads)
-    require(X.shape[1] > 0, "columns")
-    with nogil:
-        log_factorials(&X[0, 0], <const int64_t*> NULL, X.shape[1], X.shape[0],
-                       X.shape[0] * X.shape[1], True, &out[0], n_threads)
+        log_factorials(&X[0, 0], <const int64_t*> NULL, d, n, n * d, minus_that_of_the_sum,
+                       &out[0], n_threads)
 
 
 def log_factorial_sums_csr(
     const floating[::1] data,   # IN (n_non_zeros,)
     const index[::1] indptr,    # IN (n + 1,)
+    bint minus_that_of_the_sum,
     double[::1] out,            # OUT (n,)
     int n_threads,
 ):
-    """sum_j log Gamma(x_nj + 1) for every CSR row; zeros add nothing."""
+    """The same for every CSR row; zeros add nothing."""
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
-    check(indptr.shape[0] - 1, out.shape[0], n_threads)
-    require(indptr[0] == 0 and indptr[out.shape[0]] == data.shape[0], "pointers of all non-zeros")
+    cdef Py_ssize_t n = indptr.shape[0] - 1
+    require(n > 0 and n_threads > 0, "rows, threads")
+    require(out.shape[0] == n, "there is a sum for each row")
+    require(indptr[0] == 0 and indptr[n] == data.shape[0], "pointers of all non-zeros")
     with nogil:
-        log_factorials(data_or_null, &indptr[0], 0, out.shape[0], data.shape[0], False, &out[0],
-                       n_threads)
-
-
-def multinomial_log_coefficients_csr(
-    const floating[::1] data,   # IN (n_non_zeros,)
-    const index[::1] indptr,    # IN (n + 1,)
-    double[::1] out,            # OUT (n,)
-    int n_threads,
-):
-    """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every CSR row."""
-    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
-    check(indptr.shape[0] - 1, out.shape[0], n_threads)
-    require(indptr[0] == 0 and indptr[out.shape[0]] == data.shape[0], "pointers of all non-zeros")
-    with nogil:
-        log_factorials(data_or_null, &indptr[0], 0, out.shape[0], data.shape[0], True, &out[0],
-                       n_threads)
+        log_factorials(data_or_null, &indptr[0], 0, n, data.shape[0], minus_that_of_the_sum,
+                       &out[0], n_threads)

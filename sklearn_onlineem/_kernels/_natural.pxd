@@ -28,18 +28,20 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_s
                     int n_threads) except *
 
 
-cdef double expected_totals(
+cdef double pass_over(
     Shape* shape,
     const floating* X,              # IN (n, d)
     const double* centre,           # IN (d,)
-    const double* natural,          # IN (K, p)
+    const double* natural,          # IN (K, p); NULL: responsibilities are given
     const double* offset,           # IN (K,)
     const double* base,             # IN (n,) or NULL
     const double* sample_weight,    # IN (n,) or NULL
     const int* labels,              # IN (n,) or NULL; -1 = unlabelled
     const double* uniforms,         # IN (n,) or NULL
+    const floating* given,          # IN (n, K) or NULL
+    bint normalised,                # else what is written is the log joint density
     double* counts,                 # OUT (K,) or NULL
-    double* totals,                 # OUT (K, p)
+    double* totals,                 # OUT (K, p) or NULL
     double* log_likelihoods,        # OUT (n,) or NULL
-    floating* responsibilities,     # OUT (n, K) or NULL
+    floating* out,                  # OUT (n, K) or NULL
 ) except? -1

@@ -27,7 +27,6 @@ from libc.string cimport memset
 from ._arena cimport (
     Arena,
     allocate,
-    arena_in,
     arena_of,
     counting_arena,
     start_line,
@@ -39,45 +38,18 @@ from ._arrays cimport fits, require
 from ._blas cimport gemm
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
-from ._simd cimport centred_transpose, multiply, square_sum, transpose
+from ._simd cimport centred_transpose, multiply, reals, square_sum, transpose
 
 cdef extern from "_fused_products.h" nogil:
     enum:
         FUSED_STEP
     bint can_fuse()
-    void fused_forms_float(
-        const float* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
-        const float* parameters, Py_ssize_t K, float* out)
-    void fused_forms_double(
-        const double* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
-        const double* parameters, Py_ssize_t K, double* out)
-    void fused_sums_float(
-        const float* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
-        const float* r, Py_ssize_t K, double* sums)
-    void fused_sums_double(
-        const double* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
-        const double* r, Py_ssize_t K, double* sums)
-
-
-cdef inline void fused_forms(
-    const floating* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
-    const floating* parameters, Py_ssize_t K, floating* out,
-) noexcept nogil:
-    if floating is float:
-        fused_forms_float(x, d, n_left, B, stride, parameters, K, out)
-    else:
-        fused_forms_double(x, d, n_left, B, stride, parameters, K, out)
-
-
-cdef inline void fused_sums(
-    const floating* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
-    const floating* r, Py_ssize_t K, double* sums,
-) noexcept nogil:
-    if floating is float:
-        fused_sums_float(x, d, n_left, B, stride, r, K, sums)
-    else:
-        fused_sums_double(x, d, n_left, B, stride, r, K, sums)
-
+    void fused_forms(
+        const reals* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
+        const reals* parameters, Py_ssize_t K, reals* out)
+    void fused_sums(
+        const reals* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
+        const reals* r, Py_ssize_t K, double* sums)
 
 # The matrices of a block take a quarter of a small L2 cache; no block is so short that BLAS's
 # overheads show, or so long that the softmax leaves the cache.
@@ -232,76 +204,45 @@ cdef void add_sums(
             sums[i] += partial[i]
 
 
-cdef double e_step_slab(
+cdef double pass_over_slab(
     Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
     const floating* parameters, const double* base, const double* sample_weight, const int* labels,
-    const double* uniforms, Arena arena, double* sums, double* log_likelihoods,
-    floating* responsibilities,
+    const double* uniforms, const floating* given, bint normalised, Arena arena, double* sums,
+    double* log_likelihoods, floating* out,
 ) noexcept nogil:
+    """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
     cdef Py_ssize_t K = shape.K, stride = shape.stride
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef floating* features = <floating*> space.features
     cdef floating* joint = <floating*> space.joint
-    cdef Py_ssize_t block, start, B
+    cdef Py_ssize_t block, start, B, b, k
     cdef double log_likelihood = 0
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
         fill_features(shape, X + start * shape.d, B, centre, features)
-        log_joint(shape, features, parameters, B, joint)
-        log_likelihood += normalise_block(
-            joint, K, B, stride, base + start if base != NULL else NULL,
-            sample_weight + start if sample_weight != NULL else NULL,
-            labels + start if labels != NULL else NULL,
-            uniforms + start if uniforms != NULL else NULL, <floating*> space.softmax,
-            log_likelihoods + start if log_likelihoods != NULL else NULL,
-        )
-        if sums != NULL:
-            add_sums(shape, features, joint, B, <floating*> space.partial, sums)
-        if responsibilities != NULL:
-            transpose(joint, K, B, stride, responsibilities + start * K, K)
-    return log_likelihood
-
-
-cdef void log_density_slab(
-    Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
-    const floating* parameters, const double* base, Arena arena, floating* out,
-) noexcept nogil:
-    cdef Py_ssize_t K = shape.K, stride = shape.stride
-    cdef Workspace space = lay_out_workspace(shape, &arena)
-    cdef floating* features = <floating*> space.features
-    cdef floating* joint = <floating*> space.joint
-    cdef Py_ssize_t block, start, B, b, k
-    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
-                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
-        start = block * shape.B
-        B = min(shape.B, shape.n - start)
-        fill_features(shape, X + start * shape.d, B, centre, features)
-        log_joint(shape, features, parameters, B, joint)
-        if base != NULL:
+        if given != NULL:
+            transpose(given + start * K, B, K, K, joint, stride)
+        else:
+            log_joint(shape, features, parameters, B, joint)
+        if normalised:
+            log_likelihood += normalise_block(
+                joint, K, B, stride, base + start if base != NULL else NULL,
+                sample_weight + start if sample_weight != NULL else NULL,
+                labels + start if labels != NULL else NULL,
+                uniforms + start if uniforms != NULL else NULL, <floating*> space.softmax,
+                log_likelihoods + start if log_likelihoods != NULL else NULL,
+            )
+        elif base != NULL:
             for k in range(K):
                 for b in range(B):
                     joint[k * stride + b] += <floating> base[start + b]
-        transpose(joint, K, B, stride, out + start * K, K)
-
-
-cdef void statistics_slab(
-    Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
-    const floating* responsibilities, Arena arena, double* sums,
-) noexcept nogil:
-    cdef Py_ssize_t K = shape.K, stride = shape.stride
-    cdef Workspace space = lay_out_workspace(shape, &arena)
-    cdef floating* features = <floating*> space.features
-    cdef floating* shares = <floating*> space.joint
-    cdef Py_ssize_t block, start, B
-    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
-                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
-        start = block * shape.B
-        B = min(shape.B, shape.n - start)
-        fill_features(shape, X + start * shape.d, B, centre, features)
-        transpose(responsibilities + start * K, B, K, K, shares, stride)
-        add_sums(shape, features, shares, B, <floating*> space.partial, sums)
+        if sums != NULL:
+            add_sums(shape, features, joint, B, <floating*> space.partial, sums)
+        if out != NULL:
+            transpose(joint, K, B, stride, out + start * K, K)
+    return log_likelihood
 
 
 cdef void join(
@@ -335,32 +276,31 @@ cdef void split(Shape* shape, const double* sums, double* counts, double* totals
                 totals[k * p + j] += row[k]
 
 
-cdef double expected_totals(
+cdef double pass_over(
     Shape* shape, const floating* X, const double* centre, const double* natural,
     const double* offset, const double* base, const double* sample_weight, const int* labels,
-    const double* uniforms, double* counts, double* totals, double* log_likelihoods,
-    floating* responsibilities,
+    const double* uniforms, const floating* given, bint normalised, double* counts, double* totals,
+    double* log_likelihoods, floating* out,
 ) except? -1:
-    """The E-step below, on pointers."""
+    """The functions below, on pointers."""
     cdef Py_ssize_t slab, n_sums = shape.K * shape.p if counts != NULL else 0
     cdef int n_threads = shape.n_threads
     cdef double log_likelihood = 0
     cdef Arena arena = counting_arena()
     lay_out(shape, n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Memory memory = lay_out(shape, n_sums, &arena)
     cdef floating* parameters = <floating*> memory.parameters
     with nogil:
         memset(memory.sums, 0, shape.n_slabs * n_sums * sizeof(double))
-        join(shape, offset, natural, parameters)
+        if natural != NULL:
+            join(shape, offset, natural, parameters)
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=n_threads,
                            use_threads_if=n_threads > 1):
-            memory.log_likelihoods[slab] = e_step_slab(
-                shape, slab, X, centre, parameters, base, sample_weight, labels, uniforms,
-                arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                memory.sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods,
-                responsibilities,
+            memory.log_likelihoods[slab] = pass_over_slab(
+                shape, slab, X, centre, parameters, base, sample_weight, labels, uniforms, given,
+                normalised, arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                memory.sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, out,
             )
         for slab in range(shape.n_slabs):
             log_likelihood += memory.log_likelihoods[slab]
@@ -424,10 +364,11 @@ def e_step(
         check_sums(&shape, counts, totals)
     require(responsibilities.shape[0] == 0 or responsibilities.shape[0] == shape.n
             and responsibilities.shape[1] == shape.K, "responsibilities are (n, K)")
-    return expected_totals(
+    return pass_over(
         &shape, &X[0, 0], &centre[0], &natural[0, 0], &offset[0], optional(base),
         optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
-        <double*> optional(counts), &totals[0, 0] if totals.shape[0] > 0 else NULL,
+        <const floating*> NULL, True, <double*> optional(counts),
+        &totals[0, 0] if totals.shape[0] > 0 else NULL,
         <double*> optional(log_likelihoods),
         &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
     )
@@ -446,25 +387,12 @@ def log_density(
     """offset_k + natural_k . phi(x_n - centre) + base_n, for every row and component."""
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], natural.shape[0], features, sizeof(floating), n_threads)
-    cdef Py_ssize_t slab
     check_parameters(&shape, centre, natural, offset, base)
     require(out.shape[0] == shape.n and out.shape[1] == shape.K, "log densities are (n, K)")
-    cdef const double* base_or_null = optional(base)
-    cdef Arena arena = counting_arena()
-    lay_out(&shape, 0, &arena)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    cdef Memory memory = lay_out(&shape, 0, &arena)
-    cdef floating* parameters = <floating*> memory.parameters
-    with nogil:
-        join(&shape, &offset[0], &natural[0, 0], parameters)
-        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
-                           use_threads_if=shape.n_threads > 1):
-            log_density_slab(
-                &shape, slab, &X[0, 0], &centre[0], parameters, base_or_null,
-                arena_of(memory.threads, omp_get_thread_num(), &memory.counted), &out[0, 0],
-            )
-        free(scratch)
+    pass_over(
+        &shape, &X[0, 0], &centre[0], &natural[0, 0], &offset[0], optional(base), NULL, NULL, NULL,
+        <const floating*> NULL, False, NULL, NULL, NULL, &out[0, 0],
+    )
 
 
 def statistics(
@@ -479,23 +407,10 @@ def statistics(
     """counts_k = sum_n r_nk and totals_k = sum_n r_nk phi(x_n - centre), for given r."""
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], responsibilities.shape[1], features, sizeof(floating), n_threads)
-    cdef Py_ssize_t slab, n_sums = shape.K * shape.p
     require(centre.shape[0] == shape.d, "the centre has an element for each column")
     require(responsibilities.shape[0] == shape.n, "responsibilities are (n, K)")
     check_sums(&shape, counts, totals)
-    cdef Arena arena = counting_arena()
-    lay_out(&shape, n_sums, &arena)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    cdef Memory memory = lay_out(&shape, n_sums, &arena)
-    with nogil:
-        memset(memory.sums, 0, shape.n_slabs * n_sums * sizeof(double))
-        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
-                           use_threads_if=shape.n_threads > 1):
-            statistics_slab(
-                &shape, slab, &X[0, 0], &centre[0], &responsibilities[0, 0],
-                arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                memory.sums + slab * n_sums,
-            )
-        split(&shape, memory.sums, &counts[0], &totals[0, 0])
-        free(scratch)
+    pass_over(
+        &shape, &X[0, 0], &centre[0], NULL, NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
+        False, &counts[0], &totals[0, 0], NULL, <floating*> NULL,
+    )

@@ -14,7 +14,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport NPY_DOUBLE, ndarray
 
-from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, counting_arena, take_doubles
 from ._arrays cimport (
     extent,
     optional_labels,
@@ -25,7 +25,7 @@ from ._arrays cimport (
     real_type,
     writable,
 )
-from ._natural cimport PRODUCTS, Shape, expected_totals, shape_of
+from ._natural cimport PRODUCTS, Shape, pass_over, shape_of
 
 cdef enum:
     LOCATION_ROWS = 256
@@ -138,7 +138,6 @@ cdef double moments_of(
     cdef Arena arena = counting_arena()
     lay_out(shape, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Memory memory = lay_out(shape, &arena)
     cdef double* natural = memory.natural
     cdef double* totals = memory.totals
@@ -155,9 +154,9 @@ cdef double moments_of(
                 offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + d * log(2.0 * M_PI))
         if not terms < most_terms:
             return NAN
-        log_likelihood = expected_totals(
+        log_likelihood = pass_over(
             shape, X, centre, natural, offset, <const double*> NULL, sample_weight, labels,
-            uniforms, weight, totals, <double*> NULL, <floating*> NULL,
+            uniforms, <const floating*> NULL, True, weight, totals, <double*> NULL, <floating*> NULL,
         )
         with nogil:
             for k in range(K):

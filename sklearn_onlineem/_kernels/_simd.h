@@ -118,6 +118,16 @@ SIMD_INLINE float log_float(float x)
 #define TEMPLATE "_simd.h"
 #include "_for_each_real.h"
 
+#define exp_columns(x, ...) OF_REAL(exp_columns, x)(x, __VA_ARGS__)
+#define add_log(x, ...) OF_REAL(add_log, x)(x, __VA_ARGS__)
+#define scale_columns(x, ...) OF_REAL(scale_columns, x)(x, __VA_ARGS__)
+#define transpose(x, ...) OF_REAL(transpose, x)(x, __VA_ARGS__)
+#define centred_transpose(x, ...) OF_REAL(centred_transpose, x)(x, __VA_ARGS__)
+#define multiply(x, ...) OF_REAL(multiply, x)(x, __VA_ARGS__)
+#define square_sum(x, ...) OF_REAL(square_sum, x)(x, __VA_ARGS__)
+#define add_squares(x, ...) OF_REAL(add_squares, x)(x, __VA_ARGS__)
+#define small_counts(x, ...) OF_REAL(small_counts, x)(x, __VA_ARGS__)
+
 /* max |x_i|: magnitudes have the order of their bits, and what is not a number comes last. */
 SIMD_CLONES SIMD_UNUSED static float largest_magnitude_float(const float *x, ptrdiff_t n)
 {

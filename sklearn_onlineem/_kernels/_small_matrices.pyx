@@ -6,85 +6,25 @@ function does all the components in one call and touches each array once.
 Shapes: K components, d features; a shared ("tied") covariance is a stack of one matrix.
 """
 
-from libc.math cimport isfinite, log, sqrt
+from libc.math cimport isfinite, log
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport ndarray
 from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
-from ._arena cimport (
-    Arena,
-    allocate,
-    allocate_doubles,
-    arena_in,
-    counting_arena,
-    take_doubles,
-)
+from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
 from ._arrays cimport extent, readable, writable
 from ._simd cimport restricted, simd_void
 
-cdef enum:
-    INTERLEAVED = 8  # matrices factorised side by side: the doubles of an AVX-512 register
+cdef extern from "_small_matrices.h" nogil:
+    enum:
+        LANES
+    void invert_lanes(double* work, double* precision, Py_ssize_t d)
 
 # Inverses
 # --------
 #
-# For matrices this small LAPACK's calls cost more than its arithmetic. Instead some matrices are
-# stored interleaved, (d, d, INTERLEAVED), and every scalar of the textbook algorithm becomes a
-# vector. All loops run along rows, so that they have no sums across iterations.
-
-cdef inline void add_product(
-    restricted target, const double* factor, const double* source, Py_ssize_t n, double sign
-) noexcept nogil:
-    """target_j += sign factor source_j for n entries j: the inner loop of all that follows."""
-    cdef Py_ssize_t j, m
-    for j in range(n):
-        for m in range(INTERLEAVED):
-            target[j * INTERLEAVED + m] += sign * (factor[m] * source[j * INTERLEAVED + m])
-
-
-cdef inline void scale(restricted target, const double* factor, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t j, m
-    for j in range(n):
-        for m in range(INTERLEAVED):
-            target[j * INTERLEAVED + m] *= factor[m]
-
-
-cdef simd_void factorise_interleaved(double* work, double* precision, Py_ssize_t d) noexcept nogil:
-    """Invert INTERLEAVED covariances given by the upper triangle of `work` = S, with S = U'U.
-
-    OUT: `work` holds inv(U)' below, and on, the diagonal (what is above it is spent);
-    `precision` holds inv(S) below, and on, the diagonal. Not positive definite: NaN or inf.
-    """
-    cdef Py_ssize_t i, p, m, row = d * INTERLEAVED
-    cdef double* pivot
-    cdef double* source
-
-    # Right-looking Cholesky; 1 / U_ii stays on the diagonal, where it is also inv(U)_ii.
-    for i in range(d):
-        pivot = work + i * row + i * INTERLEAVED
-        for m in range(INTERLEAVED):
-            pivot[m] = 1.0 / sqrt(pivot[m])
-        scale(pivot + INTERLEAVED, pivot, d - i - 1)
-        for p in range(i + 1, d):
-            source = work + i * row + p * INTERLEAVED
-            add_product(work + p * row + p * INTERLEAVED, source, source, d - p, -1.0)
-
-    # inv(U)' by forward substitution, row by row.
-    for i in range(1, d):
-        memset(work + i * row, 0, i * INTERLEAVED * sizeof(double))
-        for p in range(i):
-            add_product(
-                work + i * row, work + p * row + i * INTERLEAVED, work + p * row, p + 1, -1.0)
-        scale(work + i * row, work + i * row + i * INTERLEAVED, i)
-
-    # inv(S) = inv(U) inv(U)'.
-    memset(precision, 0, d * row * sizeof(double))
-    for p in range(d):
-        source = work + p * row
-        for i in range(p + 1):
-            add_product(precision + i * row, source + i * INTERLEAVED, source, i + 1, 1.0)
-
+# For matrices this small LAPACK's calls cost more than its arithmetic.
 
 cdef void interleave(
     const double* matrices, Py_ssize_t n_matrices, Py_ssize_t d, double* interleaved
@@ -94,30 +34,25 @@ cdef void interleave(
     cdef double* entry
     for i in range(d):
         for j in range(i, d):
-            entry = interleaved + (i * d + j) * INTERLEAVED
+            entry = interleaved + (i * d + j) * LANES
             for m in range(n_matrices):
                 entry[m] = matrices[(m * d + i) * d + j]
-            for m in range(n_matrices, INTERLEAVED):
+            for m in range(n_matrices, LANES):
                 entry[m] = i == j
 
 
-cdef void scatter_symmetric(
-    const double* interleaved, Py_ssize_t m, Py_ssize_t d, double* matrix
+cdef void scatter(
+    const double* roots, const double* inverses, Py_ssize_t m, Py_ssize_t d, double* precision,
+    double* factor,
 ) noexcept nogil:
-    cdef Py_ssize_t i, j
+    """precision <- the m-th inverse, factor <- its upper triangular root."""
+    cdef Py_ssize_t i, j, at
     for i in range(d):
         for j in range(i + 1):
-            matrix[i * d + j] = matrix[j * d + i] = interleaved[(i * d + j) * INTERLEAVED + m]
-
-
-cdef void scatter_transposed(
-    const double* interleaved, Py_ssize_t m, Py_ssize_t d, double* matrix
-) noexcept nogil:
-    cdef Py_ssize_t i, j
-    for i in range(d):
-        for j in range(i + 1):
-            matrix[i * d + j] = 0.0
-            matrix[j * d + i] = interleaved[(i * d + j) * INTERLEAVED + m]
+            at = (i * d + j) * LANES + m
+            precision[i * d + j] = precision[j * d + i] = inverses[at]
+            factor[i * d + j] = 0.0
+            factor[j * d + i] = roots[at]
 
 
 cdef double log_det_from_factor(
@@ -142,37 +77,22 @@ cdef bint is_regular(const double* precision, double log_det, Py_ssize_t d) noex
     return isfinite(log_det) and isfinite(trace)
 
 
-# Scratch memory of `factorise_small`, (d, d, INTERLEAVED) each.
-cdef struct Interleaved:
-    double* factors
-    double* precisions
-
-
-cdef Interleaved lay_out(Py_ssize_t d, Arena* arena) noexcept nogil:
-    cdef Interleaved scratch
-    scratch.factors = take_doubles(arena, d * d * INTERLEAVED)
-    scratch.precisions = take_doubles(arena, d * d * INTERLEAVED)
-    return scratch
-
-
 cdef Py_ssize_t factorise_small(
     const double* covariances, double* precisions, double* factors, double* log_dets,
-    Py_ssize_t K, Py_ssize_t d, const Interleaved* scratch,
+    Py_ssize_t K, Py_ssize_t d, double* work, double* inverses,
 ) noexcept nogil:
-    cdef double* work = scratch.factors
-    cdef double* precision = scratch.precisions
-    cdef Py_ssize_t group, m, k
-    for group in range((K + INTERLEAVED - 1) // INTERLEAVED):
-        k = group * INTERLEAVED
-        interleave(covariances + k * d * d, min(INTERLEAVED, K - k), d, work)
-        factorise_interleaved(work, precision, d)
-        for m in range(min(INTERLEAVED, K - k)):
-            log_dets[k] = log_det_from_factor(work + m, d, INTERLEAVED)
-            scatter_symmetric(precision, m, d, precisions + k * d * d)
-            scatter_transposed(work, m, d, factors + k * d * d)
+    """By LANES matrices at a time; work, inverses (d, d, LANES) are scratch."""
+    cdef Py_ssize_t group, m, first, k
+    for group in range((K + LANES - 1) // LANES):
+        first = group * LANES
+        interleave(covariances + first * d * d, min(LANES, K - first), d, work)
+        invert_lanes(work, inverses, d)
+        for m in range(min(LANES, K - first)):
+            k = first + m
+            log_dets[k] = log_det_from_factor(work + m, d, LANES)
+            scatter(work, inverses, m, d, precisions + k * d * d, factors + k * d * d)
             if not is_regular(precisions + k * d * d, log_dets[k], d):
                 return k
-            k += 1
     return -1
 
 
@@ -224,19 +144,18 @@ def factorise(
     cdef double* log_det = writable(log_dets, K)
     # Beyond, places stand empty or the matrices fall out of L2, and LAPACK's blocks are faster.
     cdef bint small = d <= min(16 * K, 64)
+    cdef Py_ssize_t size = d * d * LANES if small else 0
     cdef Arena arena = counting_arena()
-    if small:
-        lay_out(d, &arena)
+    take_doubles(&arena, 2 * size)
     cdef void* memory = allocate(&arena)
-    cdef Interleaved scratch
+    cdef double* work = take_doubles(&arena, 2 * size)
     with nogil:
         if small:
-            arena = arena_in(memory)
-            scratch = lay_out(d, &arena)
-            failed = factorise_small(covariance, precision, factor, log_det, K, d, &scratch)
+            failed = factorise_small(
+                covariance, precision, factor, log_det, K, d, work, work + size)
         else:
             failed = factorise_large(covariance, precision, factor, log_det, K, d)
-    free(memory)
+        free(memory)
     return failed
 
 

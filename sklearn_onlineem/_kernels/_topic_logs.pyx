@@ -13,7 +13,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, counting_arena, take_doubles
 from ._arrays cimport require
 from ._gamma_functions cimport digamma_difference, polygamma
 from ._openmp cimport busy_threads
@@ -140,7 +140,6 @@ def expected_logs(
     cdef Arena arena = counting_arena()
     lay_out(n_blocks * K, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Sums sums = lay_out(n_blocks * K, &arena)
     with nogil:
         for block in prange(n_blocks, schedule="static", num_threads=n_threads,

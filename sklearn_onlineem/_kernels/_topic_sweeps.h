@@ -340,7 +340,7 @@ SIMD_UNUSED static double sum_of_logs(double *x, ptrdiff_t n)
     double sum = 0;
     for (int i = 0; i < 2; i++) {
         const ptrdiff_t pairs = n / 2;
-        multiply(x + n - pairs, pairs, x);
+        multiply_by(x + n - pairs, pairs, x);
         n -= pairs;
     }
     log_all(x, n);

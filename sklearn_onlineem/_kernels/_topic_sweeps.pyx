@@ -15,7 +15,6 @@ from libc.string cimport memcpy, memset
 from ._arena cimport (
     Arena,
     allocate,
-    arena_in,
     arena_of,
     counting_arena,
     take_arenas,
@@ -228,7 +227,7 @@ cdef int check_tokens(
     Tokens* problem, const int[::1] tokens, const int64_t[::1] offsets,
     const unsigned char[:, ::1] allowed, int[::1] topics, const int64_t[::1] block_offsets,
     const int[::1] block_words, const float[::1] block_counts, float[:, ::1] block_topics,
-    const double[::1] alpha,
+    const double[::1] totals, const double[::1] alpha, double beta,
 ) except -1:
     cdef Py_ssize_t d, i, k, n_blocks = block_words.shape[0]
     cdef double n
@@ -271,7 +270,9 @@ cdef int check_tokens(
         require(n < MOST_TOKENS, "a document has less than 2^24 tokens")
     require(present, "words are rows of the table")
     require(valid, "topics are among those that the document may use, or -1; blocks have counts")
+    require(totals.shape[0] == problem.P, "totals are of a row's topics")
     check_prior(alpha)
+    require(0 < beta <= most_prior(), "the prior's beta is positive, and at most 1e30")
     problem.tokens = &tokens[0] if tokens.shape[0] > 0 else NULL
     problem.topics = &topics[0] if tokens.shape[0] > 0 else NULL
     problem.block_words = &block_words[0] if n_blocks > 0 else NULL
@@ -281,6 +282,41 @@ cdef int check_tokens(
     problem.alpha = &alpha[0]
     problem.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
     return 0
+
+
+cdef double draw_all(
+    Tokens* problem, const float* word_topic, double* totals, double beta, bint collapsed
+) except? -1:
+    """Draw the topics of all tokens; return the sum of log p(w). Collapsed, totals go along."""
+    cdef Py_ssize_t d, first, last = 0
+    cdef int n_threads = problem.n_threads
+    cdef bint is_over = False
+    cdef double log_likelihood = 0
+    cdef Arena arena = counting_arena()
+    lay_out_sweep(problem, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef TokenMemory memory = lay_out_sweep(problem, &arena)
+    cdef TopicCounts counts
+    with nogil:
+        problem.float_alpha = memory.alpha
+        problem.alpha_sum = take_alpha(problem, NULL, memory.alpha)
+        counts = counts_of(problem, word_topic, totals, beta, &memory)
+        while last < problem.n and not is_over:
+            first, last = last, end_of_piece(problem, last)
+            for d in prange(first, last, schedule="dynamic", num_threads=n_threads,
+                            use_threads_if=n_threads > 1):
+                memory.log_likelihoods[d] = draw_document(
+                    problem, d, &counts, collapsed,
+                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted))
+            is_over = last < problem.n and is_interrupted()
+        for d in range(last):
+            log_likelihood += memory.log_likelihoods[d]
+        if collapsed:
+            memcpy(totals, memory.totals, problem.P * sizeof(double))
+    free(scratch)
+    if is_over:
+        raise_waiting()
+    return log_likelihood
 
 
 def collapsed_sweep(
@@ -304,36 +340,11 @@ def collapsed_sweep(
     come one after another, so this is not for several threads.
     """
     cdef Tokens problem
-    cdef Py_ssize_t d, first, last = 0
-    cdef bint is_over = False
-    cdef double log_likelihood = 0
     problem.V, problem.P, problem.n_threads = word_topic.shape[0], word_topic.shape[1], 1
     problem.seed = seed
     check_tokens(&problem, tokens, offsets, allowed, topics, block_offsets, block_words,
-                 block_counts, block_topics, alpha)
-    require(totals.shape[0] == problem.P, "totals are of a row's topics")
-    require(0 < beta <= most_prior(), "the prior's beta is positive, and at most 1e30")
-    cdef Arena arena = counting_arena()
-    lay_out_sweep(&problem, &arena)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    cdef TokenMemory memory = lay_out_sweep(&problem, &arena)
-    cdef TopicCounts counts
-    with nogil:
-        problem.float_alpha = memory.alpha
-        problem.alpha_sum = take_alpha(&problem, NULL, memory.alpha)
-        counts = counts_of(&problem, &word_topic[0, 0], &totals[0], beta, &memory)
-        while last < problem.n and not is_over:
-            first, last = last, end_of_piece(&problem, last)
-            for d in range(first, last):
-                log_likelihood += draw_document(
-                    &problem, d, &counts, True, arena_of(memory.threads, 0, &memory.counted))
-            is_over = last < problem.n and is_interrupted()
-        memcpy(&totals[0], memory.totals, problem.P * sizeof(double))
-    free(scratch)
-    if is_over:
-        raise_waiting()
-    return log_likelihood
+                 block_counts, block_topics, totals, alpha, beta)
+    return draw_all(&problem, &word_topic[0, 0], &totals[0], beta, True)
 
 
 def esca_sweep(
@@ -361,38 +372,19 @@ def esca_sweep(
     what these say of the tokens.
     """
     cdef Tokens problem
-    cdef Py_ssize_t d, i, k, first, last = 0
+    cdef Py_ssize_t i, k
     cdef int part
-    cdef bint is_over = False
-    cdef double log_likelihood = 0
+    cdef double log_likelihood
     problem.V, problem.P, problem.n_threads = word_topic.shape[0], word_topic.shape[1], n_threads
     problem.seed = seed
     check_tokens(&problem, tokens, offsets, allowed, topics, block_offsets, block_words,
-                 block_counts, block_topics, alpha)
-    require(totals.shape[0] == problem.P and new_totals.shape[0] == problem.P
-            and new_word_topic.shape[0] == problem.V and new_word_topic.shape[1] == problem.P,
-            "totals are of a row's topics, new tables as the old ones")
-    require(0 < beta <= most_prior(), "the prior's beta is positive, and at most 1e30")
+                 block_counts, block_topics, totals, alpha, beta)
+    require(new_totals.shape[0] == problem.P and new_word_topic.shape[0] == problem.V
+            and new_word_topic.shape[1] == problem.P, "new tables are as the old ones")
     require(&new_word_topic[0, 0] != &word_topic[0, 0], "new counts are not the old ones")
     n_threads = problem.n_threads = busy_threads(n_threads, problem.n)
-    cdef Arena arena = counting_arena()
-    lay_out_sweep(&problem, &arena)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    cdef TokenMemory memory = lay_out_sweep(&problem, &arena)
-    cdef TopicCounts counts
+    log_likelihood = draw_all(&problem, &word_topic[0, 0], <double*> &totals[0], beta, False)
     with nogil:
-        problem.float_alpha = memory.alpha
-        problem.alpha_sum = take_alpha(&problem, NULL, memory.alpha)
-        counts = counts_of(&problem, &word_topic[0, 0], &totals[0], beta, &memory)
-        while last < problem.n and not is_over:
-            first, last = last, end_of_piece(&problem, last)
-            for d in prange(first, last, schedule="dynamic", num_threads=n_threads,
-                            use_threads_if=n_threads > 1):
-                memory.log_likelihoods[d] = draw_document(
-                    &problem, d, &counts, False,
-                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted))
-            is_over = last < problem.n and is_interrupted()
         memset(&new_word_topic[0, 0], 0, problem.V * problem.P * sizeof(float))
         for part in prange(n_threads, schedule="static", num_threads=n_threads,
                            use_threads_if=n_threads > 1):
@@ -402,9 +394,4 @@ def esca_sweep(
             for k in range(problem.P):
                 new_word_topic[block_words[i], k] += block_topics[i, k]
         sum_rows(&new_word_topic[0, 0], problem.V, problem.P, &new_totals[0])
-        for d in range(problem.n):
-            log_likelihood += memory.log_likelihoods[d]
-    free(scratch)
-    if is_over:
-        raise_waiting()
     return log_likelihood

@@ -5,7 +5,7 @@ from libc.math cimport INFINITY
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
+from ._arena cimport allocate_doubles
 from ._arrays cimport require
 from ._openmp cimport busy_threads
 from ._simd cimport restricted, simd_void
@@ -19,17 +19,6 @@ cdef int check_tables(const double[:, ::1] p, const double[:, ::1] q) except -1:
     require(p.shape[0] > 0 and p.shape[1] > 0, "words and topics")
     require(q.shape[0] == p.shape[0] and q.shape[1] == p.shape[1], "tables of one shape")
     return 0
-
-
-cdef void add_up_blocks(
-    const double* sums, Py_ssize_t n_blocks, Py_ssize_t K, double* out
-) noexcept nogil:
-    """out (K,) <- sums of blocks (n_blocks, K), in their order"""
-    cdef Py_ssize_t block, k
-    memset(out, 0, K * sizeof(double))
-    for block in range(n_blocks):
-        for k in range(K):
-            out[k] += sums[block * K + k]
 
 
 cdef simd_void sum_columns(
@@ -69,18 +58,14 @@ def normalise_columns(
     cdef double total
     check_tables(counts, out)
     require(totals.shape[0] == K, "a total for each topic")
-    cdef Arena arena = counting_arena()
-    take_doubles(&arena, K)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    cdef double* inverse = take_doubles(&arena, K)
+    cdef double* inverse = allocate_doubles(K)
     with nogil:
         sum_columns(&counts[0, 0], V, K, &totals[0])
         for k in range(K):
             total = totals[k] + V * smoothing
             inverse[k] = 1 / total if total > 0 else 0
         smooth_columns(&counts[0, 0], smoothing, inverse, V, K, &out[0, 0])
-        free(scratch)
+        free(inverse)
 
 
 def add_tables(
@@ -137,23 +122,22 @@ def column_divergences(
     double[::1] out,            # OUT (K,): sum_v p log(p / q)
     int n_threads,
 ):
-    cdef Py_ssize_t V = p.shape[0], K = p.shape[1], n_blocks = (V + BLOCK - 1) // BLOCK, block
+    cdef Py_ssize_t V = p.shape[0], K = p.shape[1], n_blocks = (V + BLOCK - 1) // BLOCK, block, k
     check_tables(p, q)
     require(out.shape[0] == K and n_threads > 0, "a divergence for each topic; threads")
     n_threads = busy_threads(n_threads, n_blocks)
-    cdef Arena arena = counting_arena()
-    take_doubles(&arena, 2 * n_blocks * K)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    cdef double* sums = take_doubles(&arena, 2 * n_blocks * K)
+    cdef double* sums = allocate_doubles(2 * n_blocks * K)
     cdef double* logs = sums + n_blocks * K
     with nogil:
         for block in prange(n_blocks, schedule="static", num_threads=n_threads,
                             use_threads_if=n_threads > 1):
             add_divergences(p, q, block * BLOCK, min(V, (block + 1) * BLOCK), logs + block * K,
                             sums + block * K)
-        add_up_blocks(sums, n_blocks, K, &out[0])
-        free(scratch)
+        memset(&out[0], 0, K * sizeof(double))
+        for block in range(n_blocks):
+            for k in range(K):
+                out[k] += sums[block * K + k]
+        free(sums)
 
 
 def pad_rows(

@@ -328,7 +328,7 @@ SIMD_CLONES SIMD_UNUSED static void bound_of_topics(
 }
 
 /* x (n,) <- x y */
-SIMD_CLONES SIMD_UNUSED static void multiply(
+SIMD_CLONES SIMD_UNUSED static void multiply_by(
     const double *RESTRICT y, ptrdiff_t n, double *RESTRICT x)
 {
     for (ptrdiff_t i = 0; i < n; i++) x[i] *= y[i];

@@ -16,7 +16,6 @@ from libc.string cimport memset
 from ._arena cimport (
     Arena,
     allocate,
-    arena_in,
     arena_of,
     counting_arena,
     take,
@@ -625,7 +624,6 @@ def e_step(
     cdef Arena arena = counting_arena()
     lay_out(&problem, &arena)
     cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
     cdef Memory memory = lay_out(&problem, &arena)
     with nogil:
         fill_prior(&problem, &memory)

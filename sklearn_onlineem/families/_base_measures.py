@@ -11,24 +11,19 @@ __all__ = ["log_factorial_sums", "log_multinomial_coefficients"]
 
 
 def log_factorial_sums(X, n_threads=1):
-    return _per_row(
-        _log_factorials.log_factorial_sums, _log_factorials.log_factorial_sums_csr, X, n_threads
-    )
+    return _per_row(X, False, n_threads)
 
 
 def log_multinomial_coefficients(X, n_threads=1):
-    return _per_row(
-        _log_factorials.multinomial_log_coefficients,
-        _log_factorials.multinomial_log_coefficients_csr,
-        X,
-        n_threads,
-    )
+    return _per_row(X, True, n_threads)
 
 
-def _per_row(dense_kernel, csr_kernel, X, n_threads):
+def _per_row(X, minus_that_of_the_sum, n_threads):
     out = np.empty(X.shape[0])
     if sparse.issparse(X):
-        csr_kernel(X.data, X.indptr, out, n_threads)
+        _log_factorials.log_factorial_sums_csr(
+            X.data, X.indptr, minus_that_of_the_sum, out, n_threads
+        )
     else:
-        dense_kernel(X, out, n_threads)
+        _log_factorials.log_factorial_sums(X, minus_that_of_the_sum, out, n_threads)
     return out

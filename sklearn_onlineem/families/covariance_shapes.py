@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import (
     _centred_moments,
-    _collapsed_gaussian,
     _gaussian,
     _natural,
     _natural_gaussian,
@@ -207,8 +206,6 @@ class _Matrices(Covariance):
     features = _natural.PRODUCTS
     prior_settings = ("mean_precision", "degrees_of_freedom", "covariance")
     prior_keys = ("covariance", "degrees_of_freedom")
-    # The kernel of a sweep of collapsed Gibbs sampling.
-    _sweep = staticmethod(_collapsed_gaussian.matrix_sweep)
 
     def nearest(self, covariance: Floats) -> Floats:
         return 0.5 * (covariance + covariance.T)
@@ -451,7 +448,6 @@ class _Variances(Covariance):
     prior_keys = ("shape", "scale")
     # Whether the features of a component have one variance.
     _is_single = False
-    _sweep = staticmethod(_collapsed_gaussian.axis_sweep)
 
     def from_matrices(self, matrices: Floats) -> Floats:
         return self._summed(np.einsum("kii->ki", matrices).copy())
@@ -466,7 +462,7 @@ class _Variances(Covariance):
         counts, about = np.empty(len(offset)), self._about(gaussians, rows.X)
         if about is None:
             first, second = np.empty_like(means), np.empty_like(means)
-            log_likelihood = _gaussian.scaled_e_step(
+            log_likelihood = _gaussian.e_step(
                 rows.X, means, _per_feature(gaussians), offset, *sample, counts, first, second,
                 *unwanted(rows.X), rows.n_threads,
             )  # fmt: skip
@@ -498,14 +494,14 @@ class _Variances(Covariance):
     def _centred_log_density(self, gaussians, X, offset, n_threads):
         out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
         scales = _per_feature(gaussians)
-        _gaussian.scaled_log_density(X, gaussians.mean, scales, offset, out, n_threads)
+        _gaussian.log_density(X, gaussians.mean, scales, offset, out, n_threads)
         return out
 
     def _centred_statistics(self, X, responsibilities, n_threads):
         responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts, means = _weighted_means(X, responsibilities)
         first, second = np.empty_like(means), np.empty_like(means)
-        _gaussian.scaled_statistics(X, means, responsibilities, counts, first, second, n_threads)
+        _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
         return self._recentred(counts, first, self._summed(second), means)
 
     def _recentred(self, counts, first, second, origin):

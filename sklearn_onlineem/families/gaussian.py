@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_onlineem._kernels import _natural
+from sklearn_onlineem._kernels import _collapsed_gaussian, _natural
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
@@ -368,7 +368,7 @@ class Gaussian(
         given, X = posterior(self, prior), without_gaps(X)
         concentration = above("concentration", concentration, 0.0, prior.weight.shape).copy()
         origin, drawn = location(X)[0], labels.copy()
-        value = self.covariance._sweep(
+        value = _collapsed_gaussian.sweep(
             X, origin, given.weight, given.degrees, given.mean - origin, given.scatter,
             concentration, uniforms, drawn,
         )  # fmt: skip

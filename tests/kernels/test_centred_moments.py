@@ -11,12 +11,11 @@ pytestmark = pytest.mark.parametrize(("K", "d"), SIZES)
 
 
 def merge(a, A, b, B):
-    merge_centred = kernels.merge_centred if A[2].ndim == 3 else kernels.merge_centred_diagonal
     # Degrees take part like weights, but may be fewer.
     degrees_a, degrees_b = (np.arange(1.0, 1.0 + len(statistics[2])) for statistics in (A, B))
     degrees = np.empty_like(degrees_a)
     weight, mean, scatter = (np.full_like(part, np.nan) for part in A)
-    merge_centred(
+    kernels.merge_centred(
         a, A[0], degrees_a, *A[1:], b, B[0], degrees_b, *B[1:], weight, degrees, mean, scatter
     )
     assert_allclose(degrees, a * degrees_a + b * degrees_b)

@@ -43,8 +43,7 @@ class Problem:
         log_likelihoods = np.empty(len(self.X))
         responsibilities = np.empty((len(self.X), len(self.means)), self.X.dtype)
         counts, first, second = self.outputs()
-        e_step = kernels.scaled_e_step if self.kind == "diagonal" else kernels.e_step
-        total = e_step(
+        total = kernels.e_step(
             self.X, self.means, self.factors, self.offset, self.sample_weight, self.labels,
             self.uniforms, counts, first, second, log_likelihoods, responsibilities, n_threads,
         )  # fmt: skip
@@ -52,15 +51,12 @@ class Problem:
 
     def log_density(self, n_threads=1):
         out = np.empty((len(self.X), len(self.means)), self.X.dtype)
-        diagonal = self.kind == "diagonal"
-        log_density = kernels.scaled_log_density if diagonal else kernels.log_density
-        log_density(self.X, self.means, self.factors, self.offset, out, n_threads)
+        kernels.log_density(self.X, self.means, self.factors, self.offset, out, n_threads)
         return out
 
     def statistics(self, responsibilities, n_threads=1):
         out = self.outputs()
-        statistics = kernels.scaled_statistics if self.kind == "diagonal" else kernels.statistics
-        statistics(self.X, self.means, responsibilities, *out, n_threads)
+        kernels.statistics(self.X, self.means, responsibilities, *out, n_threads)
         return out
 
     def log_density_formula(self):
@@ -159,8 +155,7 @@ def test_threads_give_the_same_bits(kind, dtype):
 @by_kind
 def test_outputs_are_optional(kind):
     problem = Problem(kind, 50, 3, 2)
-    e_step = kernels.scaled_e_step if kind == "diagonal" else kernels.e_step
-    total = e_step(
+    total = kernels.e_step(
         problem.X, problem.means, problem.factors, problem.offset, NONE, NO_LABELS, NONE,
         NONE, np.empty((0, 0)), np.empty((0,) * problem.factors.ndim), NONE, np.empty((0, 0)), 1,
     )  # fmt: skip
