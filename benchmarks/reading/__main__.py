@@ -28,9 +28,9 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions.
 LIMITS = {
-    "GaussianHMM.fit, functions": 229,
+    "GaussianHMM.fit, functions": 213,
     "GaussianHMM.fit, files": 31,
-    "GaussianHMM.fit, depth": 19,
+    "GaussianHMM.fit, depth": 17,
     "GaussianMixture.partial_fit, steady, functions": 63,
     "GaussianMixture.partial_fit, steady, files": 18,
     "GaussianMixture.partial_fit, steady, depth": 11,
