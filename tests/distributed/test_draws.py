@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from sklearn_onlineem import LatentDirichletAllocation
 from sklearn_onlineem.data.documents import Documents
-from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.distributed import DistributedEM, _tasks
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
@@ -108,7 +108,7 @@ def test_rounds_of_a_model_that_stays_draw_anew(mode, n_shards, X, monkeypatch):
     """The same for any shards, where each takes one step of a round."""
     learner, local = with_start(X, batch_size=60)
     monkeypatch.setattr(LatentDirichletModel, "m_step", lambda self, statistics: self)
-    monkeypatch.setattr(LatentDirichletModel, "averaged", lambda models, shares: models[0])
+    monkeypatch.setattr(_tasks, "average", lambda models, shares: models[0])
     learner.set_params(n_shards=n_shards, n_passes=3, **mode).fit(X)
     path = [done.log_likelihood for done in learner.history_]
     state, data = local._fitted.state, local._input().read(X)
