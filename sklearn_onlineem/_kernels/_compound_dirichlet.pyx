@@ -399,7 +399,7 @@ def solve(
     ndarray alpha,      # INOUT (K, d): where to begin, or a row of zeros; where E log h = t
 ):
     """Maximise F for each component."""
-    cdef Py_ssize_t K = extent(mean_logs, 0), d = extent(mean_logs, 1), k
+    cdef Py_ssize_t K = extent(mean_logs, 0), d = extent(mean_logs, 1), _k
     cdef const double* t = readable(mean_logs, K * d)
     cdef double* a = writable(alpha, K * d)
     cdef Arena arena = counting_arena()
@@ -407,7 +407,7 @@ def solve(
     cdef void* memory = allocate(&arena)
     cdef Newton newton = lay_out(d, &arena)
     with nogil:
-        for k in range(K):
+        for _k in range(K):
             # Newton's method is fast from nearby; a far start is worse than none.
             if not (a[0] > 0 and newton_step(
                     t, a, d, newton.step, newton.trigammas).change < 0.5):
