@@ -155,8 +155,9 @@ cdef double moments_of(
         if not terms < most_terms:
             return NAN
         log_likelihood = pass_over(
-            shape, X, centre, natural, offset, <const double*> NULL, sample_weight, labels, uniforms,
-            <const floating*> NULL, True, weight, totals, <double*> NULL, <floating*> NULL,
+            shape, X, centre, natural, offset, <const double*> NULL, sample_weight, labels,
+            uniforms, <const floating*> NULL, True, weight, totals, <double*> NULL,
+            <floating*> NULL,
         )
         with nogil:
             for k in range(K):
