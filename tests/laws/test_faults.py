@@ -163,15 +163,15 @@ def in_threads(function, items, n_threads=4):
 @by_em
 def test_concurrent_updates_are_not_lost(case, rng):
     """With one component and harmonic rates the means do not depend on the order of the batches."""
-    X, _ = case.data(rng, 1020)
-    batches = [X[20 * i : 20 * i + 20] for i in range(51)]
+    X, _ = case.data(rng, 2020)
+    batches = [X[20 * i : 20 * i + 20] for i in range(101)]
     arguments = {"n_components": 1, "schedule": "harmonic"}
     parallel, serial = (case(**arguments).partial_fit(batches[0]) for _ in range(2))
     n_start = parallel.n_steps_
     assert in_threads(parallel.partial_fit, batches[1:]) == []
     for batch in batches[1:]:
         serial.partial_fit(batch)
-    assert (parallel.n_steps_ - n_start, parallel.n_samples_seen_) == (50, 1020)
+    assert (parallel.n_steps_ - n_start, parallel.n_samples_seen_) == (100, 2020)
     # Expectations of variables that components hide depend on the parameters before.
     rtol = 0.01 if case.hidden else 1e-9
     # Medians of streams do depend on it.
