@@ -126,7 +126,7 @@ def test_the_predictive_is_the_average_of_draws(shape, learnt, rng):
     mode = Gaussian(shape()).m_step(statistics)
     family = family.with_fixed(Gaussians(mode.mean + 0.3, 0.7 * mode.covariance))
     expected = np.exp(family.predictive_log_density(statistics, X[:5]))
-    drawn = [family.draw_from_posterior(statistics, rng) for _ in range(500)]
+    drawn = [family.draw_from_posterior(statistics, rng) for _ in range(1000)]
     found = np.exp([family.log_density(parameters, X[:5]) for parameters in drawn])
     error = found.std(axis=0) / np.sqrt(len(drawn))
     assert np.all(np.abs(found.mean(axis=0) - expected) <= 5.0 * error + 1e-12)

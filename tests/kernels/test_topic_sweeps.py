@@ -304,7 +304,7 @@ def seen_and_expected(states, probabilities, draws):
 
 def test_the_posterior_is_stationary_under_draws_of_blocks():
     posterior, rng = posterior_of(BLOCKED, BLOCKED_STATES), np.random.default_rng(1)
-    starts = BLOCKED_STATES[rng.choice(64, 12_000, p=posterior)]
+    starts = BLOCKED_STATES[rng.choice(64, 20_000, p=posterior)]
     draws = [swept_blocks(collapsed, topics, seed) for seed, topics in enumerate(starts)]
     seen, expected = seen_and_expected(BLOCKED_STATES, posterior, draws)
     assert expected.min() > 25

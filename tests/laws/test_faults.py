@@ -362,7 +362,7 @@ def test_a_process_forked_at_any_moment_learns_on(case, learn, rng):
         while not done.is_set():
             learn(learner, X)
 
-    for _ in range(4):
+    for _ in range(9):
         done = threading.Event()
         thread = threading.Thread(target=learn_until, args=(done,))
         thread.start()

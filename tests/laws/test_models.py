@@ -281,7 +281,7 @@ def test_kl_divergence_to_a_model_without_one_of_the_components_is_infinite():
 def test_stochastic_e_step_averages_to_the_expected_one(case, rng):
     model, data = case.draw(rng), case.data(rng, 40)
     expected, log_likelihood = model.e_step(data)
-    draws = [model.e_step(data, rng=rng) for _ in range(200)]
+    draws = [model.e_step(data, rng=rng) for _ in range(400)]
     counts = np.array([case.occupancies(evidence) for evidence, _ in draws])
     assert_allclose(counts * 40, np.rint(counts * 40), atol=1e-9)
     occupancies = case.occupancies(expected)
@@ -289,7 +289,7 @@ def test_stochastic_e_step_averages_to_the_expected_one(case, rng):
     error = np.sqrt(np.maximum(counts.var(axis=0), occupancies / 40) / len(draws))
     assert (np.abs(counts.mean(axis=0) - occupancies) <= 5.0 * error + 1e-12).all()
     assert {round(value, 9) for _, value in draws} == {round(log_likelihood, 9)}
-    merged = model.m_step(combine((1 / 200, evidence) for evidence, _ in draws))
+    merged = model.m_step(combine((1 / 400, evidence) for evidence, _ in draws))
     for found, wanted in zip(arrays(merged), arrays(model.m_step(expected)), strict=True):
         assert_allclose(found, wanted, rtol=0.2, atol=0.2)
 

@@ -29,7 +29,7 @@ PRIORS = {
     "Exponential": {"shape": 3.0, "rate": 0.5},
     "FixedShapeGamma": {"shape": 3.0, "rate": 0.5},
 }
-N_DRAWS = 400
+N_DRAWS = 800
 
 
 def family_name(case):

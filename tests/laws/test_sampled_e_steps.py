@@ -21,7 +21,7 @@ from sklearn_onlineem.families.capabilities import HiddenVariables
 from sklearn_onlineem.models.terminations import GivenLength
 from sklearn_onlineem.statistics import Sums
 
-N_DRAWS, N = 200, 40
+N_DRAWS, N = 300, 40
 
 
 class OneComponent(MixtureCase):

@@ -249,7 +249,7 @@ def test_completion_scores_half_of_the_tokens_given_the_other(rng):
 
 
 def test_completion_deals_blocks_out_as_it_does_tokens(rng, monkeypatch):
-    model, n = drawn_model(rng, 1, 3), 1000
+    model, n = drawn_model(rng, 1, 3), 3000
     data = Documents(Rows(csr_array(np.tile([4.0, 3.0, 6.0], (n, 1)))))
     found = []
     for most_single, piece in ((4096, 1 << 18), (3, 1 << 18), (0, 50)):

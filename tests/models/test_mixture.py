@@ -129,7 +129,7 @@ def test_draws_have_the_mean_of_the_posterior(case, rng):
     model, rows, prior = problem(case, rng)
     chain = MixtureChain(model, rows, prior, rng)
     chain.align_to(chain.model())
-    draws = [chain.draw(rng) for _ in range(150)]
+    draws = [chain.draw(rng) for _ in range(300)]
     weights = np.array([draw.weights for draw in draws])
     counts = np.bincount(chain.labels, minlength=3) + prior.counts + 1.0
     error = weights.std(axis=0) / np.sqrt(len(draws))
