@@ -7,8 +7,8 @@ from scipy import sparse
 from scipy.special import softmax
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.diagnostics._coordinates import MixtureCoordinates
-from sklearn_onlineem.diagnostics._tangents import inverse
+from sklearn_onlineem.families._tangents.base import inverse
+from sklearn_onlineem.models._coordinates import MixtureCoordinates
 
 __all__ = ["missing_of"]
 

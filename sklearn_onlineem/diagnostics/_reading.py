@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from sklearn_onlineem.diagnostics._coordinates import (
-    TANGENTS,
-    ChainCoordinates,
-    MixtureCoordinates,
-)
-from sklearn_onlineem.diagnostics._systems import SystemCoordinates
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._validation import error_context
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = ["coordinates_of", "model_and_data", "prior_of", "prior_share"]
+__all__ = ["model_and_data", "prior_of", "prior_share"]
 
 
 def model_and_data(estimator, X, **where):
@@ -39,24 +30,3 @@ def prior_share(estimator, data):
     """Return the prior as terms of the sum of an M-step, one or none."""
     prior = prior_of(estimator)
     return () if prior is None else ((1.0 / data.total_weight, prior),)
-
-
-COORDINATES = {
-    MixtureModel: MixtureCoordinates,
-    HiddenMarkovModel: ChainCoordinates,
-    LinearDynamicalModel: SystemCoordinates,
-}
-
-
-def coordinates_of(model, statistics):
-    """Return the coordinates of a model, or raise ValueError if it has none."""
-    kind, family = COORDINATES.get(type(model)), getattr(model, "family", None)
-    if kind is None:
-        raise ValueError(
-            "The model must be a mixture, a hidden Markov model or a Kalman filter, got a"
-            f" {type(model).__name__}."
-        )
-    if kind is not SystemCoordinates and type(family) not in TANGENTS:
-        known = ", ".join(sorted(kind.__name__ for kind in TANGENTS))
-        raise ValueError(f"The family must be one of {known}, got {type(family).__name__}.")
-    return kind(model, statistics)

@@ -13,8 +13,9 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import coordinates_of, model_and_data, prior_share
+from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.models._coordinates import coordinates_of
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["Direction", "MissingInformation", "missing_information"]

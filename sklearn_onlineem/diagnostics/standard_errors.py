@@ -13,14 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import (
-    coordinates_of,
-    model_and_data,
-    prior_of,
-    prior_share,
-)
+from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of, prior_share
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.models._coordinates import coordinates_of
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["StandardErrors", "standard_errors"]

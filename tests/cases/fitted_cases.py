@@ -11,11 +11,11 @@ from cases.mixture_cases import MIXTURES
 from sklearn_onlineem import HMM, Mixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.diagnostics._coordinates import TANGENTS
-from sklearn_onlineem.diagnostics._reading import coordinates_of
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Bernoulli, Wishart
+from sklearn_onlineem.families._tangents import TANGENTS
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
+from sklearn_onlineem.models._coordinates import coordinates_of
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 _SEEDS = {Bernoulli: 3, FixedDegreesWishart: 6, Wishart: 6}

@@ -19,8 +19,8 @@ from sklearn_onlineem import (
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import coordinates_of
 from sklearn_onlineem.em.step import batch_step
+from sklearn_onlineem.models._coordinates import coordinates_of
 
 
 def leading(matrix, n):

@@ -20,9 +20,9 @@ from sklearn_onlineem import (
     WishartMixture,
 )
 from sklearn_onlineem.diagnostics import standard_errors
-from sklearn_onlineem.diagnostics._coordinates import TANGENTS
 from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
 from sklearn_onlineem.families import Gamma, Wishart
+from sklearn_onlineem.families._tangents import TANGENTS
 
 
 @pytest.mark.parametrize("case", STILL, ids=repr)

@@ -13,52 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.diagnostics._gaussian_tangents import gaussian_tangents
-from sklearn_onlineem.diagnostics._tangents import (
-    Attribute,
-    BernoulliTangents,
-    CategoricalTangents,
-    DurationTangents,
-    GammaTangents,
-    MarkovChainTangents,
-    MultinomialTangents,
-    PoissonTangents,
-    Shares,
-    inverse,
-)
-from sklearn_onlineem.diagnostics._wishart_tangents import (
-    FixedDegreesWishartTangents,
-    WishartTangents,
-)
-from sklearn_onlineem.families import (
-    Bernoulli,
-    Categorical,
-    Exponential,
-    Gamma,
-    Gaussian,
-    MarkovChain,
-    Multinomial,
-    Poisson,
-    Wishart,
-)
-from sklearn_onlineem.families.gamma import FixedShapeGamma
-from sklearn_onlineem.families.wishart import FixedDegreesWishart
+from sklearn_onlineem.families._tangents import TANGENTS
+from sklearn_onlineem.families._tangents.base import Attribute, Shares, inverse
 
-__all__ = ["TANGENTS", "ChainCoordinates", "Coordinates", "MixtureCoordinates"]
-
-TANGENTS = {
-    Bernoulli: BernoulliTangents,
-    Categorical: CategoricalTangents,
-    Exponential: DurationTangents,
-    FixedDegreesWishart: FixedDegreesWishartTangents,
-    FixedShapeGamma: DurationTangents,
-    Gamma: GammaTangents,
-    Gaussian: gaussian_tangents,
-    MarkovChain: MarkovChainTangents,
-    Multinomial: MultinomialTangents,
-    Poisson: PoissonTangents,
-    Wishart: WishartTangents,
-}
+__all__ = ["ChainCoordinates", "Coordinates", "MixtureCoordinates"]
 
 
 class Coordinates(ABC):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import polygamma
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents, symmetric_units
+from sklearn_onlineem.families._tangents.base import Attribute, Tangents, symmetric_units
 
 __all__ = ["FixedDegreesWishartTangents", "WishartTangents"]
 

@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents
 from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical, Tied
+from sklearn_onlineem.families._tangents.base import Attribute, Tangents
 from sklearn_onlineem.families.covariance_shapes import LARGEST_GUARD, NEGLIGIBLE
 
 __all__ = ["gaussian_tangents"]

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.linalg import null_space, solve_triangular
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.diagnostics._coordinates import Coordinates
-from sklearn_onlineem.diagnostics._tangents import Attribute, symmetric_units
 from sklearn_onlineem.families import Diagonal, Full, Spherical
+from sklearn_onlineem.families._tangents.base import Attribute, symmetric_units
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
+from sklearn_onlineem.models._coordinates.components import Coordinates
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 
 __all__ = ["RegressionCoordinates", "SystemCoordinates", "unseen_changes"]
