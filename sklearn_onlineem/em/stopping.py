@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "Never",
     "Outlook",
     "STOPPING_RULES",
+    "StandardErrorStopping",
     "expected_passes",
+    "remaining_gain",
 ]
 
 
@@ -58,6 +61,92 @@ class KLStopping:
 
     def __call__(self, log_likelihood: float, kl_divergence: float) -> bool:
         return kl_divergence < self.tol
+
+
+# Gains below this share of a log-likelihood are rounding errors.
+_ROUNDING = 1e-10
+
+
+@dataclass
+class StandardErrorStopping:
+    r"""Stop when the parameters are within a tenth of a standard error of the maximum.
+
+    Half of the squared distance in units of the observed information is what the log-likelihood
+    still gains: a root mean square of `errors` standard errors a parameter, where
+
+    .. math:: n \, (L^* - L) < \tfrac12 \, \text{errors}^2 \times \text{parameters}.
+
+    A pass of batch EM multiplies the gain by the same factor near the maximum, so that the gains of
+    the latest passes say what is left (Aitken's extrapolation).
+
+    Parameters
+    ----------
+    n_observations : float
+        n, by their weights.
+    n_parameters : int
+        Free parameters of the model.
+    errors : float, default=0.1
+        Root mean square of the distances, in standard errors.
+    gains : list of float, default=[]
+        Gains of the latest passes, in nats per observation.
+    previous : float, default=-inf
+        Log-likelihood of the pass before; minus infinity before the first.
+
+    References
+    ----------
+    Bohning et al., "The distribution of the likelihood ratio for mixtures of densities from the
+    one-parameter exponential family", 1994 (Aitken's extrapolation as a rule for EM).
+
+    Examples
+    --------
+    Gains that fall by a factor of 10 in each pass:
+
+    >>> from sklearn_onlineem.em.stopping import StandardErrorStopping
+    >>> rule = StandardErrorStopping(n_observations=1000, n_parameters=2)
+    >>> [rule(-0.1**n, 0.0) for n in range(7)]
+    [False, False, False, False, False, True, True]
+    """
+
+    n_observations: float
+    n_parameters: int
+    errors: float = 0.1
+    gains: list[float] = field(default_factory=list, repr=False)
+    previous: float = field(default=-math.inf, repr=False)
+
+    @property
+    def tol(self) -> float:
+        """Largest gain that may be left, in nats per observation."""
+        return 0.5 * self.errors**2 * max(1, self.n_parameters) / self.n_observations
+
+    def __call__(
+        self, log_likelihood: float, kl_divergence: float, decrement: float = 0.0
+    ) -> bool:
+        gain, self.previous = log_likelihood - self.previous, log_likelihood
+        self.gains = [*self.gains, gain][-4:] if gain < math.inf else []
+        if abs(gain) <= _ROUNDING * abs(log_likelihood):
+            return True
+        return max(remaining_gain(self.gains), decrement) < self.tol
+
+
+def remaining_gain(gains: Sequence[float]) -> float:
+    """Return an estimate of the gains of all passes to come, by the latest ones, oldest first.
+
+    Infinity if they do not fall.
+
+    Parameters
+    ----------
+    gains : sequence of float
+        At least two are needed for an estimate.
+    """
+    gains = [abs(gain) for gain in gains]
+    if gains and gains[-1] == 0.0:
+        return 0.0
+    if len(gains) < 2 or not 0.0 < gains[-1] < gains[-2] < math.inf:
+        return math.inf
+    # The rate rises to its limit; a lower one before would be too optimistic.
+    rates = [after / before for before, after in pairwise(gains) if before > after]
+    rate = max(rates[-2:])
+    return gains[-1] * rate / (1.0 - rate)
 
 
 class Never:

@@ -25,7 +25,7 @@ from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.settings import check_number, merged_params
 from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, Solver, solvers_for
 from sklearn_onlineem.em.state import History, State, Step
-from sklearn_onlineem.em.stopping import STOPPING_RULES
+from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
 from sklearn_onlineem.estimators._parameters import (
     are_same,
@@ -178,7 +178,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     )
     batch_size: int = parameter(default=1000, valid=[Interval(Integral, 1, None, closed="left")])
     max_iter: int = parameter(default=100, valid=[Interval(Integral, 0, None, closed="left")])
-    tol: float = parameter(default=1e-3, valid=[Interval(Real, 0, None, closed="left")])
+    tol: float | str = parameter(
+        default="auto", valid=[Interval(Real, 0, None, closed="left"), StrOptions({"auto"})]
+    )
     stopping: str = parameter(default="likelihood", valid=[StrOptions(set(STOPPING_RULES))])
     warm_start: bool = parameter(default=False, valid=["boolean"])
     random_state: object = parameter(default=None, valid=["random_state"])
@@ -190,6 +192,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     callbacks: Sequence[Callable[..., object]] | None = parameter(
         default=None, valid=[None, "array-like"]
     )
+
+    # What "auto" is where no pass sees all data at once, in nats per observation.
+    _approximate_tol = 1e-3
 
     # ------------------------------------------------------------------ provided by a subclass
 
@@ -310,9 +315,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Return the arguments of passes; `bounds` are of the fit before, if it continues."""
         bound_before = bounds[-1] if bounds else -math.inf
 
-        def stopping():
+        def stopping(is_exact=True):
             """Return a rule that has seen the last pass of the fit before, if there is one."""
-            rule = STOPPING_RULES[self.stopping](self.tol)
+            if self.tol == "auto" and self.stopping == "likelihood" and is_exact:
+                rule = StandardErrorStopping(data.total_weight, state.model.n_parameters())
+            else:
+                tol = self._approximate_tol if self.tol == "auto" else self.tol
+                rule = STOPPING_RULES[self.stopping](tol)
             rule(bound_before, math.inf)
             return rule
 
@@ -333,7 +342,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         state = progress.state
         n_seen, size_seen = start.n_seen + data.total_weight, start.size_seen + state.size_of(data)
         progress.state = state._replace(n_seen=n_seen, size_seen=size_seen)
-        warn_of_passes(self, progress, may_converge)
+        warn_of_passes(self, progress, data, may_converge)
         warn_of_unused_rates(self, progress)
 
     def _partial_fit(self, X, y=None, end_of=None, **where):

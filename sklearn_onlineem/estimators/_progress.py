@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem.em.schedules import BETA_SCHEDULES
-from sklearn_onlineem.em.stopping import expected_passes
+from sklearn_onlineem.em.stopping import StandardErrorStopping, expected_passes, remaining_gain
 
 __all__ = [
     "CallbackSupportMixin",
@@ -72,14 +72,17 @@ def report_update(estimator, state):
 # ---------------------------------------------------------------------------------------- warnings
 
 
-def warn_of_passes(estimator, progress, may_converge=True):
+def warn_of_passes(estimator, progress, data, may_converge=True):
     """Warn if a fit did not converge although it could, or ended before it averaged."""
     solver, name = estimator._solver(), type(estimator).__name__
-    may_converge &= estimator.tol > 0 and not solver.is_stochastic
+    may_converge &= estimator.tol != 0 and not solver.is_stochastic
     if may_converge and not (progress.converged or progress.stopped):
+        is_exact = progress.state.step.eta == math.inf
+        in_errors = estimator.tol == "auto" and estimator.stopping == "likelihood" and is_exact
+        outlook = _in_standard_errors if in_errors else _outlook
         warn_user(
             f"{name} did not converge within max_iter={estimator.max_iter} passes:"
-            f" {_outlook(estimator, progress)}. Raise max_iter or tol.",
+            f" {outlook(estimator, progress, data)}. Raise max_iter or tol.",
             ConvergenceWarning,
         )
     average_from = getattr(solver, "average_from", None)
@@ -90,7 +93,23 @@ def warn_of_passes(estimator, progress, may_converge=True):
         )
 
 
-def _outlook(estimator, progress):
+def _in_standard_errors(estimator, progress, data):
+    """Describe how far the maximum is, and how many more passes are needed."""
+    gains, model = progress.latest_gains(), progress.state.model
+    rule = StandardErrorStopping(data.total_weight, model.n_parameters())
+    left = remaining_gain(gains)
+    if left == math.inf:
+        return "its last passes do not tell how far the maximum is"
+    # What is left falls at the rate of the gains.
+    _, n_passes = expected_passes([gain * left / gains[-1] for gain in gains], rule.tol)
+    distance = rule.errors * math.sqrt(left / rule.tol)
+    return (
+        f"parameters are some {distance:.2g} standard errors from the maximum, and"
+        f" {n_passes} more bring them within a tenth of one"
+    )
+
+
+def _outlook(estimator, progress, data):
     """Describe the last passes, and how many more `tol` needs."""
     gains, divergences = progress.latest_gains(), progress.latest_divergences()
     values = divergences if estimator.stopping == "kl" else gains
@@ -98,7 +117,8 @@ def _outlook(estimator, progress):
     parts += [f"had KL(new || old) = {divergences[-1]:.2g} nats"] if divergences else []
     if not parts:
         return "one pass does not determine a rate"
-    found, tol = f"the last {' and '.join(parts)}", estimator.tol
+    found = f"the last {' and '.join(parts)}"
+    tol = estimator._approximate_tol if estimator.tol == "auto" else estimator.tol
     if len(values) < 2:
         return found
     rate, n_passes = expected_passes(values, tol)

@@ -84,8 +84,6 @@ class SequenceEstimator(
     batch_size : int, default=10
         Sequences in a mini-batch of `fit`. With ``eta0="auto"``, data of no more sequences are
         fitted by batch EM.
-    tol : float, default=1e-2
-        `fit` ends when `stopping` falls below this, in nats per sequence.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept.
 
@@ -98,9 +96,9 @@ class SequenceEstimator(
     """
 
     batch_size: int = parameter(default=10, valid=[Interval(Integral, 1, None, closed="left")])
-    tol: float = parameter(default=1e-2, valid=[Interval(Real, 0, None, closed="left")])
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
 
+    _approximate_tol = 1e-2
     # With metadata routing, Pipeline.score always passes sample_weight=None on, and refuses final
     # steps that do not know it.
     __metadata_request__score = {"sample_weight": None}

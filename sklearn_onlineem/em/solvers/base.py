@@ -33,8 +33,9 @@ class Plan:
         Learning rates of online steps.
     batch_size : int
         Observations in a mini-batch.
-    stopping : callable
-        Returns a new stopping rule, a function of a pass's log-likelihood and divergence.
+    stopping : callable (is_exact=True) -> rule
+        Returns a new stopping rule, a function of a pass's log-likelihood and divergence; `is_exact`
+        says whether all data are seen by one model in a pass.
     rng : numpy.random.Generator
         Generator of the orders in which observations are taken.
     rate_is_chosen : bool, default=False
@@ -47,7 +48,7 @@ class Plan:
 
     schedule: RateSchedule
     batch_size: int
-    stopping: Callable[[], Callable[[float, float], bool]]
+    stopping: Callable[..., Callable[[float, float], bool]]
     rng: np.random.Generator
     rate_is_chosen: bool = False
     max_iter: int | None = None

@@ -1,4 +1,4 @@
-"""Online EM, batch EM, one after the other, and averages of iterates."""
+"""Online EM, averages of its iterates, and batch EM after it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
+from sklearn_onlineem.em.solvers.base import Plan, Solver
+from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Inertia
 from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.statistics import Statistics, pooled
 
-__all__ = ["Auto", "Batch", "Online", "averaged", "of_average"]
+__all__ = ["Auto", "Online", "averaged", "of_average"]
 
 
 class Average(NamedTuple):
@@ -89,7 +90,7 @@ class Online(Solver):
             raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
-        settled = plan.stopping()
+        settled = plan.stopping(is_exact=False)
 
         def learn(state, batch):
             size = state.size_of(batch)
@@ -108,31 +109,6 @@ class Online(Solver):
 
     def finished(self, state: State) -> State:
         return of_average(state)
-
-
-@dataclass(frozen=True)
-class Batch(Solver):
-    """Batch EM: each pass is one E-step over all data, and one M-step.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem import PoissonMixture
-    >>> from sklearn_onlineem.em import Batch
-    >>> X = np.random.default_rng(0).poisson([[1.0]] * 50 + [[20.0]] * 50)
-    >>> mixture = PoissonMixture(2, solver=Batch(), max_iter=3, tol=0.0, random_state=0).fit(X)
-    >>> [step.eta for step in mixture.history_]
-    [inf, inf, inf]
-    """
-
-    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
-        settled = plan.stopping()
-        while True:
-            state = progress.state
-            size = state.size_of(data)
-            progress.take(self._updated(state, data, math.inf, size, size))
-            step = progress.state.step
-            yield step.log_likelihood, has_settled(settled, step)
 
 
 @dataclass(frozen=True)
@@ -169,5 +145,5 @@ class Auto(Solver):
             return Online().passes(progress, data, plan)
         is_new = plan.bound_before == -math.inf
         n_online = self.online_passes if is_new and len(data) > plan.batch_size else 0
-        online = Online().passes(progress, data, replace(plan, stopping=Never))
+        online = Online().passes(progress, data, replace(plan, stopping=lambda is_exact: Never()))
         return chain(islice(online, n_online), Batch().passes(progress, data, plan))

@@ -101,7 +101,7 @@ class Recursive(Solver):
         return state.after(model, eta, mean, batch, size, kept=after)
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
-        settled = plan.stopping()
+        settled = plan.stopping(is_exact=False)
 
         def learn(state, batch):
             return self.step(state, batch, plan.schedule)

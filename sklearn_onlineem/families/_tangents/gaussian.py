@@ -167,8 +167,9 @@ class MatrixTangents(_GaussianTangents):
         """Return second moments about the present means less their expectations."""
         scatter = self._share(statistics)[:, None, None] * statistics.scatter
         deviation = statistics.mean - self.parameters.mean
-        every = self.parameters.covariance_matrices
-        expected = self._degrees(statistics)[:, None, None] * every
+        # The M-step adds the floor to the mean of the squares.
+        unfloored = self.parameters.covariance_matrices - np.diag(self.family._added(self.d))
+        expected = self._degrees(statistics)[:, None, None] * unfloored
         return scatter + first[:, :, None] * deviation[:, None, :] - expected
 
     def moved(self, v):
@@ -255,7 +256,9 @@ class AxisTangents(_GaussianTangents):
     def _second(self, statistics, first):
         deviation = statistics.mean - self.parameters.mean
         degrees = self._degrees(statistics)[:, None]
-        expected = self._per_value * degrees * self.parameters.covariance
+        floor = self.family._added(self.d)
+        floor = floor.mean() if self.n_spread < self.d else floor
+        expected = self._per_value * degrees * (self.parameters.covariance - floor)
         return statistics.scatter + self.family.covariance._summed(first * deviation) - expected
 
     def moved(self, v):

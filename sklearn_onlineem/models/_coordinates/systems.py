@@ -157,8 +157,10 @@ class RegressionCoordinates:
             found.append(self._whitened(weight / np.sqrt(self._weight) * residual))
         if "covariance" in self.columns:
             spread = across @ contrast.T + weight * np.outer(residual, residual)
-            white = self._whitened(self._whitened(spread).T)
-            white -= float(statistics.degrees[0]) * np.eye(self._n_outputs)
+            # The M-step adds the floor to the mean of the squares.
+            floor = self.regression.family._added(self._n_outputs)
+            expected = float(statistics.degrees[0]) * (self.regression.covariance - floor)
+            white = self._whitened(self._whitened(spread - expected).T)
             found.append(0.5 * np.tensordot(self._units, white, axes=2))
         return np.concatenate([*found, np.zeros(0)])
 

@@ -1,0 +1,154 @@
+"""Quasi-Newton steps on the likelihood, from the E-steps of batch EM."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.models._coordinates import coordinates_of
+from sklearn_onlineem.statistics import Statistics
+
+__all__ = ["Evaluation", "QuasiNewton", "suits"]
+
+# Differences of gradients that are kept.
+_MEMORY = 10
+# An accepted step gains this share of what the gradient promises; others are cut by a factor, and
+# after so many trials a step of EM is taken.
+_SUFFICIENT, _SHORTER, _TRIALS = 1e-4, 0.25, 3
+# Longest step, by how far it changes the model, see `Coordinates.size`.
+_LONGEST = 1.0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An E-step, and what it says of the model.
+
+    Attributes
+    ----------
+    model : Model
+        Of the E-step.
+    statistics : Statistics
+        Evidence of all data, and the prior.
+    log_likelihood : float
+        Mean per observation, in nats.
+    prior : list of (float, Statistics)
+        Terms of the prior in them.
+    data : Batch
+        The data, or what stands for them: their weight, rows, and lengths.
+    """
+
+    model: Model
+    statistics: Statistics
+    log_likelihood: float
+    prior: Sequence[tuple[float, Statistics]]
+    data: Batch
+
+    @cached_property
+    def objective(self) -> float:
+        """Mean log-likelihood and log density of the prior, which batch EM maximises."""
+        terms = (a * self.model.expected_log_likelihood(term) for a, term in self.prior)
+        return self.log_likelihood + sum(terms)
+
+
+def suits(here: Evaluation) -> bool:
+    """Return whether a model has an exact E-step, and coordinates in which it can move.
+
+    Parameters
+    ----------
+    here : Evaluation
+        Of the model.
+    """
+    if not here.model.is_exact or here.model.draws:
+        return False
+    try:
+        coordinates_of(here.model, here.statistics)
+    except ValueError:
+        return False
+    return True
+
+
+class QuasiNewton:
+    r"""L-BFGS in coordinates of unit information, in which a step of EM is a gradient step.
+
+    By Fisher's identity the gradient of the likelihood is the score of the expected complete-data
+    statistics. In coordinates in which the information of complete data is the unit matrix, a step
+    along it is one of EM, to first order; differences of gradients tell the information that is
+    missing, and so the longer steps that EM would need many passes for. Coordinates are those about
+    the present model, so that they turn a little from step to step.
+
+    A step is taken if it raises the objective, and shortened if not; after a few trials it is one
+    of EM, which always does.
+
+    References
+    ----------
+    Jamshidian & Jennrich, "Acceleration of the EM algorithm by using quasi-Newton methods", JRSS-B
+    1997; Lange, "A quasi-Newton acceleration of the EM algorithm", Statistica Sinica 1995; Nocedal
+    & Wright, "Numerical Optimization", 2006, algorithm 7.4.
+    """
+
+    def __init__(self):
+        self._pairs, self._last = deque(maxlen=_MEMORY), None
+
+    def step(
+        self, here: Evaluation, evaluate: Callable[[Model], Evaluation]
+    ) -> tuple[Evaluation, float]:
+        """Return the evaluation of a model with a larger objective, and the gain that was promised.
+
+        That is the gain up to the maximum of the quadratic model of the objective, in nats per
+        observation.
+
+        Parameters
+        ----------
+        here : Evaluation
+            Of the present model.
+        evaluate : callable
+            Returns the evaluation of a model.
+        """
+        coordinates = coordinates_of(here.model, here.statistics)
+        gradient = coordinates.unit_score(coordinates.score(here.statistics))
+        direction = self._direction(gradient)
+        slope = float(np.vdot(gradient, direction))
+        length = min(1.0, _LONGEST / max(coordinates.size(coordinates.direction(direction)), 1e-300))
+        for _ in range(_TRIALS):
+            there = _evaluated(coordinates, length * direction, evaluate)
+            if there is not None:
+                gain = there.objective - here.objective
+                if gain >= _SUFFICIENT * length * slope:
+                    self._last = length * direction, gradient
+                    return there, 0.5 * slope
+            length *= _SHORTER
+        self._pairs.clear()
+        self._last = None
+        return evaluate(here.model.m_step(here.statistics)), 0.5 * slope
+
+    def _direction(self, gradient):
+        """Return the inverse of the observed information times the gradient, by the pairs."""
+        if self._last is not None:
+            step, before = self._last
+            change = before - gradient
+            if np.vdot(step, change) > 1e-8 * np.linalg.norm(step) * np.linalg.norm(change):
+                self._pairs.append((step, change, 1.0 / np.vdot(step, change)))
+        direction, shares = gradient.copy(), []
+        for step, change, scale in reversed(self._pairs):
+            shares.append(scale * np.vdot(step, direction))
+            direction -= shares[-1] * change
+        for step, change, scale in self._pairs:
+            direction += (shares.pop() - scale * np.vdot(change, direction)) * step
+        return direction
+
+
+def _evaluated(coordinates, x, evaluate):
+    """Return the evaluation of the model along x, or None where there is no such model."""
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            model = coordinates.moved(coordinates.direction(x))
+        found = evaluate(model)
+    except (ValueError, FloatingPointError, np.linalg.LinAlgError):
+        return None
+    return found if np.isfinite(found.objective) else None

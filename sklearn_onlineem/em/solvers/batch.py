@@ -1,0 +1,127 @@
+"""Batch EM, with quasi-Newton steps where it is slow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sklearn_onlineem.data import Batch as Observations
+from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton, suits
+from sklearn_onlineem.em.solvers.base import Plan, Solver
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.stopping import expected_passes
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics, combine
+
+__all__ = ["Batch", "batch_passes"]
+
+# Passes that tell how fast EM is, and those that it may still need without acceleration.
+_LEAST_PASSES, _FEW_PASSES = 4, 10
+
+
+@dataclass(frozen=True)
+class Batch(Solver):
+    """Batch EM: each pass is one E-step over all data, and one M-step.
+
+    Passes of EM multiply what the likelihood still gains by a rate that is near 1 where much is
+    hidden: in linear systems with little noise, chains, and mixtures that overlap. Where the
+    latest passes say that many more are needed, quasi-Newton steps take their place, from the same
+    E-steps: see :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
+
+    Parameters
+    ----------
+    acceleration : "auto" or None, default="auto"
+        Whether quasi-Newton steps may replace those of EM. Such a pass may read the data more than
+        once, as `n_rows` in ``history_`` tells. None: every pass is one of EM. So it is with
+        ``tol=0``, which asks for a number of passes, and with models whose complete data are no
+        exponential family.
+
+    Examples
+    --------
+    A random walk with little noise, seen through much: EM needs hundreds of passes.
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem import KalmanFilter
+    >>> from sklearn_onlineem.em import Batch
+    >>> rng = np.random.default_rng(0)
+    >>> X = 0.05 * rng.normal(size=(2000, 1)).cumsum(axis=0) + rng.normal(size=(2000, 1))
+    >>> for solver in [Batch(), Batch(acceleration=None)]:
+    ...     walk = KalmanFilter(
+    ...         em_vars=["transition_covariance", "observation_covariance"], solver=solver,
+    ...         max_iter=2000).fit(X)
+    ...     print(walk.transition_covariance_.round(4), walk.n_iter_)
+    [[0.0025]] ...
+    [[0.0025]] ...
+    """
+
+    acceleration: str | None = "auto"
+
+    def __post_init__(self):
+        if self.acceleration not in ("auto", None):
+            raise ValueError(f"acceleration must be 'auto' or None, got {self.acceleration!r:.60}.")
+
+    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
+        def e_step(state, model):
+            rng = state.rng() if model.draws else None
+            return *model.e_step(data, rng=rng), data
+
+        return batch_passes(progress, plan, e_step, progress.take, self.acceleration)
+
+
+def batch_passes(
+    progress: Progress,
+    plan: Plan,
+    e_step: Callable[[State, Model], tuple[Statistics, float, Observations]],
+    take: Callable[[State], object],
+    acceleration: str | None = None,
+) -> Passes:
+    """Take passes of batch EM over data that `e_step` reads, as `Solver.passes` does.
+
+    Parameters
+    ----------
+    progress : Progress
+        Of the fit.
+    plan : Plan
+        Of the fit.
+    e_step : callable (state, model) -> (Statistics, float, Batch)
+        Returns the evidence of all data, their mean log-likelihood, and the data, or what stands
+        for them: their weight, rows, and lengths.
+    take : callable (state) -> None
+        Called with each new state.
+    acceleration : "auto" or None, default=None
+        As of `Batch`.
+    """
+    settled, here, newton = plan.stopping(), None, None
+    may_accelerate = acceleration is not None and settled.tol > 0.0
+    while True:
+        state, n_read = progress.state, 0
+
+        def evaluate(model, state=state):
+            nonlocal n_read
+            n_read += 1
+            evidence, log_likelihood, data = e_step(state, model)
+            size = state.size_of(data)
+            prior = state.prior_terms(size, size / data.total_weight)
+            return Evaluation(model, combine([(1.0, evidence), *prior]), log_likelihood, prior, data)
+
+        if here is None:
+            here = evaluate(state.model)
+            may_accelerate = may_accelerate and suits(here)
+        if newton is None and may_accelerate and len(progress.lower_bounds) >= _LEAST_PASSES:
+            left = expected_passes(progress.latest_gains(), settled.tol).n_passes
+            newton = QuasiNewton() if _FEW_PASSES < left < math.inf else None
+        there, is_near = None, True
+        if newton is None:
+            model = here.model.m_step(here.statistics)
+        else:
+            there, gain = newton.step(here, evaluate)
+            model, is_near = there.model, gain < settled.tol
+        data, objective = here.data, here.objective if may_accelerate else here.log_likelihood
+        state = state._replace(n_rows=state.n_rows + (n_read - 1) * data.n_rows)
+        take(state.after(model, math.inf, here.log_likelihood, data, state.size_of(data)))
+        step = progress.state.step
+        is_settled = settled(objective, step.kl_divergence) and step.n_components is None
+        yield here.log_likelihood, is_settled and is_near
+        here = there
