@@ -13,8 +13,7 @@ from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.solvers import Solver
-from sklearn_onlineem.em.solvers.base import has_settled
-from sklearn_onlineem.statistics import combine
+from sklearn_onlineem.em.solvers.batch import batch_passes
 
 __all__ = ["BatchMode", "LearnerMode", "Round", "Shards"]
 
@@ -70,9 +69,9 @@ class Shards:
     def __len__(self):
         return sum(self.sizes)
 
-    def take(self, progress, state, result, start, n_shards):
+    def take(self, progress, state, result, start, n_tasks):
         """Make a state the present one, and record the round."""
-        sent = n_shards * (n_bytes(progress.state.model) + n_bytes(result.content))
+        sent = n_tasks * (n_bytes(progress.state.model) + n_bytes(result.content))
         progress.take(state)
         seconds, weight = time.perf_counter() - start, result.total_weight
         mean, divergence = state.step.log_likelihood, state.step.kl_divergence
@@ -81,22 +80,25 @@ class Shards:
 
 @dataclass(frozen=True)
 class BatchMode(Solver):
-    """Batch EM: an E-step on all shards, then one M-step."""
+    """Batch EM: an E-step on all shards, then one M-step, or a quasi-Newton step."""
+
+    acceleration: str | None
 
     def passes(self, progress, data, plan):
-        settled, everyone = plan.stopping(), range(len(data.sizes))
-        while True:
-            start = time.perf_counter()
-            state = progress.state
-            result = data.executor.reduce(
-                evidence, everyone, state.model, state.seed, state.n_steps
-            )
-            size = state.size_of(result)
-            prior = state.prior_terms(size, size / result.total_weight)
-            model = state.model.m_step(combine([(1.0, result.content), *prior]))
-            state = state.after(model, math.inf, result.log_likelihood, result, size)
-            data.take(progress, state, result, start, len(everyone))
-            yield state.step.log_likelihood, has_settled(settled, state.step)
+        everyone, results, begun = range(len(data.sizes)), [], time.perf_counter()
+
+        def e_step(state, model):
+            found = data.executor.reduce(evidence, everyone, model, state.seed, state.n_steps)
+            results.append(found)
+            return found.content, found.log_likelihood, found
+
+        def take(state):
+            nonlocal begun
+            data.take(progress, state, results[-1], begun, len(results) * len(everyone))
+            results.clear()
+            begun = time.perf_counter()
+
+        return batch_passes(progress, plan, e_step, take, self.acceleration)
 
 
 @dataclass(frozen=True)

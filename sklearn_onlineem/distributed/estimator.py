@@ -19,7 +19,7 @@ from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
 from sklearn_onlineem.distributed._modes import BatchMode, LearnerMode, Round, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em.loop import Progress, run
-from sklearn_onlineem.em.solvers import SOLVERS
+from sklearn_onlineem.em.solvers import Auto, Batch, Online
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._fitted import PersistentState, rollback
 from sklearn_onlineem.estimators._parameters import available_if, by_name, fit_context, naming_calls
@@ -248,7 +248,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         start, is_batch = progress.state, self.mode == "batch"
         sync_every = math.inf if self.mode == "asynchronous" else self.sync_every
         learners = LearnerMode(sync_every, self.combine, seed if self.shuffle else ())
-        mode = BatchMode() if is_batch else learners
+        acceleration = getattr(estimator._solver(), "acceleration", "auto")
+        mode = BatchMode(acceleration) if is_batch else learners
         plan = estimator._plan(start, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
@@ -277,11 +278,12 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             raise TypeError(f"DistributedEM needs an estimator of this library, got {name}.")
         if client is not None and not hasattr(client, "scatter"):
             raise TypeError(f"client must be a distributed.Client, got {client!r}.")
-        n_init, plain = getattr(self.estimator, "n_init", 1), ("auto", "online", "batch")
-        if n_init > 1 or self.estimator.solver not in (*plain, *(SOLVERS[s]() for s in plain)):
+        n_init, solver = getattr(self.estimator, "n_init", 1), self.estimator.solver
+        plain = ("auto", "online", "batch", Auto(), Online(), Batch(), Batch(acceleration=None))
+        if n_init > 1 or solver not in plain:
             raise ValueError(
                 f"DistributedEM makes one start, and mode sets how it learns: {name} must"
-                f" have n_init=1, got {n_init}, and solver='auto', got {self.estimator.solver!r}."
+                f" have n_init=1, got {n_init}, and solver='auto', got {solver!r}."
             )
         self.estimator._validate_params()
         if "sample_weight" in columns and not has_fit_parameter(self.estimator, "sample_weight"):

@@ -11,18 +11,18 @@ import numpy as np
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models._coordinates import coordinates_of
-from sklearn_onlineem.statistics import Statistics
+from sklearn_onlineem.models._coordinates import Coordinates, coordinates_of
+from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["Evaluation", "QuasiNewton", "suits"]
 
 # Differences of gradients that are kept.
-_MEMORY = 10
+_MEMORY = 20
 # An accepted step gains this share of what the gradient promises; others are cut by a factor, and
 # after so many trials a step of EM is taken.
 _SUFFICIENT, _SHORTER, _TRIALS = 1e-4, 0.25, 3
 # Longest step, by how far it changes the model, see `Coordinates.size`.
-_LONGEST = 1.0
+_LONGEST = 2.0
 
 
 @dataclass(frozen=True)
@@ -33,27 +33,37 @@ class Evaluation:
     ----------
     model : Model
         Of the E-step.
-    statistics : Statistics
-        Evidence of all data, and the prior.
+    evidence : Statistics
+        Expected statistics of all data.
     log_likelihood : float
         Mean per observation, in nats.
     prior : list of (float, Statistics)
-        Terms of the prior in them.
+        Terms of the prior in the sum of the M-step.
     data : Batch
         The data, or what stands for them: their weight, rows, and lengths.
     """
 
     model: Model
-    statistics: Statistics
+    evidence: Statistics
     log_likelihood: float
     prior: Sequence[tuple[float, Statistics]]
     data: Batch
 
     @cached_property
+    def statistics(self) -> Statistics:
+        """The sum that the M-step maximises."""
+        return combine([(1.0, self.evidence), *self.prior])
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """Coordinates about the model; ValueError if it has none."""
+        return coordinates_of(self.model, self.statistics)
+
+    @cached_property
     def objective(self) -> float:
-        """Mean log-likelihood and log density of the prior, which batch EM maximises."""
+        """Mean log-likelihood, and log densities of prior and floors: what batch EM maximises."""
         terms = (a * self.model.expected_log_likelihood(term) for a, term in self.prior)
-        return self.log_likelihood + sum(terms)
+        return self.log_likelihood + sum(terms) + self.coordinates.floor_penalty(self.evidence)
 
 
 def suits(here: Evaluation) -> bool:
@@ -67,7 +77,7 @@ def suits(here: Evaluation) -> bool:
     if not here.model.is_exact or here.model.draws:
         return False
     try:
-        coordinates_of(here.model, here.statistics)
+        here.coordinates  # noqa: B018
     except ValueError:
         return False
     return True
@@ -110,11 +120,12 @@ class QuasiNewton:
         evaluate : callable
             Returns the evaluation of a model.
         """
-        coordinates = coordinates_of(here.model, here.statistics)
+        coordinates = here.coordinates
         gradient = coordinates.unit_score(coordinates.score(here.statistics))
         direction = self._direction(gradient)
         slope = float(np.vdot(gradient, direction))
-        length = min(1.0, _LONGEST / max(coordinates.size(coordinates.direction(direction)), 1e-300))
+        size = coordinates.size(coordinates.direction(direction))
+        length = min(1.0, _LONGEST / size) if size > 0.0 else 1.0
         for _ in range(_TRIALS):
             there = _evaluated(coordinates, length * direction, evaluate)
             if there is not None:
@@ -125,7 +136,9 @@ class QuasiNewton:
             length *= _SHORTER
         self._pairs.clear()
         self._last = None
-        return evaluate(here.model.m_step(here.statistics)), 0.5 * slope
+        there = evaluate(here.model.m_step(here.statistics))
+        # No step raises the objective further, but by rounding.
+        return (there, 0.5 * slope) if there.objective > here.objective else (here, 0.0)
 
     def _direction(self, gradient):
         """Return the inverse of the observed information times the gradient, by the pairs."""

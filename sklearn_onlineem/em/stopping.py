@@ -35,7 +35,9 @@ class LikelihoodStopping:
     tol: float
     previous: float = field(default=-math.inf, repr=False)
 
-    def __call__(self, log_likelihood: float, kl_divergence: float) -> bool:
+    def __call__(
+        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
+    ) -> bool:
         change, self.previous = log_likelihood - self.previous, log_likelihood
         return abs(change) < self.tol
 
@@ -59,12 +61,19 @@ class KLStopping:
 
     tol: float
 
-    def __call__(self, log_likelihood: float, kl_divergence: float) -> bool:
+    def __call__(
+        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
+    ) -> bool:
         return kl_divergence < self.tol
 
 
 # Gains below this share of a log-likelihood are rounding errors.
 _ROUNDING = 1e-10
+
+
+# Of `tol`, where gains do not fall evenly: what quasi-Newton steps do not see yet is often larger
+# than what they promise.
+_PRECISE = 0.04
 
 
 @dataclass
@@ -119,13 +128,15 @@ class StandardErrorStopping:
         return 0.5 * self.errors**2 * max(1, self.n_parameters) / self.n_observations
 
     def __call__(
-        self, log_likelihood: float, kl_divergence: float, decrement: float = 0.0
+        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
     ) -> bool:
         gain, self.previous = log_likelihood - self.previous, log_likelihood
         self.gains = [*self.gains, gain][-4:] if gain < math.inf else []
         if abs(gain) <= _ROUNDING * abs(log_likelihood):
             return True
-        return max(remaining_gain(self.gains), decrement) < self.tol
+        if promised is not None:
+            return max([promised, *map(abs, self.gains[-3:])]) < _PRECISE * self.tol
+        return remaining_gain(self.gains) < self.tol
 
 
 def remaining_gain(gains: Sequence[float]) -> float:
@@ -136,17 +147,16 @@ def remaining_gain(gains: Sequence[float]) -> float:
     Parameters
     ----------
     gains : sequence of float
-        At least two are needed for an estimate.
+        Four are needed for an estimate, and more are not used.
     """
-    gains = [abs(gain) for gain in gains]
-    if gains and gains[-1] == 0.0:
+    latest = [abs(gain) for gain in gains[-4:]]
+    if latest and latest[-1] == 0.0:
         return 0.0
-    if len(gains) < 2 or not 0.0 < gains[-1] < gains[-2] < math.inf:
+    if len(latest) < 4 or 0.0 in latest:
         return math.inf
-    # The rate rises to its limit; a lower one before would be too optimistic.
-    rates = [after / before for before, after in pairwise(gains) if before > after]
-    rate = max(rates[-2:])
-    return gains[-1] * rate / (1.0 - rate)
+    # Far from the maximum gains rise again and again. Near it their rate rises to its limit.
+    rate = max(after / before for before, after in pairwise(latest))
+    return latest[-1] * rate / (1.0 - rate) if rate < 1.0 else math.inf
 
 
 class Never:

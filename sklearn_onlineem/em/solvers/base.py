@@ -34,8 +34,8 @@ class Plan:
     batch_size : int
         Observations in a mini-batch.
     stopping : callable (is_exact=True) -> rule
-        Returns a new stopping rule, a function of a pass's log-likelihood and divergence; `is_exact`
-        says whether all data are seen by one model in a pass.
+        Returns a new stopping rule, see `em.stopping`; `is_exact` says whether one model sees all
+        data in a pass.
     rng : numpy.random.Generator
         Generator of the orders in which observations are taken.
     rate_is_chosen : bool, default=False

@@ -13,12 +13,14 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import expected_passes
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics, combine
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Batch", "batch_passes"]
 
 # Passes that tell how fast EM is, and those that it may still need without acceleration.
 _LEAST_PASSES, _FEW_PASSES = 4, 10
+# Gains that fall by this factor or less in a pass have no reliable limit.
+_SLOW = 0.5
 
 
 @dataclass(frozen=True)
@@ -104,24 +106,25 @@ def batch_passes(
             evidence, log_likelihood, data = e_step(state, model)
             size = state.size_of(data)
             prior = state.prior_terms(size, size / data.total_weight)
-            return Evaluation(model, combine([(1.0, evidence), *prior]), log_likelihood, prior, data)
+            return Evaluation(model, evidence, log_likelihood, prior, data)
 
         if here is None:
             here = evaluate(state.model)
             may_accelerate = may_accelerate and suits(here)
         if newton is None and may_accelerate and len(progress.lower_bounds) >= _LEAST_PASSES:
-            left = expected_passes(progress.latest_gains(), settled.tol).n_passes
-            newton = QuasiNewton() if _FEW_PASSES < left < math.inf else None
-        there, is_near = None, True
+            rate, n_passes = expected_passes(progress.latest_gains(), settled.tol)
+            if _FEW_PASSES < n_passes < math.inf or _SLOW < rate < 1.0:
+                newton = QuasiNewton()
+        there = promised = None
         if newton is None:
             model = here.model.m_step(here.statistics)
         else:
-            there, gain = newton.step(here, evaluate)
-            model, is_near = there.model, gain < settled.tol
-        data, objective = here.data, here.objective if may_accelerate else here.log_likelihood
+            there, promised = newton.step(here, evaluate)
+            model = there.model
+        data = here.data
         state = state._replace(n_rows=state.n_rows + (n_read - 1) * data.n_rows)
         take(state.after(model, math.inf, here.log_likelihood, data, state.size_of(data)))
         step = progress.state.step
-        is_settled = settled(objective, step.kl_divergence) and step.n_components is None
-        yield here.log_likelihood, is_settled and is_near
+        is_settled = settled(step.log_likelihood, step.kl_divergence, promised)
+        yield here.log_likelihood, is_settled and step.n_components is None
         here = there

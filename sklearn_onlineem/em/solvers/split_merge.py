@@ -9,6 +9,7 @@ from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
+from sklearn_onlineem.em.solvers.batch import Batch as BatchEM
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
@@ -75,7 +76,7 @@ class SplitMerge(Solver):
         check_bool("in_streams", self.in_streams)
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
-        settled, is_settled = plan.stopping(), False
+        settled, is_settled = plan.stopping(is_exact=False), False
         if not settled.tol > 0.0:
             raise ValueError(f"solver=SplitMerge() requires tol > 0, got {settled.tol!r}.")
         # Models without split and merge steps are refused at once.
@@ -101,7 +102,7 @@ class SplitMerge(Solver):
                 yield log_likelihood, False
                 log_likelihood, best = trial_log_likelihood, criterion
                 moves = self._candidates(progress.state, data)
-        yield log_likelihood, True
+        yield from BatchEM().passes(progress, data, plan)
 
     def check(self, state: State) -> None:
         if self.in_streams:
@@ -127,7 +128,7 @@ def _criterion(model, log_likelihood, data):
 
 def _settled(model, state, data, plan):
     """Return a model after batch EM from it has converged."""
-    settled, terms = plan.stopping(), state.prior_terms(state.size_of(data))
+    settled, terms = plan.stopping(is_exact=False), state.prior_terms(state.size_of(data))
     # Most passes of batch EM that a split or merge step may take to converge.
     for _ in range(100):
         new_model, log_likelihood = batch_step(model, data, terms)

@@ -33,6 +33,8 @@ __all__ = [
     "Shares",
     "Tangents",
     "inverse",
+    "symmetric_exponential",
+    "symmetric_units",
 ]
 
 # Smaller probabilities, and rates relative to the largest component's, are fixed at their bound.
@@ -89,6 +91,12 @@ def symmetric_units(d):
     units, entry = np.zeros((len(i), d, d)), np.where(i == j, 1.0, np.sqrt(0.5))
     units[np.arange(len(i)), i, j] = units[np.arange(len(i)), j, i] = entry
     return units
+
+
+def symmetric_exponential(matrices):
+    """Return exp of symmetric matrices, which is positive definite for all of them."""
+    values, vectors = np.linalg.eigh(matrices)
+    return (vectors * np.exp(values)[..., None, :]) @ vectors.mT
 
 
 def inverse(x):
@@ -179,6 +187,10 @@ class Tangents(ABC):
     def score(self, statistics):
         """Return the scores of statistics, (K, n_own)."""
         return self.whitened(statistics.total - statistics.weight[:, None] * self.mean)
+
+    def floor_penalty(self, statistics):
+        """Return the log density of pseudo-data that floors of variances stand for, in nats."""
+        return 0.0
 
     @abstractmethod
     def natural(self, v):
@@ -273,6 +285,9 @@ class DurationTangents(_ProductTangents):
     def deviation(self):
         return self.parameters / np.sqrt(self._shape)
 
+    def moved(self, v):
+        return self.parameters * np.exp(v / np.sqrt(self._shape))
+
     def attributes(self):
         rates = Attribute(self._shape / self.parameters, "positive")
         return super().attributes() | {"rates_": rates}
@@ -305,6 +320,11 @@ class GammaTangents(Tangents):
         a, b, c = self._factor
         of_log, of_x = np.split(raw, 2, axis=1)
         return np.concatenate([of_log / a, (of_x - b * of_log / a) / c], axis=1)
+
+    def moved(self, v):
+        # Positive for any v.
+        natural = self.family.to_natural(self.parameters)
+        return self.family.from_natural(natural * np.exp(self.natural(v) / natural))
 
     def attributes(self):
         shapes, rates = self.family.shapes_and_rates(self.parameters)

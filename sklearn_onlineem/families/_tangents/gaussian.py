@@ -13,7 +13,7 @@ import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical, Tied
-from sklearn_onlineem.families._tangents.base import Attribute, Tangents
+from sklearn_onlineem.families._tangents.base import Attribute, Tangents, symmetric_exponential
 from sklearn_onlineem.families.covariance_shapes import LARGEST_GUARD, NEGLIGIBLE
 
 __all__ = ["gaussian_tangents"]
@@ -95,6 +95,11 @@ class _GaussianTangents(Tangents):
         own.shift = np.zeros_like(self.shift)
         return own
 
+    def floor_penalty(self, statistics):
+        floor, squares = self.family._added(self.d), self.parameters.precision_factor**2
+        squares = squares.sum(axis=2) if squares.ndim == 3 else squares
+        return -0.5 * float((self._degrees(statistics)[:, None] * squares * floor).sum())
+
     def whitened(self, raw):
         return self.whitened_sums(raw[:, : self.d], self._unpacked(raw[:, self.d :]))
 
@@ -173,10 +178,10 @@ class MatrixTangents(_GaussianTangents):
         return scatter + first[:, :, None] * deviation[:, None, :] - expected
 
     def moved(self, v):
-        change = self.derivatives(v)
-        covariance = self.parameters.covariance
-        covariance = covariance + change["covars_"][: len(covariance)]
-        return Gaussians(self.parameters.mean + change["means_"], covariance)
+        n = len(self.parameters.covariance)
+        means = self.parameters.mean + (self._root @ v[:, : self.d, None])[:, :, 0]
+        roots = self._root[:n] @ symmetric_exponential(0.5 * self._matrices(v[:n, self.d :]))
+        return Gaussians(means, roots @ roots.mT)
 
     def attributes(self):
         parameters = self.parameters

@@ -13,7 +13,12 @@ import numpy as np
 from scipy.special import polygamma
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families._tangents.base import Attribute, Tangents, symmetric_units
+from sklearn_onlineem.families._tangents.base import (
+    Attribute,
+    Tangents,
+    symmetric_exponential,
+    symmetric_units,
+)
 
 __all__ = ["FixedDegreesWishartTangents", "WishartTangents"]
 
@@ -68,6 +73,15 @@ class FixedDegreesWishartTangents(Tangents):
     def natural(self, v):
         return self._of_rows(self._relative(v))
 
+    def _moved_scales(self, V):
+        """Return scales moved along V, positive definite for any of them."""
+        root = self._root @ symmetric_exponential(V)
+        return root @ root.mT
+
+    def moved(self, v):
+        scales = self._moved_scales(self._relative(v))
+        return (self._degrees[:, None, None] * scales).reshape(len(v), -1)
+
     def whitened(self, raw):
         Y = self._standardised(raw)
         return np.einsum("kij,pij->kp", Y, self._units) / self._deviation
@@ -116,6 +130,15 @@ class WishartTangents(FixedDegreesWishartTangents):
     def natural(self, v):
         halves, V = self._moves(v)
         return np.column_stack([halves, self._of_rows(V)])
+
+    def moved(self, v):
+        halves, V = self._moves(v)
+        # Above d - 1 for any v.
+        least = self._scales.shape[1] - 1.0
+        excess = self._degrees - least
+        degrees = least + excess * np.exp(2.0 * halves / excess)
+        precisions = np.linalg.inv(self._moved_scales(V)).reshape(len(v), -1)
+        return self.family.from_natural(np.column_stack([0.5 * degrees, -0.5 * precisions]))
 
     def whitened(self, raw):
         trace = np.trace(self._standardised(raw[:, 1:]), axis1=1, axis2=2)

@@ -51,6 +51,10 @@ class Coordinates(ABC):
         """Return the scores of statistics."""
 
     @abstractmethod
+    def floor_penalty(self, statistics):
+        """Return the log density of pseudo-data that floors of variances stand for, in nats."""
+
+    @abstractmethod
     def moved(self, v):
         """Return the model moved along v."""
 
@@ -118,6 +122,9 @@ class ComponentCoordinates(Coordinates):
         norms = (roots**2).sum(axis=0)
         x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
         return x
+
+    def floor_penalty(self, statistics):
+        return self.tangents.floor_penalty(statistics.emissions)
 
     def check_determined(self, n_observations, prior):
         counts = self.model.effective_counts(self._statistics)

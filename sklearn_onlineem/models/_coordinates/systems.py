@@ -9,7 +9,11 @@ from scipy.linalg import null_space, solve_triangular
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families import Diagonal, Full, Spherical
-from sklearn_onlineem.families._tangents.base import Attribute, symmetric_units
+from sklearn_onlineem.families._tangents.base import (
+    Attribute,
+    symmetric_exponential,
+    symmetric_units,
+)
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models._coordinates.components import Coordinates
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
@@ -164,6 +168,12 @@ class RegressionCoordinates:
             found.append(0.5 * np.tensordot(self._units, white, axes=2))
         return np.concatenate([*found, np.zeros(0)])
 
+    def floor_penalty(self, statistics):
+        if "covariance" not in self.columns:
+            return 0.0
+        white = self._whitened(self._whitened(self.regression.family._added(self._n_outputs)).T)
+        return -0.5 * float(statistics.degrees[0]) * float(np.trace(white))
+
     def _whitened(self, values):
         return solve_triangular(self._root, values, lower=True)
 
@@ -186,9 +196,8 @@ class RegressionCoordinates:
         B, c, W = self._changes(v)
         S = self.regression.covariance
         if "covariance" in self.columns:
-            # Positive definite for any v.
-            S = self._root @ (np.eye(len(W)) + W + 0.5 * W @ W) @ self._root.T
-            S = 0.5 * (S + S.T)
+            root = self._root @ symmetric_exponential(0.5 * W)
+            S = root @ root.T
         B, c = self.regression.matrix + B, self.regression.offset + c
         return replace(self.regression, parameters=AffineGaussian.single(B, c, S))
 
@@ -319,6 +328,9 @@ class SystemCoordinates(Coordinates):
     def score(self, statistics):
         scores = [part.score(getattr(statistics, part.name)) for part in self._coordinates]
         return np.concatenate(scores)[None]
+
+    def floor_penalty(self, statistics):
+        return sum(part.floor_penalty(getattr(statistics, part.name)) for part in self._coordinates)
 
     def moved(self, v):
         parts = zip(self._coordinates, self._by_part(v), strict=True)
