@@ -142,21 +142,22 @@ class StandardErrorStopping:
 def remaining_gain(gains: Sequence[float]) -> float:
     """Return an estimate of the gains of all passes to come, by the latest ones, oldest first.
 
-    Infinity if they do not fall.
+    Infinity if they do not fall evenly.
 
     Parameters
     ----------
     gains : sequence of float
-        Four are needed for an estimate, and more are not used.
+        With a prior, the likelihood may fall in all of them. Four are needed for an estimate, and more are not used.
     """
-    latest = [abs(gain) for gain in gains[-4:]]
+    latest = gains[-4:]
     if latest and latest[-1] == 0.0:
         return 0.0
     if len(latest) < 4 or 0.0 in latest:
         return math.inf
     # Far from the maximum gains rise again and again. Near it their rate rises to its limit.
-    rate = max(after / before for before, after in pairwise(latest))
-    return latest[-1] * rate / (1.0 - rate) if rate < 1.0 else math.inf
+    rates = [after / before for before, after in pairwise(latest)]
+    rate = max(rates)
+    return abs(latest[-1]) * rate / (1.0 - rate) if 0.0 < min(rates) <= rate < 1.0 else math.inf
 
 
 class Never:

@@ -19,8 +19,6 @@ __all__ = ["Batch", "batch_passes"]
 
 # Passes that tell how fast EM is, and those that it may still need without acceleration.
 _LEAST_PASSES, _FEW_PASSES = 4, 10
-# Gains that fall by this factor or less in a pass have no reliable limit.
-_SLOW = 0.5
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,9 @@ def batch_passes(
             here = evaluate(state.model)
             may_accelerate = may_accelerate and suits(here)
         if newton is None and may_accelerate and len(progress.lower_bounds) >= _LEAST_PASSES:
-            rate, n_passes = expected_passes(progress.latest_gains(), settled.tol)
-            if _FEW_PASSES < n_passes < math.inf or _SLOW < rate < 1.0:
+            n_passes = expected_passes(progress.latest_gains(), settled.tol).n_passes
+            # Of systems, whose parts of EM have very different rates, passes tell the fast ones.
+            if not state.model.has_components or _FEW_PASSES < n_passes < math.inf:
                 newton = QuasiNewton()
         there = promised = None
         if newton is None:
