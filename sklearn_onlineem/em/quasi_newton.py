@@ -11,7 +11,7 @@ import numpy as np
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models._coordinates import Coordinates, coordinates_of
+from sklearn_onlineem.models._coordinates import Coordinates, coordinates_of, has_coordinates
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["Evaluation", "QuasiNewton", "suits"]
@@ -67,20 +67,22 @@ class Evaluation:
 
 
 def suits(here: Evaluation) -> bool:
-    """Return whether a model has an exact E-step, and coordinates in which it can move.
+    """Return whether a model can take quasi-Newton steps towards the maximum.
+
+    It needs coordinates about it, an exact E-step, and a prior that does not draw parameters to the
+    bounds of their range, as one that empties components does.
 
     Parameters
     ----------
     here : Evaluation
         Of the model.
     """
-    if not here.model.is_exact or here.model.draws:
+    if not has_coordinates(here.model) or not here.model.is_exact or here.model.draws:
         return False
     try:
-        here.coordinates  # noqa: B018
+        return all(here.coordinates.is_proper(term) for _, term in here.prior)
     except ValueError:
         return False
-    return True
 
 
 class QuasiNewton:
@@ -160,8 +162,7 @@ def _evaluated(coordinates, x, evaluate):
     """Return the evaluation of the model along x, or None where there is no such model."""
     try:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
-            model = coordinates.moved(coordinates.direction(x))
-        found = evaluate(model)
+            found = evaluate(coordinates.moved(coordinates.direction(x)))
+            return found if np.isfinite(found.objective) else None
     except (ValueError, FloatingPointError, np.linalg.LinAlgError):
         return None
-    return found if np.isfinite(found.objective) else None

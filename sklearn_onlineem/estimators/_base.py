@@ -55,6 +55,7 @@ from sklearn_onlineem.estimators._validation import (
     raise_named,
 )
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.models._coordinates import has_coordinates
 
 __all__ = ["N_JOBS", "OnlineEM"]
 
@@ -311,13 +312,17 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             size_unit=model.size_of(data) / data.total_weight,
         )
 
+    def _stops_in_standard_errors(self, model):
+        """Return whether `tol` asks for a distance that can be told for a model."""
+        return self.tol == "auto" and self.stopping == "likelihood" and has_coordinates(model)
+
     def _plan(self, state, data, bounds):
         """Return the arguments of passes; `bounds` are of the fit before, if it continues."""
         bound_before = bounds[-1] if bounds else -math.inf
 
         def stopping(is_exact=True):
             """Return a rule that has seen the last pass of the fit before, if there is one."""
-            if self.tol == "auto" and self.stopping == "likelihood" and is_exact:
+            if self._stops_in_standard_errors(state.model) and is_exact:
                 rule = StandardErrorStopping(data.total_weight, state.model.n_parameters())
             else:
                 tol = self._approximate_tol if self.tol == "auto" else self.tol

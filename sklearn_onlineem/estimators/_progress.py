@@ -77,8 +77,8 @@ def warn_of_passes(estimator, progress, data, may_converge=True):
     solver, name = estimator._solver(), type(estimator).__name__
     may_converge &= estimator.tol != 0 and not solver.is_stochastic
     if may_converge and not (progress.converged or progress.stopped):
-        is_exact = progress.state.step.eta == math.inf
-        in_errors = estimator.tol == "auto" and estimator.stopping == "likelihood" and is_exact
+        state = progress.state
+        in_errors = estimator._stops_in_standard_errors(state.model) and state.step.eta == math.inf
         outlook = _in_standard_errors if in_errors else _outlook
         warn_user(
             f"{name} did not converge within max_iter={estimator.max_iter} passes:"

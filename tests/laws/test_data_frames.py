@@ -247,7 +247,9 @@ def test_transformers_of_rows_see_names(library, rng):
 def test_pipelines_hand_on_data_frames(library, rng):
     X = [rng.standard_normal((6, 2)) for _ in range(3)]
     frames = list(timed(X, library))
-    pipeline = make_pipeline(PerSequence(StandardScaler()), KalmanFilter(2, random_state=0))
+    # Steps of EM, as others make last digits grow.
+    states = KalmanFilter(2, solver=Batch(acceleration=None), random_state=0)
+    pipeline = make_pipeline(PerSequence(StandardScaler()), states)
     expected = pipeline.fit(X).transform(X)
     found = sklearn.clone(pipeline).set_output(transform=library).fit(frames)
     assert list(found[-1].feature_names_in_) == ["x0", "x1"]

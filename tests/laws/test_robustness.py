@@ -208,7 +208,8 @@ def test_an_offset_of_1e8(case, init, rng):
     X = np.round(X * 2**20) / 2**20  # as exact at 1e8 as at 0
     shares = rng.random((len(X), 3))
     starts = {"centres": (X[:3], X[:3] + 1e8), "responsibilities": (shares, shares)}
-    here, there = (case(init=start) for start in starts.get(init, (init, init)))
+    # Few passes, in which the last digits do not grow.
+    here, there = (case(init=start, tol=1e-3) for start in starts.get(init, (init, init)))
     here.fit(X), there.fit(X + 1e8)
     assert_array_equal(there.predict(X + 1e8), here.predict(X))
     assert_allclose(there.weights_, here.weights_, rtol=1e-6)

@@ -80,9 +80,11 @@ class Shares:
         return counts * inverse(self.root) - self.root * counts.sum(axis=-1, keepdims=True)
 
     def moved(self, v):
-        """Return probabilities moved along v."""
-        moved = self.p * np.exp(self.logarithms(v))
-        return moved / moved.sum(axis=-1, keepdims=True)
+        """Return probabilities moved along v; fixed ones stay."""
+        is_free = self.root > 0.0
+        moved = np.where(is_free, self.p * np.exp(self.logarithms(v)), 0.0)
+        left = np.where(is_free, self.p, 0.0).sum(axis=-1, keepdims=True)
+        return np.where(is_free, moved * left * inverse(moved.sum(axis=-1, keepdims=True)), self.p)
 
 
 def symmetric_units(d):
@@ -188,6 +190,10 @@ class Tangents(ABC):
         """Return the scores of statistics, (K, n_own)."""
         return self.whitened(statistics.total - statistics.weight[:, None] * self.mean)
 
+    def is_proper(self, prior):
+        """Return whether pseudo-statistics leave parameters away from the bounds of their range."""
+        return bool((self.effective_counts(prior) >= 0.0).all())
+
     def floor_penalty(self, statistics):
         """Return the log density of pseudo-data that floors of variances stand for, in nats."""
         return 0.0
@@ -261,6 +267,9 @@ class PoissonTangents(_ProductTangents):
 class BernoulliTangents(_ProductTangents):
     names = ("means_", "probabilities_")
     kind = "probability"
+
+    def is_proper(self, prior):
+        return bool(((0.0 <= prior.total) & (prior.total <= prior.weight[:, None])).all())
 
     @property
     def deviation(self):
@@ -349,6 +358,9 @@ class _ShareTangents(Tangents):
     @abstractmethod
     def _shares(self):
         """All rows of probabilities."""
+
+    def is_proper(self, prior):
+        return bool((prior.total >= 0.0).all())
 
     def _by_row(self, function, values):
         return function(values.reshape(self._shares.p.shape)).reshape(values.shape)

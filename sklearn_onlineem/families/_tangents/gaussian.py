@@ -95,6 +95,9 @@ class _GaussianTangents(Tangents):
         own.shift = np.zeros_like(self.shift)
         return own
 
+    def is_proper(self, prior):
+        return bool((prior.weight >= 0.0).all() and np.all(prior.degrees >= 0.0))
+
     def floor_penalty(self, statistics):
         floor, squares = self.family._added(self.d), self.parameters.precision_factor**2
         squares = squares.sum(axis=2) if squares.ndim == 3 else squares

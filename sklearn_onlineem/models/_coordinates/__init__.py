@@ -11,13 +11,19 @@ from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = ["Coordinates", "MixtureCoordinates", "SystemCoordinates", "coordinates_of"]
+__all__ = ["Coordinates", "MixtureCoordinates", "SystemCoordinates", "coordinates_of", "has_coordinates"]
 
 COORDINATES = {
     MixtureModel: MixtureCoordinates,
     HiddenMarkovModel: ChainCoordinates,
     LinearDynamicalModel: SystemCoordinates,
 }
+
+
+def has_coordinates(model):
+    """Return whether complete data of models of this kind are an exponential family known here."""
+    is_system = isinstance(model, LinearDynamicalModel)
+    return type(model) in COORDINATES and (is_system or type(model.family) in TANGENTS)
 
 
 def coordinates_of(model, statistics):

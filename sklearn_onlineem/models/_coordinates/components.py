@@ -51,6 +51,10 @@ class Coordinates(ABC):
         """Return the scores of statistics."""
 
     @abstractmethod
+    def is_proper(self, prior):
+        """Return whether a prior, as pseudo-statistics, keeps parameters inside of their range."""
+
+    @abstractmethod
     def floor_penalty(self, statistics):
         """Return the log density of pseudo-data that floors of variances stand for, in nats."""
 
@@ -167,6 +171,9 @@ class MixtureCoordinates(ComponentCoordinates):
     def _is_free(self):
         return np.column_stack([self.weights.is_free[0], self.tangents.is_free])
 
+    def is_proper(self, prior):
+        return bool((prior.counts >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
+
     def _all_counts(self, statistics):
         counts = self.tangents.effective_counts(statistics.emissions)
         return np.column_stack([np.full(len(counts), statistics.counts.sum()), counts])
@@ -221,6 +228,10 @@ class ChainCoordinates(ComponentCoordinates):
             self.transmat.is_free & ("t" in learnt),
             self.tangents.is_free & ("e" in learnt),
         ])  # fmt: skip
+
+    def is_proper(self, prior):
+        chain = np.append(prior.start, prior.transitions)
+        return bool((chain >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
 
     def _all_counts(self, statistics):
         n_transitions = statistics.transitions.sum(axis=1, keepdims=True)

@@ -329,6 +329,10 @@ class SystemCoordinates(Coordinates):
         scores = [part.score(getattr(statistics, part.name)) for part in self._coordinates]
         return np.concatenate(scores)[None]
 
+    def is_proper(self, prior):
+        parts = (getattr(prior, part.name) for part in self._coordinates)
+        return all(min(part.weight[0], part.degrees[0]) >= 0.0 for part in parts)
+
     def floor_penalty(self, statistics):
         return sum(part.floor_penalty(getattr(statistics, part.name)) for part in self._coordinates)
 
