@@ -252,7 +252,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         mode = BatchMode(acceleration) if is_batch else learners
         plan = estimator._plan(start, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)
-        max_iter = estimator.max_iter if is_batch else self.n_passes
+        max_iter = estimator._most_passes if is_batch else self.n_passes
         log(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
         with error_context(estimator):
             run(passes, progress, max_iter, partial(report_pass, estimator))

@@ -113,7 +113,7 @@ class StandardErrorStopping:
     >>> from sklearn_onlineem.em.stopping import StandardErrorStopping
     >>> rule = StandardErrorStopping(n_observations=1000, n_parameters=2)
     >>> [rule(-0.1**n, 0.0) for n in range(7)]
-    [False, False, False, False, False, True, True]
+    [False, False, False, False, False, False, True]
     """
 
     n_observations: float
@@ -147,7 +147,7 @@ def remaining_gain(gains: Sequence[float]) -> float:
     Parameters
     ----------
     gains : sequence of float
-        With a prior, the likelihood may fall in all of them. Four are needed for an estimate, and more are not used.
+        The latest four are used, and needed. With a prior, the likelihood may fall in all of them.
     """
     latest = gains[-4:]
     if latest and latest[-1] == 0.0:

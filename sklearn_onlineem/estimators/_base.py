@@ -23,7 +23,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.settings import check_number, merged_params
-from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, Solver, solvers_for
+from sklearn_onlineem.em.solvers import SOLVERS, Auto, Chains, Online, Plan, Solver, solvers_for
 from sklearn_onlineem.em.state import History, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
@@ -110,13 +110,18 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     batch_size : int, default=1000
         Observations in a mini-batch of `fit`. With ``eta0="auto"``, data of no more observations
         are fitted by batch EM.
-    max_iter : int, default=100
-        Maximum number of passes of `fit` over the data. 0: `fit` only sets the start.
-    tol : float, default=1e-3
-        `fit` ends when `stopping` falls below this, in nats per observation.
+    max_iter : int or "auto", default="auto"
+        Maximum number of passes of `fit` over the data. 0: `fit` only sets the start. "auto": 1000
+        of batch EM, and 100 in mini-batches or with draws.
+    tol : float or "auto", default="auto"
+        "auto": `fit` ends when the parameters are within a tenth of a standard error of the
+        maximum, in root mean square, by what the latest passes gained. A number: when `stopping`
+        falls below it, in nats per observation; 0 is never, and every pass is one of EM. Where
+        "auto" cannot tell the distance, it is 1e-3, or 1e-2 nats per sequence: with
+        ``stopping="kl"``, for passes in mini-batches, and for models without standard errors.
     stopping : {"likelihood", "kl"}, default="likelihood"
-        What `fit` compares with `tol`: the change of the mean log-likelihood, or the KL divergence
-        between the models before and after a pass.
+        What `fit` compares with a number `tol`: the change of the mean log-likelihood, or the KL
+        divergence between the models before and after a pass.
     warm_start : bool, default=False
         Whether `fit` starts from the fitted model. Its first pass is then compared with the last
         one of the previous fit, so that fits of one pass notice convergence, too.
@@ -178,7 +183,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         default="power", valid=[StrOptions(set(SCHEDULES)), callable]
     )
     batch_size: int = parameter(default=1000, valid=[Interval(Integral, 1, None, closed="left")])
-    max_iter: int = parameter(default=100, valid=[Interval(Integral, 0, None, closed="left")])
+    max_iter: int | str = parameter(
+        default="auto", valid=[Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})]
+    )
     tol: float | str = parameter(
         default="auto", valid=[Interval(Real, 0, None, closed="left"), StrOptions({"auto"})]
     )
@@ -264,7 +271,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                     progress = Progress(start, history, self._callbacks(reader.attributes))
                     passes = solver.passes(progress, data, self._plan(start, data, bounds))
                     passes = tasks.observed(passes, progress, reader.attributes)
-                    run(passes, progress, self.max_iter, partial(report_pass, self))
+                    run(passes, progress, self._most_passes, partial(report_pass, self))
                     progress.state = solver.finished(progress.state)
                     report_end(self, progress)
                     score = solver.score(progress, data) if n_init > 1 else 0.0
@@ -312,6 +319,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             size_unit=model.size_of(data) / data.total_weight,
         )
 
+    @property
+    def _most_passes(self):
+        if self.max_iter != "auto":
+            return self.max_iter
+        solver = self._solver()
+        is_online = isinstance(solver, Auto) and self.eta0 != "auto" or isinstance(solver, Online)
+        return 100 if is_online or solver.is_stochastic else 1000
+
     def _stops_in_standard_errors(self, model):
         """Return whether `tol` asks for a distance that can be told for a model."""
         return self.tol == "auto" and self.stopping == "likelihood" and has_coordinates(model)
@@ -336,7 +351,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             stopping,
             np.random.default_rng(state.seed),
             rate_is_chosen=self.eta0 != "auto",
-            max_iter=self.max_iter,
+            max_iter=self._most_passes,
             bound_before=bound_before,
         )
 

@@ -81,7 +81,7 @@ def warn_of_passes(estimator, progress, data, may_converge=True):
         in_errors = estimator._stops_in_standard_errors(state.model) and state.step.eta == math.inf
         outlook = _in_standard_errors if in_errors else _outlook
         warn_user(
-            f"{name} did not converge within max_iter={estimator.max_iter} passes:"
+            f"{name} did not converge within max_iter={estimator._most_passes} passes:"
             f" {outlook(estimator, progress, data)}. Raise max_iter or tol.",
             ConvergenceWarning,
         )
@@ -222,7 +222,7 @@ class FitTasks:
         self._estimator, self._n_starts = estimator, n_starts
         self._fit = self._start = None
         if hasattr(estimator, "_init_callback_context"):
-            n_tasks = estimator.max_iter if n_starts == 1 else n_starts
+            n_tasks = estimator._most_passes if n_starts == 1 else n_starts
             self._fit = estimator._init_callback_context(max_subtasks=n_tasks)
             self._fit.call_on_fit_task_begin(**self._told)
 
@@ -234,7 +234,7 @@ class FitTasks:
         estimator, within = self._estimator, self._fit
         if self._n_starts > 1:
             self._end_start()
-            start = self._fit.subcontext("start", max_subtasks=estimator.max_iter)
+            start = self._fit.subcontext("start", max_subtasks=estimator._most_passes)
             within = self._start = start.call_on_fit_task_begin(**self._told)
         fitted = {
             "reconstruction_attributes": lambda: {

@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import GaussianHMM, GaussianMixture, KalmanFilter, PerSequence
 from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em import Batch
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

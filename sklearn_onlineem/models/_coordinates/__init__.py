@@ -11,7 +11,13 @@ from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = ["Coordinates", "MixtureCoordinates", "SystemCoordinates", "coordinates_of", "has_coordinates"]
+__all__ = [
+    "Coordinates",
+    "MixtureCoordinates",
+    "SystemCoordinates",
+    "coordinates_of",
+    "has_coordinates",
+]
 
 COORDINATES = {
     MixtureModel: MixtureCoordinates,
