@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,13 +16,52 @@ __all__ = [
     "Outlook",
     "STOPPING_RULES",
     "StandardErrorStopping",
+    "StoppingRule",
     "expected_passes",
     "remaining_gain",
 ]
 
 
+class StoppingRule(ABC):
+    """When a fit ends, asked after each pass.
+
+    Attributes
+    ----------
+    tol : float
+        In nats per observation.
+    """
+
+    tol: float
+
+    @abstractmethod
+    def __call__(
+        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
+    ) -> bool:
+        """Return whether the fit has converged.
+
+        Parameters
+        ----------
+        log_likelihood : float
+            Mean of the data before the pass, in nats per observation.
+        kl_divergence : float
+            Joint KL(new model || old model).
+        promised : float, default=None
+            Gain that a quasi-Newton step expected up to the maximum; None: the pass was one of EM.
+        """
+
+    def outlook(self, values: Sequence[float]) -> Outlook:
+        """Return the rate of EM, and how many more passes are needed.
+
+        Parameters
+        ----------
+        values : sequence of float
+            What the rule compares with `tol`, of successive passes, oldest first.
+        """
+        return expected_passes(values, self.tol)
+
+
 @dataclass
-class LikelihoodStopping:
+class LikelihoodStopping(StoppingRule):
     """Stop when the mean log-likelihood changes by less than `tol` from one pass to the next.
 
     Parameters
@@ -43,7 +83,7 @@ class LikelihoodStopping:
 
 
 @dataclass
-class KLStopping:
+class KLStopping(StoppingRule):
     """Stop when KL(new model || old model) over a pass falls below `tol`.
 
     For batch EM that divergence is at most the gain in mean log-likelihood of the step, and the
@@ -77,7 +117,7 @@ _PRECISE = 0.04
 
 
 @dataclass
-class StandardErrorStopping:
+class StandardErrorStopping(StoppingRule):
     r"""Stop when the parameters are within a tenth of a standard error of the maximum.
 
     Half of the squared distance in units of the observed information is what the log-likelihood
@@ -127,6 +167,13 @@ class StandardErrorStopping:
         """Largest gain that may be left, in nats per observation."""
         return 0.5 * self.errors**2 * max(1, self.n_parameters) / self.n_observations
 
+    def outlook(self, values: Sequence[float]) -> Outlook:
+        left = remaining_gain(values)
+        if not 0.0 < left < math.inf:
+            return Outlook(1.0, left)
+        # What is left falls at the rate of the gains.
+        return expected_passes([value * left / values[-1] for value in values], self.tol)
+
     def __call__(
         self, log_likelihood: float, kl_divergence: float, promised: float | None = None
     ) -> bool:
@@ -160,10 +207,14 @@ def remaining_gain(gains: Sequence[float]) -> float:
     return abs(latest[-1]) * rate / (1.0 - rate) if 0.0 < min(rates) <= rate < 1.0 else math.inf
 
 
-class Never:
+class Never(StoppingRule):
     """Never stop."""
 
-    def __call__(self, log_likelihood: float, kl_divergence: float) -> bool:
+    tol = 0.0
+
+    def __call__(
+        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
+    ) -> bool:
         return False
 
 

@@ -97,11 +97,9 @@ def _in_standard_errors(estimator, progress, data):
     """Describe how far the maximum is, and how many more passes are needed."""
     gains, model = progress.latest_gains(), progress.state.model
     rule = StandardErrorStopping(data.total_weight, model.n_parameters())
-    left = remaining_gain(gains)
+    left, n_passes = remaining_gain(gains), rule.outlook(gains).n_passes
     if left == math.inf:
         return "its last passes do not tell how far the maximum is"
-    # What is left falls at the rate of the gains.
-    _, n_passes = expected_passes([gain * left / gains[-1] for gain in gains], rule.tol)
     distance = rule.errors * math.sqrt(left / rule.tol)
     return (
         f"parameters are some {distance:.2g} standard errors from the maximum, and"

@@ -16,6 +16,7 @@ from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
+from sklearn_onlineem.em.stopping import StoppingRule
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
 from sklearn_onlineem.statistics import Statistics
@@ -48,7 +49,7 @@ class Plan:
 
     schedule: RateSchedule
     batch_size: int
-    stopping: Callable[..., Callable[[float, float], bool]]
+    stopping: Callable[..., StoppingRule]
     rng: np.random.Generator
     rate_is_chosen: bool = False
     max_iter: int | None = None

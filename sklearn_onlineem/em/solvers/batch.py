@@ -11,7 +11,6 @@ from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton, suits
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
-from sklearn_onlineem.em.stopping import expected_passes
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
 
@@ -109,7 +108,7 @@ def batch_passes(
             here = evaluate(state.model)
             may_accelerate = may_accelerate and suits(here)
         if newton is None and may_accelerate and len(progress.lower_bounds) >= _LEAST_PASSES:
-            n_passes = expected_passes(progress.latest_gains(), settled.tol).n_passes
+            n_passes = settled.outlook(progress.latest_gains()).n_passes
             # Of systems, whose parts of EM have very different rates, passes tell the fast ones.
             if not state.model.has_components or _FEW_PASSES < n_passes < math.inf:
                 newton = QuasiNewton()
