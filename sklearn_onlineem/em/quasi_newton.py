@@ -60,10 +60,15 @@ class Evaluation:
         return coordinates_of(self.model, self.statistics)
 
     @cached_property
-    def objective(self) -> float:
-        """Mean log-likelihood, and log densities of prior and floors: what batch EM maximises."""
+    def log_posterior(self) -> float:
+        """Mean log-likelihood, and the log density of the prior."""
         terms = (a * self.model.expected_log_likelihood(term) for a, term in self.prior)
-        return self.log_likelihood + sum(terms) + self.coordinates.floor_penalty(self.evidence)
+        return self.log_likelihood + sum(terms)
+
+    @cached_property
+    def objective(self) -> float:
+        """What batch EM maximises: the log posterior, with floors of variances as pseudo-data."""
+        return self.log_posterior + self.coordinates.floor_penalty(self.evidence)
 
 
 def suits(here: Evaluation) -> bool:

@@ -111,9 +111,9 @@ class KLStopping(StoppingRule):
 _ROUNDING = 1e-10
 
 
-# Of `tol`, where gains do not fall evenly: what quasi-Newton steps do not see yet is often larger
-# than what they promise.
-_PRECISE = 0.04
+# Share of `tol` below which estimates must be: what passes do not see yet is often larger than what
+# they do, as the parts of a model converge at different rates.
+_MARGIN = 0.04
 
 
 @dataclass
@@ -172,7 +172,8 @@ class StandardErrorStopping(StoppingRule):
         if not 0.0 < left < math.inf:
             return Outlook(1.0, left)
         # What is left falls at the rate of the gains.
-        return expected_passes([value * left / values[-1] for value in values], self.tol)
+        lefts = [value * left / values[-1] for value in values]
+        return expected_passes(lefts, _MARGIN * self.tol)
 
     def __call__(
         self, log_likelihood: float, kl_divergence: float, promised: float | None = None
@@ -182,8 +183,8 @@ class StandardErrorStopping(StoppingRule):
         if abs(gain) <= _ROUNDING * abs(log_likelihood):
             return True
         if promised is not None:
-            return max([promised, *map(abs, self.gains[-3:])]) < _PRECISE * self.tol
-        return remaining_gain(self.gains) < self.tol
+            return max([promised, *map(abs, self.gains[-3:])]) < _MARGIN * self.tol
+        return remaining_gain(self.gains) < _MARGIN * self.tol
 
 
 def remaining_gain(gains: Sequence[float]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
@@ -16,8 +17,10 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Batch", "batch_passes"]
 
-# Passes that tell how fast EM is, and those that it may still need without acceleration.
-_LEAST_PASSES, _FEW_PASSES = 4, 10
+# Gains that tell how fast EM is, and passes that it may still need without acceleration.
+_LEAST_GAINS, _FEW_PASSES = 3, 10
+# Passes after which gains that do not fall are those of a slow fit.
+_MANY_PASSES = 30
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def batch_passes(
     acceleration : "auto" or None, default=None
         As of `Batch`.
     """
-    settled, here, newton = plan.stopping(), None, None
+    settled, here, newton, values = plan.stopping(), None, None, []
     may_accelerate = acceleration is not None and settled.tol > 0.0
     while True:
         state, n_read = progress.state, 0
@@ -107,10 +110,14 @@ def batch_passes(
         if here is None:
             here = evaluate(state.model)
             may_accelerate = may_accelerate and suits(here)
-        if newton is None and may_accelerate and len(progress.lower_bounds) >= _LEAST_PASSES:
-            n_passes = settled.outlook(progress.latest_gains()).n_passes
-            # Of systems, whose parts of EM have very different rates, passes tell the fast ones.
-            if not state.model.has_components or _FEW_PASSES < n_passes < math.inf:
+        values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
+        if newton is None and may_accelerate and len(values) > _LEAST_GAINS:
+            gains = [after - before for before, after in pairwise(values)]
+            n_passes = settled.outlook(gains).n_passes
+            # Early gains may rise; and of systems, whose parts have very different rates, they tell
+            # the fast ones.
+            is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES
+            if not state.model.has_components or (n_passes > _FEW_PASSES and not is_early):
                 newton = QuasiNewton()
         there = promised = None
         if newton is None:
@@ -122,6 +129,6 @@ def batch_passes(
         state = state._replace(n_rows=state.n_rows + (n_read - 1) * data.n_rows)
         take(state.after(model, math.inf, here.log_likelihood, data, state.size_of(data)))
         step = progress.state.step
-        is_settled = settled(step.log_likelihood, step.kl_divergence, promised)
+        is_settled = settled(values[-1], step.kl_divergence, promised)
         yield here.log_likelihood, is_settled and step.n_components is None
         here = there

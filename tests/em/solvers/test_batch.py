@@ -1,0 +1,188 @@
+"""Batch EM that is accelerated ends at the same maxima as other optimisers do, and sooner."""
+
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+from cases.chains import CHAINS
+from cases.comparing import assert_identical
+from cases.coordinates import DynamicalCoordinates, coordinates
+from cases.dynamical import DYNAMICAL
+from cases.mixture_cases import MIXTURES
+from scipy.optimize import minimize
+
+from sklearn_onlineem import GaussianHMM, GaussianMixture, KalmanFilter, PoissonMixture
+from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em import Batch
+from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.solvers import Plan
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
+from sklearn_onlineem.models._coordinates import has_coordinates
+from sklearn_onlineem.models.terminations import EndState, GivenLength
+
+PLAIN = Batch(acceleration=None)
+
+
+def plan_of(rule):
+    return Plan(None, 1, lambda is_exact=True: rule, None)
+
+
+def fitted(model, data, prior):
+    """The progress of a fit to the last digits."""
+    progress = Progress(State(model, prior=prior))
+    run(Batch().passes(progress, data, plan_of(LikelihoodStopping(1e-13))), progress, 3000)
+    return progress
+
+
+def has_place(case):
+    """Whether models of a case move in coordinates of ours and in unconstrained ones."""
+    termination = getattr(case, "termination", None)
+    return termination in (None, EndState, GivenLength) and has_coordinates(
+        case.draw(np.random.default_rng(0))
+    )
+
+
+CASES = [case for case in (*MIXTURES, *CHAINS) if has_place(case)]
+
+
+def problem(case, seed):
+    """A random model to start from, data, and a prior."""
+    rng = np.random.default_rng(seed)
+    sizes = (1, 1) if case in DYNAMICAL else (2, 2)
+    model, data = case.draw(rng, *sizes), case.data(rng, 100, sizes[1])
+    return model, data, case.prior(model, data.n_features, 2.5)
+
+
+def maximum_near(place, model, data, prior):
+    """The largest objective that a general optimiser finds from a model that is moved a little."""
+    share = 0.0 if prior is None else 1.0 / data.total_weight
+
+    def loss(x):
+        try:
+            there = place.decode(x)
+            value = there.e_step(data)[1]
+            if prior is not None:
+                value += share * there.expected_log_likelihood(prior)
+        except (ValueError, FloatingPointError):
+            return 1e10
+        return -value if np.isfinite(value) else 1e10
+
+    x = place.encode(model)
+    nudged = x + 1e-2 * np.random.default_rng(0).standard_normal(len(x))
+    with np.errstate(all="ignore"):
+        return max(-minimize(loss, start, method="BFGS").fun for start in (x, nudged))
+
+
+def objective(progress, data):
+    """What batch EM maximises, of the model of a fit."""
+    model, prior = progress.state.model, progress.state.prior
+    value = model.e_step(data)[1]
+    if prior is not None:
+        value += model.expected_log_likelihood(prior) / data.total_weight
+    return value
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("case", [*CASES, *DYNAMICAL], ids=repr)
+def test_it_ends_at_the_maximum_of_a_general_optimiser(case, seed):
+    model, data, prior = problem(case, seed)
+    progress = fitted(model, data, prior)
+    found = progress.state.model
+    place = DynamicalCoordinates(found) if case in DYNAMICAL else coordinates(case, found)
+    best = maximum_near(place, found, data, prior)
+    assert abs(best - objective(progress, data)) < 1e-6
+
+
+@pytest.mark.parametrize("has_prior", [False, True])
+@pytest.mark.parametrize("case", [*CASES, *DYNAMICAL], ids=repr)
+def test_no_step_lowers_the_objective(case, has_prior):
+    model, data, prior = problem(case, 7)
+    progress = Progress(State(model, prior=prior if has_prior else None))
+    plan, values = plan_of(LikelihoodStopping(1e-13)), [objective(progress, data)]
+    for _ in islice(Batch().passes(progress, data, plan), 60):
+        values.append(objective(progress, data))
+    # A floor under variances costs a little.
+    assert min(after - before for before, after in pairwise(values)) > -1e-9
+
+
+def random_walk(rng, n=1000):
+    walk = 0.1 * rng.standard_normal(n).cumsum() + rng.standard_normal(n)
+    return walk[:, None]
+
+
+LEVEL = {
+    "transition_matrices": [[1.0]],
+    "observation_matrices": [[1.0]],
+    "em_vars": ["transition_covariance", "observation_covariance"],
+    "solver": "batch",
+}
+
+
+def test_a_slow_fit_takes_few_passes(rng):
+    X = random_walk(rng)
+    ours = KalmanFilter(1, **LEVEL).fit(X)
+    plain = KalmanFilter(1, **LEVEL | {"solver": PLAIN, "tol": 1e-9, "max_iter": 10_000}).fit(X)
+    assert ours.n_iter_ < 40 < 200 < plain.n_iter_
+    assert abs(ours.score(X) - plain.score(X)) < 1e-3
+    np.testing.assert_allclose(ours.transition_covariance_, plain.transition_covariance_, rtol=0.02)
+    # Steps that were not taken have read the rows, too.
+    assert ours.history_[-1].n_rows >= ours.n_iter_ * len(X)
+
+
+def test_missing_values_and_known_parameters(rng):
+    X = random_walk(rng)
+    X[rng.random(len(X)) < 0.3] = np.nan
+    ours, plain = (
+        KalmanFilter(1, **LEVEL | settings).fit(X)
+        for settings in ({"tol": 1e-9}, {"solver": PLAIN, "tol": 1e-11, "max_iter": 20_000})
+    )
+    np.testing.assert_allclose(ours.transition_covariance_, plain.transition_covariance_, rtol=1e-4)
+    assert ours.transition_matrices_ == [[1.0]] and ours.n_iter_ < 100
+
+
+def overlapping(rng):
+    return rng.normal(size=(4000, 2)) + 1.5 * rng.integers(0, 2, size=(4000, 1))
+
+
+@pytest.mark.parametrize("kind", [GaussianMixture, GaussianHMM])
+def test_threads_and_shards_change_nothing(kind, rng):
+    X = overlapping(rng)
+    X = list(X.reshape(200, 20, 2)) if kind is GaussianHMM else X
+    settings = {"random_state": 0, "solver": "batch"}
+    alone, threads = (kind(2, n_jobs=n_jobs, **settings).fit(X) for n_jobs in (1, 3))
+    assert alone.history_[-1].n_rows > 0 and 10 < alone.n_iter_ < 200
+    assert_identical(alone.model_, threads.model_)
+    shards = DistributedEM(kind(2, **settings), mode="batch", n_shards=3).fit(X).estimator_
+    assert shards.converged_ and shards.n_iter_ < 200
+    np.testing.assert_allclose(shards.score(X), alone.score(X), atol=1e-4)
+
+
+def test_a_number_of_passes_are_passes_of_em(rng):
+    X = overlapping(rng)
+    ours, plain = (
+        GaussianMixture(3, solver=solver, tol=0.0, max_iter=60, random_state=0).fit(X)
+        for solver in (Batch(), PLAIN)
+    )
+    assert_identical(ours.model_, plain.model_)
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_a_fit_that_has_converged_is_near_the_maximum(case):
+    """Of data that a model has drawn."""
+    model, data, prior = problem(case, 3)
+    data = model.pseudo_data(500, np.random.default_rng(3), like=data)
+    rule = StandardErrorStopping(data.total_weight, model.n_parameters())
+    progress = Progress(State(model, prior=prior))
+    run(Batch().passes(progress, data, plan_of(rule)), progress, 1000)
+    assert progress.converged
+    gain = objective(fitted(progress.state.model, data, prior), data) - objective(progress, data)
+    # Less than a quarter of a standard error, in root mean square.
+    assert 2.0 * gain * data.total_weight / model.n_parameters() < 0.25**2
+
+
+def test_the_acceleration_is_named():
+    with pytest.raises(ValueError, match="acceleration must be 'auto' or None, got 'on'"):
+        Batch(acceleration="on")
+    mixture = PoissonMixture(solver=Batch()).set_params(solver__acceleration=None)
+    assert mixture.solver == PLAIN
