@@ -87,7 +87,9 @@ class SequenceEstimator(
     tol : float, default=1e-2
         `fit` ends when `stopping` falls below this, in nats per sequence.
     n_init : int, default=1
-        Number of starts of `fit`; the best result is kept.
+        Number of starts of `fit`; the best result is kept. The first is as with one start, the
+        others draw at random what is not given: the transitions of a hidden Markov model, besides
+        other clusters, and the states of a Kalman filter, as ``init="random"`` does.
 
     Attributes
     ----------
