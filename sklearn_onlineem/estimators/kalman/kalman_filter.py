@@ -378,7 +378,8 @@ class KalmanFilter(SequenceEstimator):
         n_steps : int, default=1
             Rows ahead.
         return_cov : bool, default=False
-            Whether to also return covariances.
+            Whether to also return covariances, for which the parameters are known; those of
+            :func:`~sklearn_onlineem.diagnostics.forecast_moments` include their uncertainty.
 
         Returns
         -------
