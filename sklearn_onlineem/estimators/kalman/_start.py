@@ -194,7 +194,7 @@ def system_prior(prior, model):
 _START_SHARE = 0.2
 # Passes of batch EM before starts are compared, most rows of each, and most values of earlier rows
 # for canonical variates to be tried.
-_PASSES, _MOST_ROWS, _MOST_LAGGED = 10, 1 << 12, 512
+_PASSES, _MOST_ROWS, _MOST_LAGGED = 10, 1 << 11, 512
 
 
 @dataclass(frozen=True)

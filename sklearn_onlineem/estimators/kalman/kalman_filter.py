@@ -101,7 +101,7 @@ class KalmanFilter(SequenceEstimator):
         components of the rows (together with earlier rows if there are more states than features).
         "cca": the canonical variates of the rows before that best predict those to come [4]_.
         "random": variates at random. "auto": of the first two, the likelier after ten passes of
-        batch EM over the first 4096 rows; "pca" if `transition_matrices` or `observation_matrices`
+        batch EM over the first 2048 rows; "pca" if `transition_matrices` or `observation_matrices`
         are given, or the variates would be of more than 512 values.
 
     Attributes
