@@ -23,6 +23,9 @@ misspellings/codespell.tsv.gz            columns wrong, right (several are joine
 air_quality/air_quality.csv.gz           datetime and 13 variables; missing cells are empty
 stocks/sp500_dataset.csv.gz              columns Date and 20 prices by symbol, AAPL to XOM
 statsmodels_series/macrodata.csv.gz      columns year, quarter, realgdp, realcons, realinv, ...
+statsmodels_series/co2.csv.gz            columns day, co2 (empty where missing)
+statsmodels_series/elnino.csv.gz         columns YEAR, JAN, ..., DEC
+statsmodels_series/sunspots.csv.gz       columns YEAR, SUNACTIVITY
 =======================================  =========================================================
 
 Each loader returns float64 of shape (n_rows, n_features), or CSR counts; where rows form sequences
@@ -32,6 +35,7 @@ it says what it returns.
 import gzip
 import json
 import os
+import warnings
 from pathlib import Path
 from urllib.request import urlretrieve
 
@@ -228,6 +232,37 @@ def load_us_macro(data_home=None):
     path = _required("statsmodels_series/macrodata.csv.gz", data_home, source)
     levels, rates = _columns(path, (2, 3, 4, 5)), _columns(path, (10, 12, 9))
     return np.hstack([100.0 * np.diff(np.log(levels), axis=0), rates[1:]])
+
+
+def load_co2_months(data_home=None):
+    """Carbon dioxide on Mauna Loa, 1958 to 2001: means of 526 months, (526, 1), some NaN."""
+    source = "statsmodels.api.datasets.co2.load_pandas().data as CSV"
+    path = _required("statsmodels_series/co2.csv.gz", data_home, source)
+    months = [line[:7] for line in _lines(path)[1:]]
+    weeks, (names, month) = _columns(path, (1,)), np.unique(months, return_inverse=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # months of NaN
+        return np.array([[np.nanmean(weeks[month == i])] for i in range(len(names))])
+
+
+def load_co2_weeks(data_home=None):
+    """Carbon dioxide on Mauna Loa, 1958 to 2001: 2,284 weeks, (2284, 1), some NaN."""
+    source = "statsmodels.api.datasets.co2.load_pandas().data as CSV"
+    return _columns(_required("statsmodels_series/co2.csv.gz", data_home, source), (1,))[:, None]
+
+
+def load_el_nino(data_home=None):
+    """Temperature of the Pacific off Peru, 1950 to 2010: 732 months, (732, 1)."""
+    source = "statsmodels.api.datasets.elnino.load_pandas().data as CSV"
+    path = _required("statsmodels_series/elnino.csv.gz", data_home, source)
+    return _columns(path, range(1, 13)).reshape(-1, 1)
+
+
+def load_sunspots(data_home=None):
+    """Numbers of sunspots, 1700 to 2008: 309 years, (309, 1)."""
+    source = "statsmodels.api.datasets.sunspots.load_pandas().data as CSV"
+    path = _required("statsmodels_series/sunspots.csv.gz", data_home, source)
+    return _columns(path, (1,))[:, None]
 
 
 def load_stocks(data_home=None, names=None):

@@ -3,6 +3,7 @@
 air      hourly air quality with gaps: error of imputed cells that were hidden on purpose
 sensors  humidity and temperature of eight motes: anomalies by what the filter does not foresee
 macro    US economy: forecasts one quarter ahead, learnt as the quarters come
+starts   eight series: forecasts up to twelve steps ahead after batch EM from each start
 
     python -m benchmarks.real_data.kalman --only air
 """
@@ -178,7 +179,47 @@ def _learnt_online(X, k):
     return np.concatenate(rows)
 
 
-BENCHMARKS = {"air": air, "sensors": sensors, "macro": macro}
+# ------------------------------------------------------------------------------------------ starts
+
+N_STEPS, MOST_ROWS, PASSES = 12, 3000, (100, 1000)
+SERIES = {
+    "co2, weeks": (datasets.load_co2_weeks, 8),
+    "co2, months": (datasets.load_co2_months, 4),
+    "El Nino": (datasets.load_el_nino, 4),
+    "sunspots": (datasets.load_sunspots, 4),
+    "air, CO": (lambda: datasets.load_air_quality_hours()[:, [0]], 6),
+    "air, temperature": (lambda: datasets.load_air_quality_hours()[:, [10]], 6),
+    "air, three": (lambda: datasets.load_air_quality_hours()[:, [0, 4, 10]], 8),
+    "macro, seven": (datasets.load_us_macro, 10),
+}
+
+
+def starts(n_seeds):
+    """Errors of all steps on the last 30 % of rows, in standard deviations; nats a row in fits."""
+    for n_passes in PASSES:
+        columns = ("pca", "auto", "ratio", "nats pca", "nats auto")
+        table = Table(f"{n_passes} passes of batch EM, states", *columns, width=32)
+        for name, (load, k) in SERIES.items():
+            X = np.ascontiguousarray(load()[:MOST_ROWS])
+            train = X[: int(0.7 * len(X))]
+            fit = {"solver": "batch", "max_iter": n_passes, "tol": 0.0, "random_state": 0}
+            fits = [KalmanFilter(k, init=init, **fit).fit(train) for init in ("pca", "auto")]
+            before, after = (_rolling_error(kalman, X, len(train)) for kalman in fits)
+            nats = (kalman.score(train) / len(train) for kalman in fits)
+            table.row(f"{name}, {k}", before, after, after / before, *nats)
+
+
+def _rolling_error(kalman, X, begin):
+    """Error of forecasts of each of the next rows, from every row after `begin` on."""
+    states, errors = kalman.filter(X)[0][begin - 1 : -N_STEPS], []
+    for step in range(N_STEPS):
+        states = states @ kalman.transition_matrices_.T
+        rows = states @ kalman.observation_matrices_.T + kalman.observation_offsets_
+        errors.append(rows - X[begin + step : len(X) - N_STEPS + 1 + step])
+    return float(np.sqrt(np.nanmean((np.array(errors) / np.nanstd(X, axis=0)) ** 2)))
+
+
+BENCHMARKS = {"air": air, "sensors": sensors, "macro": macro, "starts": starts}
 
 
 def _arguments():

@@ -1,8 +1,9 @@
-"""Convergence, rates, standard errors and drift."""
+"""Convergence, rates, standard errors, forecasts and drift."""
 
 from sklearn_onlineem.diagnostics.certificates import convergence_certificate
 from sklearn_onlineem.diagnostics.drift import DriftWarning, DriftWatch
 from sklearn_onlineem.diagnostics.early_stopping import EarlyStopping
+from sklearn_onlineem.diagnostics.forecasts import forecast_moments
 from sklearn_onlineem.diagnostics.information import missing_information
 from sklearn_onlineem.diagnostics.standard_errors import standard_errors
 from sklearn_onlineem.diagnostics.streams import StreamCertificate
@@ -13,6 +14,7 @@ __all__ = [
     "EarlyStopping",
     "StreamCertificate",
     "convergence_certificate",
+    "forecast_moments",
     "missing_information",
     "standard_errors",
 ]

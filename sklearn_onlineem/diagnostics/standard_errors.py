@@ -19,10 +19,10 @@ from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.models._coordinates import coordinates_of
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["StandardErrors", "standard_errors"]
+__all__ = ["LEAST_INFORMATION", "StandardErrors", "check_converged", "standard_errors"]
 
 # A smaller eigenvalue is 0 up to errors of differences and of convergence.
-_LEAST_INFORMATION = 1e-6
+LEAST_INFORMATION = 1e-6
 # Distance from the maximum, in standard errors, above which a warning is given.
 _NEAR = 0.25
 
@@ -192,7 +192,7 @@ def standard_errors(
     basis = np.array([coordinates.direction(unit).ravel() for unit in units])
     information = np.eye(len(basis)) - basis @ missing.dense() @ basis.T
     inverse = _inverse(information, coordinates)
-    _check_converged(coordinates, statistics, inverse, data.total_weight)
+    check_converged(coordinates, statistics, inverse, data.total_weight)
     if robust:
         inverse = inverse @ (basis @ missing.squares() @ basis.T) @ inverse
     attributes, shown = coordinates.attributes(), coordinates.shown_by(estimator)
@@ -205,7 +205,7 @@ def standard_errors(
 
 def _inverse(information, coordinates):
     values, vectors = np.linalg.eigh(0.5 * (information + information.T))
-    if not values[0] > _LEAST_INFORMATION:
+    if not values[0] > LEAST_INFORMATION:
         moves = (vectors[:, 0] ** 2).reshape(coordinates.shape)
         shares = {part: moves[:, columns].sum() for part, columns in coordinates.parts.items()}
         raise ValueError(
@@ -217,16 +217,16 @@ def _inverse(information, coordinates):
     return (vectors / values) @ vectors.T
 
 
-def _check_converged(coordinates, statistics, inverse, n):
+def check_converged(coordinates, statistics, inverse, n, stacklevel=3):
     """Warn if the maximum is some standard errors away, by the length of Newton's step."""
     score = coordinates.unit_score(coordinates.score(statistics)).ravel()
     distance = math.sqrt(max(n * (score @ inverse @ score), 0.0))
     if distance > _NEAR:
         warnings.warn(
-            f"The fit is about {distance:.2g} standard errors from the maximum, at which they are"
+            f"The fit is about {distance:.2g} standard errors from the maximum, at which errors are"
             " valid. Fit with a smaller tol (or a smaller floor such as reg_covar).",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

@@ -264,7 +264,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                         history, bounds = self._fitted.history, self._fitted.lower_bounds
                     else:
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
-                        model = initialiser.model(data, random_state)
+                        start_from = initialiser.model if number == 1 else initialiser.another
+                        model = start_from(data, random_state)
                         start, history = self._state_of(model, data, random_state), History()
                         bounds = ()
                     # Solve.

@@ -85,7 +85,9 @@ class SequenceEstimator(
         Sequences in a mini-batch of `fit`. With ``eta0="auto"``, data of no more sequences are
         fitted by batch EM.
     n_init : int, default=1
-        Number of starts of `fit`; the best result is kept.
+        Number of starts of `fit`; the best result is kept. The first is as with one start, the
+        others draw at random what is not given: the transitions of a hidden Markov model, besides
+        other clusters, and the states of a Kalman filter, as ``init="random"`` does.
 
     Attributes
     ----------

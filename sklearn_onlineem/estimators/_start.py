@@ -49,6 +49,10 @@ class Initialiser(ABC):
         given = self.given(data)
         return self.estimated(data, random_state) if given is None else given
 
+    def another(self, data, random_state):
+        """Return the model of a further start of `n_init`."""
+        return self.model(data, random_state)
+
     @abstractmethod
     def stream_model(self, data, random_state):
         """Return a start from the first batch, and pseudo-statistics to keep it proper, or None."""

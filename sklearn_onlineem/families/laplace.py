@@ -53,6 +53,11 @@ class LaplaceStatistics(Statistics):
     points: Listed
     past: Listed
 
+    @property
+    def weight(self) -> Floats:
+        """Weight behind each component, of rows and of previous components."""
+        return self.points.weights.sum(axis=0) + self.past.weights.sum(axis=0)
+
     def component(self, k: int, n: int) -> LaplaceStatistics:
         own, weights = slice(k, k + 1), self.past.weights
         old = self.past.values

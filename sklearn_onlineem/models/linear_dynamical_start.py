@@ -1,4 +1,4 @@
-"""Start of linear dynamical systems: principal components of the rows as states."""
+"""Start of linear dynamical systems: states that are guessed from the rows, then regressions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy import linalg
 
 from sklearn_onlineem.families.gaussian import variance_floor
 
-__all__ = ["START_STATES", "filled", "start_arrays"]
+__all__ = ["START_STATES", "filled", "n_lags", "start_arrays"]
 
 # Most rows used for a start.
 _MOST_ROWS = 1 << 16
@@ -17,10 +17,19 @@ _NEGLIGIBLE = 1e-10
 _NOISE_SHARE, _LEAST_NOISE = 0.5, 1e-3
 # Prior of the transitions, worth one pair of rows: states decay.
 _DECAY = 0.9
+# Canonical variates: lags by those that give as many directions as states have, share of the
+# variances that is added to them before they are inverted, and largest size of an eigenvalue.
+_LAGS, _RIDGE, _LARGEST = 3, 1e-3, 0.999
+# Power of the correlations by which random directions are drawn.
+_POWER = 4
 
 
 def filled(data):
-    """Return rows in float64, with column means for missing values, and where sequences begin."""
+    """Return rows in float64, with values for missing ones, and where sequences begin.
+
+    A missing value is on the straight line between its neighbours in the sequence, or is the
+    nearest one, or the mean of the column if the sequence has none.
+    """
     n_rows = min(len(data.X), _MOST_ROWS)
     X = data.X[:n_rows].astype(np.float64)
     begins = np.zeros(n_rows, dtype=bool)
@@ -32,10 +41,23 @@ def filled(data):
             " from."
         )
     if gaps.any():
-        reference = X[np.argmax(~gaps, axis=0), np.arange(X.shape[1])]
-        means = reference + np.nanmean(X - reference, axis=0)
-        X = np.where(gaps, means, X)
+        X = np.where(gaps, _interpolated(X, gaps, begins), X)
     return X, begins
+
+
+def _interpolated(X, gaps, begins):
+    t, columns, sequence = np.arange(len(X))[:, None], np.arange(X.shape[1]), np.cumsum(begins)
+    reference = X[np.argmax(~gaps, axis=0), columns]
+    means = reference + np.nanmean(X - reference, axis=0)
+    before = np.maximum.accumulate(np.where(gaps, 0, t))
+    after = np.minimum.accumulate(np.where(gaps, len(X) - 1, t)[::-1])[::-1]
+    is_before, is_after = (
+        ~gaps[at, columns] & (sequence[at] == sequence[:, None]) for at in (before, after)
+    )
+    share = (t - before) / np.maximum(after - before, 1)
+    first, last = X[before, columns], X[after, columns]
+    inside = np.where(is_after, (1.0 - share) * first + share * last, first)
+    return np.where(is_before, inside, np.where(is_after, last, means))
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -49,12 +71,18 @@ def start_arrays(X, begins, k, known, states, rng):
     offset = X[0] + (X - X[0]).mean(axis=0) if d0 is None else d0
     Z = (X - offset) / scale
     scores, C = _states(Z, begins, k, known, scale, states, rng)
-    transitions = _transitions(scores, begins, known)
-    # The noise of the rows: residuals, and a share of what no state predicts.
+    is_forecast = states is not _principal and ("emissions", "matrix") not in known
+    transitions = _transitions(scores, begins, known, _LARGEST if is_forecast else 1.0)
+    # The noise of the rows: a share of what no state predicts, and what a state does not explain
+    # of its row, which is the same thing where states are made of earlier rows.
     A, residual = transitions["transitions", "matrix"], Z - scores @ C.T
-    innovation = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
-    variances = _NOISE_SHARE * (innovation**2).mean(axis=0) + _LEAST_NOISE
-    noise = np.diag(variances) + np.diag((residual**2).mean(axis=0))
+    variances = np.full(Z.shape[1], _LEAST_NOISE)
+    if is_forecast:
+        variances += _NOISE_SHARE * (residual**2).mean(axis=0)
+    else:
+        innovation = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
+        variances += _NOISE_SHARE * (innovation**2).mean(axis=0) + (residual**2).mean(axis=0)
+    noise = np.diag(variances)
     deviation = scores[begins] - scores.mean(axis=0)
     spread = deviation.T @ deviation / max(1, len(deviation))
     arrays = {
@@ -73,38 +101,81 @@ def _states(Z, begins, k, known, scale, states, rng):
     if ("emissions", "matrix") in known:
         C = known["emissions", "matrix"] / scale[:, None]
         return Z @ np.linalg.pinv(C, rcond=1e-8).T, C
-    # Rows are joined with those before them, for more states than features.
     age = np.arange(len(Z)) - np.maximum.accumulate(np.where(begins, np.arange(len(Z)), 0))
-    windows = np.hstack([
-        np.where((age >= lag)[:, None], np.roll(Z, lag, axis=0), 0.0)
-        for lag in range(-(-k // Z.shape[1]))
-    ])  # fmt: skip
-    scores = _whitened(windows, states(windows, k, rng), k)
+    scores = _whitened(states(Z, age, k, rng), k)
     C = _regression(scores, Z, np.zeros((Z.shape[1], k)))
     # A direction without evidence would never get any.
     C += np.where(scores.any(axis=0), 0.0, 0.1 * rng.standard_normal(C.shape))
     return scores, C
 
 
-def _principal(windows, k, rng):
-    values, vectors = np.linalg.eigh(windows.T @ windows / len(windows))
-    # Signs are those of the first loading that is not small, not of a rounding error.
-    vectors = vectors[:, ::-1][:, :k]
+def _earlier(Z, age, lag):
+    """Return the rows `lag` rows before each, and 0 before the first of a sequence."""
+    return np.where((age >= lag)[:, None], np.roll(Z, lag, axis=0), 0.0)
+
+
+def _principal(Z, age, k, rng):
+    # Rows are joined with those before them, for more states than features.
+    windows = np.hstack([_earlier(Z, age, lag) for lag in range(-(-k // Z.shape[1]))])
+    vectors = np.linalg.eigh(windows.T @ windows / len(windows))[1]
+    return windows @ _signed(vectors[:, ::-1][:, :k])
+
+
+def n_lags(k, n_features):
+    """Return how many rows before each canonical variates of dimension k are functions of."""
+    return _LAGS * -(-k // n_features)
+
+
+def _canonical(Z, age, k, rng):
+    variates, _, before = _variates(Z, age, n_lags(k, Z.shape[1]))
+    return before(_signed(variates[:, :k]))
+
+
+def _random(Z, age, k, rng):
+    # With powers of the correlations, as most variates are noise.
+    most = 2 * n_lags(k, Z.shape[1])
+    variates, correlations, before = _variates(Z, age, rng.randint(-(-k // Z.shape[1]), most + 1))
+    return before(variates * correlations**_POWER @ rng.standard_normal((len(correlations), k)))
+
+
+def _variates(Z, age, n_lags):
+    """Return canonical variates of rows and those before, one a column, and their correlations.
+
+    Also returned is a function that gives the scores of directions which are made of variates.
+    """
+    # Rows outside of a sequence count as 0, so that covariances depend on lags only.
+    d = Z.shape[1]
+    lagged = np.array([Z.T @ _earlier(Z, age, lag) for lag in range(2 * n_lags)]) / len(Z)
+    i, j = np.indices((n_lags, n_lags))
+    later = np.where((i >= j)[..., None, None], lagged[abs(i - j)], lagged[abs(i - j)].mT)
+    past, future, across = (
+        blocks.transpose(0, 2, 1, 3).reshape(n_lags * d, n_lags * d)
+        for blocks in (later.mT, later, lagged[i + j + 1].mT)
+    )
+    ridge = _RIDGE * np.diag(np.tile(_units(Z), n_lags))
+    past, future = (linalg.cholesky(moments + ridge, lower=True) for moments in (past, future))
+    across = linalg.solve_triangular(past, across, lower=True)
+    across = linalg.solve_triangular(future, across.T, lower=True).T
+    variates, correlations, _ = linalg.svd(across)
+
+    def before(directions):
+        weights = linalg.solve_triangular(past.T, directions).reshape(n_lags, d, -1)
+        return sum(_earlier(Z, age, lag + 1) @ own for lag, own in enumerate(weights))
+
+    return variates, correlations, before
+
+
+START_STATES = {"pca": _principal, "cca": _canonical, "random": _random}
+
+
+def _signed(vectors):
+    """Return vectors whose first loading that is not small, not a rounding error, is positive."""
     largest = np.abs(vectors) > 0.5 * np.abs(vectors).max(axis=0)
     return vectors * np.sign(vectors[largest.argmax(axis=0), np.arange(vectors.shape[1])])
 
 
-def _random(windows, k, rng):
-    n_directions = min(k, windows.shape[1])
-    return np.linalg.qr(rng.standard_normal((windows.shape[1], n_directions)))[0]
-
-
-START_STATES = {"pca": _principal, "random": _random}
-
-
-def _whitened(windows, directions, k):
+def _whitened(scores, k):
     """Return scores of variance 1, and zeros for directions in which nothing varies."""
-    scores = windows @ directions
     values, vectors = np.linalg.eigh(scores.T @ scores / len(scores))
     varies = values > _NEGLIGIBLE * max(values[-1], 1e-12)
     root = np.where(varies, 1.0 / np.sqrt(np.where(varies, values, 1.0)), 0.0)
@@ -116,7 +187,7 @@ def _whitened(windows, directions, k):
     return out
 
 
-def _transitions(scores, begins, known):
+def _transitions(scores, begins, known, largest):
     """Return transitions from the regression of states on those before them."""
     k, units = scores.shape[1], np.diag(_units(scores))
     before, after = scores[:-1][~begins[1:]], scores[1:][~begins[1:]]
@@ -124,7 +195,7 @@ def _transitions(scores, begins, known):
     A = known.get(("transitions", "matrix"))
     if A is None:
         A = _regression(before, after - b, _DECAY * np.eye(k))
-        A = A / max(1.0, np.abs(np.linalg.eigvals(A)).max())  # States must not grow.
+        A = A * min(1.0, largest / np.abs(np.linalg.eigvals(A)).max())  # States must not grow.
     residual = after - before @ A.T - b
     Q = (residual.T @ residual + (1.0 - _DECAY**2) * units) / (len(residual) + 1.0)
     arrays = {"matrix": A, "offset": b, "covariance": Q}

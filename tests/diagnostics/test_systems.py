@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from cases.coordinates import DynamicalCoordinates
 from cases.dynamical import PARAMETERS
-from cases.fitted_cases import Still, jacobian, numerical_errors
+from cases.fitted_cases import Still, hessian, jacobian, numerical_errors
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.diagnostics import missing_information, standard_errors
+from sklearn_onlineem.diagnostics import forecast_moments, missing_information, standard_errors
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.models._coordinates import coordinates_of
@@ -131,6 +131,20 @@ def test_errors_are_those_of_the_numerical_hessian(build):
         assert errors[name].max() > 0.0
         if robust is not None:
             np.testing.assert_allclose(robust[name], sandwich, rtol=1e-4, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("build", SYSTEMS)
+def test_errors_of_forecasts_are_those_of_the_numerical_hessian(build):
+    found = still(build)
+    place, data, x = found.place, found.data, found.place.encode(found.model)
+    curvature = -hessian(lambda vector: place.decode(vector).log_likelihood(data).sum(), x)
+    moves = jacobian(lambda vector: place.decode(vector).forecast(data, 3)[0], x)
+    added = np.einsum("ntsi,ij,ntrj->ntsr", moves, np.linalg.inv(curvature), moves)
+    means, covariances = found.estimator.forecast(found.X, 3, return_cov=True)
+    found = forecast_moments(found.estimator, found.X, 3)
+    np.testing.assert_array_equal(found[0], means)
+    np.testing.assert_allclose(found[1] - covariances, added, rtol=1e-4, atol=1e-9)
+    assert (added.diagonal(axis1=2, axis2=3) > 0.0).any()
 
 
 @pytest.mark.parametrize("build", SYSTEMS)

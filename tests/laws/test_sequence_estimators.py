@@ -123,3 +123,20 @@ def test_batch_em_never_lowers_the_likelihood(case, rng):
     slack = (1e-5 if case.is_gaussian else 1e-10) * np.abs(path[1:])
     assert (np.diff(path) >= -slack).all()
     assert hmm.n_steps_ == hmm.n_iter_ == 30 and hmm.n_samples_seen_ == len(X)
+
+
+@all_models
+def test_further_starts_differ_and_the_best_is_kept(case, rng):
+    """From the same emissions, too: the transitions are drawn."""
+    X, y = case.data(rng)
+    arguments = {**case.start(X, y), "solver": "batch", "tol": 0.0, "max_iter": 1}
+
+    def fitted(n_init, seed):
+        return case(**arguments, n_init=n_init, random_state=seed).fit(X)
+
+    # After one pass, these are the likelihoods of the starts.
+    bounds = np.array([[fitted(n, seed).lower_bound_ for n in (1, 2, 6)] for seed in range(4)])
+    assert (np.diff(bounds, axis=1) >= 0.0).all()
+    improved = bounds[:, 2][bounds[:, 2] > bounds[:, 0]]
+    assert len(set(improved.round(8))) == len(improved) > 0
+    assert_identical(arrays(fitted(3, 1).model_), arrays(fitted(3, 1).model_))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators._start import Initialiser, prior_statistics
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
@@ -16,8 +19,14 @@ from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel, LinearDynamicalStatistics
-from sklearn_onlineem.models.linear_dynamical_start import START_STATES, filled, start_arrays
+from sklearn_onlineem.models.linear_dynamical_start import (
+    START_STATES,
+    filled,
+    n_lags,
+    start_arrays,
+)
 from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.statistics import combine
 
 __all__ = [
     "FIELDS",
@@ -183,14 +192,21 @@ def system_prior(prior, model):
 
 # Pseudo-rows of a stream's start, by parameters of the model per feature.
 _START_SHARE = 0.2
+# Passes of batch EM before starts are compared, most rows of each, and most values of earlier rows
+# for canonical variates to be tried.
+_PASSES, _MOST_ROWS, _MOST_LAGGED = 10, 1 << 11, 512
 
 
 @dataclass(frozen=True)
 class SystemInitialiser(Initialiser):
-    """States that are guessed from the rows, and the regressions that follow from them."""
+    """States that are guessed from the rows, and the regressions that follow from them.
+
+    `prior` is a function of a model and the number of features; see `OnlineEM._prior`.
+    """
 
     system: System
     init: str
+    prior: Callable
 
     def given(self, data):
         system = self.system
@@ -204,19 +220,55 @@ class SystemInitialiser(Initialiser):
         return system.model(known, floor)
 
     def estimated(self, data, random_state):
-        system, k = self.system, self.system.n_states
-        if data.n_rows < k:
+        system, n_features = self.system, data.n_features
+        if data.n_rows < system.n_states:
             raise ValueError(
-                f"at least n_dim_state={k} rows are needed to start from, got"
+                f"at least n_dim_state={system.n_states} rows are needed to start from, got"
                 f" n_samples={data.n_rows}. Pass a larger (first) batch, or initial values of all"
                 " arrays that are learnt."
             )
         X, begins = filled(data)
         if len(X) > 1 and (X == X[0]).all():
             warn_user("All rows are equal.", ConvergenceWarning)
-        arrays = system.start_arrays(X, begins, START_STATES[self.init], random_state)
         reg_covar = None if system.reg_covar == "relative" else system.reg_covar
-        return system.model(arrays, variance_floor(X, None, reg_covar))
+        floor, names = variance_floor(X, None, reg_covar), [self.init]
+        if self.init == "auto":
+            # Canonical variates are coordinates of their own, which given matrices do not know.
+            matrices = {"transition_matrices", "observation_matrices"}
+            is_told = matrices & set(system.known(n_features))
+            is_large = n_lags(system.n_states, n_features) * n_features > _MOST_LAGGED
+            names = ["pca"] if is_told or is_large else ["pca", "cca"]
+        # Each start draws the same, so that the best is what its name alone would give.
+        states = [*(copy.deepcopy(random_state) for _ in names[1:]), random_state]
+        models = [
+            system.model(system.start_arrays(X, begins, START_STATES[name], state), floor)
+            for name, state in zip(names, states, strict=True)
+        ]
+        return models[0] if len(models) == 1 else self._likeliest(models, data)
+
+    def _likeliest(self, models, data):
+        """Return the model that is the likeliest after a few passes of batch EM over first rows."""
+        n_rows = min(data.n_rows, _MOST_ROWS)
+        first = Sequences.unchecked(
+            data.rows[:n_rows], np.append(data.offsets[data.offsets < n_rows], n_rows)
+        )
+
+        def log_likelihood(model):
+            prior = self.prior(model, data.n_features)
+            pseudo = [] if prior is None else [(1.0 / len(first), prior)]
+            try:
+                for _ in range(_PASSES):
+                    evidence, _ = model.e_step(first)
+                    model = model.m_step(combine([(1.0, evidence), *pseudo]))
+                return model.e_step(first)[1]
+            except ValueError:  # as of moments that overflow
+                return -np.inf
+
+        return max(models, key=log_likelihood)
+
+    def another(self, data, random_state):
+        """Return a further start of `n_init`, at random."""
+        return replace(self, init="random").model(data, random_state)
 
     def stream_model(self, data, random_state):
         # The start counts for a few rows, against overfitting of the first batch.

@@ -96,9 +96,13 @@ class KalmanFilter(SequenceEstimator):
         "initial" (normal inverse Wishart; `offset` is the mean), "transition" and "observation"
         (matrix-normal inverse Wishart). Or the result of `as_prior` of a fitted estimator. None:
         maximum likelihood.
-    init : {"pca", "random"}, default="pca"
-        Start of arrays that are not given: regressions on states which are principal components of
-        the rows (together with earlier rows if there are more states than features), or random.
+    init : {"auto", "pca", "cca", "random"}, default="auto"
+        Start of arrays that are not given: regressions on guessed states. "pca": principal
+        components of the rows (together with earlier rows if there are more states than features).
+        "cca": the canonical variates of the rows before that best predict those to come [4]_.
+        "random": variates at random. "auto": of the first two, the likelier after ten passes of
+        batch EM over the first 2048 rows; "pca" if `transition_matrices` or `observation_matrices`
+        are given, or the variates would be of more than 512 values.
 
     Attributes
     ----------
@@ -128,6 +132,8 @@ class KalmanFilter(SequenceEstimator):
     .. [2] Shumway & Stoffer, "An approach to time series smoothing and forecasting using the EM
        algorithm", Journal of Time Series Analysis 3, 1982.
     .. [3] Ghahramani & Hinton, "Parameter estimation for linear dynamical systems", 1996.
+    .. [4] Larimore, "Canonical variate analysis in identification, filtering, and adaptive
+       control", CDC 1990.
 
     Examples
     --------
@@ -176,7 +182,7 @@ class KalmanFilter(SequenceEstimator):
     prior: Mapping[str, object] | LearntPrior | None = parameter(
         default=None, valid=[None, dict, LearntPrior]
     )
-    init: str = parameter(default="pca", valid=[StrOptions(set(START_STATES))])
+    init: str = parameter(default="auto", valid=[StrOptions({"auto", *START_STATES})])
 
     def _system(self):
         return System(
@@ -198,7 +204,7 @@ class KalmanFilter(SequenceEstimator):
         return SequencesInput(self, Gaussian(), fresh, self._system().n_states)
 
     def _initialiser(self):
-        return SystemInitialiser(self._system(), self.init)
+        return SystemInitialiser(self._system(), self.init, self._prior)
 
     def _prior(self, model, n_features):
         if self._learnt_prior is not None and model.n_components != self._system().n_states:
@@ -372,7 +378,8 @@ class KalmanFilter(SequenceEstimator):
         n_steps : int, default=1
             Rows ahead.
         return_cov : bool, default=False
-            Whether to also return covariances.
+            Whether to also return covariances, for which the parameters are known; those of
+            :func:`~sklearn_onlineem.diagnostics.forecast_moments` include their uncertainty.
 
         Returns
         -------
