@@ -19,7 +19,8 @@ _STEP = 1e-4
 
 def missing_of(coordinates, data, single=False):
     """Return the missing information; `single` allows products in single precision."""
-    if not isinstance(coordinates, MixtureCoordinates):
+    tangents = getattr(coordinates, "tangents", None)
+    if not isinstance(coordinates, MixtureCoordinates) or not tangents.has_features:
         return ChainMissing(coordinates, data)
     single = single and coordinates.tangents.takes_single
     return MixtureMissing(coordinates, data, np.float32 if single else np.float64)
@@ -169,7 +170,7 @@ def _matrices(frame):
 
 
 class ChainMissing:
-    """Missing information of chains: derivatives of expected complete scores, by differences."""
+    """Missing information of chains and hidden proportions, by differences of expected scores."""
 
     overlaps = None
 
@@ -199,5 +200,6 @@ class ChainMissing:
     def squares(self):
         none = np.zeros(self.coordinates.shape)
         scores = [self._score(none, self.data[i : i + 1]).ravel() for i in range(len(self.data))]
-        scores = np.array(scores)
-        return scores.T @ scores / len(scores)
+        scores, weight = np.array(scores), getattr(self.data, "sample_weight", None)
+        weighted = scores if weight is None else weight[:, None] * scores
+        return weighted.T @ scores / self.data.total_weight

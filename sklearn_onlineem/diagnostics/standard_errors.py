@@ -14,9 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of, prior_share
+from sklearn_onlineem.diagnostics._topic_errors import topic_errors
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.models._coordinates import coordinates_of
+from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["LEAST_INFORMATION", "StandardErrors", "check_converged", "standard_errors"]
@@ -129,21 +131,22 @@ def standard_errors(
     must determine the coordinates of the states; for one state its noise variance is enough. The
     covariance of first states requires more sequences than states have dimensions, or a prior. For
     a mixture of Markov chains, the lengths of the sequences and the visits of each symbol are
-    given.
+    given. Laplace densities have no derivatives at their medians, and the expected information of
+    complete data takes their place. For topics, the proportions of the documents are taken as
+    known, so that errors are too small, most of all for short documents.
 
     Parameters
     ----------
     estimator : OnlineEM
         A fitted mixture or hidden Markov model of Gaussian, Poisson, Bernoulli, multinomial,
-        categorical, exponential, gamma or Wishart components or Markov chains, or a Kalman filter;
-        at a maximum, so fitted with a small `tol`. `LaplaceMixture`, `CompoundDirichlet`,
-        `CompoundDirichletMixture`, `LatentDirichletAllocation`, `EditDistance` and your own
-        families are refused.
+        categorical, exponential, gamma, Laplace, Wishart or compound Dirichlet components or Markov
+        chains, a Kalman filter, or `LatentDirichletAllocation`; at a maximum, so fitted with a
+        small `tol`. `EditDistance` and your own families are refused.
     X : array-like, or list of array-likes
         The data that it was fitted to, in any form that its `fit` takes. A weight of 2 means two
         equal rows.
     robust : bool, default=False
-        Whether to use the sandwich, which requires many sequences.
+        Whether to use the sandwich, which requires many sequences; not for topics.
     **where : dict
         Further data of `fit`: `y`, `sample_weight`, `lengths`, `groups`.
 
@@ -181,6 +184,10 @@ def standard_errors(
     """
     check_bool("robust of standard_errors", robust)
     model, data = model_and_data(estimator, X, **where)
+    if isinstance(model, LatentDirichletModel):
+        if robust:
+            raise ValueError("robust=True is not implemented for topics.")
+        return _errors_of_topics(estimator, model, data)
     statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
     coordinates = coordinates_of(model, statistics)
     coordinates.check_determined(data.total_weight, prior_of(estimator))
@@ -196,10 +203,25 @@ def standard_errors(
     if robust:
         inverse = inverse @ (basis @ missing.squares() @ basis.T) @ inverse
     attributes, shown = coordinates.attributes(), coordinates.shown_by(estimator)
+    errors = _errors(coordinates, basis, inverse / data.total_weight, shown)
+    # A single component has attributes without an axis of components.
+    shapes = {name: np.shape(getattr(estimator, name, attributes[name].value)) for name in shown}
     return StandardErrors(
-        {name: attributes[name].value.copy() for name in shown},
-        _errors(coordinates, basis, inverse / data.total_weight, shown),
+        {name: attributes[name].value.reshape(shapes[name]).copy() for name in shown},
+        {name: errors[name].reshape(shapes[name]) for name in shown},
         {name: attributes[name].kind for name in shown},
+    )
+
+
+def _errors_of_topics(estimator, model, data):
+    prior, topics = prior_of(estimator), np.ascontiguousarray(model.topics_T.T)
+    errors = topic_errors(
+        topics, model.posterior(data), data.X, prior.smoothing, data.sample_weight
+    )
+    estimates = np.asarray(estimator.components_, dtype=np.float64)
+    scale = estimates.sum(axis=1, keepdims=True)
+    return StandardErrors(
+        {"components_": estimates}, {"components_": scale * errors}, {"components_": "positive"}
     )
 
 

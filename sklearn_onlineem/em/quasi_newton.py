@@ -85,7 +85,8 @@ def suits(here: Evaluation) -> bool:
     if not has_coordinates(here.model) or not here.model.is_exact or here.model.draws:
         return False
     try:
-        return all(here.coordinates.is_proper(term) for _, term in here.prior)
+        is_smooth = here.coordinates.is_smooth
+        return is_smooth and all(here.coordinates.is_proper(term) for _, term in here.prior)
     except ValueError:
         return False
 

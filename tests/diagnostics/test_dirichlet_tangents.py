@@ -1,36 +1,19 @@
 """Standard errors and missing information of compound Dirichlet components."""
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 from cases.fitted_cases import hessian, jacobian
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import CompoundDirichlet, CompoundDirichletMixture
-from sklearn_onlineem.diagnostics import _coordinates, missing_information, standard_errors
-from sklearn_onlineem.diagnostics._dirichlet_tangents import (
-    CompoundDirichletMissing,
-    CompoundDirichletTangents,
-)
+from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
+from sklearn_onlineem.families._tangents.compound_dirichlet import CompoundDirichletTangents
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel
 
 ALPHA = np.array([[0.4, 1.5, 3.0], [4.0, 0.7, 0.5]])
-
-
-@pytest.fixture(autouse=True)
-def known(monkeypatch):
-    """The family is known to the diagnostics."""
-    monkeypatch.setitem(_coordinates.TANGENTS, Family, CompoundDirichletTangents)
-    for name in ("information", "standard_errors"):
-        monkeypatch.setattr(
-            import_module(f"sklearn_onlineem.diagnostics.{name}"),
-            "missing_of",
-            lambda coordinates, data, single=False: CompoundDirichletMissing(coordinates, data),
-        )
 
 
 def documents(rng, alpha, n_documents=300):

@@ -11,7 +11,6 @@ from sklearn_onlineem import (
     BernoulliMixture,
     GaussianHMM,
     GaussianMixture,
-    LaplaceMixture,
     LatentDirichletAllocation,
     MultinomialMixture,
     PoissonMixture,
@@ -226,7 +225,7 @@ def test_settings_out_of_range_are_refused(rng, settings):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(LaplaceMixture, "Laplace"), (LatentDirichletAllocation, "LatentDirichletModel")],
+    [(LatentDirichletAllocation, "LatentDirichletModel")],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_other_models_are_refused_by_name(rng, kind, name):

@@ -6,19 +6,13 @@ from cases.fitted_cases import jacobian
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import LaplaceMixture
-from sklearn_onlineem.diagnostics import _coordinates, missing_information, standard_errors
-from sklearn_onlineem.diagnostics._laplace_tangents import LaplaceTangents
+from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.families import Laplace
+from sklearn_onlineem.families._tangents.laplace import LaplaceTangents
 from sklearn_onlineem.families.laplace import Laplaces
 
 # Log odds of the weights, locations, log scales.
 TRUTH, N_ROWS = np.array([0.4, -1.0, 1.5, np.log(0.7), np.log(1.2)]), 500.0
-
-
-@pytest.fixture(autouse=True)
-def known(monkeypatch):
-    """The family is known to the diagnostics."""
-    monkeypatch.setitem(_coordinates.TANGENTS, Laplace, LaplaceTangents)
 
 
 def log_density(x, X):

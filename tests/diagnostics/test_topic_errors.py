@@ -6,6 +6,8 @@ from cases.fitted_cases import hessian, jacobian
 from numpy.testing import assert_allclose
 from scipy import sparse, special
 
+from sklearn_onlineem import LatentDirichletAllocation
+from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.diagnostics._topic_errors import topic_errors
 
 
@@ -60,3 +62,19 @@ def test_words_of_too_few_documents_are_refused(rng):
     with pytest.raises(ValueError, match="probabilities of word 1"):
         topic_errors(topics, proportions, sparse.csr_array(counts))
     assert (topic_errors(topics, proportions, sparse.csr_array(counts), 0.1) > 0.0).all()
+
+
+def test_of_a_fitted_estimator_they_are_those_of_its_pseudo_counts(rng):
+    topics = np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.1, 0.3, 0.5]])
+    X = rng.multinomial(200, rng.dirichlet(np.ones(2), 300) @ topics)
+    allocation = LatentDirichletAllocation(2, random_state=0).fit(X)
+    found = standard_errors(allocation, X)
+    counts = allocation.components_
+    shares = found.errors["components_"] / counts.sum(axis=1, keepdims=True)
+    assert_allclose(found.estimates["components_"], counts)
+    # Some 30,000 tokens of each topic, if it were known which.
+    known = np.sqrt(topics * (1.0 - topics) / 30_000.0)
+    order = np.argsort(-counts[:, 0])
+    assert (known < shares[order]).all() and (shares[order] < 5.0 * known).all()
+    with pytest.raises(ValueError, match="robust=True is not implemented for topics"):
+        standard_errors(allocation, X, robust=True)

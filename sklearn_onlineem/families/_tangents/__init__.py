@@ -3,9 +3,11 @@
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
+    CompoundDirichlet,
     Exponential,
     Gamma,
     Gaussian,
+    Laplace,
     MarkovChain,
     Multinomial,
     Poisson,
@@ -20,7 +22,9 @@ from sklearn_onlineem.families._tangents.base import (
     MultinomialTangents,
     PoissonTangents,
 )
+from sklearn_onlineem.families._tangents.compound_dirichlet import CompoundDirichletTangents
 from sklearn_onlineem.families._tangents.gaussian import gaussian_tangents
+from sklearn_onlineem.families._tangents.laplace import LaplaceTangents
 from sklearn_onlineem.families._tangents.wishart import (
     FixedDegreesWishartTangents,
     WishartTangents,
@@ -33,11 +37,13 @@ __all__ = ["TANGENTS"]
 TANGENTS = {
     Bernoulli: BernoulliTangents,
     Categorical: CategoricalTangents,
+    CompoundDirichlet: CompoundDirichletTangents,
     Exponential: DurationTangents,
     FixedDegreesWishart: FixedDegreesWishartTangents,
     FixedShapeGamma: DurationTangents,
     Gamma: GammaTangents,
     Gaussian: gaussian_tangents,
+    Laplace: LaplaceTangents,
     MarkovChain: MarkovChainTangents,
     Multinomial: MultinomialTangents,
     Poisson: PoissonTangents,

@@ -114,6 +114,10 @@ class Tangents(ABC):
     """
 
     shared = slice(0, 0)
+    # Whether rows have features, of which statistics are sums.
+    has_features = True
+    # Whether densities have derivatives everywhere.
+    is_smooth = True
     # Whether single precision has enough digits for products.
     takes_single = False
     # How the kernel computes features from rows.

@@ -27,6 +27,8 @@ class Coordinates(ABC):
 
     what = None
     remedy = "with fewer components"
+    # Whether the likelihood has derivatives everywhere.
+    is_smooth = True
 
     @property
     @abstractmethod
@@ -126,6 +128,10 @@ class ComponentCoordinates(Coordinates):
         norms = (roots**2).sum(axis=0)
         x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
         return x
+
+    @property
+    def is_smooth(self):
+        return self.tangents.is_smooth
 
     def floor_penalty(self, statistics):
         return self.tangents.floor_penalty(statistics.emissions)

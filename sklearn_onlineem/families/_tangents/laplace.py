@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents
+from sklearn_onlineem.families._tangents.base import Attribute, Tangents
 
 __all__ = ["LaplaceTangents"]
 
@@ -41,6 +41,8 @@ class LaplaceTangents(Tangents):
     behavior of maximum likelihood estimates under nonstandard conditions", 1967). The sandwich
     takes the data's squares of scores, and from the component only the density at its median.
     """
+
+    is_smooth = False
 
     def __init__(self, family, parameters):
         super().__init__(family, parameters)

@@ -6,10 +6,9 @@ import numpy as np
 from scipy.special import polygamma, psi
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.diagnostics._missing import ChainMissing
-from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents
+from sklearn_onlineem.families._tangents.base import Attribute, Tangents
 
-__all__ = ["CompoundDirichletMissing", "CompoundDirichletTangents"]
+__all__ = ["CompoundDirichletTangents"]
 
 
 class CompoundDirichletTangents(Tangents):
@@ -20,6 +19,8 @@ class CompoundDirichletTangents(Tangents):
 
     Proportions are hidden: there are no features of rows, only their expectations.
     """
+
+    has_features = False
 
     @property
     def parts(self):
@@ -56,7 +57,7 @@ class CompoundDirichletTangents(Tangents):
         return np.maximum(np.abs(v), np.abs(self.natural(v)) / self.parameters.alpha).max()
 
     def moved(self, v):
-        alpha = self.parameters.alpha + self.natural(v)
+        alpha = self.parameters.alpha * np.exp(self.natural(v) / self.parameters.alpha)
         return self.family.dirichlets(alpha, self.parameters.length)
 
     def attributes(self):
@@ -64,14 +65,3 @@ class CompoundDirichletTangents(Tangents):
 
     def derivatives(self, v):
         return {"alpha_": self.natural(v)}
-
-
-class CompoundDirichletMissing(ChainMissing):
-    """Missing information of components and proportions: derivatives of expected scores."""
-
-    def squares(self):
-        none = np.zeros(self.coordinates.shape)
-        scores = [self._score(none, self.data[i : i + 1]).ravel() for i in range(len(self.data))]
-        scores, weight = np.array(scores), self.data.sample_weight
-        weighted = scores if weight is None else weight[:, None] * scores
-        return weighted.T @ scores / self.data.total_weight
