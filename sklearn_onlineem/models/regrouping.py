@@ -23,7 +23,7 @@ from sklearn_onlineem.statistics import combine
 
 __all__ = ["regrouped"]
 
-# Least gain of a triple: in nats per row, and in nats for each parameter of a component.
+# Least gain of a trial: in nats per row, and in nats for each parameter of a component.
 _LEAST_GAIN, _LEAST_PER_PARAMETER = 2e-3, 0.5
 # Rows of the sample: so many, or so many for each parameter of the mixture, if that is more. Most
 # rows for the losses of merges, for the split of a component, and for a trial.
@@ -33,13 +33,15 @@ _MERGE_ROWS, _SPLIT_ROWS, _TRIAL_ROWS = 1000, 500, 2000
 _LEAST_SHARE = 1e-3
 # Pairs for each component whose loss is computed; least number of trials, and trials for each
 # component; most trials with the same split, or with the same pair.
-_PAIRS, _TRIALS, _TRIALS_PER_COMPONENT, _MOST_ALIKE = 2, 10, 0.2, 3
+_PAIRS, _TRIALS, _TRIALS_PER_COMPONENT, _MOST_ALIKE = 2, 10, 0.4, 3
 # Components of a trial: the triple, and those that overlap it most.
 _NEIGHBOURHOOD = 8
 # Steps of EM for each cut of a component, for the better cut, and for components as they are.
 _CUT_STEPS, _SPLIT_STEPS, _OLD_STEPS = 3, 4, 3
 # Steps of EM for trials in each stage, and the share of the trials that are left after it.
 _STAGES = ((4, 1 / 2), (4, 1 / 3), (12, 1 / 3))
+# Last steps of EM, on all rows of the sample, which also shows the gain on rows not used before.
+_LAST_STEPS = 3
 # EM ends when a step gains less than so many nats per row of the sample.
 _SETTLED = 1e-4
 # Numbers in a block of log densities.
@@ -49,9 +51,9 @@ _BLOCK_VALUES = 1 << 18
 def regrouped(model, data, rng, prior=()):
     """Return a mixture with as many components that should be likelier, or None.
 
-    `prior` has terms of an M-step. All triples are taken that gain enough, if their trials have no
-    component in common. Gains are those on a sample: that the likelihood of all rows is higher has
-    to be checked, some passes of EM later.
+    `prior` has terms of an M-step. All triples are taken that gain enough on some of the rows, and
+    at all on all rows of the sample, if their trials have no component in common. That the
+    likelihood of all data is higher has to be checked, some passes of EM later.
     """
     if model.n_components < 3:
         return None
@@ -69,9 +71,12 @@ def regrouped(model, data, rng, prior=()):
         trials = sorted(trials, key=lambda trial: -trial.gain)[: math.ceil(n_trials * share_left)]
     per_component = n_parameters / model.n_components
     least = max(_LEAST_GAIN, _LEAST_PER_PARAMETER * per_component / data.total_weight)
-    taken = set()
+    trials = [trial for trial in trials if trial.gain > least]
     for trial in trials:
-        if trial.gain > least and taken.isdisjoint(trial.local.index):
+        trial.advance_on_all_rows(_LAST_STEPS)
+    taken = set()
+    for trial in sorted(trials, key=lambda trial: -trial.gain):
+        if trial.gain > 0.0 and taken.isdisjoint(trial.local.index):
             taken.update(trial.local.index)
             model = trial.local.replaced(model, trial.part)
     return model if taken else None
@@ -94,7 +99,7 @@ class _Whole:
         self.weight = np.ones(len(rows)) if weight is None else weight
         self.shares_parameters = n_shared_parameters(model.family, model.parameters) > 0
 
-    def rows_of(self, index, n_most, rng):
+    def rows_of(self, index, n_most=None, rng=None):
         """Return the rows of some components, by weighted responsibilities, and their share."""
         share = self.shares[index].sum(axis=0)
         own = np.flatnonzero((share > _LEAST_SHARE) & (self.weight > 0.0))
@@ -102,7 +107,8 @@ class _Whole:
         if not len(own):
             return None, 0.0
         rows = Rows.unchecked(self.rows.X[own], weight)
-        return _some(rows, n_most, rng), weight.sum() / self.rows.total_weight
+        share = weight.sum() / self.rows.total_weight
+        return rows if n_most is None else _some(rows, n_most, rng), share
 
 
 class _Local:
@@ -234,8 +240,8 @@ def _merges(whole, rng):
 class _Trial:
     """A triple, and its neighbours, of which two components are merged and another one split."""
 
-    def __init__(self, local, before, triple, merged, halves):
-        self.local, self._before, self.gain = local, before, -np.inf
+    def __init__(self, whole, local, before, triple, merged, halves):
+        self._whole, self.local, self._before, self.gain = whole, local, before, -np.inf
         n, (i, j, k) = len(local.index), np.searchsorted(local.index, triple)
         weights, parameters = local.part.weights.copy(), local.part.parameters
         weights[i] += weights[j]
@@ -252,6 +258,13 @@ class _Trial:
             value = -np.inf
         gain = self.local.share * (value - self._before)
         self.gain = gain if gain < np.inf else -np.inf
+
+    def advance_on_all_rows(self, n_steps):
+        """Take steps of EM, and compute the gain, on all rows of the sample."""
+        index = self.local.index
+        self.local = _Local(self._whole, index, *self._whole.rows_of(index))
+        self._before = self.local.settled(self.local.part, 0)[1]
+        self.advance(n_steps)
 
 
 def _trials(whole, halves, pairs, merged, losses, rng):
@@ -283,5 +296,5 @@ def _trials(whole, halves, pairs, merged, losses, rng):
             local = _Local(whole, index, *whole.rows_of(index, _TRIAL_ROWS, rng))
             locals_[key] = local, local.settled(local.part, _OLD_STEPS)[1]
         one = components(merged, slice(merge, merge + 1), len(pairs))
-        trials.append(_Trial(*locals_[key], triple, one, halves[k][0]))
+        trials.append(_Trial(whole, *locals_[key], triple, one, halves[k][0]))
     return trials

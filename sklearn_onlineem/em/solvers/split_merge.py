@@ -22,7 +22,7 @@ __all__ = ["SplitMerge", "regrouping_step"]
 
 # Steps of a fixed number of components begin when a pass of EM gains less, and end when the last
 # ones have gained less, in nats per row; passes of EM after each.
-_NEARLY_SETTLED, _LEAST_GAIN, _PASSES = 1e-2, 1e-3, 5
+_NEARLY_SETTLED, _LEAST_GAIN, _PASSES = 1e-2, 2e-3, 5
 
 
 def regrouping_step(
@@ -71,11 +71,11 @@ class SplitMerge(Solver):
     With ``n_components="fixed"`` their number stays: two components are merged, and another one is
     split. EM cannot do that where two components share one cluster and a third one has two, so that
     a fit is usually better than the best of ten starts, in the time of two to four. After some
-    passes of batch EM it tries those triples whose split gains most, and whose merge loses least,
-    on a sample of the rows: by EM of their components and of those that overlap them. All triples
-    that gain .002 nats a row, and half a nat for each parameter of a component, are taken. Five
-    passes of EM follow, and all is kept if it raises the likelihood of all rows, times the prior.
-    It goes on until no triple does, and then until `tol`, as `Batch` does.
+    passes of batch EM it tries triples whose split gains most and whose merge loses least, by EM of
+    these components and of those that overlap them, on a sample of the rows. Triples are taken that
+    gain .002 nats a row, and half a nat for each parameter of a component. Five passes of EM
+    follow, and all is kept if that raises the likelihood of all rows, times the prior. When it does
+    not, or by less than .002 nats, batch EM goes on until `tol`.
 
     With ``n_components="free"``, the default, it also finds the number of components:
     `n_components` of the estimator is the largest number; unused components have a weight of
