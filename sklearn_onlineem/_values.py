@@ -18,13 +18,14 @@ from scipy import sparse
 __all__ = [
     "average",
     "checksum",
-    "component",
+    "components",
     "differences",
     "joined",
     "like",
     "n_bytes",
     "n_numbers",
     "take",
+    "with_components",
 ]
 
 
@@ -145,12 +146,15 @@ def take(value, index):
     return type(value)(*(take(part, index) for part in _parts(value)))
 
 
-def component(value, k, n):
-    """Return component k of n as a value of one component; TypeError unless made of arrays."""
+def components(value, index, n):
+    """Return some of n components, by a slice or an array of their numbers; shared parts stay.
+
+    TypeError unless the value is made of arrays.
+    """
     if isinstance(value, np.ndarray):
-        return value[k : k + 1] if len(value) == n else value
+        return value[index] if len(value) == n else value
     if isinstance(value, tuple):
-        return like(value, [component(part, k, n) for part in value])
+        return like(value, [components(part, index, n) for part in value])
     if isinstance(value, Real):
         return value
     if not is_dataclass(value):
@@ -158,17 +162,32 @@ def component(value, k, n):
             f"{type(value).__name__} is neither an array nor a tuple or dataclass of arrays, so its"
             " components cannot be taken one at a time."
         )
-    return type(value)(*(component(part, k, n) for part in _parts(value)))
+    return type(value)(*(components(part, index, n) for part in _parts(value)))
 
 
-def joined(components, whole):
-    """Return the value of which these are the `component` values, shared parts as in `whole`."""
-    first = components[0]
+def with_components(value, index, new, n):
+    """Return a value in which `new` replaces components, an array of their numbers of n."""
+    if isinstance(value, np.ndarray):
+        if len(value) != n:
+            return value
+        value = value.copy()
+        value[index] = new
+        return value
+    if isinstance(value, Real):
+        return value
+    pairs = zip(_parts(value), _parts(new), strict=True)
+    parts = [with_components(old, index, part, n) for old, part in pairs]
+    return like(value, parts) if isinstance(value, tuple) else type(value)(*parts)
+
+
+def joined(singles, whole):
+    """Return the value with these `components`, one each, and with shared parts as in `whole`."""
+    first = singles[0]
     if isinstance(whole, np.ndarray):
-        return np.concatenate(components) if len(whole) == len(components) else first
+        return np.concatenate(singles) if len(whole) == len(singles) else first
     if isinstance(whole, Real):
         return first
-    parts = zip(*map(_parts, components), _parts(whole), strict=True)
+    parts = zip(*map(_parts, singles), _parts(whole), strict=True)
     values = [joined(list(of_each), of_whole) for *of_each, of_whole in parts]
     return like(whole, values) if isinstance(whole, tuple) else type(whole)(*values)
 

@@ -15,8 +15,8 @@ from typing import Self, TypeVar
 import numpy as np
 
 from sklearn_onlineem._kernels import _centred_moments
-from sklearn_onlineem._typing import Floats
-from sklearn_onlineem._values import component, like
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import components, like
 
 Kind = TypeVar("Kind", bound="Statistics")
 
@@ -40,7 +40,7 @@ class Statistics:
     >>> import numpy as np
     >>> from sklearn_onlineem.statistics import Sums
     >>> a = Sums(weight=np.array([1.0, 3.0]), total=np.array([[6.0], [2.0]]))
-    >>> a.merge(1.0, a, 2.0).weight, a.scale(0.5).total.ravel(), a.component(1, 2).total
+    >>> a.merge(1.0, a, 2.0).weight, a.scale(0.5).total.ravel(), a.components(slice(1, 2), 2).total
     (array([3., 9.]), array([3., 1.]), array([[2.]]))
     """
 
@@ -72,15 +72,17 @@ class Statistics:
             parts.append(_scale(a, getattr(self, name)))
         return type(self)(*parts)
 
-    def component(self, k: int, n: int) -> Self:
-        """Return the statistics of one component alone.
+    def components(self, index: slice | Integers, n: int) -> Self:
+        """Return the statistics of some components alone.
 
         Parameters
         ----------
-        k, n : int
-            Which component, and how many there are.
+        index : slice or ndarray of int
+            Which components.
+        n : int
+            How many there are.
         """
-        return component(self, k, n)
+        return components(self, index, n)
 
     @classmethod
     def sum_of(cls, terms: Sequence[tuple[float, Self]]) -> Self:

@@ -58,13 +58,12 @@ class LaplaceStatistics(Statistics):
         """Weight behind each component, of rows and of previous components."""
         return self.points.weights.sum(axis=0) + self.past.weights.sum(axis=0)
 
-    def component(self, k: int, n: int) -> LaplaceStatistics:
-        own, weights = slice(k, k + 1), self.past.weights
+    def components(self, index: slice | Integers, n: int) -> LaplaceStatistics:
         old = self.past.values
         if isinstance(old, Laplaces):
-            old = Laplaces(*(values[:, own] for values in old))
-        points = Listed(self.points.weights[:, own], self.points.values)
-        return LaplaceStatistics(points, Listed(weights[:, own], old))
+            old = Laplaces(*(values[:, index] for values in old))
+        points = Listed(self.points.weights[:, index], self.points.values)
+        return LaplaceStatistics(points, Listed(self.past.weights[:, index], old))
 
 
 @dataclass(frozen=True, eq=False)

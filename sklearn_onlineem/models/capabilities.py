@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -107,13 +107,42 @@ class SplitsAndMerges(ABC):
         """
 
     @abstractmethod
-    def check_split_merge(self, prior: Statistics | None) -> None:
+    def regrouped(
+        self,
+        data: Batch,
+        rng: np.random.Generator,
+        prior: Sequence[tuple[float, Statistics]] = (),
+    ) -> Self | None:
+        """Return a model with two components merged and another one split, or several such triples.
+
+        It has as many components, and should be likelier, which is known only on a sample of the
+        data: take some passes of batch EM, and compare the likelihood of all data. None: no triple
+        that was tried is likelier.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, at least some thousand if there are so many.
+        rng : numpy.random.Generator
+            Draws samples, and starts of splits.
+        prior : sequence of (float, Statistics), default=()
+            Weights and pseudo-statistics of conjugate priors, as in a step of batch EM.
+        """
+
+    @abstractmethod
+    def check_split_merge(
+        self, prior: Statistics | None, data: Batch | None = None, fixed: bool = False
+    ) -> None:
         """Raise ValueError if the model, or its prior, does not allow split and merge steps.
 
         Parameters
         ----------
         prior : Statistics or None
             Pseudo-statistics of a conjugate prior; None: there is none.
+        data : Batch, default=None
+            Observations, whose components must not be known.
+        fixed : bool, default=False
+            Whether the steps keep the number of components.
         """
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import rel_entr
 
-from sklearn_onlineem._values import component, joined
+from sklearn_onlineem._values import components, joined
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.statistics import combine
 
@@ -70,7 +70,7 @@ class ComponentSteps:
 
     def _begin(self, model):
         self._whole, self._weights, n = model, model.weights.copy(), model.n_components
-        self._components = [component(model.parameters, k, n) for k in range(n)]
+        self._components = [components(model.parameters, slice(k, k + 1), n) for k in range(n)]
         for chunk in self._chunks:
             chunk.take(model.family, model.parameters)
         self.log_likelihood()
@@ -142,7 +142,8 @@ class ComponentSteps:
         family, old, total = self._whole.family, self._components[k], self._data.total_weight
         terms = [(1.0 / total, chunk.statistics(family, old)) for chunk in self._chunks]
         if self._prior is not None:
-            terms.append((1.0 / total, self._prior.emissions.component(k, len(self._weights))))
+            own = self._prior.emissions.components(slice(k, k + 1), len(self._weights))
+            terms.append((1.0 / total, own))
         new = family.m_step(combine(terms), old)
         if self._shares_parameters:
             return family.with_means(old, family.means(new))

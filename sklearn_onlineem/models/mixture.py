@@ -42,6 +42,7 @@ from sklearn_onlineem.models.capabilities import (
     SplitsAndMerges,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
+from sklearn_onlineem.models.regrouping import regrouped
 from sklearn_onlineem.models.split_merge import (
     check_split_merge,
     reinitialised,
@@ -227,8 +228,18 @@ class MixtureModel(
     ) -> Iterator[MixtureModel]:
         return split_merge_steps(self, data, n_merges, prior)
 
-    def check_split_merge(self, prior: MixtureStatistics | None) -> None:
-        check_split_merge(prior)
+    def check_split_merge(
+        self, prior: MixtureStatistics | None, data: Rows | None = None, fixed: bool = False
+    ) -> None:
+        check_split_merge(prior, data, fixed)
+
+    def regrouped(
+        self,
+        data: Rows,
+        rng: np.random.Generator,
+        prior: Sequence[tuple[float, MixtureStatistics]] = (),
+    ) -> MixtureModel | None:
+        return regrouped(self, data, rng, prior)
 
     def reinitialised(self, data: Rows) -> SplitMergeStep | None:
         return reinitialised(self, data)

@@ -30,19 +30,16 @@ __all__ = [
 
 # Most rows used to cut a component in two.
 _SPLIT_ROWS = 10_000
-# Steps of power iteration for a first axis; low precision is enough.
-_AXIS_STEPS = 30
+# Most features for which a first axis is that of a covariance; beyond, and for sparse rows, steps
+# of power iteration are faster, and their precision is enough.
+_MOST_FEATURES, _AXIS_STEPS = 64, 30
 
 
 def split_merge_steps(model, data, n_merges, prior=None):
     """Return an iterator of mixtures: with the cheapest merges first, then all splits."""
     # A merged component has weight 0; a split needs such an empty component, and rows with
     # distances between them.
-    if has_labels(data):
-        raise ValueError(
-            "labels must be None: components with labelled rows cannot be merged or split."
-        )
-    check_split_merge(prior)
+    check_split_merge(prior, data)
     return _candidates(model, data, n_merges)
 
 
@@ -51,12 +48,23 @@ def has_labels(data):
     return data.labels is not None and (data.labels >= 0).any()
 
 
-def check_split_merge(prior):
-    """Raise ValueError if the prior of a mixture gives weight to empty components."""
-    if prior is not None and (prior.counts > 0.0).any():
+def check_split_merge(prior, data=None, fixed=False):
+    """Raise ValueError if data or a prior determine the number of components, or which is which."""
+    if data is not None and has_labels(data):
+        raise ValueError(
+            "labels must be None: components with labelled rows cannot be merged or split."
+        )
+    if prior is None:
+        return
+    if not fixed and (prior.counts > 0.0).any():
         raise ValueError(
             "solver=SplitMerge() leaves components without weight, to which a"
             " weight_concentration_prior above 1 gives some. Take None, or at most 1."
+        )
+    if fixed and (prior.counts < 0.0).any():
+        raise ValueError(
+            "solver=SplitMerge(n_components='fixed') keeps components, of which a"
+            " weight_concentration_prior below 1 removes some. Take None, or at least 1."
         )
 
 
@@ -125,6 +133,9 @@ def along_first_axis(X, weight, units):
     """Return coordinates of weighted rows on their first principal axis, about the mean."""
     weight = weight / weight.sum() if weight.sum() > 0.0 else np.full(len(weight), 1 / len(weight))
     mean = X.T @ weight
+    if not sparse.issparse(X) and X.shape[1] <= _MOST_FEATURES:
+        scaled = (X - mean) / units
+        return scaled @ np.linalg.eigh(scaled.T @ (scaled * weight[:, None]))[1][:, -1]
     axis = np.linspace(1.0, 2.0, X.shape[1]) / units
     for _ in range(_AXIS_STEPS):
         along = X @ axis - mean @ axis

@@ -492,6 +492,7 @@ def algorithm_world(case):
         *[solver() for solver in SOLVERS.values()],
         *[
             em.SplitMerge(),
+            em.SplitMerge(n_components="fixed"),
             em.BayesianOnline("mean", 0.5, 0.9),
             RunningStatistics(4.0, objects[2]),
         ],

@@ -12,7 +12,7 @@ from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
-from sklearn_onlineem._values import component, joined
+from sklearn_onlineem._values import components, joined
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Componentwise, Constant
 from sklearn_onlineem.em.loop import Progress
@@ -231,8 +231,8 @@ def gain(new, old, statistics):
 
 
 def with_component_of(model, other, k, weights=None):
-    parts = [component(one.parameters, j, K) for j, one in enumerate([model] * K)]
-    parts[k] = component(other.parameters, k, K)
+    parts = [components(model.parameters, slice(j, j + 1), K) for j in range(K)]
+    parts[k] = components(other.parameters, slice(k, k + 1), K)
     weights = model.weights if weights is None else weights
     return replace(model, weights=weights, parameters=joined(parts, model.parameters))
 
@@ -393,13 +393,13 @@ def test_what_is_no_mixture_refuses_by_name(case, rng):
 
 def test_parameters_that_cannot_be_taken_apart_are_named():
     with pytest.raises(TypeError, match="dict is neither an array nor a tuple"):
-        component({"rate": np.ones(3)}, 0, 3)
+        components({"rate": np.ones(3)}, slice(1), 3)
 
 
 def test_components_join_to_what_they_were_taken_from(rng):
     for case in MIXTURES:
         parameters = case.draw(rng, K).parameters
-        parts = [component(parameters, k, K) for k in range(K)]
+        parts = [components(parameters, slice(k, k + 1), K) for k in range(K)]
         assert_identical(joined(parts, parameters), parameters)
 
 
@@ -409,6 +409,8 @@ def test_statistics_of_components_are_theirs(rng):
         model, data = case.draw(rng, K), case.data(rng, 30)
         statistics = combine([(1.0, model.own_statistics().emissions)])
         for k in range(K):
-            alone = model.family.m_step(statistics.component(k, K))
-            assert_close(alone, component(model.parameters, k, K), rtol=1e-7, atol=1e-9)
+            alone = model.family.m_step(statistics.components(slice(k, k + 1), K))
+            assert_close(
+                alone, components(model.parameters, slice(k, k + 1), K), rtol=1e-7, atol=1e-9
+            )
         assert len(data) == 30

@@ -1,0 +1,224 @@
+"""What holds for every mixture whose components are merged and split at a fixed number."""
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+from cases.estimator_cases import ESTIMATORS
+from cases.mixture_cases import MIXTURES
+from scipy import sparse
+from sklearn.datasets import load_digits
+
+from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
+from sklearn_onlineem._values import components, with_components
+from sklearn_onlineem.em import SplitMerge
+from sklearn_onlineem.em.solvers.split_merge import regrouping_step
+from sklearn_onlineem.em.step import batch_step
+from sklearn_onlineem.models import regrouping
+
+FIXED = SplitMerge(n_components="fixed")
+all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+# Components at clusters 0, 0 and 1 of three: two share one cluster, and one has to take two.
+SHARES = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+
+
+def stuck_start(y, rng):
+    """Responsibilities that EM keeps: halves of the first cluster at random, the others as one."""
+    halves = np.eye(3)[rng.integers(2, size=len(y))]
+    return np.where((y == 0)[:, None], 0.9 * halves + 0.1 * SHARES[y], SHARES[y])
+
+
+def log_joint(model, data, terms=()):
+    """Mean log-likelihood plus log prior."""
+    log_likelihood = model.e_step(data)[1]
+    return log_likelihood + sum(a * model.expected_log_likelihood(s) for a, s in terms)
+
+
+@all_mixtures
+def test_two_components_on_one_cluster_and_one_on_two_come_apart(case, rng):
+    X, y = case.data(rng, 600)
+    best = case(3, init=np.eye(3)[y], solver="batch", tol=1e-5, max_iter=1000).fit(X)
+    start = {"init": stuck_start(y, rng), "max_iter": 1000}
+    stuck = case(3, solver="batch", **start).fit(X)
+    freed = case(3, solver=FIXED, tol=1e-5, **start).fit(X)
+    assert best.score(X) > stuck.score(X) + 0.1
+    assert freed.score(X) == pytest.approx(best.score(X), abs=2e-3)
+    found = freed.predict(X)
+    assert sorted(np.bincount(found[y == k]).argmax() for k in range(3)) == [0, 1, 2]
+
+
+@all_mixtures
+def test_the_likelihood_never_falls_and_all_components_stay(case, rng):
+    X = case.data(rng, 300)[0]
+    mixture = case(7, solver=FIXED, init="random_from_data", tol=1e-4, max_iter=200).fit(X)
+    bounds = np.array(mixture.lower_bounds_)
+    # In floors, and in weighted medians of single precision, EM itself loses some digits.
+    assert (np.diff(bounds) > -1e-6 * np.abs(bounds[1:])).all()
+    assert mixture.score(X) >= bounds.max() - 1e-6 * abs(bounds.max())
+    assert mixture.model_.n_components == len(mixture.weights_) == 7
+    batch = case(7, solver="batch", init="random_from_data", tol=1e-4, max_iter=200).fit(X)
+    assert mixture.score(X) >= batch.score(X) - 1e-2
+
+
+@all_mixtures
+def test_fits_of_one_seed_have_the_same_bits(case, rng):
+    X = case.data(rng, 300)[0]
+    one, other = (case(6, solver=FIXED, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
+    assert_identical(one.model_, other.model_)
+
+
+@all_mixtures
+def test_single_precision_stays(case, rng):
+    X = np.asarray(case.data(rng, 300)[0], dtype=np.float32)
+    mixture = case(5, solver=FIXED).fit(X)
+    assert mixture.means_.dtype == np.float32
+    assert np.isfinite(mixture.score(X))
+
+
+@pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.sparse], ids=repr)
+def test_sparse_rows_find_what_dense_rows_do(case, rng):
+    X, y = case.data(rng, 600)
+    start = {"init": stuck_start(y, rng), "max_iter": 300, "solver": FIXED}
+    dense, other = (case(3, **start).fit(rows) for rows in (X, sparse.csr_array(X)))
+    assert other.score(X) == pytest.approx(dense.score(X), abs=1e-3)
+
+
+@pytest.mark.parametrize("case", MIXTURES, ids=repr)
+def test_a_step_raises_the_posterior_of_all_rows_or_is_none(case, rng):
+    model = case.draw(rng, 5)
+    data = case.data(rng, 400)
+    prior = (
+        case.prior(model, data.n_features, 2.0)
+        if hasattr(model.family, "prior_statistics")
+        else None
+    )
+    for terms in [(), ((1.0 / 400, prior),)] if prior is not None else [()]:
+        present = model
+        for _ in range(5):
+            present, _ = batch_step(present, data, terms)
+        before = log_joint(present, data, terms)
+        found = regrouping_step(present, data, rng, terms)
+        if found is None:
+            continue
+        new, log_likelihood, gain = found
+        assert log_likelihood == pytest.approx(present.e_step(data)[1], rel=1e-12)
+        assert log_joint(new, data, terms) - before == pytest.approx(gain, rel=1e-6, abs=1e-9)
+        assert gain > 0.0 and new.weights.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+def test_weights_of_rows_lead_where_repeated_rows_do(covariance_type, rng):
+    y = np.arange(300) % 3
+    X = rng.standard_normal((300, 2)) + 9.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
+    weight, start = rng.integers(1, 4, 300), stuck_start(y, rng)
+    weighted, repeated = (
+        GaussianMixture(
+            3, covariance_type=covariance_type, solver=FIXED, init=init, tol=1e-9, max_iter=500,
+            reg_covar=1e-6,
+        )
+        for init in (start, np.repeat(start, weight, axis=0))
+    )  # fmt: skip
+    weighted.fit(X, sample_weight=weight)
+    repeated.fit(np.repeat(X, weight, axis=0))
+    order = [np.lexsort(mixture.means_.round().T) for mixture in (weighted, repeated)]
+    np.testing.assert_allclose(weighted.means_[order[0]], repeated.means_[order[1]], atol=1e-4)
+    assert np.unique(weighted.predict(X) * 3 + y).size == 3
+
+
+def test_a_sample_of_many_rows_is_enough(monkeypatch, rng):
+    for name, value in {"_ROWS": 150, "_MERGE_ROWS": 60, "_SPLIT_ROWS": 40}.items():
+        monkeypatch.setattr(regrouping, name, value)
+    monkeypatch.setattr(regrouping, "_ROWS_PER_PARAMETER", 1)
+    centres = 9.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1], [2, 2]])
+    y = rng.integers(5, size=2000)
+    X = centres[y] + rng.standard_normal((2000, 2))
+    start = centres[[0, 0, 0, 3, 4]] + 0.1 * rng.standard_normal((5, 2))
+    mixture = GaussianMixture(5, solver=FIXED, init=start, max_iter=300).fit(X)
+    found = mixture.means_[np.lexsort(mixture.means_.round().T)]
+    np.testing.assert_allclose(found, centres[np.lexsort(centres.T)], atol=0.3)
+
+
+@pytest.mark.parametrize("units", [(1.0, 1.0), (2.0**-20, 2.0**20)], ids=str)
+def test_units_of_features_change_no_bit(units, rng):
+    y = rng.integers(4, size=400)
+    X = (
+        rng.standard_normal((400, 2)) + 6.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])[y]
+    ) * units
+    start = stuck_start(np.minimum(y, 2), rng)
+    mixture = GaussianMixture(3, solver=FIXED, init=start, random_state=0).fit(X)
+    plain = GaussianMixture(3, solver=FIXED, init=start, random_state=0).fit(X / units)
+    np.testing.assert_array_equal(mixture.means_ / units, plain.means_)
+
+
+def test_a_prior_of_each_component_is_part_of_the_objective(rng):
+    """Rows would be explained better by a split that the prior of the components forbids."""
+    y = np.arange(300) % 3
+    X = rng.standard_normal((300, 1)) + 9.0 * y[:, None]
+    held = {"mean": [[0.0], [0.0], [13.5]], "mean_precision": 1e9}
+    prior = {**held, "covariance": 1e-3, "degrees_of_freedom": 1.0}
+    start = {"init": stuck_start(y, rng), "prior": prior, "max_iter": 300}
+    batch = GaussianMixture(3, solver="batch", **start).fit(X)
+    fixed = GaussianMixture(3, solver=FIXED, **start).fit(X)
+    np.testing.assert_allclose(np.sort(fixed.means_.ravel()), [0.0, 0.0, 13.5], atol=1e-3)
+    np.testing.assert_allclose(fixed.means_, batch.means_, atol=1e-3)
+
+
+def test_one_fit_beats_the_best_of_five_on_digits():
+    X = load_digits().data[:, 20:28] + np.random.default_rng(0).random((1797, 8))
+    fits = [GaussianMixture(10, random_state=seed).fit(X).score(X) for seed in range(5)]
+    assert GaussianMixture(10, solver=FIXED, random_state=0).fit(X).score(X) > max(fits) - 0.01
+
+
+def test_one_and_two_components_are_those_of_batch_em(rng):
+    X = rng.poisson(5.0, (100, 2)).astype(float)
+    for n_components in (1, 2):
+        fixed, batch = (
+            PoissonMixture(n_components, solver=solver, random_state=0, tol=1e-8, max_iter=500)
+            for solver in (FIXED, "batch")
+        )
+        assert fixed.fit(X).score(X) == pytest.approx(batch.fit(X).score(X), abs=1e-5)
+
+
+def test_a_component_without_weight_takes_half_of_another(rng):
+    X = rng.poisson(np.array([2.0, 30.0, 90.0])[np.arange(600) % 3][:, None], (600, 2))
+    start = {"means_init": [[2.0, 2.0], [60.0, 60.0], [1e3, 1e3]], "weights_init": [0.5, 0.5, 0.0]}
+    mixture = PoissonMixture(3, solver=FIXED, **start).fit(X)
+    assert np.sort(mixture.rates_[:, 0]) == pytest.approx([2.0, 30.0, 90.0], rel=0.1)
+
+
+def test_what_cannot_be_regrouped_is_refused_by_name(rng):
+    X = rng.standard_normal((40, 2))
+    with pytest.raises(ValueError, match="GaussianHMM: .*merged or split"):
+        GaussianHMM(3, solver=FIXED).fit(X)
+    with pytest.raises(ValueError, match="GaussianMixture: labels"):
+        GaussianMixture(3, solver=FIXED, semi_supervised=True).fit(X, np.arange(40) % 3)
+    with pytest.raises(ValueError, match="GaussianMixture: .*prior below 1 removes some"):
+        GaussianMixture(3, solver=FIXED, weight_concentration_prior=0.5).fit(X)
+    for arguments in ({"n_components": 3}, {"n_components": "fixed", "in_streams": True}):
+        with pytest.raises(ValueError, match="n_components"):
+            SplitMerge(**arguments)
+
+
+def test_an_interrupted_fit_leaves_the_estimator_as_it_was(monkeypatch, rng):
+    X = rng.standard_normal((300, 2))
+    mixture = GaussianMixture(5, solver=FIXED, random_state=0).fit(X)
+    before, calls = mixture.model_, []
+
+    def interrupted(whole, k, rng):
+        calls.append(k)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(regrouping, "_halved", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        mixture.fit(2.0 * X)
+    assert calls and mixture.model_ is before
+
+
+def test_components_are_taken_and_put_back():
+    value = np.arange(8.0).reshape(4, 2), (np.eye(2)[None], np.arange(4))
+    some = components(value, [3, 1], 4)
+    np.testing.assert_array_equal(some[0], [[6.0, 7.0], [2.0, 3.0]])
+    assert some[1][0] is value[1][0]
+    back = with_components(value, [0, 2], some, 4)
+    np.testing.assert_array_equal(back[0], [[6, 7], [2, 3], [2, 3], [6, 7]])
+    np.testing.assert_array_equal(back[1][1], [3, 1, 1, 3])
+    np.testing.assert_array_equal(value[0][0], [0.0, 1.0])
