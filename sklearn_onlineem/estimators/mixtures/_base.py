@@ -139,7 +139,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     init : str or array-like, default="k-means"
         Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
         centres), centres of shape (n_components, n_features), or responsibilities of shape
-        (n_samples, n_components).
+        (n_samples, n_components). Distances do not depend on the units of columns; see
+        :ref:`starts`.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.
     means_init : array-like of shape (n_components, n_features), default=None
