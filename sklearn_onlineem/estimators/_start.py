@@ -308,9 +308,12 @@ def _distinct(rows):
 def _from_array(start, family, rows, n_components):
     if start.shape[0] == len(rows) and start.shape[1] == n_components:
         return start / start.sum(axis=1, keepdims=True)
-    to = family.start_coordinates(rows.X, rows.sample_weight)[0]
     centres = sparse.csr_array(start) if sparse.issparse(rows.X) else start
-    return _nearest(to(rows.X), to(centres.astype(rows.X.dtype)))
+    centres = centres.astype(rows.X.dtype)
+    if family.is_nominal:  # Centres need not be codes.
+        return _nearest(rows.X, centres)
+    to = family.start_coordinates(rows.X, rows.sample_weight)[0]
+    return _nearest(to(rows.X), to(centres))
 
 
 def _k_means(family, rows, n_components, rng, likelihood_of):

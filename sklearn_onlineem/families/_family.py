@@ -16,7 +16,7 @@ from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._start_coordinates import standardised
+from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.statistics import Statistics, Sums, combine
 
@@ -108,7 +108,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         sample_weight : ndarray of shape (n_rows,), default=None
             Above 0; None: 1 for each row.
         """
-        return ((lambda rows: rows) if sparse.issparse(X) else standardised(X, sample_weight),)
+        return (unchanged if sparse.issparse(X) else standardised(X, sample_weight),)
 
     @abstractmethod
     def log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:

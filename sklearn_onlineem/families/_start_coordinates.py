@@ -1,17 +1,49 @@
 """Coordinates in which distances between rows make sense, for the k-means of a start.
 
-Each function returns a map from rows to coordinates, estimated from dense rows with weights.
+Maps of counts are fixed. Functions of dense rows and their weights return maps.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
-__all__ = ["independent", "logarithmic", "standardised", "whitened"]
+__all__ = [
+    "hellinger",
+    "independent",
+    "logarithmic",
+    "square_roots",
+    "standardised",
+    "unchanged",
+    "whitened",
+]
 
 # Eigenvalues of a correlation matrix that are rounding, by the largest one.
 _RANK_TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
 _ROTATIONS = 30
+
+
+def hellinger(X):
+    """Return square roots of the shares in each row of counts, CSR or dense.
+
+    Distances of these are Hellinger distances: neither long rows nor common words outweigh others.
+    """
+    sums = np.asarray(X.sum(axis=1), dtype=np.float64).reshape(-1)
+    inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0.0)
+    if not sparse.issparse(X):
+        return np.sqrt(X * inverse[:, None]).astype(X.dtype)
+    shares = np.sqrt(X.data * np.repeat(inverse, np.diff(X.indptr))).astype(X.dtype)
+    return sparse.csr_array((shares, X.indices, X.indptr), shape=X.shape)
+
+
+def square_roots(X):
+    """Return square roots of counts, whose variances as Poisson variables are all about 1/4."""
+    return X.sqrt() if sparse.issparse(X) else np.sqrt(X)
+
+
+def unchanged(X):
+    """Return the rows."""
+    return X
 
 
 def standardised(X, sample_weight, one_unit=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Bernoulli"]
@@ -53,6 +55,11 @@ class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
         values = stored_values(X)
         if values.size and (np.min(values) < 0 or np.max(values) > 1):
             raise ValueError("Bernoulli data must lie between 0 and 1.")
+
+    def start_coordinates(
+        self, X: FloatsOrSparse, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
+        return hellinger, unchanged
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters) - np.log1p(-parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["GroupedCounts", "Multinomial"]
@@ -41,6 +43,11 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
 
     def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
+
+    def start_coordinates(
+        self, X: FloatsOrSparse, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
+        return hellinger, unchanged
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(self.probabilities(parameters))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn_onlineem.families._checks import (
     check_setting,
 )
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Poisson"]
@@ -63,6 +65,11 @@ class Poisson(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
+
+    def start_coordinates(
+        self, X: FloatsOrSparse, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
+        return square_roots, hellinger
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters)

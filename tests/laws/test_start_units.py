@@ -10,7 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
-from sklearn_onlineem import GaussianMixture
+from sklearn_onlineem import (
+    BernoulliMixture,
+    GaussianMixture,
+    MultinomialMixture,
+    PoissonMixture,
+)
 from sklearn_onlineem.estimators._start import STARTS
 
 # Tests stop fits on purpose before they converge.
@@ -141,3 +146,16 @@ def test_dependent_columns(rng):
     for dtype in ("float32", "float64"):
         found = GaussianMixture(3, random_state=0).fit_predict(X.astype(dtype))
         assert adjusted_rand_score(y, found) > 0.9
+
+
+@pytest.mark.parametrize("kind", [MultinomialMixture, PoissonMixture, BernoulliMixture])
+def test_documents_of_any_length(kind, rng):
+    """Clusters of words, in documents whose lengths would decide distances between counts."""
+    topics = rng.dirichlet(np.full(200, 0.1), 5)
+    y = rng.integers(5, size=1500)
+    lengths = np.rint(np.exp(rng.normal(4.0, 1.0, len(y)))).astype(int) + 20
+    X = rng.multinomial(lengths, topics[y]).astype(float)
+    if kind is PoissonMixture:  # whose clusters have lengths
+        X = rng.poisson(200.0 * topics[y] * np.array([1.0, 1.0, 3.0, 3.0, 9.0])[y][:, None])
+    found = [kind(5, random_state=seed).fit_predict(X) for seed in range(4)]
+    assert np.median([adjusted_rand_score(y, labels) for labels in found]) > 0.9
