@@ -65,8 +65,9 @@ class Still:
 @cache
 def still(case):
     """Fit a model to data of another until nothing moves; once for all tests."""
-    # Of two bits and of codes, seeds 1 and 2 draw components that have maxima at the bounds, or that
-    # lead EM there; of matrices, seed 1 draws components that overlap, which take thousands of passes.
+    # Of two bits and of codes, seeds 1 and 2 draw components that have maxima at the bounds, or
+    # lead EM there; of matrices, seed 1 draws components that overlap, which take thousands of
+    # passes.
     seed = next((seed for kind, seed in _SEEDS.items() if isinstance(case.case.family, kind)), 1)
     found = (_mixture if case.is_mixture else _chain)(case, np.random.default_rng(seed))
     for _ in range(10):
