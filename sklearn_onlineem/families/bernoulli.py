@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,6 +48,7 @@ class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     support_is_convex = True
     takes_sparse = True
+    smoothing: ClassVar[Mapping[str, float]] = {"alpha": 1.5, "beta": 1.5}
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, _LEAST, 0.5)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,6 +57,7 @@ class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     determined_by_means = False
     is_nominal = True
+    smoothing: ClassVar[Mapping[str, float]] = {"concentration": 1.5}
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)

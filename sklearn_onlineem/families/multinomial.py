@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,6 +38,7 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
 
     support_is_convex = True
     takes_sparse = True
+    smoothing: ClassVar[Mapping[str, float]] = {"concentration": 1.5}
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)

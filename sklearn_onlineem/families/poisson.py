@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,6 +60,7 @@ class Poisson(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     support_is_convex = True
     takes_sparse = True
+    smoothing: ClassVar[Mapping[str, float]] = {"shape": 1.5, "rate": 0.5}
 
     def __post_init__(self):
         check_setting("min_rate", self.min_rate, LEAST, MOST)
