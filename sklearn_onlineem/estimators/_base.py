@@ -221,6 +221,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _emission_prior(self, family, n_features):
         """Return the parameter `prior` as pseudo-statistics of the components, or None."""
         given = self._hyperparameters
+        if given == "auto":
+            given = getattr(family, "smoothing", None) or None
         if given is None:
             return None
         n_components = getattr(self, "n_components", 1)

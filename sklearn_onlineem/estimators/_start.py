@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators._threads import single_threaded_openmp
@@ -139,6 +141,10 @@ def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_size
 _MOST_ROWS = 1 << 16
 # Of each component; more do not improve the matching of components.
 _MOST_LABELLED_ROWS = 1 << 10
+# Rows and passes of EM in which starts are compared, and the gain in nats per row for which the
+# first one is given up; chosen by benchmarks/real_data/starts.py. With fewer rows than 20 for each
+# component a higher likelihood says little.
+_COMPARED_ROWS, _COMPARED_PASSES, _LEAST_GAIN, _FEWEST_ROWS = 1 << 12, 10, 1e-3, 20
 # Pseudo-rows of a stream's start, by parameters of a component per feature; chosen by
 # benchmarks/real_data/defaults.py.
 _WIDE_SHARE = 0.2
@@ -150,26 +156,62 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
     `start` is a key of `STARTS`, an array of centres, or one of responsibilities. Each component
     also starts with the `pseudo_rows`, sums over further rows; `prior`, a function of the family
     and the number of features, is added where the rows alone determine no parameters.
+
+    The keys of `STARTS` see distinct rows in a canonical order, with their total weights: what they
+    draw depends neither on the order of rows nor on whether equal rows are repeated or weighted.
     """
     if isinstance(start, str) and len(rows) > _MOST_ROWS:
         rows = rows[_some_rows(rows, n_components, rng)]
     rows = _stored_alike(family, rows)
     _warn_of_few(rows.X, n_components)
+
+    def model_of(rows, responsibilities):
+        if rows.sample_weight is not None:
+            responsibilities = responsibilities * rows.sample_weight[:, None]
+        counts = responsibilities.sum(axis=0)
+        statistics, further = family.expected_statistics(rows.X, responsibilities), pseudo_rows
+        if further is None and not counts.all():
+            further = wide_pseudo_rows(family, rows, n_components, prior)
+        if further is not None:
+            statistics = statistics + further
+        # An empty cluster starts as if it had a row, or it would stay empty.
+        counts[counts == 0] = 1.0
+        parameters = _maximiser(family, statistics, rows.X.shape[1], prior)
+        return MixtureModel(family, counts / counts.sum(), parameters)
+
+    def likelihood_of(rows, responsibilities):
+        """Return the mean log-likelihood after some passes of EM."""
+        try:
+            model = model_of(rows, responsibilities)
+            for _ in range(_COMPARED_PASSES):
+                statistics, likelihood = model.e_step(rows)
+                if pseudo_rows is not None:
+                    emissions = statistics.emissions + pseudo_rows.scale(1.0 / rows.total_weight)
+                    statistics = replace(statistics, emissions=emissions)
+                model = model.m_step(statistics)
+        except ValueError:  # Without a floor clusters may be singular.
+            return -np.inf
+        return likelihood
+
     with single_threaded_openmp():
-        responsibilities = start_responsibilities(start, rows, n_components, rng)
+        if n_components == 1:
+            responsibilities = np.ones((len(rows), 1))
+        elif not isinstance(start, str):
+            responsibilities = _from_array(start, family, rows, n_components)
+        else:
+            distinct, group = _distinct(rows)
+            if len(distinct) > n_components:
+                find = STARTS[start]
+                responsibilities = find(family, distinct, n_components, rng, likelihood_of)
+            else:
+                responsibilities = np.eye(len(distinct), n_components)
+            if rows.labels is None:
+                rows = distinct
+            else:
+                responsibilities = responsibilities[group]
     if rows.labels is not None:
         responsibilities = _with_labels(responsibilities, rows)
-    if rows.sample_weight is not None:
-        responsibilities = responsibilities * rows.sample_weight[:, None]
-    counts = responsibilities.sum(axis=0)
-    statistics = family.expected_statistics(rows.X, responsibilities)
-    if pseudo_rows is None and not counts.all():
-        pseudo_rows = wide_pseudo_rows(family, rows, n_components, prior)
-    if pseudo_rows is not None:
-        statistics = statistics + pseudo_rows
-    counts[counts == 0] = 1.0  # an empty cluster starts as if it had a row, or it would stay empty
-    parameters = _maximiser(family, statistics, rows.X.shape[1], prior)
-    return MixtureModel(family, counts / counts.sum(), parameters)
+    return model_of(rows, responsibilities)
 
 
 def _maximiser(family, statistics, n_features, prior):
@@ -243,45 +285,84 @@ def _warn_of_few(X, n_components):
     )
 
 
-def start_responsibilities(start, rows, n_components, rng):
-    if n_components == 1:
-        return np.ones((len(rows), 1))
-    if isinstance(start, str):
-        X = rows.X
-        if sparse.issparse(X) and X.indices.dtype != np.int32:  # scikit-learn's k-means takes these
-            parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-            X = sparse.csr_array(parts, shape=X.shape)
-        return STARTS[start](replace(rows, X=X), n_components, rng)
+def _distinct(rows):
+    """Return distinct rows, sorted, with their total weights, and the place of each row there."""
+    X = rows.X
+    if sparse.issparse(X):
+        # scikit-learn's k-means takes such indices.
+        parts = (X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32))
+        X = sparse.csr_array(parts, shape=X.shape)
+        columns, data, keys = X.indices.astype(">i4"), X.data.astype(">f8"), []
+        for start, end in pairwise(X.indptr):
+            keys.append(columns[start:end].tobytes() + data[start:end].tobytes())
+        keys = np.array(keys, dtype=object)
+    else:
+        # Numbers from 0 up sort as their bytes do, the most significant first.
+        numbers = np.ascontiguousarray(X - X.min(axis=0), dtype=X.dtype.newbyteorder(">"))
+        keys = numbers.view(f"V{numbers.dtype.itemsize * X.shape[1]}").ravel()
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    is_new = np.append(True, keys[1:] != keys[:-1])
+    group = np.empty(len(rows), dtype=np.intp)
+    group[order] = np.cumsum(is_new) - 1
+    weight = np.bincount(group, rows.sample_weight).astype(np.float64, copy=False)
+    return Rows.unchecked(X[order[is_new]], weight, None, rows.n_threads), group
+
+
+def _from_array(start, family, rows, n_components):
     if start.shape[0] == len(rows) and start.shape[1] == n_components:
         return start / start.sum(axis=1, keepdims=True)
-    return _nearest(rows.X, start)
+    centres = sparse.csr_array(start) if sparse.issparse(rows.X) else start
+    centres = centres.astype(rows.X.dtype)
+    if family.is_nominal:  # Centres need not be codes.
+        return _nearest(rows.X, centres)
+    to = family.start_coordinates(rows.X, rows.sample_weight)[0]
+    return _nearest(to(rows.X), to(centres))
 
 
-def _k_means(rows, n_components, rng):
-    model = KMeans(n_components, n_init=1, random_state=rng)
-    with warnings.catch_warnings():
-        # Fewer distinct rows than components: the estimator warns of that itself.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = model.fit(rows.X, sample_weight=rows.sample_weight).labels_
-    return _one_hot(labels, n_components)
+def _k_means(family, rows, n_components, rng, likelihood_of):
+    """Return the clusters of k-means in those coordinates whose clusters EM makes likeliest."""
+
+    def clusters(X, sample_weight, init="k-means++"):
+        model = KMeans(n_components, init=init, n_init=1, random_state=rng)
+        with warnings.catch_warnings():
+            # Fewer distinct rows than components: the estimator warns of that itself.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return model.fit(X, sample_weight=sample_weight)
+
+    few = rows
+    if len(rows) > _COMPARED_ROWS:
+        few = rows[np.sort(rng.choice(len(rows), _COMPARED_ROWS, replace=False))]
+    maps = family.start_coordinates(few.X, few.sample_weight)
+    if len(maps) == 1 or len(rows) < _FEWEST_ROWS * n_components:
+        return _one_hot(clusters(maps[0](rows.X), rows.sample_weight).labels_, n_components)
+    best, most = None, -np.inf
+    for to in maps:
+        found = clusters(to(few.X), few.sample_weight)
+        likelihood = likelihood_of(few, _one_hot(found.labels_, n_components))
+        if best is None or likelihood > most + _LEAST_GAIN:
+            best, most, best_to = found, likelihood, to
+    if few is not rows:
+        best = clusters(best_to(rows.X), rows.sample_weight, best.cluster_centers_)
+    return _one_hot(best.labels_, n_components)
 
 
-def _k_means_plus_plus(rows, n_components, rng):
-    X = rows.X if sparse.issparse(rows.X) else rows.X - np.median(rows.X, axis=0)
+def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
+    X = family.start_coordinates(rows.X, rows.sample_weight)[0](rows.X)
     _, chosen = kmeans_plusplus(X, n_components, sample_weight=rows.sample_weight, random_state=rng)
-    return _nearest(rows.X, rows.X[chosen])
+    return _nearest(X, X[chosen])
 
 
-def _random(rows, n_components, rng):
+def _random(family, rows, n_components, rng, likelihood_of):
     responsibilities = rng.uniform(size=(len(rows), n_components))
     return responsibilities / responsibilities.sum(axis=1, keepdims=True)
 
 
-def _random_rows(rows, n_components, rng):
-    weight = rows.sample_weight
-    share = None if weight is None else weight / weight.sum()
+def _random_rows(family, rows, n_components, rng, likelihood_of):
+    X = family.start_coordinates(rows.X, rows.sample_weight)[0](rows.X)
+    share = rows.sample_weight / rows.sample_weight.sum()
     chosen = rng.choice(len(rows), size=n_components, replace=False, p=share)
-    return _nearest(rows.X, rows.X[chosen])
+    return _nearest(X, X[chosen])
 
 
 def _with_labels(responsibilities, rows):
@@ -297,17 +378,7 @@ def _with_labels(responsibilities, rows):
 
 
 def _nearest(X, centres):
-    """Assign each row to its nearest centre.
-
-    The centres' median is subtracted first, as far from 0 squares would lose all digits. Medians of
-    whole numbers are exact, so that ties stay ties.
-    """
-    if not sparse.issparse(X):
-        origin = np.median(centres, axis=0)
-        X, centres = (X - origin).astype(X.dtype, copy=False), centres - origin
-    elif not sparse.issparse(centres):
-        centres = sparse.csr_array(centres)
-    centres = centres.astype(X.dtype, copy=False)
+    """Assign each row to its nearest centre."""
     return _one_hot(pairwise_distances_argmin(X, centres), centres.shape[0])
 
 

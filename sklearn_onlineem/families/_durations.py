@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -10,6 +12,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, at_least
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Durations"]
@@ -20,6 +23,11 @@ class Durations(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     # s
     shape: float
+
+    def start_coordinates(
+        self, X: Floats, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[Floats], Floats], ...]:
+        return (logarithmic(X, sample_weight),)
 
     def to_natural(self, parameters: Floats) -> Floats:
         return -self.shape / parameters

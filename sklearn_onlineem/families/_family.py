@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import Generic, Self, TypeVar
 
@@ -15,6 +16,7 @@ from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.statistics import Statistics, Sums, combine
 
@@ -90,6 +92,23 @@ class Family(ABC, Generic[Parameters, Evidence]):
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         """
+
+    def start_coordinates(
+        self, X: Floats, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[Floats], Floats], ...]:
+        """Return maps from rows to coordinates in which k-means finds clusters to start from.
+
+        If there are several, starts compare the likelihood of their clusters. By default dense
+        columns are standardised, and sparse rows stay as they are.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows that determine the maps; CSR if the family `takes_sparse`.
+        sample_weight : ndarray of shape (n_rows,), default=None
+            Above 0; None: 1 for each row.
+        """
+        return (unchanged if sparse.issparse(X) else standardised(X, sample_weight),)
 
     @abstractmethod
     def log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +14,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Bernoulli"]
@@ -45,6 +48,7 @@ class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     support_is_convex = True
     takes_sparse = True
+    smoothing: ClassVar[Mapping[str, float]] = {"alpha": 1.5, "beta": 1.5}
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, _LEAST, 0.5)
@@ -53,6 +57,11 @@ class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
         values = stored_values(X)
         if values.size and (np.min(values) < 0 or np.max(values) > 1):
             raise ValueError("Bernoulli data must lie between 0 and 1.")
+
+    def start_coordinates(
+        self, X: FloatsOrSparse, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
+        return hellinger, unchanged
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters) - np.log1p(-parameters)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from inspect import Parameter, signature
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -80,6 +81,8 @@ class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
     """Families with a conjugate prior."""
 
     lacking = "has no conjugate prior"
+    # Hyper-parameters of a weak prior that gives a probability to what no row has shown.
+    smoothing: ClassVar[Mapping[str, float]] = {}
 
     @property
     def prior_keys(self) -> list[str] | None:

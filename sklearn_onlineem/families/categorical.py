@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +13,12 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._kernels._rows import are_codes
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data._batch import REALS
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._start_coordinates import unchanged
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Categorical"]
@@ -55,6 +57,7 @@ class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     determined_by_means = False
     is_nominal = True
+    smoothing: ClassVar[Mapping[str, float]] = {"concentration": 1.5}
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
@@ -77,6 +80,12 @@ class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
                 " not given it is what the first data show"
             )
         raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{why}.")
+
+    def start_coordinates(
+        self, X: Floats, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[Floats], FloatsOrSparse], ...]:
+        # Between codes there are no distances, but a single column has nothing else.
+        return (self.sufficient_statistics if X.shape[1] > 1 else unchanged,)
 
     def sufficient_statistics(self, X: Floats) -> Floats:
         # Codes become columns, which kernels do not check.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional, per_row, unwanted
 from sklearn_onlineem.families._likelihood_ascent import ascend
+from sklearn_onlineem.families._start_coordinates import hellinger
 from sklearn_onlineem.families.capabilities import (
     ConjugatePriors,
     GivenLengths,
@@ -111,6 +113,11 @@ class CompoundDirichlet(
         alpha = np.ascontiguousarray(np.maximum(alpha, self.min_alpha))
         excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
         return Dirichlets(np.maximum(alpha / np.maximum(excess, 1.0), self.min_alpha), length)
+
+    def start_coordinates(
+        self, X: FloatsOrSparse, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
+        return (hellinger,)
 
     def log_density(self, parameters: Dirichlets, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         events = events_of(X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,6 +23,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._checks import above, at_least, positive_semidefinite
 from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
+from sklearn_onlineem.families._start_coordinates import independent, standardised, whitened
 from sklearn_onlineem.statistics import Moments
 
 __all__ = [
@@ -191,6 +193,20 @@ class Covariance(ABC):
             One for each component.
         """
 
+    @abstractmethod
+    def start_coordinates(
+        self, X: Floats, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[Floats], Floats], ...]:
+        """Return maps to coordinates that make clusters of such covariances round, as a family.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, d)
+            Rows that determine the maps.
+        sample_weight : ndarray of shape (n_rows,), default=None
+            Above 0; None: 1 for each row.
+        """
+
     def _pooled(self, weights):
         """Return the weight behind each scatter."""
         return weights.sum(keepdims=True) if self.is_shared else weights
@@ -216,6 +232,17 @@ class _Matrices(Covariance):
     def degrees_of_mean(self, n_features: int) -> float:
         # Of an inverse Wishart distribution.
         return 2.0 * (n_features + 1)
+
+    def start_coordinates(
+        self, X: Floats, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[Floats], Floats], ...]:
+        maps = [standardised]
+        if X.shape[1] > 1:
+            maps.append(whitened)
+            # Of fewer rows kurtoses are mostly noise.
+            if X.shape[1] ** 2 <= len(X):
+                maps.append(independent)
+        return tuple(to(X, sample_weight) for to in maps)
 
     def from_matrices(self, matrices: Floats) -> Floats:
         return matrices.sum(axis=0, keepdims=True) if self.is_shared else matrices
@@ -448,6 +475,11 @@ class _Variances(Covariance):
     prior_keys = ("shape", "scale")
     # Whether the features of a component have one variance.
     _is_single = False
+
+    def start_coordinates(
+        self, X: Floats, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[Floats], Floats], ...]:
+        return (standardised(X, sample_weight, one_unit=self._is_single),)
 
     def from_matrices(self, matrices: Floats) -> Floats:
         return self._summed(np.einsum("kii->ki", matrices).copy())

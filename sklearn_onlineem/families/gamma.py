@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from sklearn_onlineem.families._checks import (
 from sklearn_onlineem.families._durations import Durations
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families._roots import increasing_root
+from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.exponential import floored_mean
 from sklearn_onlineem.statistics import Sums
@@ -87,6 +89,11 @@ class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
 
     def __post_init__(self):
         check_setting("max_shape", self.max_shape, LEAST_SHAPE, MOST_SHAPE)
+
+    def start_coordinates(
+        self, X: Floats, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[Floats], Floats], ...]:
+        return (logarithmic(X, sample_weight),)
 
     def sufficient_statistics(self, X: Floats) -> Floats:
         # In double precision: shapes depend on the small difference of log E x and E log x.

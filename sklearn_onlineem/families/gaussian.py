@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -104,6 +105,11 @@ class Gaussian(
         if self.floor is not None:
             return self
         return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
+
+    def start_coordinates(
+        self, X: Floats, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[Floats], Floats], ...]:
+        return self.covariance.start_coordinates(X, sample_weight)
 
     def _added(self, n_features):
         if self.floor is not None:

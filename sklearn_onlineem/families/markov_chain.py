@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,6 +67,8 @@ class MarkovChain(GroupedCounts, FewValues):
     >>> np.exp(MarkovChain().log_density(chain, np.array([[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]])))
     array([[0.046875]])
     """
+
+    smoothing: ClassVar[Mapping[str, float]] = {"concentration": 1.5}
 
     def _groups(self, flat):
         # The start, if any, and the transitions from each symbol.

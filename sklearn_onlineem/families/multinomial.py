@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +16,7 @@ from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["GroupedCounts", "Multinomial"]
@@ -35,12 +38,18 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
 
     support_is_convex = True
     takes_sparse = True
+    smoothing: ClassVar[Mapping[str, float]] = {"concentration": 1.5}
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
     def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
+
+    def start_coordinates(
+        self, X: FloatsOrSparse, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
+        return hellinger, unchanged
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(self.probabilities(parameters))

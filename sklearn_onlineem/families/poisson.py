@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +22,7 @@ from sklearn_onlineem.families._checks import (
     check_setting,
 )
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Poisson"]
@@ -57,12 +60,18 @@ class Poisson(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     support_is_convex = True
     takes_sparse = True
+    smoothing: ClassVar[Mapping[str, float]] = {"shape": 1.5, "rate": 0.5}
 
     def __post_init__(self):
         check_setting("min_rate", self.min_rate, LEAST, MOST)
 
     def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
+
+    def start_coordinates(
+        self, X: FloatsOrSparse, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
+        return square_roots, hellinger
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters)

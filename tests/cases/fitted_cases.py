@@ -12,13 +12,19 @@ from sklearn_onlineem import HMM, Mixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import Bernoulli, CompoundDirichlet, Laplace, Wishart
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    CompoundDirichlet,
+    Laplace,
+    Wishart,
+)
 from sklearn_onlineem.families._tangents import TANGENTS
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
 from sklearn_onlineem.models._coordinates import coordinates_of
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
-_SEEDS = {Bernoulli: 3, FixedDegreesWishart: 6, Wishart: 6}
+_SEEDS = {Categorical: 3, Bernoulli: 3, FixedDegreesWishart: 6, Wishart: 6}
 TERMINATIONS = {GivenLength: "given_length", EndState: "end_state"}
 STILL = [
     case
@@ -67,8 +73,9 @@ class Still:
 @cache
 def still(case):
     """Fit a model to data of another until nothing moves; once for all tests."""
-    # Of two bits, seeds 1 and 2 draw components that have maxima at the bounds; of matrices, seed 1
-    # draws components that overlap, which take thousands of passes.
+    # Of two bits and of codes, seeds 1 and 2 draw components that have maxima at the bounds, or
+    # lead EM there; of matrices, seed 1 draws components that overlap, which take thousands of
+    # passes.
     seed = next((seed for kind, seed in _SEEDS.items() if isinstance(case.case.family, kind)), 1)
     found = (_mixture if case.is_mixture else _chain)(case, np.random.default_rng(seed))
     for _ in range(10):

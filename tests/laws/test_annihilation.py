@@ -113,7 +113,7 @@ def test_where_all_are_too_small_they_go_one_by_one_until_one_has_enough(rng):
 @pytest.mark.parametrize("solver", ["auto", BayesianOnline()], ids=repr)
 def test_streams_lose_components_one_in_a_step(solver, rng):
     centres = np.array([[0.0, 0.0], [12.0, 0.0]])
-    mixture = GaussianMixture(6, weight_concentration_prior=-60.0, solver=solver, random_state=0)
+    mixture = GaussianMixture(6, weight_concentration_prior=-60.0, solver=solver, random_state=1)
     alive = [6]
     for _ in range(60):
         X = centres[rng.integers(2, size=100)] + rng.standard_normal((100, 2))

@@ -222,7 +222,7 @@ def test_more_labels_match_better(rng):
     n_labelled, scores = (0, 20, 2000), []
     for _ in range(8):
         y = rng.integers(0, 2, 2000)
-        X = rng.standard_normal((2000, 2)) * [1.0, 4.0] + np.outer(y, [1.5, 0.0])
+        X = rng.standard_normal((2000, 2)) * [1.0, 4.0] + np.outer(y, [1.0, 0.0])
         labels = [np.where(np.arange(2000) < n, y, -1) for n in n_labelled]
         fits = [GaussianMixture(2, random_state=0, **LABELLED).fit(X, part) for part in labels]
         scores.append([accuracy(y, mixture.predict(X)) for mixture in fits])

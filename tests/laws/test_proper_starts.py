@@ -17,14 +17,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def spoilt_rows(rng):
-    """Rows all alike, of two kinds, and with a constant column."""
+    """Rows all alike, of two kinds, with a constant column, and few for each component."""
     X = normal_clusters(rng, np.arange(60) % 3)
     constant = X.copy()
     constant[:, 1] = 3.0
     return {
         "alike": np.repeat(X[:1], 60, axis=0),
         "two": np.repeat(X[:2], 30, axis=0),
-        "": constant,
+        "constant": constant,
+        "few": X[:5],
     }
 
 

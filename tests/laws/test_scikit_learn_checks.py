@@ -116,13 +116,6 @@ ROWS_ARE_NO_SAMPLES = {
 }
 
 
-# scikit-learn expects this of its k-means, too, from which several components start.
-STARTS = {
-    "check_sample_weight_equivalence_on_dense_data": "k-means starts from other rows if repeated",
-    "check_sample_weight_equivalence_on_sparse_data": "k-means starts from other rows if repeated",
-}
-
-
 # Other draws for a row that is there twice than for one of weight 2.
 DRAWN = {
     "check_sample_weight_equivalence_on_dense_data": "what is drawn for repeated rows differs",
@@ -132,7 +125,6 @@ DRAWN = {
 
 # Collapsed Gibbs sampling.
 DRAWN_IN_TURN = {
-    **STARTS,
     **DRAWN,
     "check_sample_weights_list": "rows that are drawn together take no weights",
     "check_sample_weights_not_overwritten": "rows that are drawn together take no weights",
@@ -160,8 +152,6 @@ def expected_failures(estimator):
         return DRAWN_IN_TURN
     if isinstance(estimator, LatentDirichletAllocation):
         return DRAWN_TOGETHER if estimator.solver in ("gibbs", "stochastic") else DRAWN
-    if getattr(estimator, "n_components", 1) > 1 and not isinstance(estimator, BernoulliMixture):
-        return STARTS
     counts = isinstance(estimator, CompoundDirichlet | CompoundDirichletMixture)
     return DRAWN if counts and draws(estimator.solver) else {}
 

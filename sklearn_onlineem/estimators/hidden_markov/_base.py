@@ -77,7 +77,8 @@ class BaseHMM(SequenceEstimator):
         or the result of `as_prior` of a fitted estimator. None: maximum likelihood.
     init : str or array-like, default="k-means"
         Start of the emissions: "k-means", "k-means++", "random" (responsibilities),
-        "random_from_data" (rows as centres), or centres of shape (n_components, n_features).
+        "random_from_data" (rows as centres), or centres of shape (n_components, n_features). See
+        :ref:`starts`.
     algorithm : {"viterbi", "map"}, default="viterbi"
         What `predict` and `decode` return: most probable paths, or most probable states.
     semi_supervised : bool, default=False

@@ -139,7 +139,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     init : str or array-like, default="k-means"
         Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
         centres), centres of shape (n_components, n_features), or responsibilities of shape
-        (n_samples, n_components).
+        (n_samples, n_components). Distances do not depend on the units of columns; see
+        :ref:`starts`.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.
     means_init : array-like of shape (n_components, n_features), default=None
@@ -148,9 +149,12 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Concentration of a symmetric Dirichlet prior on the weights. None: no prior. Below 1 the
         prior is sparse: of the components with fewer rows than 1 minus the concentration, each step
         removes one for good. It is improper at 0 and below; see :ref:`number_of_components`.
-    prior : dict or LearntPrior, default=None
+    prior : dict, "auto" or LearntPrior, default=None
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
-        or the result of `as_prior` of a fitted estimator. None: maximum likelihood.
+        or the result of `as_prior` of a fitted estimator. None: maximum likelihood. "auto": half a
+        pseudo-count of each word, symbol, transition, zero and one in each component, so that what
+        no row has shown has a probability; of Poisson rates half a count in half a row. For
+        families other than these "auto" is no prior.
     semi_supervised : bool, default=False
         Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
         as pipelines and searches may pass one.
@@ -181,8 +185,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     weight_concentration_prior: float | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither")]
     )
-    prior: Mapping[str, object] | LearntPrior | None = parameter(
-        default=None, valid=[None, dict, LearntPrior]
+    prior: Mapping[str, object] | LearntPrior | str | None = parameter(
+        default=None, valid=[None, dict, StrOptions({"auto"}), LearntPrior]
     )
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
