@@ -60,6 +60,7 @@ class Evaluation:
         return coordinates_of(self.model, self.statistics)
 
     @cached_property
+    @np.errstate(over="ignore", invalid="ignore")
     def log_posterior(self) -> float:
         """Mean log-likelihood, and the log density of the prior."""
         terms = (a * self.model.expected_log_likelihood(term) for a, term in self.prior)
@@ -84,11 +85,12 @@ def suits(here: Evaluation) -> bool:
     """
     if not has_coordinates(here.model) or not here.model.is_exact or here.model.draws:
         return False
-    try:
-        is_smooth = here.coordinates.is_smooth
-        return is_smooth and all(here.coordinates.is_proper(term) for _, term in here.prior)
-    except ValueError:
-        return False
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        try:
+            is_proper = all(here.coordinates.is_proper(term) for _, term in here.prior)
+            return is_proper and here.coordinates.is_smooth and np.isfinite(here.log_posterior)
+        except (ValueError, FloatingPointError):
+            return False
 
 
 class QuasiNewton:
@@ -128,6 +130,21 @@ class QuasiNewton:
         evaluate : callable
             Returns the evaluation of a model.
         """
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            try:
+                found = self._longer_step(here, evaluate)
+            except FloatingPointError:
+                found = None
+        if found is not None:
+            return found
+        self._pairs.clear()
+        self._last = None
+        there = evaluate(here.model.m_step(here.statistics))
+        # Where it is not higher, but by rounding, no step is.
+        gain = there.objective - here.objective
+        return (there, gain) if gain > 0.0 else (here, 0.0)
+
+    def _longer_step(self, here, evaluate):
         coordinates = here.coordinates
         gradient = coordinates.unit_score(coordinates.score(here.statistics))
         direction = self._direction(gradient)
@@ -135,18 +152,17 @@ class QuasiNewton:
         size = coordinates.size(coordinates.direction(direction))
         length = min(1.0, _LONGEST / size) if size > 0.0 else 1.0
         for _ in range(_TRIALS):
-            there = _evaluated(coordinates, length * direction, evaluate)
-            if there is not None:
+            try:
+                there = evaluate(coordinates.moved(coordinates.direction(length * direction)))
                 gain = there.objective - here.objective
-                if gain >= _SUFFICIENT * length * slope:
-                    self._last = length * direction, gradient
-                    return there, 0.5 * slope
+            except (ValueError, FloatingPointError, np.linalg.LinAlgError):
+                # There is no such model.
+                gain = -np.inf
+            if gain >= _SUFFICIENT * length * slope:
+                self._last = length * direction, gradient
+                return there, 0.5 * slope
             length *= _SHORTER
-        self._pairs.clear()
-        self._last = None
-        there = evaluate(here.model.m_step(here.statistics))
-        # No step raises the objective further, but by rounding.
-        return (there, 0.5 * slope) if there.objective > here.objective else (here, 0.0)
+        return None
 
     def _direction(self, gradient):
         """Return the inverse of the observed information times the gradient, by the pairs."""
@@ -162,13 +178,3 @@ class QuasiNewton:
         for step, change, scale in self._pairs:
             direction += (shares.pop() - scale * np.vdot(change, direction)) * step
         return direction
-
-
-def _evaluated(coordinates, x, evaluate):
-    """Return the evaluation of the model along x, or None where there is no such model."""
-    try:
-        with np.errstate(over="raise", invalid="raise", divide="raise"):
-            found = evaluate(coordinates.moved(coordinates.direction(x)))
-            return found if np.isfinite(found.objective) else None
-    except (ValueError, FloatingPointError, np.linalg.LinAlgError):
-        return None

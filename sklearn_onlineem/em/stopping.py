@@ -79,7 +79,7 @@ class LikelihoodStopping(StoppingRule):
         self, log_likelihood: float, kl_divergence: float, promised: float | None = None
     ) -> bool:
         change, self.previous = log_likelihood - self.previous, log_likelihood
-        return abs(change) < self.tol
+        return max(abs(change), promised or 0.0) < self.tol
 
 
 @dataclass
@@ -104,7 +104,7 @@ class KLStopping(StoppingRule):
     def __call__(
         self, log_likelihood: float, kl_divergence: float, promised: float | None = None
     ) -> bool:
-        return kl_divergence < self.tol
+        return max(kl_divergence, promised or 0.0) < self.tol
 
 
 # Gains below this share of a log-likelihood are rounding errors.

@@ -35,6 +35,7 @@ from sklearn_onlineem.diagnostics import (
     EarlyStopping,
     StreamCertificate,
     convergence_certificate,
+    forecast_moments,
     missing_information,
     standard_errors,
 )
@@ -53,10 +54,11 @@ from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, RunningStatistics
 from sklearn_onlineem.em.state import ComponentStep, History, State, Step
 from sklearn_onlineem.em.step import Exact, Sampled, batch_step, online_step
 from sklearn_onlineem.em.stopping import (
-    STOPPING_RULES,
     KLStopping,
     LikelihoodStopping,
+    Never,
     Outlook,
+    StandardErrorStopping,
     expected_passes,
 )
 from sklearn_onlineem.estimators._base import OnlineEM
@@ -269,6 +271,8 @@ def model_world(case):
         "draw_lengths.n": 3,
         "prior": evidence,
         "n_merges": 2,
+        "fixed": True,
+        "prior_terms": [(0.5, evidence)],
         "n_remembered": 100.0,
         "move": None,
         "moved": None,
@@ -437,7 +441,7 @@ def algorithm_world(case):
     state = State(model, seed=(1, 2), observations_needed=3.0)
     progress = Progress(state)
     schedule = em.PowerDecay()
-    plan = Plan(schedule, 2, partial(STOPPING_RULES["kl"], 1e-3), np.random.default_rng(0), True)
+    plan = Plan(schedule, 2, lambda is_exact=True: KLStopping(1e-3), np.random.default_rng(0), True)
     values = {
         "model": model,
         "batch": data,
@@ -472,6 +476,8 @@ def algorithm_world(case):
         "new_model": arguments["other"],
         "log_likelihood": -1.0,
         "kl_divergence": 0.1,
+        "promised": 0.1,
+        "gains": [0.8, 0.4, 0.2, 0.1],
         "lengths": None,
         "sampled": False,
         "callbacks": (),
@@ -502,7 +508,15 @@ def algorithm_world(case):
             Exact(),
             Sampled(5),
         ],
-        *[KLStopping(1e-3), LikelihoodStopping(1e-3), plan, state, progress],
+        *[
+            KLStopping(1e-3),
+            LikelihoodStopping(1e-3),
+            StandardErrorStopping(20.0, 3),
+            Never(),
+            plan,
+            state,
+            progress,
+        ],
         Step(*[1.0] * len(Step._fields)),
         Outlook(0.5, 3),
         History().with_step(Step(0.5, -1.0, 0.1, 10)),
@@ -513,7 +527,7 @@ def algorithm_world(case):
     ]
     functions = [
         batch_step, online_step, learning_rate, named_schedule,
-        rate_of, run, step_size, running_step, expected_passes,
+        rate_of, run, step_size, running_step, expected_passes, remaining_gain,
     ]  # fmt: skip
     return [*values_of, *functions], {**arguments, **values}
 
@@ -576,11 +590,14 @@ def information_world(name):
         "estimator": _determined(bench.fitted(), bench.first["X"]),
         "X": bench.first["X"],
         "n_values": 2,
+        "n_steps": 2,
         "tol": 1e-3,
         "robust": True,
         "level": 0.9,
     }
+    forecasts = [forecast_moments] if isinstance(bench.fitted(), KalmanFilter) else []
     objects = [
+        *forecasts,
         missing_information,
         standard_errors,
         information,

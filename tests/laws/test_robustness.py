@@ -27,6 +27,7 @@ from sklearn_onlineem import (
     MultinomialMixture,
     WishartMixture,
 )
+from sklearn_onlineem.em import Batch
 from sklearn_onlineem.estimators._start import STARTS
 from sklearn_onlineem.families import Categorical
 
@@ -209,7 +210,8 @@ def test_an_offset_of_1e8(case, init, rng):
     shares = rng.random((len(X), 3))
     starts = {"centres": (X[:3], X[:3] + 1e8), "responsibilities": (shares, shares)}
     # Few passes, in which the last digits do not grow.
-    here, there = (case(init=start, tol=1e-3) for start in starts.get(init, (init, init)))
+    plain = {"solver": Batch(acceleration=None), "tol": 1e-3}
+    here, there = (case(init=start, **plain) for start in starts.get(init, (init, init)))
     here.fit(X), there.fit(X + 1e8)
     assert_array_equal(there.predict(X + 1e8), here.predict(X))
     assert_allclose(there.weights_, here.weights_, rtol=1e-6)

@@ -18,6 +18,7 @@ from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import Plan
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
+from sklearn_onlineem.families import Laplace
 from sklearn_onlineem.models._coordinates import has_coordinates
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
@@ -38,6 +39,8 @@ def fitted(model, data, prior):
 def has_place(case):
     """Whether models of a case move in coordinates of ours and in unconstrained ones."""
     termination = getattr(case, "termination", None)
+    if isinstance(case.case.family, Laplace):
+        return False
     return termination in (None, EndState, GivenLength) and has_coordinates(
         case.draw(np.random.default_rng(0))
     )
