@@ -152,8 +152,8 @@ class StandardErrorStopping(StoppingRule):
 
     >>> from sklearn_onlineem.em.stopping import StandardErrorStopping
     >>> rule = StandardErrorStopping(n_observations=1000, n_parameters=2)
-    >>> [rule(-0.1**n, 0.0) for n in range(7)]
-    [False, False, False, False, False, False, True]
+    >>> [rule(-0.1**n, 0.0) for n in range(8)]
+    [False, False, False, False, False, False, False, True]
     """
 
     n_observations: float

@@ -60,6 +60,7 @@ from sklearn_onlineem.em.stopping import (
     Outlook,
     StandardErrorStopping,
     expected_passes,
+    remaining_gain,
 )
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.families import Diagonal, Full, Spherical, Tied

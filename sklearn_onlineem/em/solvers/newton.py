@@ -28,7 +28,7 @@ class Newton(Solver):
     >>> X = rng.multinomial(20, rng.dirichlet([0.5, 1.0, 2.0], size=2000))
     >>> bursty = CompoundDirichlet(solver=Newton()).fit(X)
     >>> bursty.alpha_.round(1), bursty.n_iter_
-    (array([0.5, 1. , 2. ]), 2)
+    (array([0.5, 1. , 2. ]), 3)
     """
 
     requires = NewtonSteps
