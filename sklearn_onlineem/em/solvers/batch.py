@@ -17,8 +17,9 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Batch", "batch_passes"]
 
-# Gains that tell how fast EM is, and passes that it may still need without acceleration.
-_LEAST_GAINS, _FEW_PASSES = 3, 10
+# Gains that tell how fast EM is; passes that it may still need without acceleration, if one takes
+# much longer than a quasi-Newton step alone, which takes about as long as so many rows do.
+_LEAST_GAINS, _FEW_PASSES, _ROWS_OF_A_STEP = 3, 10, 2000
 # Passes after which gains that do not fall are those of a slow fit.
 _MANY_PASSES = 30
 
@@ -117,7 +118,8 @@ def batch_passes(
             # Early gains may rise; and of systems, whose parts have very different rates, they tell
             # the fast ones.
             is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES
-            if not state.model.has_components or (n_passes > _FEW_PASSES and not is_early):
+            is_slow = n_passes > _FEW_PASSES * (1.0 + _ROWS_OF_A_STEP / here.data.n_rows)
+            if not state.model.has_components or (is_slow and not is_early):
                 newton = QuasiNewton()
         there = promised = None
         if newton is None:
