@@ -6,7 +6,7 @@ far below the best of all methods the last fit is, in nats a row. The maximum is
 the best of the method if that is another one, more than .01 nats below. Fits of more than some
 seconds are not tried, and a dash is what they were needed for.
 
-ours     quasi-Newton steps where EM is slow, as by default
+ours     the default: quasi-Newton steps where EM is slow, and its own stop
 plain    our batch EM without them
 rival    scikit-learn, hmmlearn and pykalman by EM; statsmodels by its own optimiser (L-BFGS with
          differences), whose seconds are those of one fit
@@ -108,7 +108,7 @@ def mixtures():
 
 
 def _fitted(estimator, solver, X, n, **where):
-    tol = 0.0 if solver.acceleration is None else 1e-12
+    tol = 0.0 if solver.acceleration is None else "auto"
     return clone(estimator).set_params(solver=solver, tol=tol, max_iter=n).fit(X, **where)
 
 
@@ -222,7 +222,7 @@ LEARNT = ["transition_covariance", "observation_covariance"]
 
 
 def _system(known, X, solver, n):
-    tol = 0.0 if solver.acceleration is None else 1e-9
+    tol = 0.0 if solver.acceleration is None else "auto"
     model = KalmanFilter(
         1, em_vars=LEARNT, solver=solver, tol=tol, max_iter=n, reg_covar=0.0, **known
     )
