@@ -118,7 +118,8 @@ def batch_passes(
             # Early gains may rise; and of systems, whose parts have very different rates, they tell
             # the fast ones.
             is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES
-            is_slow = n_passes > _FEW_PASSES * (1.0 + _ROWS_OF_A_STEP / here.data.n_rows)
+            n_rows = state.model.size_of(here.data)
+            is_slow = n_passes > _FEW_PASSES * (1.0 + _ROWS_OF_A_STEP / n_rows)
             if not state.model.has_components or (is_slow and not is_early):
                 newton = QuasiNewton()
         there = promised = None
