@@ -164,6 +164,8 @@ kinds = mixture.predict(counts)
 table = np.zeros((N_KINDS, len(BOOKS)), dtype=int)
 np.add.at(table, (kinds, sections), 1)
 by_section = np.lexsort((-table.max(axis=1), table.argmax(axis=1)))
+# A kind may be the likeliest of no chapter.
+by_section = by_section[table[by_section].any(axis=1)]
 
 everywhere = np.asarray(counts.sum(axis=0)).ravel() / counts.sum()
 telling = mixture.probabilities_ * np.log(mixture.probabilities_ / everywhere)
