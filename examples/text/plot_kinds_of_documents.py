@@ -195,7 +195,7 @@ for (row, column), number in np.ndenumerate(shown):
     if number:
         ax.text(column, row, number, ha="center", va="center")
 ax.set_xticks(range(len(BOOKS)), BOOKS)
-ax.set_yticks(range(N_KINDS), names)
+ax.set_yticks(range(len(names)), names)
 ax.xaxis.tick_top()
 ax.tick_params(length=0)
 ax.set_title("Chapters of each kind, and the words that tell it")
