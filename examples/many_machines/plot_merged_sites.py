@@ -59,7 +59,7 @@ for method in ("averaging", "entropic"):
 # some 100,000 rows. For data that fit on one machine ``n_jobs`` is faster.
 
 learner = DistributedEM(
-    GaussianMixture(10, covariance_type="diag", random_state=0, max_iter=30), n_shards=3
+    GaussianMixture(10, covariance_type="diag", random_state=0), n_shards=3
 ).fit(train, validation=test)
 scores["batch EM of all"] = learner.score(test)
 for name, score in scores.items():

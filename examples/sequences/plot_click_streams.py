@@ -83,7 +83,7 @@ n_kinds = min(within)
 print(f"{n_kinds} kinds")
 
 # %%
-# Two kinds have most of the gain, and more than six gain nothing.
+# Two kinds have most of the gain, and more than four gain nothing.
 #
 # The next page, click by click
 # -----------------------------

@@ -4,8 +4,8 @@ Which rows of a stream are odd, when the stream itself changes?
 ===============================================================
 
 A mixture scores each row before it learns it. A row is odd if few of the latest rows were as
-unlikely. A model that keeps learning finds the odd rows of a stream that drifts. A model that was
-fitted once calls all rows odd after a while.
+unlikely. A model that keeps learning finds the odd rows of a stream that drifts. To a model that
+was fitted once, most rows are unlikely after a while, and it finds fewer odd ones.
 
 Run as a script, it may have the folder for a picture as its argument.
 """

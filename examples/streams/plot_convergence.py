@@ -34,6 +34,7 @@ from sklearn_onlineem.diagnostics import (
     missing_information,
     standard_errors,
 )
+from sklearn_onlineem.em import Batch
 
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 
@@ -47,7 +48,7 @@ def finish(fig, name):
 
 iris = load_iris()
 X = iris.data[:, 2:]
-exact = {"solver": "batch", "tol": 1e-14, "max_iter": 2000, "reg_covar": 0.0}
+exact = {"solver": Batch(acceleration=None), "tol": 1e-14, "max_iter": 2000, "reg_covar": 0.0}
 mixture = GaussianMixture(3, random_state=2, **exact).fit(X)
 slow = missing_information(mixture, X, n_values=1)
 print(f"{mixture.n_iter_} passes")

@@ -7,9 +7,9 @@ Batch EM reads all the data before each update; online EM updates after every ba
 both fit ten Gaussians to scikit-learn's handwritten digits, and we follow the mean log-likelihood
 of held-out digits against the number of rows that each has read.
 
-The comparison favours scikit-learn, which starts from k-means: k-means has read all the rows
-several times before EM begins, and we do not count them. ``partial_fit`` starts from its first
-batch.
+The comparison favours batch EM, which starts from k-means: k-means has read all the rows several
+times before EM begins, and we do not count them. Ours also compares three starts by ten passes of
+EM each. ``partial_fit`` starts from its first batch.
 
 Run as a script, it may have the folder for a picture as its argument.
 """

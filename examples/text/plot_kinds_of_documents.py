@@ -146,7 +146,7 @@ for name, of_method in agreements.items():
 
 # %%
 # More than twenty kinds gain nothing in either mixture. A single compound Dirichlet explains
-# chapters better than thirty multinomials, because words come in bursts: twenty kinds gain 0.30
+# chapters better than thirty multinomials, because words come in bursts: twenty kinds gain 0.29
 # nats a word with multinomials, and 0.12 with compound Dirichlets. Multinomials separate kinds
 # better: twenty of them agree best with the sections. With seven kinds, as many as there are
 # sections, k-means agrees best, if it has all chapters at once. Numbers are means over four starts,
@@ -203,7 +203,7 @@ ax.set_title("Chapters of each kind, and the words that tell it")
 # %%
 # Chapters in a kind of another section are often there for a reason: the family tree of Matthew 1
 # is among the genealogies, the beasts of Daniel 7 are with those of Revelation, Acts 7 tells of
-# Moses, John 14 to 17 teach as letters do, and 2 Samuel 22 is a psalm.
+# Joseph, John 14 to 17 teach as letters do, and 2 Samuel 22 is a psalm.
 
 print("\nkind, and up to four chapters of other sections")
 for k, name in zip(by_section, names, strict=True):

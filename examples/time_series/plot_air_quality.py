@@ -104,7 +104,7 @@ above.plot(hours[window], X[window, j], "k.", markersize=4, label="measured")
 for (name, way), style in zip(list(ways.items())[2:], ("C0:", "C3-"), strict=True):
     above.plot(hours[window], way[window, j], style, label=name)
 above.set(title="Nitrogen oxides around a gap", xlabel="hour", ylabel="ppb")
-above.legend()
+above.legend(loc="upper left", ncols=2)
 
 width = 0.8 / len(ways)
 for i, (name, column) in enumerate(zip(ways, table.T, strict=True)):

@@ -37,7 +37,7 @@ years = series["year"][1:] + (series["quarter"][1:] - 1.0) / 4.0
 # The model
 # ---------
 # The model has three states. A prior on their transitions, worth twenty quarters, expects them to
-# last for some years. One start is enough here; several would be compared by ``score``.
+# last for some years. One start is taken here; several would be compared by ``score``.
 
 prior = np.full((3, 3), 1.5) + 18.5 * np.eye(3)
 hmm = GaussianHMM(
@@ -57,8 +57,9 @@ for state in order:
 # %%
 # These intervals are the quarters in the state with the least growth. The recessions of the
 # National Bureau of Economic Research began in 1960, 1969, 1973, 1980, 1981, 1990, 2001 and at the
-# end of 2007. The model finds six of them, and the end of that of 1973. It assigns the recession of
-# 1980 to the state of inflation, as prices rose while growth fell.
+# end of 2007. The state has six of them; those of 1973, 1980 and 1981 come with the years around
+# them, as it is also the state of most inflation. The recessions of 1960 and 2001 are in the state
+# of least inflation.
 
 worst = path == order[0]
 edges = np.flatnonzero(np.diff(np.concatenate(([0], worst, [0])).astype(int)))
@@ -74,7 +75,7 @@ print(
 # uncertain. Features are numbered as in the table.
 
 fig, axes = plt.subplots(3, 1, figsize=(8, 9), height_ratios=[4, 1.2, 4], layout="constrained")
-names = ["recession", "inflation", "growth"]
+names = ["stagnation", "steady", "growth"]
 named = [names[int(np.flatnonzero(order == state)[0])] for state in range(3)]
 StatePathDisplay.from_estimator(hmm, X, names=named, ax=axes[:2])
 for ax in axes[:2]:
