@@ -70,7 +70,7 @@ class SplitMerge(Solver):
 
     With ``n_components="fixed"`` their number stays: two components are merged, and another one is
     split. EM cannot do that where two components share one cluster and a third one has two, so that
-    a fit is usually better than the best of ten starts, in the time of two to four. After some
+    a fit is usually better than the best of ten starts, in the time of one to two. After some
     passes of batch EM it tries triples whose split gains most and whose merge loses least, by EM of
     these components and of those that overlap them, on a sample of the rows. Triples are taken that
     gain .002 nats a row, and half a nat for each parameter of a component. Five passes of EM
