@@ -98,7 +98,7 @@ class SplitMerge(Solver):
     Parameters
     ----------
     n_merges : int, default=8
-        Merges to try before splits, at least 1. Ignored if the number of components is fixed.
+        Merges to try before splits, at least 1; another number requires ``n_components="free"``.
     in_streams : bool, default=False
         Whether streams merge and split, too; True requires ``n_components="free"``.
     n_components : {"free", "fixed"}, default="free"
@@ -148,8 +148,10 @@ class SplitMerge(Solver):
         check_bool("in_streams", self.in_streams)
         if self.n_components not in ("free", "fixed"):
             raise ValueError(f"n_components must be 'free' or 'fixed', got {self.n_components!r}.")
-        if self.in_streams and self.n_components == "fixed":
-            raise ValueError("in_streams=True requires n_components='free', got 'fixed'.")
+        for name in ("n_merges", "in_streams"):
+            value = getattr(self, name)
+            if self.n_components == "fixed" and value != getattr(SplitMerge, name):
+                raise ValueError(f"{name}={value!r} requires n_components='free', got 'fixed'.")
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         if self.n_components == "fixed":

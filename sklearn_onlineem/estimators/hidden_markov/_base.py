@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -30,20 +29,6 @@ from sklearn_onlineem.models.terminations import EndState, GivenLength
 __all__ = ["BaseHMM"]
 
 _CONCENTRATION = [None, Interval(Real, 0, None, closed="neither"), "array-like"]
-
-
-class RandomTransitions(HiddenMarkovInitialiser):
-    """Start whose transitions are drawn from the second of `n_init` on, if they are not given."""
-
-    def another(self, data, random_state):
-        model, n_states = self.model(data, random_state), self.chain.n_states
-        if self.chain.transmat is not None or "t" not in self.learnt:
-            return model
-        # Uniform on the simplex; zeros and the probabilities to end stay.
-        before = model.transmat[:, :n_states]
-        drawn = before * random_state.exponential(size=before.shape)
-        drawn *= before.sum(axis=1, keepdims=True) / drawn.sum(axis=1, keepdims=True)
-        return replace(model, transmat=np.hstack([drawn, model.transmat[:, n_states:]]))
 
 
 @estimator
@@ -148,7 +133,7 @@ class BaseHMM(SequenceEstimator):
             self.startprob_init,
             self.transmat_init,
         )
-        return RandomTransitions(
+        return HiddenMarkovInitialiser(
             self._family(), chain, learnt, self.init, self._emission_prior, self._given_emissions,
             self._with_given_emissions,
         )  # fmt: skip

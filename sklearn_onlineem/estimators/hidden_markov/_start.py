@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -150,6 +150,17 @@ class HiddenMarkovInitialiser(Initialiser):
             evenly = np.full((len(rows), self.chain.n_states), 1.0 / self.chain.n_states)
             statistics = family.expected_statistics(rows.X, evenly)
         return self._estimated(data, rows, family, random_state, statistics)
+
+    def another(self, data, random_state):
+        """Return a further start, whose transitions are drawn if they are not given."""
+        model, n_states = self.model(data, random_state), self.chain.n_states
+        if self.chain.transmat is not None or "t" not in self.learnt:
+            return model
+        # Uniform on the simplex; zeros and the probabilities to end stay.
+        before = model.transmat[:, :n_states]
+        drawn = before * random_state.exponential(size=before.shape)
+        drawn *= before.sum(axis=1, keepdims=True) / drawn.sum(axis=1, keepdims=True)
+        return replace(model, transmat=np.hstack([drawn, model.transmat[:, n_states:]]))
 
     def stream_model(self, data, random_state):
         rows = self._rows_to_start(data)

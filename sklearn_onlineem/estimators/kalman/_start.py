@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators._start import Initialiser, prior_statistics
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
@@ -26,7 +27,6 @@ from sklearn_onlineem.models.linear_dynamical_start import (
     start_arrays,
 )
 from sklearn_onlineem.models.regression import Regression
-from sklearn_onlineem.statistics import combine
 
 __all__ = [
     "FIELDS",
@@ -258,8 +258,7 @@ class SystemInitialiser(Initialiser):
             pseudo = [] if prior is None else [(1.0 / len(first), prior)]
             try:
                 for _ in range(_PASSES):
-                    evidence, _ = model.e_step(first)
-                    model = model.m_step(combine([(1.0, evidence), *pseudo]))
+                    model, _ = batch_step(model, first, pseudo)
                 return model.e_step(first)[1]
             except ValueError:  # as of moments that overflow
                 return -np.inf

@@ -9,28 +9,6 @@ from sklearn_onlineem.families._tangents.base import Attribute, Tangents
 __all__ = ["LaplaceTangents"]
 
 
-class _StandardTangents(Tangents):
-    """Tangents of one component, of rows that are its scores: of locations, and of scales."""
-
-    @property
-    def mean(self):
-        return np.zeros((1, 2 * self.parameters.location.shape[1]))
-
-    def features(self, X):
-        return X
-
-    def natural(self, v):
-        return v
-
-    def whitened(self, raw):
-        return raw
-
-    def moved(self, v):
-        raise NotImplementedError
-
-    attributes = derivatives = moved
-
-
 class LaplaceTangents(Tangents):
     r"""Tangents of locations m and scales b, which are orthogonal.
 
@@ -69,7 +47,7 @@ class LaplaceTangents(Tangents):
             yield (
                 slice(k, k + 1),
                 lambda X, m=location, b=scale: np.hstack([np.sign(X - m), np.abs(X - m) / b - 1.0]),
-                _StandardTangents(self.family, type(self.parameters)(location[None], scale[None])),
+                _ScoreTangents(self.family, type(self.parameters)(location[None], scale[None])),
             )
 
     def score(self, statistics):
@@ -108,3 +86,10 @@ class LaplaceTangents(Tangents):
         scale = self.parameters.scale
         locations, scales = scale * locations, scale * scales
         return {"locations_": locations, "means_": locations, "scales_": scales}
+
+
+class _ScoreTangents(LaplaceTangents):
+    """Tangents of one component, of rows that are its scores already."""
+
+    def features(self, X):
+        return X

@@ -193,7 +193,8 @@ def test_what_cannot_be_regrouped_is_refused_by_name(rng):
         GaussianMixture(3, solver=FIXED, semi_supervised=True).fit(X, np.arange(40) % 3)
     with pytest.raises(ValueError, match="GaussianMixture: .*prior below 1 removes some"):
         GaussianMixture(3, solver=FIXED, weight_concentration_prior=0.5).fit(X)
-    for arguments in ({"n_components": 3}, {"n_components": "fixed", "in_streams": True}):
+    fixed = {"n_components": "fixed"}
+    for arguments in ({"n_components": 3}, {**fixed, "in_streams": True}, {**fixed, "n_merges": 3}):
         with pytest.raises(ValueError, match="n_components"):
             SplitMerge(**arguments)
 
