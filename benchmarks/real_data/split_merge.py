@@ -3,11 +3,12 @@
     python -m benchmarks.real_data.split_merge
     python -m benchmarks.real_data.split_merge --covariance-type diag --numbers 10 30
 
-A fifth of the rows is held out. "one" is the median of ten default fits that differ in their seed,
-in nats per row; "best" is by how much the one of them with the highest likelihood of its training
-data is better, and "split and merge" by how much the median of three fits with
-`SplitMerge(n_components="fixed")`, which have the seeds of the first three. "fits" is their time in
-units of one default fit: medians of CPU time in one process, by turns. There are 12 data sets or
+A fifth of the rows is held out. "one" is the median of ten fits that differ in their seed, without
+such steps, `Auto(split_merge=False)`, in nats per row. Others are compared with it: "best", the one
+of them with the highest likelihood of its training data; "s&m", the median of three fits with
+`SplitMerge(n_components="fixed")`, which have the seeds of the first three; and "auto", that of
+three default fits, which take the steps where `Auto` expects them to pay. "fits" is their time in
+units of one fit: medians of CPU time in one process, by turns. There are 12 data sets or
 more for each number of components, of ten rows a component or more, and of 50 for 100 components.
 The last rows are medians over the data sets.
 """
@@ -26,7 +27,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks import datasets
 from benchmarks._table import Table
 from sklearn_onlineem import GaussianMixture
-from sklearn_onlineem.em import SplitMerge
+from sklearn_onlineem.em import Auto, SplitMerge
 
 N_STARTS, N_SEEDS, MOST_ROWS = 10, 3, 25_000
 
@@ -68,13 +69,17 @@ REAL_DATA = {
 
 
 def compare(train, test, n_components, covariance_type):
-    """Scores of one fit, gains of the other two, and the time of one and of the last."""
-    fits, times = {"one": [], "moved": []}, {"one": [], "moved": []}
+    """Scores of one fit, gains of the best, and gains and times of the others."""
+    solvers = {
+        "one": Auto(split_merge=False),
+        "moved": SplitMerge(n_components="fixed"),
+        "auto": Auto(),
+    }
+    fits, times = {name: [] for name in solvers}, {name: [] for name in solvers}
     for seed in range(N_STARTS):
-        solvers = {"one": "auto"}
-        if seed < N_SEEDS:
-            solvers["moved"] = SplitMerge(n_components="fixed")
         for name, solver in solvers.items():
+            if name != "one" and seed >= N_SEEDS:
+                continue
             mixture = GaussianMixture(
                 n_components, covariance_type=covariance_type, solver=solver, random_state=seed
             )
@@ -82,17 +87,22 @@ def compare(train, test, n_components, covariance_type):
             mixture.fit(train)
             times[name].append(time.process_time() - start)
             fits[name].append((mixture.score(train), mixture.score(test)))
-    one, moved = (np.median(fits[name], axis=0) for name in ("one", "moved"))
+    one, moved, auto = (np.median(fits[name], axis=0) for name in solvers)
+    seconds = {name: median(values) for name, values in times.items()}
+    shares = {name: seconds[name] / seconds["one"] for name in solvers}
     best = np.array(max(fits["one"]))
-    return one, best - one, moved - one, median(times["one"]), median(times["moved"])
+    return [
+        *one, 1e3 * seconds["one"], *(best - one), *(moved - one), shares["moved"],
+        *(auto - one), shares["auto"],
+    ]  # fmt: skip
 
 
 def main():
     arguments = _arguments()
     warnings.simplefilter("ignore", ConvergenceWarning)
     table = Table(
-        "rows, columns, K, data", "one train", "held out", "best train", "held out", "s&m train",
-        "held out", "one, ms", "fits", width=46,
+        "rows, columns, K, data", "one train", "held out", "ms", "best train", "held out",
+        "s&m train", "held out", "fits", "auto train", "held out", "fits", width=46,
     )  # fmt: skip
     rows = {}
     for name in arguments.data:
@@ -101,9 +111,7 @@ def main():
         for K in arguments.numbers:
             if len(train) < (50 if K == 100 else 10) * K:
                 continue
-            found = compare(train, test, K, arguments.covariance_type)
-            one, best, moved, seconds, seconds_moved = found
-            row = [*one, *best, *moved, 1e3 * seconds, seconds_moved / seconds]
+            row = compare(train, test, K, arguments.covariance_type)
             rows[name, K] = len(train), row
             table.row(f"{len(train)}, {X.shape[1]}, {K}, {name}", *map(float, row))
     print()
@@ -114,14 +122,15 @@ def main():
             if chosen:
                 values = np.median(chosen, axis=0)
                 table.row(f"median, K = {K}, {len(chosen)} sets, {size}", *map(float, values))
-        gains = np.array([np.subtract(row[4:6], row[2:4]) for _, row in of_number])
-        if len(gains):
+        for kind, columns in (("split and merge", slice(5, 7)), ("auto", slice(8, 10))):
+            gains = np.array([np.subtract(row[columns], row[3:5]) for _, row in of_number])
+            if not len(gains):
+                continue
             train, held_out = np.median(gains, axis=0)
             n_train, n_held_out = (gains > -1e-3).sum(axis=0)
             print(
-                f"K = {K}: split and merge less the best of ten: {train:+.3f} train,"
-                f" {held_out:+.3f} held out; level or better on {n_train} and {n_held_out} of"
-                f" {len(gains)} sets"
+                f"K = {K}: {kind} less the best of ten: {train:+.3f} train, {held_out:+.3f} held"
+                f" out; level or better on {n_train} and {n_held_out} of {len(gains)} sets"
             )
 
 

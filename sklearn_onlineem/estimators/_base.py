@@ -88,11 +88,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     ----------
     solver : str or Solver, default="auto"
         How `fit` learns. "auto": online EM if `eta0` is a number; if it is "auto", a pass in
-        mini-batches, and then batch EM until `tol`. "online": only online EM, at most `max_iter`
-        passes over shuffled mini-batches. "batch": batch EM. "stochastic": `max_iter` passes of
-        batch EM that draw the hidden variables; they use neither `tol` nor `batch_size`.
-        "bayesian": Bayesian online EM, one pass whose learning rates come from the prior and the
-        data. Strings are short for values, which have further settings: see :ref:`solvers`.
+        mini-batches, and then batch EM until `tol`, with split and merge steps of mixtures of 5
+        components or more, see :class:`~sklearn_onlineem.em.Auto`. "online": only online EM, at
+        most `max_iter` passes over shuffled mini-batches. "batch": batch EM. "stochastic":
+        `max_iter` passes of batch EM that draw the hidden variables; they use neither `tol` nor
+        `batch_size`. "bayesian": Bayesian online EM, one pass whose learning rates come from the
+        prior and the data. Strings are short for values, which have further settings: see
+        :ref:`solvers`.
         `partial_fit` takes an online step, which draws the hidden variables if the solver does, and
         keeps running statistics if it is "bayesian".
     eta0 : float or "auto", default="auto"
@@ -354,6 +356,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             stopping,
             np.random.default_rng(state.seed),
             rate_is_chosen=self.eta0 != "auto",
+            start_is_given=self._learnt_prior is not None or self._has_start_values(),
             max_iter=self._most_passes,
             bound_before=bound_before,
         )
@@ -480,6 +483,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             for name in self._defaults
             if name in starts or (name.endswith("_init") and name != "n_init")
         ]
+
+    def _has_start_values(self):
+        values = [getattr(self, name) for name in self._start_parameters()]
+        return not all(isinstance(value, str | None) for value in values)
 
     def _begin(self, X, y=None, **where):
         """Set the model that EM starts from, and learn nothing from X."""

@@ -25,6 +25,9 @@ __all__ = ["regrouped"]
 
 # Least gain of a trial: in nats per row, and in nats for each parameter of a component.
 _LEAST_GAIN, _LEAST_PER_PARAMETER = 2e-3, 0.5
+# Fewest values for each parameter of a component that a trial makes smaller: the likelihood of very
+# few rows may be as high as a floor allows, and says nothing of others.
+_VALUES_PER_PARAMETER = 4
 # Rows of the sample: so many, or so many for each parameter of the mixture, if that is more. Most
 # rows for the losses of merges, for the split of a component, and for a trial.
 _ROWS, _ROWS_PER_PARAMETER = 4000, 3
@@ -61,7 +64,7 @@ def regrouped(model, data, rng, prior=()):
     rows = _some(data, max(_ROWS, _ROWS_PER_PARAMETER * n_parameters), rng)
     if not rows.total_weight > 0.0:
         return None
-    whole = _Whole(model, rows, prior)
+    whole = _Whole(model, rows, prior, data.total_weight)
     halves = [_halved(whole, k, rng) for k in range(model.n_components)]
     trials = _trials(whole, halves, *_merges(whole, rng), rng)
     n_trials = len(trials)
@@ -92,12 +95,14 @@ def _some(rows, n_most, rng):
 class _Whole:
     """A mixture, a sample of rows, and their responsibilities, of shape (n_components, n_rows)."""
 
-    def __init__(self, model, rows, prior):
+    def __init__(self, model, rows, prior, n_rows):
         self.model, self.rows, self.prior = model, rows, prior
         self.shares = np.ascontiguousarray(model.posterior(rows).T, dtype=np.float64)
         weight = rows.sample_weight
         self.weight = np.ones(len(rows)) if weight is None else weight
         self.shares_parameters = n_shared_parameters(model.family, model.parameters) > 0
+        needed = _VALUES_PER_PARAMETER * model.observations_needed(rows) / model.n_components
+        self.least_share = needed / n_rows
 
     def rows_of(self, index, n_most=None, rng=None):
         """Return the rows of some components, by weighted responsibilities, and their share."""
@@ -256,8 +261,11 @@ class _Trial:
             self.part, value = self.local.settled(self.part, n_steps)
         except ValueError:
             value = -np.inf
-        gain = self.local.share * (value - self._before)
-        self.gain = gain if gain < np.inf else -np.inf
+        local = self.local
+        before, after = (local.share * part.weights for part in (local.part, self.part))
+        is_small = (after < before) & (after < self._whole.least_share)
+        gain = local.share * (value - self._before)
+        self.gain = gain if gain < np.inf and not is_small.any() else -np.inf
 
     def advance_on_all_rows(self, n_steps):
         """Take steps of EM, and compute the gain, on all rows of the sample."""

@@ -1,12 +1,13 @@
 """Solvers, one file each; `SOLVERS` translates the strings of estimators."""
 
+from sklearn_onlineem.em.solvers.auto import Auto
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.solvers.bayesian import BayesianOnline, RunningStatistics, running_step
 from sklearn_onlineem.em.solvers.componentwise import Componentwise
 from sklearn_onlineem.em.solvers.gibbs import Chains, Gibbs
 from sklearn_onlineem.em.solvers.newton import Newton
-from sklearn_onlineem.em.solvers.online import Auto, Online
+from sklearn_onlineem.em.solvers.online import Online
 from sklearn_onlineem.em.solvers.recursive import Recursive
 from sklearn_onlineem.em.solvers.split_merge import SplitMerge
 from sklearn_onlineem.em.solvers.stochastic import Stochastic

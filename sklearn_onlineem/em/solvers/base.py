@@ -41,6 +41,8 @@ class Plan:
         Generator of the orders in which observations are taken.
     rate_is_chosen : bool, default=False
         Whether the user has chosen the first learning rate.
+    start_is_given : bool, default=False
+        Whether the user has chosen the start, so that components have their places.
     max_iter : int, default=None
         Largest number of passes, if it is known.
     bound_before : float, default=-inf
@@ -52,6 +54,7 @@ class Plan:
     stopping: Callable[..., StoppingRule]
     rng: np.random.Generator
     rate_is_chosen: bool = False
+    start_is_given: bool = False
     max_iter: int | None = None
     bound_before: float = -math.inf
 

@@ -1,10 +1,9 @@
-"""Online EM, averages of its iterates, and batch EM after it."""
+"""Online EM, and averages of its iterates."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from itertools import chain, count, islice
+from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 from sklearn_onlineem.data import Batch as Observations
@@ -12,13 +11,11 @@ from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Inertia
-from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.statistics import Statistics, pooled
 
-__all__ = ["Auto", "Online", "averaged", "of_average"]
+__all__ = ["Online", "averaged", "of_average"]
 
 
 class Average(NamedTuple):
@@ -109,41 +106,3 @@ class Online(Solver):
 
     def finished(self, state: State) -> State:
         return of_average(state)
-
-
-@dataclass(frozen=True)
-class Auto(Solver):
-    """Online EM if the user has chosen a rate; else a few online passes, then batch EM.
-
-    Online passes come most of the way, and batch EM then converges in fewer passes than online EM
-    would. Data of at most one batch, and fits that continue another one, use batch EM only.
-
-    Parameters
-    ----------
-    online_passes : int, default=1
-        Passes in mini-batches before batch EM, at least 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem import PoissonMixture
-    >>> from sklearn_onlineem.em import Auto
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(3000, 1)))
-    >>> mixture = PoissonMixture(2, solver=Auto(online_passes=2), batch_size=1500, random_state=0)
-    >>> [bool(np.isinf(step.eta)) for step in mixture.fit(X).history_[:6]]
-    [False, False, False, False, True, True]
-    """
-
-    online_passes: int = 1
-
-    def __post_init__(self):
-        check_count("online_passes", self.online_passes)
-
-    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
-        if plan.rate_is_chosen:
-            return Online().passes(progress, data, plan)
-        is_new = plan.bound_before == -math.inf
-        n_online = self.online_passes if is_new and len(data) > plan.batch_size else 0
-        online = Online().passes(progress, data, replace(plan, stopping=lambda is_exact: Never()))
-        return chain(islice(online, n_online), Batch().passes(progress, data, plan))
