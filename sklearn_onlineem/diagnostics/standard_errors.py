@@ -205,7 +205,10 @@ def standard_errors(
     attributes, shown = coordinates.attributes(), coordinates.shown_by(estimator)
     errors = _errors(coordinates, basis, inverse / data.total_weight, shown)
     # A single component has attributes without an axis of components.
-    shapes = {name: np.shape(getattr(estimator, name, attributes[name].value)) for name in shown}
+    shapes = {}
+    for name in shown:
+        value = getattr(estimator, name, attributes[name].value)
+        shapes[name] = (len(value),) if isinstance(value, dict) else np.shape(value)
     return StandardErrors(
         {name: attributes[name].value.reshape(shapes[name]).copy() for name in shown},
         {name: errors[name].reshape(shapes[name]) for name in shown},

@@ -41,7 +41,9 @@ def test_estimates_are_the_fitted_attributes(case):
     read = [name for name in estimates if hasattr(type(found.estimator), name)]
     assert read
     for name in read:
-        np.testing.assert_allclose(estimates[name], getattr(found.estimator, name), rtol=1e-14)
+        value = getattr(found.estimator, name)
+        value = list(value.values()) if isinstance(value, dict) else value
+        np.testing.assert_allclose(estimates[name], value, rtol=1e-14)
 
 
 def eruptions(rng, n=272):
