@@ -22,8 +22,8 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.families._tangents import TANGENTS
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
-from sklearn_onlineem.models.edit_operations import FullOperations
 from sklearn_onlineem.models._coordinates import coordinates_of
+from sklearn_onlineem.models.edit_operations import FullOperations
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 _SEEDS = {Categorical: 3, Bernoulli: 3, FixedDegreesWishart: 6, Wishart: 6}

@@ -29,9 +29,10 @@ class Batch(Solver):
     """Batch EM: each pass is one E-step over all data, and one M-step.
 
     Passes of EM multiply what the likelihood still gains by a rate that is near 1 where much is
-    hidden: in linear systems with little noise, chains, and mixtures that overlap. Where the
-    latest passes say that many more are needed, quasi-Newton steps take their place, from the same
-    E-steps: see :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
+    hidden: in linear systems with little noise, chains, mixtures that overlap, and strings that
+    have little in common. Where the latest passes say that many more are needed, quasi-Newton steps
+    take their place, from the same E-steps: see
+    :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
 
     Parameters
     ----------

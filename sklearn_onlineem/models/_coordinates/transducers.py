@@ -77,4 +77,4 @@ class TransducerCoordinates(Coordinates):
         return {kind: spread(unit) > 0.0 for kind, unit in zip(KINDS, np.eye(5), strict=True)}
 
     def check_determined(self, n_observations, prior):
-        """Any pairs determine probabilities, or their score and information say that they do not."""
+        """Accept all; where pairs do not determine operations, the information is singular."""
