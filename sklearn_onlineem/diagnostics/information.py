@@ -39,12 +39,12 @@ class Direction(NamedTuple):
         Share of an error along it that a pass of EM leaves, between 0 and 1.
     shares : ndarray of shape (n_components,)
         Share of each component or state in the direction, by complete-data information; a single 1
-        for Kalman filters.
+        for Kalman filters and edit distances.
     parts : dict of float
-        Share of each kind of parameter ("weights", "means", ...), likewise.
+        Share of each kind of parameter ("weights", "means", ...; "match", "end"), likewise.
     overlaps : ndarray of shape (n_components, n_components), or None
-        Share of each pair of components in the missing information; sums to 2. None for hidden
-        Markov models and Kalman filters.
+        Share of each pair of components in the missing information; sums to 2. None for others
+        than mixtures.
     derivatives : dict of ndarray
         Derivatives of the fitted attributes along the direction, by name.
     """
@@ -67,7 +67,7 @@ class MissingInformation:
     directions : tuple of Direction
         Eigenvectors.
     what : str
-        "components", "states", or "system" (of Kalman filters).
+        "components", "states", "system" (of Kalman filters) or "transducer" (of edit distances).
     """
 
     eigenvalues: Floats
@@ -111,7 +111,7 @@ class MissingInformation:
         return "\n".join(lines)
 
     def _who(self, direction):
-        if self.what == "system":
+        if self.what in ("system", "transducer"):
             return f"the {self.what}"
         if direction.overlaps is None:
             moving = _listed(enumerate(direction.shares), "{0} ({1:.0%})")
@@ -146,8 +146,8 @@ def missing_information(
     The data have little information on directions with eigenvalues near 1.
 
     Eigenvalues are found by Lanczos' method, with a pass over the data for each product, and no
-    matrix of all parameters. Products are exact for mixtures; for hidden Markov models and Kalman
-    filters they are central differences of the E-step, with errors of some 1e-8. A prior counts as
+    matrix of all parameters. Products are exact for mixtures; for other models they are central
+    differences of the E-step, with errors of some 1e-8. A prior counts as
     complete data, and the rate is that of MAP estimation. Floors of variances (`reg_covar`) are
     ignored. If all parameters of a Kalman filter are learnt, some eigenvalues are 1, as states may
     be rotated.

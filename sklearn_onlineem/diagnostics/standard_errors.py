@@ -132,16 +132,17 @@ def standard_errors(
     covariance of first states requires more sequences than states have dimensions, or a prior. For
     a mixture of Markov chains, the lengths of the sequences and the visits of each symbol are
     given. Laplace densities have no derivatives at their medians, and the expected information of
-    complete data takes their place. For topics, the proportions of the documents are taken as
-    known, so that errors are too small, most of all for short documents.
+    complete data takes their place. Of an edit distance, `operations_` is an array in the order of
+    its keys, and probabilities below 1e-8 are taken as known. For topics, the proportions of
+    the documents are taken as known, so that errors are too small, most of all for short documents.
 
     Parameters
     ----------
     estimator : OnlineEM
         A fitted mixture or hidden Markov model of Gaussian, Poisson, Bernoulli, multinomial,
         categorical, exponential, gamma, Laplace, Wishart or compound Dirichlet components or Markov
-        chains, a Kalman filter, or `LatentDirichletAllocation`; at a maximum, so fitted with a
-        small `tol`. `EditDistance` and your own families are refused.
+        chains, a Kalman filter, `EditDistance`, or `LatentDirichletAllocation`; at a maximum, so
+        fitted with a small `tol`. Your own families are refused.
     X : array-like, or list of array-likes
         The data that it was fitted to, in any form that its `fit` takes. A weight of 2 means two
         equal rows.
@@ -205,7 +206,10 @@ def standard_errors(
     attributes, shown = coordinates.attributes(), coordinates.shown_by(estimator)
     errors = _errors(coordinates, basis, inverse / data.total_weight, shown)
     # A single component has attributes without an axis of components.
-    shapes = {name: np.shape(getattr(estimator, name, attributes[name].value)) for name in shown}
+    shapes = {}
+    for name in shown:
+        value = getattr(estimator, name, attributes[name].value)
+        shapes[name] = (len(value),) if isinstance(value, dict) else np.shape(value)
     return StandardErrors(
         {name: attributes[name].value.reshape(shapes[name]).copy() for name in shown},
         {name: errors[name].reshape(shapes[name]) for name in shown},

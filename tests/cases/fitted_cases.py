@@ -1,4 +1,4 @@
-"""Mixtures and hidden Markov models fitted to where EM stands still."""
+"""Mixtures, hidden Markov models and transducers fitted to where EM stands still."""
 
 from dataclasses import dataclass, replace
 from functools import cache
@@ -8,7 +8,8 @@ import numpy as np
 from cases.chains import CHAINS
 from cases.coordinates import coordinates
 from cases.mixture_cases import MIXTURES
-from sklearn_onlineem import HMM, Mixture
+from cases.transducers import TRANSDUCERS
+from sklearn_onlineem import HMM, EditDistance, Mixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
@@ -22,11 +23,12 @@ from sklearn_onlineem.families import (
 from sklearn_onlineem.families._tangents import TANGENTS
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
 from sklearn_onlineem.models._coordinates import coordinates_of
+from sklearn_onlineem.models.edit_operations import FullOperations
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 _SEEDS = {Categorical: 3, Bernoulli: 3, FixedDegreesWishart: 6, Wishart: 6}
 TERMINATIONS = {GivenLength: "given_length", EndState: "end_state"}
-STILL = [
+_COMPONENTS = [
     case
     for case in (*MIXTURES, *CHAINS)
     if type(case.case.family) in TANGENTS
@@ -36,6 +38,7 @@ STILL = [
     # Of chains of few bits some probabilities are 0 or 1 at the maximum.
     and (case.is_mixture or not isinstance(case.case.family, Bernoulli))
 ]
+STILL = [*_COMPONENTS, *TRANSDUCERS]
 
 
 @dataclass
@@ -76,8 +79,12 @@ def still(case):
     # Of two bits and of codes, seeds 1 and 2 draw components that have maxima at the bounds, or
     # lead EM there; of matrices, seed 1 draws components that overlap, which take thousands of
     # passes.
-    seed = next((seed for kind, seed in _SEEDS.items() if isinstance(case.case.family, kind)), 1)
-    found = (_mixture if case.is_mixture else _chain)(case, np.random.default_rng(seed))
+    if case in TRANSDUCERS:
+        found = _transducer(case)
+    else:
+        kinds = (kind for kind in _SEEDS if isinstance(case.case.family, kind))
+        rng = np.random.default_rng(_SEEDS.get(next(kinds, None), 1))
+        found = (_mixture if case.is_mixture else _chain)(case, rng)
     for _ in range(10):
         found.estimator.fit(found.X)
         x = found.place.encode(found.model)
@@ -100,6 +107,16 @@ def _chain(case, rng):
     drawn = model.sample(60, rng, like)[0]
     X = np.split(drawn.X, drawn.offsets[1:-1])
     return Still(case, _estimator(HMM, case, termination=TERMINATIONS[case.termination]), X)
+
+
+def _transducer(case):
+    """Of two known symbols, and the place of unknown ones."""
+    settings = {"alphabet": "ab", "solver": "batch", "tol": 0.0, "random_state": 0}
+    name = "full" if case.parametrization is FullOperations else "tied"
+    start = {"match": 5.0, "mismatch": 2.0, "delete": 1.0, "insert": 2.0, "end": 2.0}
+    truth = EditDistance(name, operations_init=start, max_iter=0, **settings).fit([("a", "b")])
+    estimator = EditDistance(name, operation_prior=1.0, max_iter=300, warm_start=True, **settings)
+    return Still(case, estimator, truth.sample(1000)[0])
 
 
 def _estimator(kind, case, **settings):

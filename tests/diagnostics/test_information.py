@@ -9,6 +9,7 @@ from sklearn.mixture import GaussianMixture as Unrelated
 
 from sklearn_onlineem import (
     BernoulliMixture,
+    EditDistance,
     GaussianHMM,
     GaussianMixture,
     LatentDirichletAllocation,
@@ -95,6 +96,18 @@ def test_what_overlaps_is_named(rng):
     assert set(first.derivatives) == {"weights_", "means_", "covariances_"}
     assert "0 and 2 (100%)" in information.summary()
     assert len(information.summary().splitlines()) == 3
+
+
+def test_operations_that_are_confused_are_named(rng):
+    """A mismatch may be a deletion and an insertion."""
+    words = ["".join(rng.choice(list("abcdef"), 6)) for _ in range(400)]
+    pairs = [(word, word[:2] + "xy" + word[4:]) for word in words[:200]]
+    pairs += [(word[1:], word[:-1]) for word in words[200:]]
+    edit = EditDistance(solver="batch", tol=1e-12).fit(pairs)
+    information = missing_information(edit, pairs, n_values=1)
+    assert information.directions[0].overlaps is None
+    assert "the transducer; parameters: mismatch (" in information.summary()
+    np.testing.assert_allclose(sum(information.directions[0].parts.values()), 1.0)
 
 
 def test_eigenvalues_do_not_depend_on_units_and_offsets(rng):

@@ -41,7 +41,9 @@ def test_estimates_are_the_fitted_attributes(case):
     read = [name for name in estimates if hasattr(type(found.estimator), name)]
     assert read
     for name in read:
-        np.testing.assert_allclose(estimates[name], getattr(found.estimator, name), rtol=1e-14)
+        value = getattr(found.estimator, name)
+        value = list(value.values()) if isinstance(value, dict) else value
+        np.testing.assert_allclose(estimates[name], value, rtol=1e-14)
 
 
 def eruptions(rng, n=272):
@@ -258,10 +260,19 @@ def test_parameters_that_are_not_determined_are_refused():
         standard_errors(mixture, X)
 
 
-def test_other_models_are_refused_by_name():
-    pairs = [("ab", "abc"), ("cab", "cb")]
-    with pytest.raises(ValueError, match="EditTransducer"):
-        standard_errors(EditDistance().fit(pairs), pairs)
+@pytest.mark.parametrize("parametrization", ["tied", "full"])
+def test_operations_that_are_seen_have_textbook_errors(parametrization):
+    """Of pairs with an empty word, whose scripts are known: 500 draws of operations and ends."""
+    pairs = [("aab", ""), ("", "ab"), ("", ""), ("b", "")] * 50
+    edit = EditDistance(parametrization, operation_prior=1.0, solver="batch").fit(pairs)
+    errors, p = standard_errors(edit, pairs).errors, np.array([*edit.operations_.values()])
+    np.testing.assert_allclose(p, [0.0, 0.0, 0.4, 0.2, 0.4], atol=1e-12)
+    np.testing.assert_allclose(errors["operations_"], np.sqrt(p * (1.0 - p) / 500.0), atol=1e-9)
+    if parametrization == "full":
+        p = edit.deletion_probabilities_
+        expected = np.sqrt(p * (1.0 - p) / 500.0)
+        np.testing.assert_allclose(errors["deletion_probabilities_"], expected, atol=1e-9)
+        assert not errors["substitution_probabilities_"].any()
 
 
 def test_invalid_arguments_are_refused(rng):

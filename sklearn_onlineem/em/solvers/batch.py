@@ -29,9 +29,10 @@ class Batch(Solver):
     """Batch EM: each pass is one E-step over all data, and one M-step.
 
     Passes of EM multiply what the likelihood still gains by a rate that is near 1 where much is
-    hidden: in linear systems with little noise, chains, and mixtures that overlap. Where the
-    latest passes say that many more are needed, quasi-Newton steps take their place, from the same
-    E-steps: see :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
+    hidden: in linear systems with little noise, chains, mixtures that overlap, and strings that
+    have little in common. Where the latest passes say that many more are needed, quasi-Newton steps
+    take their place, from the same E-steps: see
+    :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
 
     Parameters
     ----------
@@ -111,16 +112,16 @@ def batch_passes(
         if here is None:
             here = evaluate(state.model)
             may_accelerate = may_accelerate and suits(here)
+            gains_tell = may_accelerate and here.coordinates.gains_tell
         values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
         if newton is None and may_accelerate and len(values) > _LEAST_GAINS:
             gains = [after - before for before, after in pairwise(values)]
             n_passes = settled.outlook(gains).n_passes
-            # Early gains may rise; and of systems, whose parts have very different rates, they tell
-            # the fast ones.
+            # Early gains may rise.
             is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES
             n_rows = state.model.size_of(here.data)
             is_slow = n_passes > _FEW_PASSES * (1.0 + _ROWS_OF_A_STEP / n_rows)
-            if not state.model.has_components or (is_slow and not is_early):
+            if not gains_tell or (is_slow and not is_early):
                 newton = QuasiNewton()
         there = promised = None
         if newton is None:

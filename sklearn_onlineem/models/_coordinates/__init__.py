@@ -7,6 +7,8 @@ from sklearn_onlineem.models._coordinates.components import (
     MixtureCoordinates,
 )
 from sklearn_onlineem.models._coordinates.systems import SystemCoordinates
+from sklearn_onlineem.models._coordinates.transducers import TransducerCoordinates
+from sklearn_onlineem.models.edit_transducer import EditTransducer
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -23,24 +25,29 @@ COORDINATES = {
     MixtureModel: MixtureCoordinates,
     HiddenMarkovModel: ChainCoordinates,
     LinearDynamicalModel: SystemCoordinates,
+    EditTransducer: TransducerCoordinates,
 }
 
 
 def has_coordinates(model):
     """Return whether complete data of models of this kind are an exponential family known here."""
-    is_system = isinstance(model, LinearDynamicalModel)
-    return type(model) in COORDINATES and (is_system or type(model.family) in TANGENTS)
+    return type(model) in COORDINATES and _has_tangents(model)
 
 
 def coordinates_of(model, statistics):
     """Return the coordinates of a model, or raise ValueError if it has none."""
-    kind, family = COORDINATES.get(type(model)), getattr(model, "family", None)
+    kind = COORDINATES.get(type(model))
     if kind is None:
         raise ValueError(
-            "The model must be a mixture, a hidden Markov model or a Kalman filter, got a"
-            f" {type(model).__name__}."
+            "The model must be a mixture, a hidden Markov model, a Kalman filter or a transducer,"
+            f" got a {type(model).__name__}."
         )
-    if kind is not SystemCoordinates and type(family) not in TANGENTS:
+    if not _has_tangents(model):
         known = ", ".join(sorted(kind.__name__ for kind in TANGENTS))
-        raise ValueError(f"The family must be one of {known}, got {type(family).__name__}.")
+        raise ValueError(f"The family must be one of {known}, got {type(model.family).__name__}.")
     return kind(model, statistics)
+
+
+def _has_tangents(model):
+    """Return whether the family of a model has tangents; all do that have no family."""
+    return not hasattr(model, "family") or type(model.family) in TANGENTS

@@ -29,6 +29,8 @@ class Coordinates(ABC):
     remedy = "with fewer components"
     # Whether the likelihood has derivatives everywhere.
     is_smooth = True
+    # Whether the gains of a few passes tell how fast EM is.
+    gains_tell = True
 
     @property
     @abstractmethod

@@ -256,6 +256,8 @@ class SystemCoordinates(Coordinates):
 
     what = "system"
     remedy = "with fewer em_vars"
+    # Parts have very different rates, and early gains tell the fast ones.
+    gains_tell = False
 
     def __init__(self, model, statistics):
         self.model, self._statistics = model, statistics
