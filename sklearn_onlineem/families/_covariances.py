@@ -8,7 +8,14 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
-__all__ = ["gaussian_divergence", "gaussian_log_density", "joined", "solved", "square_roots"]
+__all__ = [
+    "eigen",
+    "gaussian_divergence",
+    "gaussian_log_density",
+    "joined",
+    "solved",
+    "square_roots",
+]
 
 _EPS = np.finfo(float).eps
 
@@ -42,6 +49,14 @@ def solved(matrix, right):
     return solution * inverse[:, None]
 
 
+def eigen(matrix):
+    """Return eigenvalues and eigenvectors of a symmetric matrix, as NumPy does of several."""
+    values, vectors, failed = lapack.dsyevd(matrix, lower=1)
+    if failed:
+        raise np.linalg.LinAlgError("Eigenvalues did not converge.")
+    return values, vectors
+
+
 def gaussian_divergence(weight, covariance, other, spread):
     """Return weight KL(N(m, C) || N(n, other)), for `spread` weight (C + (m - n) (m - n)')."""
     values, vectors = _support(other)
@@ -61,7 +76,7 @@ def gaussian_log_density(weight, covariance, spread):
 
 def _support(covariance):
     """Return eigenvalues and eigenvectors of a covariance, without those of 0."""
-    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = eigen(covariance)
     least = len(values) * _EPS * max(values[-1], 0.0)
     kept = slice(values.searchsorted(least, side="right"), None)
     return values[kept], vectors[:, kept]

@@ -100,8 +100,9 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
                 f"The matrices of the first state on nothing, of transitions of {k} states and of"
                 f" emissions of {d} columns cannot be of shapes {shapes}."
             )
-        arrays = (array for part in self._regressions for of in part.parameters for array in of)
-        if not all(np.isfinite(array).all() for array in arrays):
+        parts = (part.parameters for part in self._regressions)
+        arrays = [array for of in parts for array in (of.matrix, of.offset, of.covariance)]
+        if not np.isfinite(np.concatenate(arrays, axis=None)).all():
             raise ValueError(f"the arrays of the system overflow: {_OUT_OF_SCALE}")
         if lapack.dpotrf(self.emissions.covariance, lower=1)[1]:
             raise ValueError("The covariance of the observations is not positive definite.")
@@ -142,7 +143,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
         # Moments of unstable systems may overflow.
         moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
-        if not all(np.isfinite(array).all() for array in (*moments, log_likelihood)):
+        if not np.isfinite(np.concatenate([*moments, log_likelihood], axis=None)).all():
             self._explain_overflow(data)
         return evidence, log_likelihood
 
