@@ -125,7 +125,7 @@ class Sequences(Batch):
         """Numbers of rows of the sequences."""
         return np.diff(self.offsets)
 
-    @property
+    @cached_property
     def length_distribution(self) -> LengthDistribution:
         """Distribution of the lengths; a continued sequence counts as one."""
         return LengthDistribution(_survival(self.lengths, len(self)))

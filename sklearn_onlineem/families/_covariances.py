@@ -62,16 +62,20 @@ def gaussian_divergence(weight, covariance, other, spread):
     values, vectors = _support(other)
     if _exceeds(covariance, vectors):
         return math.inf
-    trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
-    own_log_det = np.linalg.slogdet(vectors.T @ covariance @ vectors)[1]
-    return 0.5 * (trace + weight * (np.log(values).sum() - own_log_det - len(values)))
+    own_values = lapack.dsyevd(vectors.T @ covariance @ vectors, compute_v=0, lower=1)[0]
+    log_det_ratio = np.log(values / np.abs(own_values)).sum()
+    return 0.5 * (_trace(values, vectors, spread) + weight * (log_det_ratio - len(values)))
 
 
 def gaussian_log_density(weight, covariance, spread):
     """Return the log density under N(0, covariance), up to a constant, where it is not 0."""
     values, vectors = _support(covariance)
-    trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
-    return -0.5 * (trace + weight * np.log(values).sum())
+    return -0.5 * (_trace(values, vectors, spread) + weight * np.log(values).sum())
+
+
+def _trace(values, vectors, spread):
+    """Return that of a pseudo-inverse, by its eigenvalues and eigenvectors, times spread."""
+    return np.vdot(vectors / values, spread @ vectors)
 
 
 def _support(covariance):
