@@ -28,6 +28,8 @@ from sklearn_onlineem.statistics import combine
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 
 _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
+# Rows, times the squared width of states, up to which tables of gains take longer than without.
+_MOST_UNSHARED = 2500
 # Results are checked for overflow.
 _quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
@@ -130,7 +132,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     def e_step(
         self, data: Sequences, rng: np.random.Generator | None = None
     ) -> tuple[LinearDynamicalStatistics, float]:
-        complete, others = split_by_gaps(data) if rng is None else (None, data)
+        is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
+        complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
         gains = None
         if complete is not None:
             gains = SharedGains(self._padded, self._first, complete.lengths.max())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -170,32 +169,36 @@ class RegressionCoordinates:
         return lapack.dtrtrs(self._root, values, lower=1)[0]
 
     def _changes(self, v):
-        """Return the changes of matrix and offset along v, and W."""
-        B, c = np.zeros((self._n_outputs, self._n_inputs)), np.zeros(self._n_outputs)
+        """Return the changes of matrix and offset along v, and W, of those that are learnt."""
+        found = {}
         if "matrix" in self.columns:
             U = v[self.columns["matrix"]].reshape(-1, self._n_outputs).T
-            B = self._root @ U @ self._inverse_root
+            found["matrix"] = self._root @ U @ self._inverse_root
         if "offset" in self.columns:
-            c = self._root @ v[self.columns["offset"]] / math.sqrt(self._weight) - B @ self._origin
-        return B, c, self._spread(v)
+            c = self._root @ v[self.columns["offset"]] / math.sqrt(self._weight)
+            found["offset"] = c - found["matrix"] @ self._origin if "matrix" in found else c
+        if "covariance" in self.columns:
+            found["covariance"] = self._spread(v)
+        return found
 
     def _spread(self, v):
         W = np.zeros((self._n_outputs, self._n_outputs))
-        if "covariance" in self.columns:
-            W[self._places] = self._entries * v[self.columns["covariance"]]
+        W[self._places] = self._entries * v[self.columns["covariance"]]
         return W + W.T
 
     def moved(self, v):
-        B, c, W = self._changes(v)
-        S = self.regression.covariance
-        if "covariance" in self.columns:
-            values, vectors = eigen(W)
+        changes, regression = self._changes(v), self.regression
+        S = regression.covariance
+        if "covariance" in changes:
+            values, vectors = eigen(changes["covariance"])
             root = self._root @ vectors * np.exp(0.5 * values)
             S = root @ root.T
-        parameters = self.regression.matrix + B, self.regression.offset + c, S
-        return Regression(
-            self.regression.family, AffineGaussian.single(*parameters), self.regression.learnt
+        B, c = (
+            value + changes[what] if what in changes else value
+            for what, value in (("matrix", regression.matrix), ("offset", regression.offset))
         )
+        parameters = AffineGaussian(B[None], c[None], S[None])
+        return Regression(regression.family, parameters, regression.learnt)
 
     def size(self, v):
         """Return how far v moves the mean of an observation, in standard deviations of noise."""
@@ -211,9 +214,10 @@ class RegressionCoordinates:
         return {name: getattr(self.regression, name) for name in self.columns}
 
     def derivatives(self, v):
-        B, c, W = self._changes(v)
-        found = {"matrix": B, "offset": c, "covariance": self._root @ W @ self._root.T}
-        return {name: found[name] for name in self.columns}
+        found = self._changes(v)
+        if "covariance" in found:
+            found["covariance"] = self._root @ found["covariance"] @ self._root.T
+        return found
 
 
 def _outer(x, y):
@@ -339,8 +343,10 @@ class SystemCoordinates(Coordinates):
         return sum(part.floor_penalty(getattr(statistics, part.name)) for part in self._coordinates)
 
     def moved(self, v):
-        parts = zip(self._coordinates, self._by_part(v), strict=True)
-        return replace(self.model, **{part.name: part.moved(own) for part, own in parts})
+        parts = {name: getattr(self.model, name) for name in _NAMES}
+        for part, own in zip(self._coordinates, self._by_part(v), strict=True):
+            parts[part.name] = part.moved(own)
+        return LinearDynamicalModel(**parts)
 
     def size(self, v):
         parts = zip(self._coordinates, self._by_part(v), strict=True)
