@@ -31,10 +31,10 @@ def joined(xx, yx, yy):
 
 def solved(matrix, right):
     """Return the solution of matrix x = right; 0 where a singular matrix leaves it open."""
-    if np.ndim(right) != 2 or np.shape(matrix) != 2 * np.shape(right)[:1]:
+    if right.ndim != 2 or matrix.shape != 2 * right.shape[:1]:
         raise ValueError(
-            f"A matrix of shape {np.shape(matrix)} and right sides of shape {np.shape(right)} are"
-            " no linear equations."
+            f"A matrix of shape {matrix.shape} and right sides of shape {right.shape} are no"
+            " linear equations."
         )
     if not len(matrix):
         return right

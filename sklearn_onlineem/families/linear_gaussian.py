@@ -417,7 +417,7 @@ class _Blocks:
     def residual(self, B, c):
         contrast = np.concatenate([-B, _identity(len(B))], axis=1)
         mean = self.mean_y - B @ self.mean_x - c
-        return contrast @ self.scatter @ contrast.T + self.weight * (mean[:, None] * mean)
+        return contrast @ self.scatter @ contrast.T + (self.weight * mean[:, None]) * mean
 
 
 @cache

@@ -30,6 +30,8 @@ __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
 # Rows, times the squared width of states, up to which tables of gains take longer than without.
 _MOST_UNSHARED = 2500
+# Log-likelihoods down to which the filter is far from overflow.
+_LEAST_TRUSTED = -1e100
 # Results are checked for overflow.
 _quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
@@ -144,6 +146,9 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
             sums = self._sums(data, rng)
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
+        # The filter may overflow where tables of gains do not, by a digit.
+        if not log_likelihood > _LEAST_TRUSTED:
+            self.row_log_likelihoods(data)
         # Moments of unstable systems may overflow.
         moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
         if not np.isfinite(np.concatenate([*moments, log_likelihood], axis=None)).all():
