@@ -38,15 +38,14 @@ def solved(matrix, right):
         )
     if not len(matrix):
         return right
+    factor, failed = lapack.dpotrf(matrix, lower=1)
+    if not failed:
+        return lapack.dpotrs(factor, right, lower=1)[0]
+    # Which directions are singular depends on the scales.
     scale = np.sqrt(matrix.diagonal())
     inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
     matrix, right = matrix * inverse[:, None] * inverse, right * inverse[:, None]
-    factor, failed = lapack.dpotrf(matrix, lower=1)
-    if failed:
-        solution = linalg.pinvh(matrix) @ right
-    else:
-        solution = lapack.dpotrs(factor, right, lower=1)[0]
-    return solution * inverse[:, None]
+    return linalg.pinvh(matrix) @ right * inverse[:, None]
 
 
 def eigen(matrix):
