@@ -131,11 +131,12 @@ class Padded:
     def __init__(self, model):
         self.k, self.d = model.n_components, model.n_features
         self.width = _kalman.width(self.k)
-        self._model = model
+        # Not the model, which has this one.
+        self._moves, self._emissions = model.transitions, model.emissions
 
     @cached_property
     def transitions(self):
-        transitions = self._model.transitions
+        transitions = self._moves
         A = self._square(transitions.matrix)
         return (
             A,
@@ -146,7 +147,7 @@ class Padded:
 
     @cached_property
     def system(self):
-        emissions = self._model.emissions
+        emissions = self._emissions
         C = np.zeros((self.d, self.width))
         C[:, : self.k] = emissions.matrix
         R = np.array(emissions.covariance, dtype=np.float64)
