@@ -125,10 +125,11 @@ class Sequences(Batch):
         """Numbers of rows of the sequences."""
         return np.diff(self.offsets)
 
-    @property
+    @cached_property
     def length_distribution(self) -> LengthDistribution:
         """Distribution of the lengths; a continued sequence counts as one."""
-        return LengthDistribution(_survival(self.lengths, len(self)))
+        is_whole = self.before is None
+        return LengthDistribution(self.survival if is_whole else _survival(self.lengths, len(self)))
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
         """Draw n lengths in rows.

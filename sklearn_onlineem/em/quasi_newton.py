@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -169,8 +170,9 @@ class QuasiNewton:
         if self._last is not None:
             step, before = self._last
             change = before - gradient
-            if np.vdot(step, change) > 1e-8 * np.linalg.norm(step) * np.linalg.norm(change):
-                self._pairs.append((step, change, 1.0 / np.vdot(step, change)))
+            curvature = np.vdot(step, change)
+            if curvature > 1e-8 * math.sqrt(np.vdot(step, step) * np.vdot(change, change)):
+                self._pairs.append((step, change, 1.0 / curvature))
         direction, shares = gradient.copy(), []
         for step, change, scale in reversed(self._pairs):
             shares.append(scale * np.vdot(step, direction))

@@ -254,7 +254,7 @@ class State(NamedTuple):
             In the form that the model takes.
         """
         lengths = data.length_distribution
-        if lengths is None or self.lengths is None:
+        if lengths is None or self.lengths is None or self.lengths is lengths:
             return lengths
         return pooled([(self.n_seen, self.lengths), (data.total_weight, lengths)])
 

@@ -8,7 +8,14 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
-__all__ = ["gaussian_divergence", "gaussian_log_density", "joined", "solved", "square_roots"]
+__all__ = [
+    "eigen",
+    "gaussian_divergence",
+    "gaussian_log_density",
+    "joined",
+    "solved",
+    "square_roots",
+]
 
 _EPS = np.finfo(float).eps
 
@@ -24,22 +31,29 @@ def joined(xx, yx, yy):
 
 def solved(matrix, right):
     """Return the solution of matrix x = right; 0 where a singular matrix leaves it open."""
-    if np.ndim(right) != 2 or np.shape(matrix) != 2 * np.shape(right)[:1]:
+    if right.ndim != 2 or matrix.shape != 2 * right.shape[:1]:
         raise ValueError(
-            f"A matrix of shape {np.shape(matrix)} and right sides of shape {np.shape(right)} are"
-            " no linear equations."
+            f"A matrix of shape {matrix.shape} and right sides of shape {right.shape} are no"
+            " linear equations."
         )
     if not len(matrix):
         return right
+    factor, failed = lapack.dpotrf(matrix, lower=1)
+    if not failed:
+        return lapack.dpotrs(factor, right, lower=1)[0]
+    # Which directions are singular depends on the scales.
     scale = np.sqrt(matrix.diagonal())
     inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
     matrix, right = matrix * inverse[:, None] * inverse, right * inverse[:, None]
-    factor, failed = lapack.dpotrf(matrix, lower=1)
+    return linalg.pinvh(matrix) @ right * inverse[:, None]
+
+
+def eigen(matrix):
+    """Return eigenvalues and eigenvectors of a symmetric matrix, as NumPy does of several."""
+    values, vectors, failed = lapack.dsyevd(matrix, lower=1)
     if failed:
-        solution = linalg.pinvh(matrix) @ right
-    else:
-        solution = lapack.dpotrs(factor, right, lower=1)[0]
-    return solution * inverse[:, None]
+        raise np.linalg.LinAlgError("Eigenvalues did not converge.")
+    return values, vectors
 
 
 def gaussian_divergence(weight, covariance, other, spread):
@@ -47,21 +61,25 @@ def gaussian_divergence(weight, covariance, other, spread):
     values, vectors = _support(other)
     if _exceeds(covariance, vectors):
         return math.inf
-    trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
-    own_log_det = np.linalg.slogdet(vectors.T @ covariance @ vectors)[1]
-    return 0.5 * (trace + weight * (np.log(values).sum() - own_log_det - len(values)))
+    own_values = lapack.dsyevd(vectors.T @ covariance @ vectors, compute_v=0, lower=1)[0]
+    log_det_ratio = np.log(values / np.abs(own_values)).sum()
+    return 0.5 * (_trace(values, vectors, spread) + weight * (log_det_ratio - len(values)))
 
 
 def gaussian_log_density(weight, covariance, spread):
     """Return the log density under N(0, covariance), up to a constant, where it is not 0."""
     values, vectors = _support(covariance)
-    trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
-    return -0.5 * (trace + weight * np.log(values).sum())
+    return -0.5 * (_trace(values, vectors, spread) + weight * np.log(values).sum())
+
+
+def _trace(values, vectors, spread):
+    """Return that of a pseudo-inverse, by its eigenvalues and eigenvectors, times spread."""
+    return np.vdot(vectors / values, spread @ vectors)
 
 
 def _support(covariance):
     """Return eigenvalues and eigenvectors of a covariance, without those of 0."""
-    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = eigen(covariance)
     least = len(values) * _EPS * max(values[-1], 0.0)
     kept = slice(values.searchsorted(least, side="right"), None)
     return values[kept], vectors[:, kept]

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
+from scipy.linalg import lapack
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
@@ -49,7 +50,7 @@ class AffineGaussian:
     covariance: Floats
 
     def __post_init__(self):
-        matrix, offset, covariance = map(np.shape, (self.matrix, self.offset, self.covariance))
+        matrix, offset, covariance = self.matrix.shape, self.offset.shape, self.covariance.shape
         fits = len(offset) == 2 and len(matrix) == 3 and matrix[:2] == offset
         if not fits or covariance != (*offset, offset[1]):
             raise ValueError(
@@ -218,7 +219,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             c = z.mean_y - B @ z.mean_x
         if "covariance" in learnt and z.degrees > NEGLIGIBLE:
             S = self.shape.nearest(z.residual(B, c) / z.degrees) + floor
-            if np.linalg.eigvalsh(S)[0] < 0.0:  # by rounding
+            if lapack.dsyevd(S, compute_v=0, lower=1)[0][0] < 0.0:  # by rounding
                 variances = np.diag(np.diag(z.scatter_yy) / z.degrees)
                 S += 8.0 * len(S) * np.finfo(float).eps * variances
         return B, c, S
@@ -252,8 +253,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             and weights are 1.
         """
         inputs = _moments_of(np.ones(len(p)) if inputs is None else inputs)
-        divergences = map(_divergence, p, q, _by_component(inputs))
-        return np.array(list(divergences))
+        return np.array([*map(_divergence, p, q, _by_component(inputs))])
 
     def sample(
         self,
@@ -417,7 +417,7 @@ class _Blocks:
     def residual(self, B, c):
         contrast = np.concatenate([-B, _identity(len(B))], axis=1)
         mean = self.mean_y - B @ self.mean_x - c
-        return contrast @ self.scatter @ contrast.T + self.weight * (mean[:, None] * mean)
+        return contrast @ self.scatter @ contrast.T + (self.weight * mean[:, None]) * mean
 
 
 @cache

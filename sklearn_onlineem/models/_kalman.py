@@ -131,11 +131,12 @@ class Padded:
     def __init__(self, model):
         self.k, self.d = model.n_components, model.n_features
         self.width = _kalman.width(self.k)
-        self._model = model
+        # Not the model, which has this one.
+        self._moves, self._emissions = model.transitions, model.emissions
 
     @cached_property
     def transitions(self):
-        transitions = self._model.transitions
+        transitions = self._moves
         A = self._square(transitions.matrix)
         return (
             A,
@@ -146,7 +147,7 @@ class Padded:
 
     @cached_property
     def system(self):
-        emissions = self._model.emissions
+        emissions = self._emissions
         C = np.zeros((self.d, self.width))
         C[:, : self.k] = emissions.matrix
         R = np.array(emissions.covariance, dtype=np.float64)
@@ -287,12 +288,15 @@ _MOST_GROWTH = 10.0
 def occupancies(padded, first, like):
     """Return moments, per sequence, of the states that transitions leave and of those that emit."""
     survival = like.survival
-    left_states, states = _occupancies(padded, first, np.append(survival, 0.0)[1:], survival)
+    weights = np.zeros((2, len(survival)))
+    weights[0, :-1], weights[1] = survival[1:], survival
+    left_states, states = _occupancies(padded, first, weights)
     if like.before is None:
         return left_states, states
     steps = _steps(padded, int(like.lengths[0]), 1.0 / len(like))
-    left, entered = np.append(steps, 0.0), np.insert(steps, 0, 0.0)
-    more_left_states, more_states = _occupancies(padded, like.before, left, entered)
+    weights = np.zeros((2, len(steps) + 1))
+    weights[0, :-1], weights[1, 1:] = steps, steps
+    more_left_states, more_states = _occupancies(padded, like.before, weights)
     return left_states + more_left_states, states + more_states
 
 
@@ -312,13 +316,11 @@ def _steps(padded, n_rows, share):
     return steps
 
 
-def _occupancies(padded, first, *weights):
-    """Return moments of h_1, h_2, ..., summed with each of the given weights."""
+def _occupancies(padded, first, weights):
+    """Return moments of h_1, h_2, ..., summed with each row of weights."""
     k, width = padded.k, padded.width
     totals = np.empty((len(weights), 1 + width + width**2))
-    _kalman_shared.occupancy(
-        np.stack(weights), padded.transitions, k, padded.moments(*first), totals
-    )
+    _kalman_shared.occupancy(weights, padded.transitions, k, padded.moments(*first), totals)
     moments = []
     for total in totals:
         weight, mean = total[:1], total[None, 1 : 1 + k].copy()

@@ -28,6 +28,10 @@ from sklearn_onlineem.statistics import combine
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 
 _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
+# Rows, times the squared width of states, up to which tables of gains take longer than without.
+_MOST_UNSHARED = 2500
+# Log-likelihoods down to which the filter is far from overflow.
+_LEAST_TRUSTED = -1e100
 # Results are checked for overflow.
 _quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
@@ -100,8 +104,9 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
                 f"The matrices of the first state on nothing, of transitions of {k} states and of"
                 f" emissions of {d} columns cannot be of shapes {shapes}."
             )
-        arrays = (array for part in self._regressions for of in part.parameters for array in of)
-        if not all(np.isfinite(array).all() for array in arrays):
+        parts = (part.parameters for part in self._regressions)
+        arrays = [array for of in parts for array in (of.matrix, of.offset, of.covariance)]
+        if not np.isfinite(np.concatenate(arrays, axis=None)).all():
             raise ValueError(f"the arrays of the system overflow: {_OUT_OF_SCALE}")
         if lapack.dpotrf(self.emissions.covariance, lower=1)[1]:
             raise ValueError("The covariance of the observations is not positive definite.")
@@ -129,7 +134,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     def e_step(
         self, data: Sequences, rng: np.random.Generator | None = None
     ) -> tuple[LinearDynamicalStatistics, float]:
-        complete, others = split_by_gaps(data) if rng is None else (None, data)
+        is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
+        complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
         gains = None
         if complete is not None:
             gains = SharedGains(self._padded, self._first, complete.lengths.max())
@@ -140,9 +146,12 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
             sums = self._sums(data, rng)
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
+        # The filter may overflow where tables of gains do not, by a digit.
+        if not log_likelihood > _LEAST_TRUSTED:
+            self.row_log_likelihoods(data)
         # Moments of unstable systems may overflow.
         moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
-        if not all(np.isfinite(array).all() for array in (*moments, log_likelihood)):
+        if not np.isfinite(np.concatenate([*moments, log_likelihood], axis=None)).all():
             self._explain_overflow(data)
         return evidence, log_likelihood
 

@@ -69,6 +69,8 @@ class Regression:
         statistics : Moments
             Moments of (x, y).
         """
+        if not self.learnt:
+            return self
         parameters = self.family.m_step(statistics, self.parameters, self.learnt)
         return Regression(self.family, parameters, self.learnt)
 
@@ -112,6 +114,8 @@ class Regression:
         inputs : Moments, or ndarray of shape (K,)
             As in `own_statistics`.
         """
+        if other is self:
+            return 0.0
         return sum(self.family.kl_divergence(self.parameters, other.parameters, inputs))
 
     def n_parameters(self) -> int:

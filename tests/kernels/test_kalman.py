@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.models import linear_dynamical
 from sklearn_onlineem.models._kalman import Padded, SharedGains, prepared
 
 
@@ -27,6 +28,16 @@ def test_complete_sequences_may_share_their_gains(k, d, lengths, rng):
     model, data = draw_model(rng, k, d), draw_data(rng, lengths, d)
     shared, own = both_ways(model, data)
     assert_close(shared, own, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.02])
+def test_an_e_step_of_few_rows_is_that_of_many(missing, rng, monkeypatch):
+    model, data = draw_model(rng, 2, 3), draw_data(rng, [9, 40, 1, 7], 3, missing)
+    found = []
+    for most in (0, np.inf):
+        monkeypatch.setattr(linear_dynamical, "_MOST_UNSHARED", most)
+        found.append(model.e_step(data))
+    assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
 def test_gains_are_shared_by_rows_of_many_values_and_of_floats(rng):

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from functools import cache
 
 import numpy as np
-from scipy.linalg import null_space, solve_triangular
+from scipy.linalg import lapack, null_space
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families import Diagonal, Full, Spherical
-from sklearn_onlineem.families._tangents.base import (
-    Attribute,
-    symmetric_exponential,
-    symmetric_units,
-)
+from sklearn_onlineem.families import Full, Spherical
+from sklearn_onlineem.families._covariances import eigen
+from sklearn_onlineem.families._tangents.base import Attribute
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models._coordinates.components import Coordinates
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.regression import Regression
 
 __all__ = ["RegressionCoordinates", "SystemCoordinates", "unseen_changes"]
 
 # Smaller relative changes are rounding errors.
 _NONE = 1e-9
+_TINY = np.finfo(float).tiny
 
 
 def unseen_changes(model, sizes, told=()):
@@ -55,7 +55,7 @@ def _changes(model, E, s, told):
     first, step, reading = model.initial, model.transitions, model.emissions
     A, C, b = step.matrix, reading.matrix, step.offset
     # Rows may be in units of any size.
-    C = C / np.maximum(np.linalg.norm(C, axis=1, keepdims=True), np.finfo(float).tiny)
+    C = C / np.maximum(np.linalg.norm(C, axis=1, keepdims=True), _TINY)
     every = {
         ("initial", "offset"): E @ first.offset + s,
         ("initial", "covariance"): _congruent(E, first.covariance),
@@ -80,7 +80,7 @@ def _changes(model, E, s, told):
 
 def _congruent(E, covariance):
     """Return the change of a covariance, relative to the largest variance."""
-    largest = np.diag(covariance).max(initial=np.finfo(float).tiny)
+    largest = np.diag(covariance).max(initial=_TINY)
     change = E @ covariance / largest
     return change + change.T
 
@@ -91,57 +91,45 @@ class RegressionCoordinates:
     def __init__(self, name, regression, statistics):
         self.name, self.regression = name, regression
         self._n_outputs, self._n_inputs = regression.matrix.shape
-        self._weight = max(float(statistics.weight[0]), np.finfo(float).tiny)
-        self._origin = np.zeros(self._n_inputs)
-        if "offset" in regression.learnt:
-            self._origin = statistics.mean[0, : self._n_inputs]
-        self._inverse_root = self._inverse_root_of(statistics)
-        p, learnt, degrees = self._n_outputs, regression.learnt, float(statistics.degrees[0])
-        # Moves W of unit information.
-        self._units = np.zeros((0, p, p))
+        self._weight = max(float(statistics.weight[0]), _TINY)
+        p, q, learnt = self._n_outputs, self._n_inputs, regression.learnt
+        self._origin = statistics.mean[0, :q] if "offset" in learnt else np.zeros(q)
+        # Coordinates of W in unit information: entries below the diagonal move with those above.
+        degrees, n_spread = float(statistics.degrees[0]), 0
         if "covariance" in learnt:
             if not degrees > 0.0:
                 raise ValueError(f"There are no data on the noise of the {self._said}.")
-            units = _UNITS[type(regression.family.shape)](p)
-            self._units = units / np.sqrt(0.5 * degrees)
-        self.columns, stop = {}, 0
+            shape = regression.family.shape
+            n_spread, self._places = shape.n_parameters(p), _places(type(shape), p)
+            self._entries = _entries(type(shape), p) / math.sqrt(0.5 * degrees)
+        self.columns, self.n_columns = {}, 0
         for what, n in (
-            ("matrix", p * self._n_inputs * self._learns_matrix),
+            ("matrix", p * q * ("matrix" in learnt)),
             ("offset", p * ("offset" in learnt)),
-            ("covariance", len(self._units)),
+            ("covariance", n_spread),
         ):
             if n:
-                self.columns[what] = slice(stop, stop + n)
-            stop += n
+                self.columns[what] = slice(self.n_columns, self.n_columns + n)
+            self.n_columns += n
+        if "matrix" in self.columns:
+            self._inverse_root = self._inverse_root_of(statistics)
         if self.columns:
-            try:
-                self._root = np.linalg.cholesky(regression.covariance)
-            except np.linalg.LinAlgError:
-                raise ValueError(f"The noise of the {self._said} has no density.") from None
-
-    @property
-    def _learns_matrix(self):
-        return "matrix" in self.regression.learnt and self._n_inputs > 0
+            self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
+            if failed:
+                raise ValueError(f"The noise of the {self._said} has no density.")
 
     def _inverse_root_of(self, statistics):
         """Return R^-1, (n_inputs, n_inputs)."""
-        if not self._learns_matrix:
-            return np.zeros((self._n_inputs, self._n_inputs))
-        q, weight = self._n_inputs, float(statistics.weight[0])
-        mean = statistics.mean[0, :q] - self._origin
-        try:
-            root = np.linalg.cholesky(statistics.scatter[0, :q, :q] + weight * np.outer(mean, mean))
-        except np.linalg.LinAlgError:
-            raise ValueError(f"The data do not determine the {self._said}.") from None
-        return solve_triangular(root, np.eye(q), lower=True)
+        q, mean = self._n_inputs, statistics.mean[0, : self._n_inputs] - self._origin
+        squares = statistics.scatter[0, :q, :q] + float(statistics.weight[0]) * _outer(mean, mean)
+        root, failed = lapack.dpotrf(squares, lower=1)
+        if failed:
+            raise ValueError(f"The data do not determine the {self._said}.")
+        return lapack.dtrtri(root, lower=1)[0]
 
     @property
     def _said(self):
         return {"initial": "first state", "emissions": "observations"}.get(self.name, self.name)
-
-    @property
-    def n_columns(self):
-        return max((columns.stop for columns in self.columns.values()), default=0)
 
     def score(self, statistics):
         B, c, q = self.regression.matrix, self.regression.offset, self._n_inputs
@@ -155,82 +143,99 @@ class RegressionCoordinates:
         contrast = np.concatenate([-B, np.eye(self._n_outputs)], axis=1)
         across, found = contrast @ scatter, []
         if "matrix" in self.columns:
-            slopes = across[:, :q] + weight * np.outer(residual, mean[:q] - self._origin)
+            slopes = across[:, :q] + weight * _outer(residual, mean[:q] - self._origin)
             found.append(self._whitened(slopes @ self._inverse_root.T).T.ravel())
         if "offset" in self.columns:
-            found.append(self._whitened(weight / np.sqrt(self._weight) * residual))
+            found.append(self._whitened(weight / math.sqrt(self._weight) * residual))
         if "covariance" in self.columns:
-            spread = across @ contrast.T + weight * np.outer(residual, residual)
+            spread = across @ contrast.T + weight * _outer(residual, residual)
             # The M-step adds the floor to the mean of the squares.
             floor = self.regression.family._added(self._n_outputs)
             expected = float(statistics.degrees[0]) * (self.regression.covariance - floor)
             white = self._whitened(self._whitened(spread - expected).T)
-            found.append(0.5 * np.tensordot(self._units, white, axes=2))
-        return np.concatenate([*found, np.zeros(0)])
+            of_entries = (0.5 * self._entries) * (white + white.T)[self._places]
+            n = self.n_columns - self.columns["covariance"].start
+            found.append(of_entries.reshape(n, -1).sum(axis=1))
+        return np.concatenate(found)
 
     def floor_penalty(self, statistics):
-        if "covariance" not in self.columns:
+        family = self.regression.family
+        if "covariance" not in self.columns or family.floor is None:
             return 0.0
-        white = self._whitened(self._whitened(self.regression.family._added(self._n_outputs)).T)
-        return -0.5 * float(statistics.degrees[0]) * float(np.trace(white))
+        ratio = lapack.dpotrs(self._root, family._added(self._n_outputs), lower=1)[0]
+        return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
     def _whitened(self, values):
-        return solve_triangular(self._root, values, lower=True)
+        return lapack.dtrtrs(self._root, values, lower=1)[0]
 
     def _changes(self, v):
-        """Return the changes of matrix and offset along v, and W."""
-        B, c = np.zeros_like(self.regression.matrix), np.zeros(self._n_outputs)
+        """Return the changes of matrix and offset along v, and W, of those that are learnt."""
+        found = {}
         if "matrix" in self.columns:
             U = v[self.columns["matrix"]].reshape(-1, self._n_outputs).T
-            B = self._root @ U @ self._inverse_root
+            found["matrix"] = self._root @ U @ self._inverse_root
         if "offset" in self.columns:
-            c = self._root @ v[self.columns["offset"]] / np.sqrt(self._weight) - B @ self._origin
-        return B, c, self._spread(v)
+            c = self._root @ v[self.columns["offset"]] / math.sqrt(self._weight)
+            found["offset"] = c - found["matrix"] @ self._origin if "matrix" in found else c
+        if "covariance" in self.columns:
+            found["covariance"] = self._spread(v)
+        return found
 
     def _spread(self, v):
-        return np.tensordot(v[self.columns.get("covariance", slice(0))], self._units, axes=1)
+        W = np.zeros((self._n_outputs, self._n_outputs))
+        W[self._places] = self._entries * v[self.columns["covariance"]]
+        return W + W.T
 
     def moved(self, v):
-        if not self.columns:
-            return self.regression
-        B, c, W = self._changes(v)
-        S = self.regression.covariance
-        if "covariance" in self.columns:
-            root = self._root @ symmetric_exponential(0.5 * W)
+        changes, regression = self._changes(v), self.regression
+        S = regression.covariance
+        if "covariance" in changes:
+            values, vectors = eigen(changes["covariance"])
+            root = self._root @ vectors * np.exp(0.5 * values)
             S = root @ root.T
-        B, c = self.regression.matrix + B, self.regression.offset + c
-        return replace(self.regression, parameters=AffineGaussian.single(B, c, S))
+        B, c = (
+            value + changes[what] if what in changes else value
+            for what, value in (("matrix", regression.matrix), ("offset", regression.offset))
+        )
+        parameters = AffineGaussian(B[None], c[None], S[None])
+        return Regression(regression.family, parameters, regression.learnt)
 
     def size(self, v):
         """Return how far v moves the mean of an observation, in standard deviations of noise."""
-        coefficients = v[: self.n_columns - len(self._units)]
-        along = np.abs(coefficients).max(initial=0.0) / np.sqrt(self._weight)
-        return max(along, np.abs(self._spread(v)).max(initial=0.0))
+        size = 0.0
+        for what, columns in self.columns.items():
+            if what == "covariance":
+                size = max(size, np.abs(self._spread(v)).max())
+            else:
+                size = max(size, np.abs(v[columns]).max() / math.sqrt(self._weight))
+        return size
 
     def values(self):
         return {name: getattr(self.regression, name) for name in self.columns}
 
     def derivatives(self, v):
-        if not self.columns:
-            return {}
-        B, c, W = self._changes(v)
-        found = {"matrix": B, "offset": c, "covariance": self._root @ W @ self._root.T}
-        return {name: found[name] for name in self.columns}
+        found = self._changes(v)
+        if "covariance" in found:
+            found["covariance"] = self._root @ found["covariance"] @ self._root.T
+        return found
 
 
-def _diagonal_units(p):
-    return np.eye(p)[:, :, None] * np.eye(p)[:, None, :]
+def _outer(x, y):
+    return x[:, None] * y
 
 
-def _spherical_units(p):
-    return np.eye(p)[None] / np.sqrt(p)
+@cache
+def _places(kind, p):
+    """Return row and column of the entries, on or below the diagonal, that coordinates move."""
+    return np.tril_indices(p) if kind is Full else (np.arange(p), np.arange(p))
 
 
-_UNITS = {
-    Full: symmetric_units,
-    Diagonal: _diagonal_units,
-    Spherical: _spherical_units,
-}
+@cache
+def _entries(kind, p):
+    """Return these entries of an orthonormal basis; those on the diagonal count twice."""
+    i, j = _places(kind, p)
+    entries = np.where(i == j, 0.5, math.sqrt(0.5))
+    return entries / math.sqrt(p) if kind is Spherical else entries
 
 
 # Attributes of estimators, by part and parameter of a system.
@@ -247,7 +252,6 @@ _NAMES = {
         "covariance": "observation_covariance_",
     },
 }
-_TINY = np.finfo(float).tiny
 _KINDS = {"matrix": "real", "offset": "real", "covariance": "covariance"}
 
 
@@ -261,11 +265,13 @@ class SystemCoordinates(Coordinates):
 
     def __init__(self, model, statistics):
         self.model, self._statistics = model, statistics
-        self._coordinates = [
-            RegressionCoordinates(part, getattr(model, part), getattr(statistics, part))
-            for part in _NAMES
-        ]
-        if self.shape[1] == 0:
+        parts = (
+            RegressionCoordinates(name, getattr(model, name), getattr(statistics, name))
+            for name in _NAMES
+            if getattr(model, name).learnt
+        )
+        self._coordinates = [part for part in parts if part.columns]
+        if not self._coordinates:
             raise ValueError("There are no standard errors of a system of which nothing is learnt.")
 
     def check_determined(self, n_observations, prior):
@@ -339,8 +345,10 @@ class SystemCoordinates(Coordinates):
         return sum(part.floor_penalty(getattr(statistics, part.name)) for part in self._coordinates)
 
     def moved(self, v):
-        parts = zip(self._coordinates, self._by_part(v), strict=True)
-        return replace(self.model, **{part.name: part.moved(own) for part, own in parts})
+        parts = {name: getattr(self.model, name) for name in _NAMES}
+        for part, own in zip(self._coordinates, self._by_part(v), strict=True):
+            parts[part.name] = part.moved(own)
+        return LinearDynamicalModel(**parts)
 
     def size(self, v):
         parts = zip(self._coordinates, self._by_part(v), strict=True)
