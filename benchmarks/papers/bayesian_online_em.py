@@ -147,7 +147,9 @@ def batch_em_first(corpus, start):
 
 def online_em(corpus, start):
     """Online EM as an estimator does it, in batches, at its own rates."""
-    mixture = MultinomialMixture(start.n_components, solver="online", means_init=start.parameters)
+    mixture = MultinomialMixture(
+        start.n_components, solver="online", means_init=start.parameters, prior=None
+    )
     for batch in corpus.batches(BATCH_SIZE):
         mixture.partial_fit(batch.X)
     return mixture.model_
@@ -156,7 +158,9 @@ def online_em(corpus, start):
 def default_start(corpus, start):
     """Bayesian online EM as an estimator does it, which settles on the first documents."""
     seed = int(start.parameters[0, 0] * 1e6)  # another start for each
-    mixture = MultinomialMixture(start.n_components, solver="bayesian", random_state=seed)
+    mixture = MultinomialMixture(
+        start.n_components, solver="bayesian", random_state=seed, prior=None
+    )
     for batch in corpus.batches(N_FIRST):
         mixture.partial_fit(batch.X)
     return mixture.model_
@@ -281,6 +285,7 @@ def distance_to_estimator(corpus):
         N_CLUSTERS,
         solver=BayesianOnline(start_mass=0.01),
         weight_concentration_prior=1.99,  # so that alpha is .01 + .99
+        prior=None,
         means_init=start.parameters,
         weights_init=start.weights,
     )

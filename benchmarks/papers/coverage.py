@@ -46,7 +46,7 @@ def poisson_mixture():
     """Of two components and one count; 500 rows."""
     truth = {"weights_": np.array([0.5, 0.5]), "rates_": np.array([[2.0], [9.0]])}
     start = PoissonMixture(
-        2, weights_init=truth["weights_"], means_init=truth["rates_"], **_PRECISE
+        2, weights_init=truth["weights_"], means_init=truth["rates_"], prior=None, **_PRECISE
     )
 
     def draw(rng):

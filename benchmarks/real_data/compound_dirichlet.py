@@ -50,7 +50,7 @@ def compare(seed):
     one = CompoundDirichlet(random_state=seed)
     best = CompoundDirichlet(solver="newton", random_state=seed).fit(train)
     many, flat = (
-        make(N_COMPONENTS, random_state=seed, batch_size=BATCH_SIZE)
+        make(N_COMPONENTS, prior=None, random_state=seed, batch_size=BATCH_SIZE)
         for make in (CompoundDirichletMixture, MultinomialMixture)
     )
     priors = [{"concentration": concentration} for concentration in CONCENTRATIONS]

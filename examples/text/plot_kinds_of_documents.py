@@ -52,8 +52,8 @@ batches = np.array_split(train, 9)
 # %%
 # How many kinds?
 # ---------------
-# Three passes in batches of about a hundred chapters, from four starts each. The prior gives each
-# word half a count in each kind, so that words that a kind has not used yet stay possible. The
+# Three passes in batches of about a hundred chapters, from four starts each. By default each word
+# has half a count in each kind, so that words that a kind has not used yet stay possible. The
 # scores are those of held-out chapters in nats a word. The other mixture is one of compound
 # Dirichlets, in which a word that has occurred in a document is likely to occur again.
 
@@ -67,8 +67,7 @@ def streamed(mixture):
 
 def multinomials(n_kinds, seed):
     """A mixture of multinomials."""
-    prior = {"concentration": 1.5}
-    return MultinomialMixture(n_kinds, init="random", prior=prior, random_state=seed)
+    return MultinomialMixture(n_kinds, init="random", random_state=seed)
 
 
 def compounds(n_kinds, seed):
@@ -148,7 +147,7 @@ for name, of_method in agreements.items():
 # More than twenty kinds gain nothing in either mixture. A single compound Dirichlet explains
 # chapters better than thirty multinomials, because words come in bursts: twenty kinds gain 0.29
 # nats a word with multinomials, and 0.12 with compound Dirichlets. Multinomials separate kinds
-# better: twenty of them agree best with the sections. With seven kinds, as many as there are
+# better: from seven on they agree with the sections alike. With seven kinds, as many as there are
 # sections, k-means agrees best, if it has all chapters at once. Numbers are means over four starts,
 # and vary by some 0.03.
 #

@@ -54,6 +54,7 @@ from sklearn_onlineem.estimators._validation import (
     error_context,
     raise_named,
 )
+from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models._coordinates import has_coordinates
 
@@ -224,7 +225,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Return the parameter `prior` as pseudo-statistics of the components, or None."""
         given = self._hyperparameters
         if given == "auto":
-            given = getattr(family, "smoothing", None) or None
+            given = (isinstance(family, ConjugatePriors) and family.smoothing(n_features)) or None
         if given is None:
             return None
         n_components = getattr(self, "n_components", 1)

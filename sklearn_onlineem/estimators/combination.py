@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -21,7 +22,8 @@ from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics, combine, pooled
+from sklearn_onlineem.models.mixture import MixtureStatistics
+from sklearn_onlineem.statistics import Statistics, Sums, combine, pooled
 
 __all__ = ["combine_estimators"]
 
@@ -53,7 +55,10 @@ def combine_estimators(
 
     so each component, or state, is the average of those of the members, weighed by their expected
     occupancies. Components must have the same numbers in all members: they have if these started
-    from one model, and others are aligned to the first.
+    from one model, and others are aligned to the first. The `prior` of mixtures of counts, bits,
+    codes, chains and durations, whose statistics are sums, counts once, as in a fit of all rows:
+    that of each member is taken off its statistics, and that of the first is added to the sum.
+    Priors of other models, and of weights, count once for each member.
 
     Parameters
     ----------
@@ -65,7 +70,8 @@ def combine_estimators(
     method : {"entropic", "averaging", "sampled"}, default="entropic"
         "entropic": the minimiser above. "averaging": the averages of all parameters, as is common
         [2]_; a baseline. "sampled": as "entropic", with the statistics of `n_pseudo_samples` drawn
-        from each member; a baseline for models whose own statistics have no closed form.
+        from each member; a baseline for models whose own statistics have no closed form. In both
+        baselines priors count once for each member.
     align : bool or "auto", default="auto"
         Whether to renumber components or states as in the first estimator, by the smallest KL
         divergence between the models (of hidden Markov models: of occupancies and emissions).
@@ -149,8 +155,33 @@ def _averaging(members, sampled_statistics):
 
 
 def _entropic(members, sampled_statistics):
-    statistics = combine((weight, state.own_statistics) for weight, state in members)
+    statistics = combine((weight, _evidence(state)) for weight, state in members)
+    prior, n_seen = _component_prior(members[0][1]), sum(state.n_seen for _, state in members)
+    if prior is not None and n_seen > 0.0:
+        total = sum(weight for weight, _ in members)
+        statistics = statistics.merge(1.0, prior, total / n_seen)
     return _maximiser(members, statistics)
+
+
+def _evidence(state):
+    """Return the own statistics of a member without the prior of its components."""
+    own, prior = state.own_statistics, _component_prior(state)
+    if prior is None or state.n_seen == 0.0:
+        return own
+    if state.merged is None:
+        # Own statistics have the weight of the rows, and those of the M-step that of the prior too.
+        model, emissions = state.model, prior.emissions
+        known = model.family.own_statistics(model.parameters, emissions.weight)
+        prior = replace(prior, emissions=emissions.merge(1.0, known, -1.0))
+    return own.merge(1.0, prior, -1.0 / state.n_seen)
+
+
+def _component_prior(state):
+    """Return the prior of the components of a mixture if their statistics are sums, else None."""
+    prior = state.prior
+    if not isinstance(prior, MixtureStatistics) or not isinstance(prior.emissions, Sums):
+        return None
+    return MixtureStatistics(np.zeros_like(prior.counts), prior.emissions)
 
 
 def _sampled(members, sampled_statistics):

@@ -32,6 +32,20 @@ _ASYMPTOTIC = 10.0
 _BLOCK_VALUES = 1 << 18
 
 
+def mean_total(X, sample_weight):
+    """Return the mean sum of the rows, an array of one number, as merged models average arrays."""
+    totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+    return np.average(totals, weights=sample_weight, keepdims=True)
+
+
+def rows_of(counts, mean_total):
+    """Return how many rows have so many counts, (K,); none if their mean is not known, or 0."""
+    sums = np.maximum(counts.sum(axis=1), 0.0)
+    if mean_total is None or mean_total[0] == 0.0:
+        return np.zeros(len(sums))
+    return sums / mean_total
+
+
 def proper(family, name, values):
     """Return hyper-parameters if all are above 0; else raise a ValueError that names the family."""
     if not (np.isfinite(values).all() and (values > 0.0).all()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,7 +47,6 @@ class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     support_is_convex = True
     takes_sparse = True
-    smoothing: ClassVar[Mapping[str, float]] = {"alpha": 1.5, "beta": 1.5}
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, _LEAST, 0.5)
@@ -78,6 +76,9 @@ class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         p = parameters[components]
         return (rng.random(p.shape) < p).astype(np.float64)
+
+    def smoothing(self, n_features: int) -> Mapping[str, float]:
+        return {"alpha": 1.5, "beta": 1.5}
 
     def prior_statistics(
         self, n_components: int, *, n_features: int, alpha: ArrayLike = 1.0, beta: ArrayLike = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from inspect import Parameter, signature
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -81,8 +81,6 @@ class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
     """Families with a conjugate prior."""
 
     lacking = "has no conjugate prior"
-    # Hyper-parameters of a weak prior that gives a probability to what no row has shown.
-    smoothing: ClassVar[Mapping[str, float]] = {}
 
     @property
     def prior_keys(self) -> list[str] | None:
@@ -101,6 +99,18 @@ class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
         n_components : int
             How many components have the prior. Hyper-parameters out of range raise a ValueError.
         """
+
+    def smoothing(self, n_features: int) -> Mapping[str, float]:
+        """Return hyper-parameters of ``prior="auto"``, the default of mixtures; none: no prior.
+
+        A weak prior of counts, so that what no row has shown has a probability.
+
+        Parameters
+        ----------
+        n_features : int
+            Columns of a row.
+        """
+        return {}
 
 
 class PosteriorMeans(ConjugatePriors[Parameters, Evidence]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,7 +57,6 @@ class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     determined_by_means = False
     is_nominal = True
-    smoothing: ClassVar[Mapping[str, float]] = {"concentration": 1.5}
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
@@ -131,6 +130,9 @@ class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     def n_parameters(self, parameters: Floats) -> int:
         return parameters.size // self.n_categories * (self.n_categories - 1)
+
+    def smoothing(self, n_features: int) -> Mapping[str, float]:
+        return {"concentration": 1.5}
 
     def prior_statistics(
         self, n_components: int, *, n_features: int, concentration: ArrayLike = 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,6 +49,8 @@ class MarkovChain(GroupedCounts, FewValues):
     min_probability : float, default=1e-12
         Floor of the probabilities, from 1e-100 to 1: the value for a transition that a component
         never saw. Transitions from a symbol that it never left are equally likely.
+    mean_total : ndarray of shape (1,), default=None
+        Mean sum of the first rows, from `bind`: pseudo-counts of priors are in so long rows.
 
     References
     ----------
@@ -67,8 +68,6 @@ class MarkovChain(GroupedCounts, FewValues):
     >>> np.exp(MarkovChain().log_density(chain, np.array([[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]])))
     array([[0.046875]])
     """
-
-    smoothing: ClassVar[Mapping[str, float]] = {"concentration": 1.5}
 
     def _groups(self, flat):
         # The start, if any, and the transitions from each symbol.
@@ -180,6 +179,10 @@ class MarkovChain(GroupedCounts, FewValues):
         n_symbols = n_symbols_of(parameters.shape[1])
         return parameters.size // n_symbols * (n_symbols - 1)
 
+    def smoothing(self, n_features: int) -> Mapping[str, float]:
+        of_start = {"start_concentration": 1.5} if has_starts(n_features) else {}
+        return {"concentration": 1.5, **of_start}
+
     def prior_statistics(
         self,
         n_components: int,
@@ -211,7 +214,7 @@ class MarkovChain(GroupedCounts, FewValues):
                 f"start_concentration must be 1, got {start_concentration!r}: the data have no"
                 " first symbols."
             )
-        return Sums(np.zeros(n_components), groups.reshape(n_components, n_features))
+        return self._pseudo_counts(groups.reshape(n_components, n_features))
 
     def predictive_log_density(
         self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
@@ -227,7 +230,8 @@ class MarkovChain(GroupedCounts, FewValues):
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         # Visits of symbols have no prior: they are those of the rows.
         groups = self._groups(_collapsed.concentration_of(self, statistics))
-        weight = np.where(statistics.weight > 0.0, statistics.weight, 1.0)
+        weight = self.mean_form(statistics).weight
+        weight = np.where(weight > 0.0, weight, 1.0)
         visits = groups.sum(axis=2, keepdims=True) / weight[:, None, None]
         drawn = visits * _collapsed.drawn_proportions(groups, rng)
         return self.regularise(drawn.reshape(statistics.total.shape))

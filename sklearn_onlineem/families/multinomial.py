@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,16 +32,23 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
     ----------
     min_probability : float, default=1e-12
         Floor of the probabilities, from 1e-100 to 1.
+    mean_total : ndarray of shape (1,), default=None
+        Mean sum of the first rows, from `bind`: pseudo-counts of priors are in so long rows.
     """
 
     min_probability: float = 1e-12
+    mean_total: Floats | None = None
 
     support_is_convex = True
     takes_sparse = True
-    smoothing: ClassVar[Mapping[str, float]] = {"concentration": 1.5}
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
+
+    def bind(self, X: FloatsOrSparse, sample_weight: Floats | None = None) -> Self:
+        if self.mean_total is not None:
+            return self
+        return replace(self, mean_total=_collapsed.mean_total(X, sample_weight))
 
     def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
@@ -57,6 +64,13 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
     def from_natural(self, natural: Floats) -> Floats:
         # Means for sums of 1: natural parameters do not depend on the sums of groups.
         return self.probabilities(np.exp(natural))
+
+    def _pseudo_counts(self, total):
+        # In rows of the mean length, so that priors do not change the lengths of components.
+        return Sums(_collapsed.rows_of(total, self.mean_total), total)
+
+    def mean_form(self, prior: Sums) -> Sums:
+        return prior + self._pseudo_counts(np.ones_like(prior.total))
 
     @abstractmethod
     def probabilities(self, parameters: Floats) -> Floats:
@@ -87,6 +101,8 @@ class Multinomial(GroupedCounts):
     ----------
     min_probability : float, default=1e-12
         Floor of the probabilities, from 1e-100 to 1, so that all symbols have a probability.
+    mean_total : ndarray of shape (1,), default=None
+        Mean sum of the first rows, from `bind`: pseudo-counts of priors are in so long rows.
 
     References
     ----------
@@ -127,6 +143,9 @@ class Multinomial(GroupedCounts):
         # Numbers of words of each component.
         return statistics.total.sum(axis=1)
 
+    def smoothing(self, n_features: int) -> Mapping[str, float]:
+        return {"concentration": 1.5}
+
     def prior_statistics(
         self, n_components: int, *, n_features: int, concentration: ArrayLike = 1.0
     ) -> Sums:
@@ -140,7 +159,7 @@ class Multinomial(GroupedCounts):
             Above 0; pseudo-counts of the categories are one less.
         """
         concentration = above("concentration", concentration, 0.0, (n_components, n_features))
-        return Sums(np.zeros(n_components), concentration - 1.0)
+        return self._pseudo_counts(concentration - 1.0)
 
     def predictive_log_density(
         self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1

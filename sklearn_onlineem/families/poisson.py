@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,6 +42,8 @@ class Poisson(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     ----------
     min_rate : float, default=1e-10
         Floor of the rates, from 1e-100 to 1e100, so that all counts have a probability.
+    mean_total : ndarray of shape (1,), default=None
+        Mean sum of the first rows, from `bind`; ``prior="auto"`` does not change it.
 
     References
     ----------
@@ -57,13 +59,18 @@ class Poisson(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     """
 
     min_rate: float = 1e-10
+    mean_total: Floats | None = None
 
     support_is_convex = True
     takes_sparse = True
-    smoothing: ClassVar[Mapping[str, float]] = {"shape": 1.5, "rate": 0.5}
 
     def __post_init__(self):
         check_setting("min_rate", self.min_rate, LEAST, MOST)
+
+    def bind(self, X: FloatsOrSparse, sample_weight: Floats | None = None) -> Self:
+        if self.mean_total is not None:
+            return self
+        return replace(self, mean_total=_collapsed.mean_total(X, sample_weight))
 
     def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
@@ -91,6 +98,10 @@ class Poisson(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         return rng.poisson(parameters[components]).astype(np.float64)
+
+    def smoothing(self, n_features: int) -> Mapping[str, float]:
+        (rate,) = _collapsed.rows_of(np.full((1, n_features), 0.5), self.mean_total)
+        return {"shape": 1.5, "rate": rate}
 
     def prior_statistics(
         self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0

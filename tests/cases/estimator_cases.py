@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -182,4 +182,16 @@ ESTIMATORS = [
         Mixture, normal_clusters, {"family": "gaussian_full"}, "Mixture(gaussian_full)", **GAUSSIAN
     ),
 ]
+
+
+def by_likelihood(cases):
+    """The cases without priors, for laws of maximum likelihood: counts have a prior by default."""
+    return [
+        replace(case, arguments={**case.arguments, "prior": None})
+        if "prior" in case().get_params()
+        else case
+        for case in cases
+    ]
+
+
 SPARSE_ESTIMATORS = [case for case in ESTIMATORS if case.sparse]

@@ -96,7 +96,7 @@ def still(case):
 
 def _mixture(case, rng):
     X, _ = case.draw(rng, 2, 4).sample(500, rng)
-    return Still(case, _estimator(Mixture, case), X)
+    return Still(case, _estimator(Mixture, case, prior=None), X)
 
 
 def _chain(case, rng):

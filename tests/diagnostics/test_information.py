@@ -275,7 +275,7 @@ def test_what_is_at_a_bound_stays(rng):
     X = np.concatenate([rng.poisson(3.0, (200, 2)), rng.poisson([9.0, 0.0], (200, 2))])
     mixture = PoissonMixture(
         2, means_init=[[3.0, 3.0], [9.0, 0.01]], solver=Batch(acceleration=None), tol=1e-14,
-        max_iter=5000,
+        max_iter=5000, prior=None,
     ).fit(X)  # fmt: skip
     assert mixture.rates_[1, 1] < 1e-9
     assert 0.0 < missing_information(mixture, X).rate < 1.0

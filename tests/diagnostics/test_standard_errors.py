@@ -14,10 +14,11 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     MarkovChainMixture,
+    MultinomialMixture,
     PoissonMixture,
     WishartMixture,
 )
-from sklearn_onlineem.diagnostics import standard_errors
+from sklearn_onlineem.diagnostics import convergence_certificate, standard_errors
 from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
 from sklearn_onlineem.families import Gamma, Wishart
 from sklearn_onlineem.families._tangents import TANGENTS
@@ -162,7 +163,7 @@ def test_intervals_are_symmetric_about_logarithms_and_log_odds():
 def test_one_markov_chain_has_textbook_errors(rng):
     """Of sequences, of rows of counts, and of transitions alone, dense and sparse."""
     X = list(rng.integers(3, size=(50, 20, 1)))
-    chains = MarkovChainMixture(1, solver="batch").fit(X)
+    chains = MarkovChainMixture(1, solver="batch", prior=None).fit(X)
     counts = np.zeros((50, 3, 3))
     for n, row in enumerate(X):
         np.add.at(counts[n], (row[:-1, 0], row[1:, 0]), 1.0)
@@ -180,17 +181,27 @@ def test_one_markov_chain_has_textbook_errors(rng):
         assert errors.keys() == expected.keys()
         for name, value in expected.items():
             np.testing.assert_allclose(errors[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
-    moves = MarkovChainMixture(1, solver="batch").fit(counts)
+    moves = MarkovChainMixture(1, solver="batch", prior=None).fit(counts)
     errors = standard_errors(moves, counts).errors
     # Shares of the symbols are no parameters where there are no first symbols.
     assert set(errors) == {"weights_", "transmat_"}
     np.testing.assert_allclose(errors["transmat_"], expected["transmat_"], rtol=1e-9)
 
 
+def test_errors_count_the_default_prior_of_counts(rng):
+    """Those of a multinomial with half a count more of each word, also of one never seen."""
+    X = rng.poisson(np.append(np.full(5, 2.0), 0.0), (200, 6)).astype(float)
+    mixture = MultinomialMixture(1, solver="batch").fit(X)
+    p = (X.sum(axis=0) + 0.5) / (X.sum() + 3.0)
+    found = standard_errors(mixture, X).errors["probabilities_"][0]
+    np.testing.assert_allclose(found, np.sqrt(p * (1.0 - p) / (X.sum() + 3.0)), rtol=1e-9)
+    assert convergence_certificate(mixture, X).gain < 1e-12
+
+
 def test_transitions_that_were_never_seen_stay(rng):
     """As those from a symbol that was never left do."""
     X = [np.append(rng.integers(2, size=19), 2)[:, None] for _ in range(40)]
-    chains = MarkovChainMixture(1, solver="batch").fit(X)
+    chains = MarkovChainMixture(1, solver="batch", prior=None).fit(X)
     errors = standard_errors(chains, X).errors
     np.testing.assert_array_equal(errors["transmat_"][0, 2], 0.0)
     # At the floor of probabilities, 1e-12.

@@ -281,7 +281,7 @@ def test_a_prior_that_is_set_acts_from_the_next_batch_on(case, rng):
     changed.set_params(prior=prior).partial_fit(X)
     assert not same_numbers(estimator.model_, changed.model_)
     assert steps(estimator) != steps(changed)
-    unchanged.set_params(prior=prior).set_params(prior=None).partial_fit(X)
+    unchanged.set_params(prior=prior).set_params(prior=estimator.prior).partial_fit(X)
     assert_identical(estimator.model_, unchanged.model_)
 
 

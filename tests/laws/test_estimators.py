@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from cases.collapsed_cases import GIBBS
 from cases.comparing import arrays, assert_close, assert_identical
-from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
+from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS, by_likelihood
 from cases.family_cases import case_of
 from cases.merged_cases import WAYS
 from cases.states import state_of
@@ -46,6 +46,7 @@ READERS = [*(case for case in ESTIMATORS if repr(case) in WAYS), GIBBS[0]]
 all_readers = pytest.mark.parametrize("case", READERS, ids=repr)
 all_estimators = pytest.mark.parametrize("case", [*ESTIMATORS, *GIBBS[:2]], ids=repr)
 by_em = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+without_priors = pytest.mark.parametrize("case", by_likelihood(ESTIMATORS), ids=repr)
 sparse_estimators = pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
 LABELLED = {"semi_supervised": True}
 INITS = ["k-means", "k-means++", "random", "random_from_data"]
@@ -129,7 +130,7 @@ def test_weights_stand_for_repeated_rows_in_partial_fit(case, rng):
     assert weighted.n_samples_seen_ == repeated.n_samples_seen_ == repeats.sum()
 
 
-@by_em
+@without_priors
 def test_scaled_weights_change_nothing_but_the_rows_seen(case, rng):
     X, y = case.data(rng, 200)
     # Unbiased moments, which compound Dirichlets start from, depend on the number of rows.
@@ -169,7 +170,7 @@ def test_labels_name_the_components(case, rng):
         assert accuracy(labels, stream.predict(X)) > 0.95
 
 
-@by_em
+@without_priors
 def test_labelled_rows_count_for_their_component_alone(case, rng):
     """With all labels known, weights and means are those of the classes."""
     X, _ = case.data(rng, 300)
@@ -396,7 +397,7 @@ def test_every_documented_attribute_can_be_read(case, method, rng):
             assert value.shape in expected and np.isfinite(value).all(), name
 
 
-@by_em
+@without_priors
 def test_fitted_values_of_batch_em(case, rng):
     X, _ = case.data(rng)
     mixture = case(solver=Batch(acceleration=None), tol=1e-3).fit(X)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_identical
-from cases.estimator_cases import ESTIMATORS
+from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.interruptions import (
     InterruptAtLine,
     Interruption,
@@ -160,7 +160,7 @@ def in_threads(function, items, n_threads=4):
 
 
 @pytest.mark.threads
-@by_em
+@pytest.mark.parametrize("case", by_likelihood(ESTIMATORS), ids=repr)
 def test_concurrent_updates_are_not_lost(case, rng):
     """With one component and harmonic rates the means do not depend on the order of the batches."""
     X, _ = case.data(rng, 2020)

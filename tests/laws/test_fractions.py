@@ -134,7 +134,7 @@ def test_clusters_of_fractions_are_found(name, rng):
 @pytest.mark.parametrize("name", ["PoissonMixture", "MultinomialMixture", "BernoulliMixture"])
 def test_one_component_has_the_means_of_fractions(name, rng):
     X = fractions(rng)
-    mixture = ALL[name][0](1, solver="batch").fit(X)
+    mixture = ALL[name][0](1, solver="batch", prior=None).fit(X)
     assert_allclose(mixture.means_[0], X.mean(axis=0), rtol=1e-9)
 
 

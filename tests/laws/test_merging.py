@@ -11,13 +11,14 @@ from cases.chains import CHAINS, ChainCase
 from cases.comparing import assert_close
 from cases.coordinates import coordinates
 from cases.dynamical import DYNAMICAL
+from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.family_cases import case_of
 from cases.merged_cases import EXACT, MERGED, NUMBERED, REGULAR, REPRESENTATIVES
 from cases.mixture_cases import MIXTURES
 from cases.numerical import minimiser
 from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_onlineem import (
     HMM,
@@ -26,6 +27,7 @@ from sklearn_onlineem import (
     GaussianMixture,
     KalmanFilter,
     Mixture,
+    MultinomialMixture,
     PoissonMixture,
     combine_estimators,
 )
@@ -48,9 +50,9 @@ def lasting(case):
 
 numbered_models = pytest.mark.parametrize("case", NUMBERED_MODELS, ids=repr)
 all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+without_priors = pytest.mark.parametrize("case", by_likelihood(MERGED), ids=repr)
 representatives = pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)
 numbered_estimators = pytest.mark.parametrize("case", NUMBERED, ids=repr)
-regular_estimators = pytest.mark.parametrize("case", REGULAR, ids=repr)
 all_methods = pytest.mark.parametrize("method", ["entropic", "averaging"])
 
 
@@ -126,7 +128,7 @@ def apart(case, rng, n_members=3, **arguments):
     return members
 
 
-@all_estimators
+@without_priors
 @all_methods
 def test_identical_models_merge_into_themselves(case, method, rng):
     one = apart(case, rng, 1)[0]
@@ -151,7 +153,7 @@ def test_merging_is_associative(case, method, rng):
         assert nested.n_samples_seen_ == at_once.n_samples_seen_
 
 
-@all_estimators
+@without_priors
 def test_entropic_merging_is_the_m_step_of_the_own_statistics(case, rng):
     members = apart(case, rng)
     weights = [0.2, 3.0, 1.0]
@@ -249,7 +251,7 @@ def test_names_of_features_are_those_of_the_members_that_have_any():
         combine_estimators([plain, named, other])
 
 
-@regular_estimators
+@pytest.mark.parametrize("case", by_likelihood(REGULAR), ids=repr)
 def test_merging_after_every_step_is_one_machine_with_the_pooled_batch(case, rng):
     # Floors of what no row has shown add up otherwise, so the first batch shows everything.
     start, *rest = batches(case, rng, 5, 3 * 4, n_first=1000)
@@ -261,6 +263,34 @@ def test_merging_after_every_step_is_one_machine_with_the_pooled_batch(case, rng
         merged = combine_estimators(machines, weights=[1.0, 1.0, 1.0])
         single.partial_fit(pooled(rest[i : i + 3]))
     assert_close(merged.model_, single.model_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.regular], ids=repr)
+def test_passes_from_one_start_merge_into_the_pass_on_all_rows(case, rng):
+    """With the default priors, which count once, however many members there are."""
+    X = case.data(rng)[0]
+
+    def passed(rows):
+        start = case(max_iter=0, solver="batch", warm_start=True).fit(X)
+        with pytest.warns(ConvergenceWarning):
+            return start.set_params(max_iter=1).fit(rows)
+
+    members = [passed(rows) for rows in np.split(X, [40, 150, 190, 192])]
+    merged = combine_estimators(members)
+    assert_close(merged.model_, passed(X).model_, rtol=1e-8)
+    nested = combine_estimators([combine_estimators(members[:3]), *members[3:]])
+    assert_close(nested.model_, merged.model_, rtol=1e-8)
+
+
+def test_a_smoothing_prior_counts_once(rng):
+    X = rng.poisson(np.append(np.full(5, 2.0), 0.0), (60, 6)).astype(float)
+    members = [MultinomialMixture(1, solver="batch").fit(rows) for rows in np.split(X, 20)]
+    found = combine_estimators(members)
+    counts = X.sum(axis=0) + 0.5
+    assert_allclose(found.probabilities_[0], counts / counts.sum(), rtol=1e-12)
+    members[0].set_params(prior=None).fit(X[:3])
+    found = combine_estimators(members).probabilities_[0, -1]
+    assert found < 1e-6
 
 
 def pooled(parts):

@@ -555,9 +555,11 @@ def test_a_code_of_1e10_allocates_nothing(rng):
 
 def test_unseen_words(rng):
     X = np.hstack([rng.poisson(4.0, (100, 3)), np.zeros((100, 1))])
-    mixture = MultinomialMixture(2, random_state=0).fit(X)
+    mixture = MultinomialMixture(2, prior=None, random_state=0).fit(X)
     # The documented floor of the probabilities.
     assert mixture.score([[0.0, 0.0, 0.0, 1.0]]) == pytest.approx(np.log(1e-12), rel=1e-6)
+    # By default it is half a count of hundreds.
+    assert MultinomialMixture(2, random_state=0).fit(X).score([[0.0, 0.0, 0.0, 1.0]]) > -10.0
 
 
 @all_readers

@@ -84,6 +84,9 @@ class MarkovChainMixtureOfAnyRows(MarkovChainMixture):
         reader._batch = lambda X, *more: RowsInput._batch(reader, square(X), *more)
         return reader
 
+    def _prior(self, model, n_features):
+        return super()._prior(model, model.parameters.shape[1])
+
 
 def square(X):
     n_columns = math.isqrt(X.shape[1] - 1) + 1

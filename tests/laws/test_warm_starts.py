@@ -5,7 +5,13 @@ import pickle
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_identical
-from cases.estimator_cases import ESTIMATORS, EstimatorCase, document_clusters, normal_clusters
+from cases.estimator_cases import (
+    ESTIMATORS,
+    EstimatorCase,
+    by_likelihood,
+    document_clusters,
+    normal_clusters,
+)
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 
 from sklearn_onlineem import (
@@ -39,6 +45,7 @@ CASES = [
     learner(EditDistance, PAIRS),
 ]
 all_estimators = pytest.mark.parametrize("case", CASES, ids=repr)
+without_priors = pytest.mark.parametrize("case", by_likelihood(CASES), ids=repr)
 
 
 @all_estimators
@@ -56,7 +63,7 @@ def test_no_pass_is_the_start_alone(case, rng, capsys):
     assert_identical(arrays(pickle.loads(pickle.dumps(estimator)).model_), arrays(estimator.model_))
 
 
-@all_estimators
+@without_priors
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_what_follows_begins_there(case, rng):
     data, _ = case.data(rng)
@@ -112,7 +119,7 @@ def test_a_cluster_of_machines_makes_no_pass_either(rng):
     assert np.isfinite(learner.score(X))
 
 
-@all_estimators
+@without_priors
 @pytest.mark.parametrize("batch_size", [50, 10_000])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_fits_of_one_pass_notice_convergence(case, batch_size, rng):

@@ -57,9 +57,11 @@ class BaseHMM(SequenceEstimator):
     startprob_prior, transmat_prior : float or array-like, default=None
         Concentration of the Dirichlet priors on the start and on the rows of the transitions. None:
         1, no prior.
-    prior : dict or LearntPrior, default=None
+    prior : dict, "auto", LearntPrior or None, default=None
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
-        or the result of `as_prior` of a fitted estimator. None: maximum likelihood.
+        or the result of `as_prior` of a fitted estimator. None: maximum likelihood. "auto": half a
+        pseudo-count of all that a state may emit, of counts, bits and codes; else no prior. It
+        helps where rows have many counts, such as words, and not for symbols of few kinds.
     init : str or array-like, default="k-means"
         Start of the emissions: "k-means", "k-means++", "random" (responsibilities),
         "random_from_data" (rows as centres), or centres of shape (n_components, n_features). See
@@ -95,8 +97,8 @@ class BaseHMM(SequenceEstimator):
     transmat_init: object = parameter(default=None, valid=[None, "array-like"])
     startprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
     transmat_prior: object = parameter(default=None, valid=_CONCENTRATION)
-    prior: Mapping[str, object] | LearntPrior | None = parameter(
-        default=None, valid=[None, dict, LearntPrior]
+    prior: Mapping[str, object] | LearntPrior | str | None = parameter(
+        default=None, valid=[None, dict, StrOptions({"auto"}), LearntPrior]
     )
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])

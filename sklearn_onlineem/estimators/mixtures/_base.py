@@ -149,12 +149,12 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Concentration of a symmetric Dirichlet prior on the weights. None: no prior. Below 1 the
         prior is sparse: of the components with fewer rows than 1 minus the concentration, each step
         removes one for good. It is improper at 0 and below; see :ref:`number_of_components`.
-    prior : dict, "auto" or LearntPrior, default=None
+    prior : dict, "auto", LearntPrior or None, default="auto"
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
         or the result of `as_prior` of a fitted estimator. None: maximum likelihood. "auto": half a
-        pseudo-count of each word, symbol, transition, zero and one in each component, so that what
-        no row has shown has a probability; of Poisson rates half a count in half a row. For
-        families other than these "auto" is no prior.
+        pseudo-count of each word, count, symbol, transition, zero and one in each component, so
+        that what no row has shown has a probability. Pseudo-counts of words, counts and transitions
+        come in rows of the first data's mean sum. For other families "auto" is no prior.
     semi_supervised : bool, default=False
         Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
         as pipelines and searches may pass one.
@@ -186,7 +186,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         default=None, valid=[None, Interval(Real, None, None, closed="neither")]
     )
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
-        default=None, valid=[None, dict, StrOptions({"auto"}), LearntPrior]
+        default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
     )
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 

@@ -166,10 +166,10 @@ class CompoundDirichletMixture(BaseMixture):
 
     Parameters
     ----------
-    prior : dict or LearntPrior, default=None
+    prior : dict, "auto", LearntPrior or None, default="auto"
         ``pseudo_count`` further documents whose proportions come from a Dirichlet distribution with
         all parameters equal to ``concentration``; or the result of `as_prior` of a fitted
-        estimator. None: maximum likelihood.
+        estimator. "auto" and None are maximum likelihood: `alpha_` is a prior of words already.
     alpha_init : array-like of shape (n_components, n_features), default=None
         Start. None: mean proportions of the components of `init`, times the precisions that their
         moments give.

@@ -23,9 +23,9 @@ class LaplaceMixture(BaseMixture):
 
     Parameters
     ----------
-    prior : dict or LearntPrior, default=None
+    prior : dict, "auto", LearntPrior or None, default="auto"
         Hyper-parameters of the conjugate prior: ``pseudo_count``, ``location`` and ``scale``; or
-        the result of `as_prior` of a fitted estimator. None: maximum likelihood.
+        the result of `as_prior` of a fitted estimator. "auto" and None are maximum likelihood.
 
     Attributes
     ----------

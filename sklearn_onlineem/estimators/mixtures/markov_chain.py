@@ -179,12 +179,13 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     means_init : array-like of shape (n_components, n_features), default=None
         Expected counts to start from. Probabilities are their shares in the first symbol and in
         each row of the transitions.
-    prior : dict or "auto", default=None
+    prior : dict, "auto", LearntPrior or None, default="auto"
         Dirichlet priors: `concentration` of the rows of the transition matrices, which broadcasts
         to (n_components, S, S), and `start_concentration` of the first symbol, to (n_components,
-        S). 1, the default of each, is no prior; 2 adds a count to each. None: maximum likelihood,
-        in which transitions that a component never saw get 1e-12, and those from a symbol that it
-        never left are equal. "auto": ``{"concentration": 1.5}``.
+        S). 1, the default of each, is no prior; 2 adds a count to each. Or the result of `as_prior`
+        of a fitted estimator. "auto": 1.5 for both, half a count. None: maximum likelihood, in
+        which transitions that a component never saw get 1e-12, and those from a symbol that it
+        never left are equal.
 
     Attributes
     ----------

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
-from cases.estimator_cases import ESTIMATORS
+from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.family_cases import case_of
 from cases.merged_cases import EXACT
 from numpy.testing import assert_allclose
@@ -54,7 +54,7 @@ def stream(estimator, parts, *others):
     return estimator
 
 
-@all_estimators
+@pytest.mark.parametrize("case", by_likelihood(CARRYING), ids=repr)
 def test_the_carried_statistics_are_the_sum_over_the_batches(case, rng):
     X = case.data(rng, 60)[0]
     learner = stream(case(solver="bayesian"), batches(X, 2))
@@ -72,7 +72,10 @@ def test_the_carried_statistics_are_the_sum_over_the_batches(case, rng):
     assert_close(learner.model_, learner.model_.m_step(carried.statistics), rtol=1e-9, atol=1e-9)
 
 
-@all_visible
+# Default priors have rows as long as those of the first batch.
+@pytest.mark.parametrize(
+    "case", by_likelihood(case for case in MIXTURES if not case.hidden), ids=repr
+)
 def test_with_all_labels_it_is_the_posterior_of_batch_em_in_any_order(case, rng):
     X, y = case.data(rng, 90)
     labelled = {"semi_supervised": True, "weight_concentration_prior": 2.0}
@@ -134,7 +137,7 @@ def _rows(values):
     return values / values.sum(axis=1, keepdims=True)
 
 
-@determined
+@pytest.mark.parametrize("case", by_likelihood(DETERMINED), ids=repr)
 @pytest.mark.parametrize("factor", [1.0, 0.8])
 def test_mixtures_without_a_prior_have_equal_steps_of_online_em(case, factor, rng):
     """Where parameters say all that was carried; floors and unequal counts apart."""
@@ -182,7 +185,7 @@ def test_fits_do_not_depend_on_threads(case, rng, monkeypatch):
     assert_identical(one.model_, two.model_)
 
 
-@all_mixtures
+@pytest.mark.parametrize("case", by_likelihood(MIXTURES), ids=repr)
 def test_rates_of_components_are_their_shares_of_what_is_carried(case, rng):
     X = case.data(rng, 120)[0]
     learner = stream(case(solver="bayesian"), batches(X, 3))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
-from cases.estimator_cases import ESTIMATORS
+from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.sequence_cases import SEQUENCE_ESTIMATORS
 from cases.states import state_of
 from scipy import sparse
@@ -33,7 +33,7 @@ def fitted(case, X, n_components=4, **arguments):
     return case(n_components, **arguments).fit(X)
 
 
-@all_mixtures
+@pytest.mark.parametrize("case", by_likelihood(ESTIMATORS), ids=repr)
 def test_passes_are_counted_and_recorded_and_never_fall(case, rng):
     X = case.data(rng, 80)[0]
     mixture = fitted(case, X)
@@ -184,6 +184,8 @@ def test_passes_attend_to_what_still_moves(rng):
     X = rng.poisson(rates[rng.integers(8, size=500)])
     passes = {}
     for order in ORDERS:
-        mixture = PoissonMixture(8, solver=Componentwise(order), init=rates, tol=1e-6, max_iter=300)
+        mixture = PoissonMixture(
+            8, solver=Componentwise(order), init=rates, tol=1e-6, max_iter=300, prior=None
+        )
         passes[order] = mixture.fit(X).n_iter_
     assert 1.5 * passes["gain"] < passes["cyclic"]

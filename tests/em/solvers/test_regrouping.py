@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
-from cases.estimator_cases import ESTIMATORS
+from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.mixture_cases import MIXTURES
 from scipy import sparse
 from sklearn.datasets import load_digits
@@ -33,7 +33,7 @@ def log_joint(model, data, terms=()):
     return log_likelihood + sum(a * model.expected_log_likelihood(s) for a, s in terms)
 
 
-@all_mixtures
+@pytest.mark.parametrize("case", by_likelihood(ESTIMATORS), ids=repr)
 def test_two_components_on_one_cluster_and_one_on_two_come_apart(case, rng):
     X, y = case.data(rng, 600)
     best = case(3, init=np.eye(3)[y], solver="batch", tol=1e-5, max_iter=1000).fit(X)
@@ -46,7 +46,7 @@ def test_two_components_on_one_cluster_and_one_on_two_come_apart(case, rng):
     assert sorted(np.bincount(found[y == k]).argmax() for k in range(3)) == [0, 1, 2]
 
 
-@all_mixtures
+@pytest.mark.parametrize("case", by_likelihood(ESTIMATORS), ids=repr)
 def test_the_likelihood_never_falls_and_all_components_stay(case, rng):
     X = case.data(rng, 300)[0]
     mixture = case(7, solver=FIXED, init="random_from_data", tol=1e-4, max_iter=200).fit(X)

@@ -102,7 +102,7 @@ def given_start(rng, n_components=2):
 def test_batch_em_equals_plain_em_iteration_for_iteration(n_iter, rng):
     X = walks(rng, 100)
     start, given = given_start(rng)
-    fitted = mixture(solver="batch", max_iter=n_iter, tol=0.0, **given).fit(X)
+    fitted = mixture(solver="batch", max_iter=n_iter, tol=0.0, prior=None, **given).fit(X)
     scores, weights, startprob, transmat = plain_em(X, *start, n_iter)
     assert_allclose(fitted.lower_bounds_, scores, rtol=1e-9)
     assert_allclose(fitted.weights_, weights, rtol=1e-9)
@@ -125,7 +125,7 @@ def test_an_online_step_weighs_each_row_by_its_visits(rng):
     """The step of exponential families, written out."""
     X, eta = walks(rng, 50), 0.3
     (weights, startprob, transmat), given = given_start(rng)
-    fitted = mixture(schedule=lambda t: eta, **given).partial_fit(X)
+    fitted = mixture(schedule=lambda t: eta, prior=None, **given).partial_fit(X)
     joints = log_joints(X, weights, startprob, transmat)
     shares = np.exp(joints - logsumexp(joints, axis=1)[:, None])
     used = weights / eta + shares.mean(axis=0)
@@ -320,7 +320,7 @@ def test_an_alphabet_of_one_symbol(rng):
 
 def test_sequences_of_one_symbol(rng):
     X = [[[0]], [[1]], [[1]], [[1]]]
-    fitted = mixture(1).fit(X)
+    fitted = mixture(1, prior=None).fit(X)
     assert_allclose(fitted.startprob_, [[0.25, 0.75]])
     assert_allclose(fitted.transmat_, 0.5)  # never left
     assert_allclose(fitted.score_samples([[[0], [1]]]), np.log(0.25 * 0.5))
@@ -420,10 +420,10 @@ def test_models_of_sequences_merge(rng):
     X = walks(rng, 60)
     _, given = given_start(rng)
     parts = [
-        mixture(schedule=PowerDecay(1.0), n_symbols=3, **given).partial_fit(X[i : i + 20])
-        for i in (0, 20, 40)
+        mixture(schedule=PowerDecay(1.0), n_symbols=3, prior=None, **given).partial_fit(rows)
+        for rows in (X[:20], X[20:40], X[40:])
     ]
-    whole = mixture(schedule=PowerDecay(1.0), **given).partial_fit(X)
+    whole = mixture(schedule=PowerDecay(1.0), prior=None, **given).partial_fit(X)
     merged = combine_estimators(parts)
     assert_close(merged.model_, whole.model_, rtol=1e-9)
     assert_allclose(merged.score(X), whole.score(X), rtol=1e-9)
@@ -434,7 +434,8 @@ def test_shards_of_sequences(form, rng):
     arguments = form(walks(rng, 60))
     if len(arguments) > 1:
         return
-    local = mixture(solver="batch", tol=0.0, n_symbols=3, **given_start(rng)[1])
+    # The default prior has rows as long as those of the first shard.
+    local = mixture(solver="batch", tol=0.0, n_symbols=3, prior=None, **given_start(rng)[1])
     distributed = DistributedEM(local, n_shards=4, n_jobs=1).fit(**arguments)
     assert len(distributed.history_) == 5
     assert_close(distributed.estimator_.model_, local.fit(**arguments).model_, rtol=1e-7)
