@@ -34,6 +34,7 @@ import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -112,7 +113,7 @@ def spoken_digits():
 
 
 def sensors():
-    return Labelled(scaled(datasets.load_sensor_network()))
+    return Labelled(scaled(with_noise(datasets.load_sensor_network() / [0.037, 0.01])))
 
 
 def air_quality():
@@ -188,6 +189,24 @@ def ordered(order, X, classes, rng):
     return X[np.argsort(at[classes], kind="stable")]
 
 
+@cache
+def loaded(name):
+    """The source with its rows in memory."""
+    source = SOURCES[name]
+    found = source.load()
+    return Source(lambda: found, source.covariance_type)
+
+
+def is_there(load, name):
+    """Whether data can be loaded; says so where they are missing."""
+    try:
+        load()
+    except (FileNotFoundError, ImportError) as error:
+        print(f"{name} is left out: {error}")
+        return False
+    return True
+
+
 # ---------------------------------------------------------------------------------- who learns
 
 
@@ -261,8 +280,8 @@ class Results:
         self.columns, self.settings = columns, settings
         self.values = defaultdict(list)
 
-    def add(self, name, setting, column, score, microseconds):
-        self.values[name, setting, column].append((score, microseconds))
+    def add(self, name, setting, column, score_and_time):
+        self.values[name, setting, column].append(score_and_time)
 
     def over_seeds(self, name, setting, column):
         values = self.values.get((name, setting, column))
@@ -294,88 +313,72 @@ class Results:
         return Table(heading, *(f"{a} {b}" for a, b in self.columns), width=46)
 
 
-def orders(names, arguments, *, which, batches, most_rows, n_seeds):
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Training and held-out rows of a source, and the score of batch EM."""
+
+    train: np.ndarray
+    test: np.ndarray
+    classes: np.ndarray | None
+    covariance_type: str
+    seed: int
+    best: float
+
+    def mixture(self, setting, **arguments):
+        parameters = {"random_state": self.seed, **arguments, **SETTINGS[setting]}
+        return GaussianMixture(K, covariance_type=self.covariance_type, **parameters)
+
+    def measured(self, learn, *arguments):
+        """The difference from batch EM of what is learnt, and microseconds of CPU a row."""
+        before = time.process_time()
+        model = learn(*arguments)
+        microseconds = 1e6 * (time.process_time() - before) / len(self.train)
+        return model.score(self.test) - self.best, microseconds
+
+
+def splits(name, most_rows, n_seeds):
+    source = loaded(name)
+    X, classes = source.rows(most_rows)
+    for seed in range(n_seeds):
+        is_test = np.random.default_rng(seed).permutation(len(X)) < len(X) // 5
+        train, test = X[~is_test], X[is_test]
+        best = _batch(seed, source.covariance_type, n_init=3).fit(train).score(test)
+        classes_of_train = None if classes is None else classes[~is_test]
+        yield Split(train, test, classes_of_train, source.covariance_type, seed, best)
+
+
+def orders(names, settings, rivals, *, which, batches, most_rows, n_seeds):
     """One pass over each set in some orders, and the rivals."""
-    rivals = RIVALS if arguments.rivals else {}
     columns = [(order, b) for order in which for b in batches]
-    results = Results(columns, [*arguments.settings, *rivals])
-    table, loaded = results.table("held-out nats a row, less batch EM"), []
+    results = Results(columns, [*settings, *rivals])
+    table = results.table("held-out nats a row, less batch EM")
     for name in names:
-        source = _loaded(name)
-        if source is None:
-            continue
-        X, classes = source.rows(most_rows)
-        loaded.append(name)
-        for seed in range(n_seeds):
-            rng = np.random.default_rng(seed)
-            is_test = rng.permutation(len(X)) < len(X) // 5
-            train, test = X[~is_test], X[is_test]
-            classes_of_train = None if classes is None else classes[~is_test]
-            best = _batch(seed, source.covariance_type, n_init=3).fit(train).score(test)
+        for split in splits(name, most_rows, n_seeds):
             for order in which:
-                stream = ordered(order, train, classes_of_train, np.random.default_rng(seed))
-
-                def learnt(learn, setting, column, stream=stream, test=test, best=best, seed=seed):
-                    before = time.process_time()
-                    model = learn()
-                    microseconds = 1e6 * (time.process_time() - before) / len(stream)
-                    results.add(name, setting, column, model.score(test) - best, microseconds)
-
-                for setting in arguments.settings:
-                    for b in batches:
-                        ours = GaussianMixture(
-                            K,
-                            covariance_type=source.covariance_type,
-                            random_state=seed,
-                            **SETTINGS[setting],
-                        )
-                        learnt(partial(streamed, ours, pieces(stream, b)), setting, (order, b))
+                rng = np.random.default_rng(split.seed)
+                X = ordered(order, split.train, split.classes, rng)
+                for setting, b in product(settings, batches):
+                    ours = split.mixture(setting)
+                    results.add(
+                        name, setting, (order, b), split.measured(streamed, ours, pieces(X, b))
+                    )
                 for rival, learn in rivals.items():
-                    how = partial(learn, stream, seed, source.covariance_type)
-                    learnt(how, rival, (order, batches[0]))
+                    how = (learn, X, split.seed, split.covariance_type)
+                    results.add(name, rival, (order, batches[0]), split.measured(*how))
         results.show_set(name, table)
-    results.summary(loaded)
+    results.summary(names)
 
 
-def fits(names, arguments, *, most_rows):
+def fits(names, settings, *, most_rows, n_seeds):
     """`fit` by online EM, with batches of several sizes."""
     columns = [("fit,", b) for b in (100, 300, 1000, 3000)]
-    results, loaded = Results(columns, arguments.settings), []
+    results = Results(columns, settings)
     for name in names:
-        source = _loaded(name)
-        if source is None:
-            continue
-        loaded.append(name)
-        X, _ = source.rows(most_rows)
-        for seed in range(min(arguments.seeds, 3)):
-            is_test = np.random.default_rng(seed).permutation(len(X)) < len(X) // 5
-            train, test = X[~is_test], X[is_test]
-            best = _batch(seed, source.covariance_type, n_init=3).fit(train).score(test)
-            for setting in arguments.settings:
-                for column in columns:
-                    before = time.process_time()
-                    ours = GaussianMixture(
-                        K,
-                        covariance_type=source.covariance_type,
-                        random_state=seed,
-                        batch_size=column[1],
-                        **{"solver": "online", **SETTINGS[setting]},
-                    ).fit(train)
-                    microseconds = 1e6 * (time.process_time() - before) / len(train)
-                    results.add(name, setting, column, ours.score(test) - best, microseconds)
-    results.summary(loaded)
-
-
-@cache
-def _loaded(name):
-    """The source with its rows in memory, or None, with a word, where the data are missing."""
-    source = SOURCES[name]
-    try:
-        found = source.load()
-    except (FileNotFoundError, ImportError) as error:
-        print(f"{name} is left out: {error}")
-        return None
-    return Source(lambda: found, source.covariance_type)
+        for split in splits(name, most_rows, n_seeds):
+            for setting, column in product(settings, columns):
+                ours = split.mixture(setting, solver="online", batch_size=column[1])
+                results.add(name, setting, column, split.measured(ours.fit, split.train))
+    results.summary(names)
 
 
 # -------------------------------------------------------------------------------------- others
@@ -398,10 +401,8 @@ def recordings():
     mean, scale = np.mean(np.vstack(all_of_them), axis=0), np.std(np.vstack(all_of_them), axis=0)
     some = [(one - mean) / scale for one in all_of_them[::5]]
     is_test = np.random.default_rng(0).permutation(len(some)) < len(some) // 5
-    parts = [], []
-    for one, held_out in zip(some, is_test, strict=True):
-        parts[held_out].append(one)
-    return parts
+    pairs = list(zip(some, is_test, strict=True))
+    return [one for one, held_out in pairs if not held_out], [one for one, out in pairs if out]
 
 
 CHAINS = {
@@ -416,12 +417,9 @@ def others(settings, n_seeds):
     """Chains in pieces of 50 rows or one recording, documents in batches of 100."""
     table = Table("held-out nats less batch EM", *settings, "batch EM", width=36)
     for name, (load, n_states, is_endless) in CHAINS.items():
-        try:
-            train, test = load()
-        except (FileNotFoundError, ImportError) as error:
-            print(f"{name} is left out: {error}")
+        if not is_there(load, name):
             continue
-        scores = defaultdict(list)
+        (train, test), scores = load(), defaultdict(list)
         for seed in range(n_seeds):
             chain = partial(GaussianHMM, n_states, covariance_type="full", random_state=seed)
             whole = [np.concatenate(train)] if is_endless else train
@@ -442,10 +440,12 @@ def others(settings, n_seeds):
             if order == "random":
                 train = train[rng.permutation(train.shape[0])]
             n_words = test.sum() / test.shape[0]
-            batch = MultinomialMixture(K, solver="batch", n_init=3, random_state=seed).fit(train)
+            batch = MultinomialMixture(
+                K, prior="auto", solver="batch", n_init=3, random_state=seed
+            ).fit(train)
             scores["batch EM"].append(batch.score(test) / n_words)
             for setting in settings:
-                ours = MultinomialMixture(K, random_state=seed, **SETTINGS[setting])
+                ours = MultinomialMixture(K, prior="auto", random_state=seed, **SETTINGS[setting])
                 scores[setting].append(streamed(ours, pieces(train, 100)).score(test) / n_words)
         _others_row(table, f"KOS, a word, {order} order", scores, settings)
 
@@ -462,12 +462,13 @@ def _others_row(table, name, scores, settings):
 
 # --------------------------------------------------------------------------------------- drift
 
-MEMORIES = (150, 400, 1_000, 2_500, 6_000)
+MEMORIES = (150, 500, 1_500, 5_000)
 
 
 def fixed_rates(batch_size):
     """Fifteen settings between which nobody can choose beforehand."""
-    rates = {f"beta={beta}": {"beta": beta} for beta in (0.6, 0.7, 0.8, 0.9, 1.0)}
+    rates = {f"beta={beta}": {"beta": beta} for beta in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)}
+    rates["beta=0.6, m = 300"] = {"eta0": (batch_size / 300) ** 0.4, "beta": 0.6}
     for rows in MEMORIES:
         share = batch_size / rows
         rates[f"forgetting, {rows}"] = {"schedule": "forgetting", "beta": 1.0 - share}
@@ -476,12 +477,12 @@ def fixed_rates(batch_size):
 
 
 def halves(name):
-    X, _ = _loaded(name).rows(np.inf)
+    X, _ = loaded(name).rows(np.inf)
     return X[: len(X) // 2], X[len(X) // 2 :]
 
 
 def by_class(name, is_first):
-    X, classes = _loaded(name).rows(np.inf)
+    X, classes = loaded(name).rows(np.inf)
     first = is_first(classes)
     return X[first], X[~first]
 
@@ -566,20 +567,13 @@ def drift(settings, batch_size, most_rows, n_seeds):
     table = Table("nats less the best fixed rate", *settings, "best", width=40)
     losses = {"stationary": [], "drifting": []}
     for kind, name in [("stationary", n) for n in STATIONARY] + [("drifting", n) for n in DRIFTING]:
-        try:
-            streams = [
-                _stationary(name, most_rows, seed)
-                if kind == "stationary"
-                else _drifting(name, most_rows, seed)
-                for seed in range(n_seeds)
-            ]
-        except (FileNotFoundError, ImportError) as error:
-            print(f"{name} is left out: {error}")
+        stream = partial(stationary if kind == "stationary" else drifting, name, most_rows)
+        if not is_there(partial(stream, 0), name):
             continue
         scores = np.array(
             [
                 [prequential(X, batch_size, seed, setting) for setting in tried.values()]
-                for seed, X in enumerate(streams)
+                for seed, X in enumerate(map(stream, range(n_seeds)))
             ]
         )
         best = scores[:, : len(fixed)].max(axis=1)
@@ -599,12 +593,12 @@ def drift(settings, batch_size, most_rows, n_seeds):
         table.row(setting, *cells)
 
 
-def _stationary(name, most_rows, seed):
-    X, _ = _loaded(name).rows(most_rows)
+def stationary(name, most_rows, seed):
+    X, _ = loaded(name).rows(most_rows)
     return np.random.default_rng(seed).permutation(X)
 
 
-def _drifting(name, most_rows, seed):
+def drifting(name, most_rows, seed):
     share, load, *how = DRIFTING[name]
     return mixed(*load(*how), share, most_rows, np.random.default_rng(seed))
 
@@ -615,23 +609,24 @@ def _drifting(name, most_rows, seed):
 def main():
     arguments = _arguments()
     warnings.simplefilter("ignore", UserWarning)
-    names, seeds, rows = arguments.sets, arguments.seeds, arguments.most_rows
+    settings, n_seeds, most_rows = arguments.settings, arguments.seeds, arguments.most_rows
+    names = [name for name in arguments.sets if is_there(partial(loaded, name), name)]
+    rivals = RIVALS if arguments.rivals else {}
     for part in arguments.parts:
-        print(f"\n{part}, {seeds} seeds, {', '.join(arguments.settings)}\n")
+        print(f"\n{part}\n")
         if part == "orders":
-            how = {"which": arguments.orders, "batches": arguments.batches}
-            orders(names, arguments, **how, most_rows=rows, n_seeds=seeds)
+            how = {"which": arguments.orders, "batches": arguments.batches, "n_seeds": n_seeds}
+            orders(names, settings, rivals, **how, most_rows=most_rows)
         elif part == "long":
-            long = [name for name in LONG if name in names]
-            how = {"which": ("given",), "batches": (100,), "most_rows": 125_000}
-            orders(long, arguments, **how, n_seeds=1)
+            how = {"which": ("given",), "batches": (100,), "n_seeds": 1, "most_rows": 125_000}
+            orders([name for name in LONG if name in names], settings, rivals, **how)
         elif part == "fit":
-            fits(names, arguments, most_rows=5 * rows)
+            fits(names, settings, most_rows=5 * most_rows, n_seeds=min(n_seeds, 3))
         elif part == "others":
-            others(arguments.settings, seeds)
+            others(settings, n_seeds)
         else:
             for batch_size in arguments.drift_batches:
-                drift(arguments.settings, batch_size, rows, seeds)
+                drift(settings, batch_size, most_rows, n_seeds)
 
 
 def _arguments():
