@@ -25,7 +25,8 @@ learnt; the first 100 rows are not counted. Scores are nats per row less those o
 fixed rates in hindsight: medians over seeds, then over streams, and in how many they are within
 .01. Memories of the rates are in rows, whatever the size of the batches.
 
-The first call of a stream has as many rows as there are components, if the batches are smaller.
+The first call of a stream has as many rows as there are components, if batches are smaller; or
+`--first` rows, to tell what starts cost from what rates cost.
 """
 
 import argparse
@@ -211,9 +212,9 @@ def is_there(load, name):
 # ---------------------------------------------------------------------------------- who learns
 
 
-def pieces(X, batch_size):
-    """Consecutive batches of X; the first has a row for each component at least."""
-    cut = max(K, batch_size)
+def pieces(X, batch_size, n_first=K):
+    """Consecutive batches of X; the first has so many rows at least."""
+    cut = max(n_first, batch_size)
     yield X[:cut]
     for start in range(cut, X.shape[0], batch_size):
         yield X[start : start + batch_size]
@@ -348,7 +349,7 @@ def splits(name, most_rows, n_seeds):
         yield Split(train, test, classes_of_train, source.covariance_type, seed, best)
 
 
-def orders(names, settings, rivals, *, which, batches, most_rows, n_seeds):
+def orders(names, settings, rivals, *, which, batches, n_first, most_rows, n_seeds):
     """One pass over each set in some orders, and the rivals."""
     columns = [(order, b) for order in which for b in batches]
     results = Results(columns, [*settings, *rivals])
@@ -359,10 +360,8 @@ def orders(names, settings, rivals, *, which, batches, most_rows, n_seeds):
                 rng = np.random.default_rng(split.seed)
                 X = ordered(order, split.train, split.classes, rng)
                 for setting, b in product(settings, batches):
-                    ours = split.mixture(setting)
-                    results.add(
-                        name, setting, (order, b), split.measured(streamed, ours, pieces(X, b))
-                    )
+                    how = (streamed, split.mixture(setting), pieces(X, b, n_first))
+                    results.add(name, setting, (order, b), split.measured(*how))
                 for rival, learn in rivals.items():
                     how = (learn, X, split.seed, split.covariance_type)
                     results.add(name, rival, (order, batches[0]), split.measured(*how))
@@ -616,15 +615,16 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
     settings, n_seeds, most_rows = arguments.settings, arguments.seeds, arguments.most_rows
     names = [name for name in arguments.sets if is_there(partial(loaded, name), name)]
-    rivals = RIVALS if arguments.rivals else {}
+    rivals, n_first = RIVALS if arguments.rivals else {}, arguments.first
     for part in arguments.parts:
         print(f"\n{part}\n")
         if part == "orders":
             how = {"which": arguments.orders, "batches": arguments.batches, "n_seeds": n_seeds}
-            orders(names, settings, rivals, **how, most_rows=most_rows)
+            orders(names, settings, rivals, n_first=n_first, most_rows=most_rows, **how)
         elif part == "long":
+            long = [name for name in LONG if name in names]
             how = {"which": ("given",), "batches": (100,), "n_seeds": 1, "most_rows": 125_000}
-            orders([name for name in LONG if name in names], settings, rivals, **how)
+            orders(long, settings, rivals, n_first=n_first, **how)
         elif part == "fit":
             fits(names, settings, most_rows=5 * most_rows, n_seeds=min(n_seeds, 3))
         elif part == "others":
@@ -649,8 +649,11 @@ def _arguments():
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 10, 100, 1000])
     parser.add_argument("--drift-batches", nargs="+", type=int, default=[100, 10])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--first", type=int, default=K, help="rows of the first call at least; orders and long"
+    )
     parser.add_argument("--most-rows", type=int, default=6_000)
-    parser.add_argument("--no-rivals", action="store_false", dest="rivals")
+    parser.add_argument("--no-rivals", action="store_false", dest="rivals", help="ours only")
     return parser.parse_args()
 
 
