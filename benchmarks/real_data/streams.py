@@ -21,12 +21,12 @@ so many rows a batch.
 
 "drift": streams that stay, and streams whose source changes: at once in the middle (abrupt), from
 the first row to the last (gradual), or eight times (recurring). Each batch is scored before it is
-learnt; the first 100 rows are not counted. Scores are nats per row less those of the best of 15
-fixed rates in hindsight: medians over seeds, then over streams, and in how many they are within
-.01. Memories of the rates are in rows, whatever the size of the batches.
+learnt; the first 100 rows and those of the first call are not counted. Scores are nats per row less
+those of the best of 15 fixed rates in hindsight: medians over seeds, then over streams, and in how
+many they are within .01. Memories of the rates are in rows, whatever the size of the batches.
 
-The first call of a stream has as many rows as there are components, if batches are smaller; or
-`--first` rows, to tell what starts cost from what rates cost.
+The first call of a stream has as many rows as there are components, if batches are smaller. To tell
+what starts cost from what rates cost, it can have `--first` rows, and with `--settled` it is `fit`.
 """
 
 import argparse
@@ -220,8 +220,17 @@ def pieces(X, batch_size, n_first=K):
         yield X[start : start + batch_size]
 
 
-def streamed(estimator, batches):
-    for batch in batches:
+class First(NamedTuple):
+    """The first call of a stream: its rows, at least, and its method."""
+
+    n_rows: int = K
+    method: str = "partial_fit"
+
+
+def streamed(estimator, batches, method="partial_fit"):
+    first, *others = batches
+    getattr(estimator, method)(first)
+    for batch in others:
         estimator.partial_fit(batch)
     return estimator
 
@@ -349,7 +358,7 @@ def splits(name, most_rows, n_seeds):
         yield Split(train, test, classes_of_train, source.covariance_type, seed, best)
 
 
-def orders(names, settings, rivals, *, which, batches, n_first, most_rows, n_seeds):
+def orders(names, settings, rivals, *, which, batches, first, most_rows, n_seeds):
     """One pass over each set in some orders, and the rivals."""
     columns = [(order, b) for order in which for b in batches]
     results = Results(columns, [*settings, *rivals])
@@ -360,7 +369,12 @@ def orders(names, settings, rivals, *, which, batches, n_first, most_rows, n_see
                 rng = np.random.default_rng(split.seed)
                 X = ordered(order, split.train, split.classes, rng)
                 for setting, b in product(settings, batches):
-                    how = (streamed, split.mixture(setting), pieces(X, b, n_first))
+                    how = (
+                        streamed,
+                        split.mixture(setting),
+                        pieces(X, b, first.n_rows),
+                        first.method,
+                    )
                     results.add(name, setting, (order, b), split.measured(*how))
                 for rival, learn in rivals.items():
                     how = (learn, X, split.seed, split.covariance_type)
@@ -551,19 +565,19 @@ def mixed(first, second, share, most_rows, rng):
     return X
 
 
-def prequential(X, batch_size, seed, setting):
+def prequential(X, batch_size, first, seed, setting):
     """Mean log-likelihood of batches before they are learnt."""
     estimator = GaussianMixture(K, random_state=seed, **setting)
-    first, *others = pieces(X, batch_size)
-    estimator.partial_fit(first)
+    rows, *others = pieces(X, batch_size, first.n_rows)
+    getattr(estimator, first.method)(rows)
     scores = []
     for batch in others:
         scores.append(estimator.score_samples(batch))
         estimator.partial_fit(batch)
-    return np.concatenate(scores)[max(0, N_SKIPPED - len(first)) :].mean()
+    return np.concatenate(scores)[max(0, N_SKIPPED - len(rows)) :].mean()
 
 
-def drift(settings, batch_size, most_rows, n_seeds):
+def drift(settings, batch_size, *, first, most_rows, n_seeds):
     """Differences from the best fixed rate, for stationary and for drifting streams."""
     fixed = fixed_rates(batch_size)
     tried = {**fixed, **{f"our {name}": SETTINGS[name] for name in settings}}
@@ -576,7 +590,7 @@ def drift(settings, batch_size, most_rows, n_seeds):
             continue
         scores = np.array(
             [
-                [prequential(X, batch_size, seed, setting) for setting in tried.values()]
+                [prequential(X, batch_size, first, seed, setting) for setting in tried.values()]
                 for seed, X in enumerate(map(stream, range(n_seeds)))
             ]
         )
@@ -615,16 +629,17 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
     settings, n_seeds, most_rows = arguments.settings, arguments.seeds, arguments.most_rows
     names = [name for name in arguments.sets if is_there(partial(loaded, name), name)]
-    rivals, n_first = RIVALS if arguments.rivals else {}, arguments.first
+    rivals = RIVALS if arguments.rivals else {}
+    first = First(arguments.first, "fit" if arguments.settled else "partial_fit")
     for part in arguments.parts:
         print(f"\n{part}\n")
         if part == "orders":
             how = {"which": arguments.orders, "batches": arguments.batches, "n_seeds": n_seeds}
-            orders(names, settings, rivals, n_first=n_first, most_rows=most_rows, **how)
+            orders(names, settings, rivals, first=first, most_rows=most_rows, **how)
         elif part == "long":
             long = [name for name in LONG if name in names]
             how = {"which": ("given",), "batches": (100,), "n_seeds": 1, "most_rows": 125_000}
-            orders(long, settings, rivals, n_first=n_first, **how)
+            orders(long, settings, rivals, first=first, **how)
         elif part == "fit":
             fits(names, settings, most_rows=5 * most_rows, n_seeds=min(n_seeds, 3))
         elif part == "others":
@@ -633,7 +648,8 @@ def main():
             documents(table, settings, n_seeds)
         else:
             for batch_size in arguments.drift_batches:
-                drift(settings, batch_size, most_rows, n_seeds)
+                how = {"first": first, "most_rows": most_rows, "n_seeds": n_seeds}
+                drift(settings, batch_size, **how)
 
 
 def _arguments():
@@ -650,8 +666,9 @@ def _arguments():
     parser.add_argument("--drift-batches", nargs="+", type=int, default=[100, 10])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument(
-        "--first", type=int, default=K, help="rows of the first call at least; orders and long"
+        "--first", type=int, default=K, help="rows of the first call at least, but in others"
     )
+    parser.add_argument("--settled", action="store_true", help="the first call is fit")
     parser.add_argument("--most-rows", type=int, default=6_000)
     parser.add_argument("--no-rivals", action="store_false", dest="rivals", help="ours only")
     return parser.parse_args()
