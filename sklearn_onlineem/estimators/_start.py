@@ -145,8 +145,8 @@ _MOST_LABELLED_ROWS = 1 << 10
 # first one is given up; chosen by benchmarks/real_data/starts.py. With fewer rows than 20 for each
 # component a higher likelihood says little.
 _COMPARED_ROWS, _COMPARED_PASSES, _LEAST_GAIN, _FEWEST_ROWS = 1 << 12, 10, 1e-3, 20
-# Pseudo-rows of a stream's start, by parameters of a component per feature; chosen by
-# benchmarks/real_data/defaults.py.
+# Pseudo-rows of a stream's start, by parameters of a component per feature; see
+# benchmarks/real_data/streams.py.
 _WIDE_SHARE = 0.2
 
 
