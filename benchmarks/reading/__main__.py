@@ -28,20 +28,20 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions.
 LIMITS = {
-    "GaussianHMM.fit, functions": 251,
-    "GaussianHMM.fit, files": 38,
-    "GaussianHMM.fit, depth": 17,
+    "GaussianHMM.fit, functions": 258,
+    "GaussianHMM.fit, files": 39,
+    "GaussianHMM.fit, depth": 18,
     "GaussianMixture.partial_fit, steady, functions": 63,
     "GaussianMixture.partial_fit, steady, files": 18,
     "GaussianMixture.partial_fit, steady, depth": 11,
-    "Python files": 170,
-    "Python code": 19_050,
+    "Python files": 172,
+    "Python code": 19_200,
     "Python docstrings": 9_850,
     "kernel files": 52,
     "kernel code": 10_350,
     "public names": 83,
     "import circles": 0,
-    "test code": 29_300,
+    "test code": 29_500,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -31,9 +31,9 @@ class Auto(Solver):
 
     Mixtures of at least 5 components, and of at most as many parameters as rows, take
     :class:`~sklearn_onlineem.em.SplitMerge` steps before batch EM has converged, which keep the
-    number of components: most fits are level with the best of ten, or better. None are taken where
-    components have their places, by given start values, labels, a learnt prior, or the model that
-    a fit continues; nor with priors that remove components, nor with ``tol=0``.
+    number of components: with many rows one fit is better than the best of ten. None are taken
+    where components have their places, by given start values, labels, a learnt prior, or the model
+    that a fit continues; nor with priors that remove components, nor with ``tol=0``.
 
     Parameters
     ----------
