@@ -34,14 +34,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 63,
     "GaussianMixture.partial_fit, steady, files": 18,
     "GaussianMixture.partial_fit, steady, depth": 11,
-    "Python files": 172,
-    "Python code": 19_200,
-    "Python docstrings": 9_850,
+    "Python files": 173,
+    "Python code": 19_400,
+    "Python docstrings": 9_950,
     "kernel files": 52,
     "kernel code": 10_350,
     "public names": 83,
     "import circles": 0,
-    "test code": 29_500,
+    "test code": 29_950,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -144,9 +144,9 @@ def gaussian_mixture():
 
 
 def gaussian_mixture_steady():
-    """What the first calls prepare is at hand."""
+    """The start is final, and what the first calls prepare is at hand."""
     mixture = GaussianMixture(3, random_state=0)
-    for seed in range(3):
+    for seed in range(12):
         mixture.partial_fit(rows(seed))
     return mixture, lambda: mixture.partial_fit(rows())
 

@@ -56,11 +56,13 @@ ORDERS = ("random", "given", "sorted")
 # Of every estimator. "beta=1" and "harmonic" are the same with the default `eta0`.
 SETTINGS = {
     "default": {},
+    "beta=.6": {"beta": 0.6},
     "beta=.7": {"beta": 0.7},
     "beta=.8": {"beta": 0.8},
     "beta=.9": {"beta": 0.9},
     "beta=1": {"beta": 1.0},
     "harmonic": {"schedule": "harmonic"},
+    "forgetting": {"schedule": "forgetting"},
     "forgetting, .98": {"schedule": "forgetting", "beta": 0.98},
     "constant, .02": {"schedule": "constant", "eta0": 0.02},
 }

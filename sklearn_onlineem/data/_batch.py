@@ -92,6 +92,26 @@ class Batch(ABC):
             At least one, all of this class.
         """
 
+    def followed_by(self, batches: Sequence[Self]) -> Self:
+        """Return these observations and later ones; a batch may continue the last one before.
+
+        Parameters
+        ----------
+        batches : sequence of Batch
+            Of this class.
+        """
+        return type(self).concatenate([self, *batches])
+
+    def observations_of(self, n_rows: int) -> int:
+        """Return how many first observations have so many rows, or all.
+
+        Parameters
+        ----------
+        n_rows : int
+            From 0 up.
+        """
+        return min(n_rows, len(self))
+
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[np.generic]:

@@ -179,6 +179,19 @@ class Sequences(Batch):
             batches[0].before,
         )
 
+    def followed_by(self, batches: Sequence[Sequences]) -> Sequences:
+        begins, n_rows = [self.offsets[:-1]], self.n_rows
+        for batch in batches:
+            # Where nothing is before it, a piece begins a new sequence.
+            continues = batch.before is not None and n_rows > 0
+            begins.append(batch.offsets[int(continues) : -1] + n_rows)
+            n_rows += batch.n_rows
+        rows = Rows.concatenate([batch.rows for batch in (self, *batches)])
+        return Sequences.unchecked(rows, np.concatenate([*begins, [n_rows]]), self.before)
+
+    def observations_of(self, n_rows: int) -> int:
+        return min(int(np.searchsorted(self.offsets, n_rows)), len(self))
+
     def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
         """Cut between sequences into even chunks; those of several are for one thread each.
 

@@ -150,7 +150,7 @@ class DriftWatch:
     ...     batch = rng.poisson(rng.choice(means, size=(100, 1)))
     ...     mixture = mixture.partial_fit(batch)
     >>> watch.alarms
-    [Drift(n_rows=30400, since=30000, sign='certificate')]
+    [Drift(n_rows=30300, since=30000, sign='certificate')]
     """
 
     alarms: list[Drift]

@@ -38,6 +38,9 @@ RateSchedule: TypeAlias = Callable[[float], float]
 SCHEDULES = ("power", "harmonic", "constant", "forgetting")
 BETA_SCHEDULES = ("power", "forgetting")
 
+# Half-life of "forgetting" in observations that determine the model; chosen by
+# benchmarks/real_data/streams.py.
+_HALF_LIFE = 16.0
 # The inverse of a smaller rate would overflow in sums.
 _SMALLEST_RATE = 1e-250
 
@@ -135,7 +138,7 @@ class PowerDecayInRows(Schedule):
     ----------
     rows_needed : float
         m, the rows that determine a model: its parameters per feature; above 0 and finite.
-    beta : float, default=0.6
+    beta : float, default=0.8
         Exponent in [0, 1].
 
     Examples
@@ -146,7 +149,7 @@ class PowerDecayInRows(Schedule):
     """
 
     rows_needed: float
-    beta: float = 0.6
+    beta: float = 0.8
 
     def __post_init__(self):
         valid = 0.0 < self.rows_needed < math.inf
@@ -227,7 +230,7 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class Forgetting(Schedule):
-    r"""Constant forgetting factor :math:`\zeta`.
+    r"""Constant forgetting factor :math:`\zeta`, of a step or of a row.
 
     A batch that is k steps old has the weight :math:`\zeta^k`. The past has the weight
     :math:`N_t = 1 / \eta_t`, where
@@ -236,12 +239,17 @@ class Forgetting(Schedule):
 
     so that :math:`\gamma_t \to 1 - \zeta`; with :math:`\zeta = 1` it is the harmonic schedule.
 
+    With a half-life of h rows, a row that k others have followed has the weight :math:`2^{-k/h}`,
+    whatever the batches: :math:`\zeta = 2^{-b/h}` in a step of b rows.
+
     Parameters
     ----------
     factor : float, default=0.99
-        The forgetting factor, in (0, 1].
+        The forgetting factor of a step, in (0, 1]; not used with `half_life`.
     eta0 : float, default=1.0
         Learning rate of the first step, above 0 and finite.
+    half_life : float, default=None
+        Rows after which the past counts for half of what it did, above 0 and finite.
 
     References
     ----------
@@ -253,24 +261,49 @@ class Forgetting(Schedule):
     >>> schedule = Forgetting(factor=0.9)
     >>> round(step_size(schedule(1000)), 12)
     0.1
+
+    The step sizes of a batch of 500 rows, and of each of 500 single ones:
+
+    >>> schedule = Forgetting(half_life=500)
+    >>> [round(step_size(rate_of(schedule, 1e5, n_rows)), 4) for n_rows in (500, 1)]
+    [0.5, 0.0014]
     """
 
     factor: float = 0.99
     eta0: float = 1.0
+    half_life: float | None = None
 
     def __post_init__(self):
         _check("factor", self.factor, 0.0 < self.factor <= 1.0, "in (0, 1]")
         _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
+        if self.half_life is not None:
+            valid = 0.0 < self.half_life < math.inf
+            _check("half_life", self.half_life, valid, "a finite number above 0, or None")
 
     def __call__(self, t: float) -> float:
-        kept = self.factor ** (t - 1)
-        geometric = t - 1.0 if self.factor == 1.0 else (1.0 - kept) / (1.0 - self.factor)
-        return 1.0 / (kept / self.eta0 + self.factor * geometric)
+        return self.for_batch(t - 1.0, 1.0)
+
+    def for_batch(self, n_seen: float, n_rows: float) -> float:
+        """Return the learning rate of a batch.
+
+        Parameters
+        ----------
+        n_seen, n_rows : float
+            Total weight of the rows before, from 0 up, and of the batch, above 0.
+        """
+        factor, n_before, start = self.factor, n_seen / n_rows, 1.0 / self.eta0
+        if self.half_life is not None:
+            factor = 2.0 ** (-n_rows / self.half_life)
+            # Later the start is a part of the first batch, so that cuts do not matter.
+            start = start if n_seen == 0.0 else 0.0
+        kept = factor**n_before
+        geometric = n_before if factor == 1.0 else (1.0 - kept) / (1.0 - factor)
+        return 1.0 / (kept * start + factor * geometric)
 
 
 @lru_cache(maxsize=128)
 def named_schedule(
-    name: str, eta0: float | str, beta: float, observations_needed: float
+    name: str, eta0: float | str, beta: float | str, observations_needed: float
 ) -> Schedule:
     """Return the schedule of a name and the parameters of an estimator.
 
@@ -281,8 +314,9 @@ def named_schedule(
     eta0 : float or "auto"
         First learning rate. "auto": with "power" the rate depends on the size of the batches; with
         the others it is 1.
-    beta : float
-        Decay of the rate; the forgetting factor with "forgetting".
+    beta : float or "auto"
+        Decay of the rate; the forgetting factor with "forgetting", or "auto", half-life of 16 times
+        the observations needed.
     observations_needed : float
         Number of observations that determine the model.
     """
@@ -293,7 +327,11 @@ def named_schedule(
         return PowerDecay(first, beta)
     if name == "harmonic":
         return Harmonic(c=1.0 / first - 1.0)
-    return Constant(first) if name == "constant" else Forgetting(beta, first)
+    if name == "constant":
+        return Constant(first)
+    if beta == "auto":
+        return Forgetting(eta0=first, half_life=_HALF_LIFE * observations_needed)
+    return Forgetting(beta, first)
 
 
 def rate_of(schedule: RateSchedule, n_seen: float, n_rows: float) -> float:

@@ -17,7 +17,16 @@ from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, pooled
 
-__all__ = ["AnyStep", "ComponentStep", "History", "Restart", "State", "Step", "step_rng"]
+__all__ = [
+    "AnyStep",
+    "ComponentStep",
+    "History",
+    "Opening",
+    "Restart",
+    "State",
+    "Step",
+    "step_rng",
+]
 
 
 def _certificate(step: Step | ComponentStep) -> float:
@@ -36,12 +45,14 @@ class Step(NamedTuple):
     log_likelihood : float
         Mean log-likelihood of the batch *before* the update, in nats per observation.
     kl_divergence : float
-        Joint KL(new model || old model), in nats per observation.
+        Joint KL(new model || old model), in nats per observation. NaN if the start of a stream was
+        made anew, whose components are others.
     n_rows : int
         Rows, or pairs of strings, read so far, this update and all passes included.
     certificate : float
         :math:`\mathrm{KL} / \gamma^2`, in nats per observation: half the squared distance of the
-        batch's statistics from the model's, to first order. NaN if the step size is too small.
+        batch's statistics from the model's, to first order. NaN if the step size is too small, or
+        the divergence NaN.
     """
 
     eta: float
@@ -126,7 +137,9 @@ class Restart:
     """Returned by a callback to let learning rates start again, because the source has changed.
 
     The model stays, but counts for the last `n_rows` rows only; so do running statistics. Constant
-    schedules do not change, and the model of a fit that has ended counts for all of its data.
+    schedules do not change, and the model of a fit that has ended counts for all of its data. While
+    the first rows of a stream are kept, its start is made anew from the last of them, and later
+    ones.
 
     Parameters
     ----------
@@ -147,7 +160,7 @@ class Restart:
     ...     for means in 50 * [[2.0, 20.0]] + 5 * [[2.0, 40.0]]:
     ...         mixture = mixture.partial_fit(rng.poisson(rng.choice(means, size=(100, 1))))
     ...     print(mixture.means_.ravel().round())
-    [37.  2.]
+    [ 2. 27.]
     [ 2. 40.]
     """
 
@@ -155,6 +168,39 @@ class Restart:
 
     def __post_init__(self):
         check_count("n_rows", self.n_rows, least=0)
+
+
+class Opening(NamedTuple):
+    """The first rows of a stream, from which its start is made anew as more come.
+
+    Attributes
+    ----------
+    batches : tuple of Batch
+        All observations so far.
+    n_rows : int
+        Rows so far.
+    n_needed : int
+        Rows after which the start is final, and these are dropped.
+    n_started : int
+        Rows of the latest start.
+    """
+
+    batches: tuple[Batch, ...]
+    n_rows: int
+    n_needed: int
+    n_started: int
+
+    def with_last(self, n_rows: int) -> Opening:
+        """Return an opening that begins with the last observations, of at most so many rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            From 0 up.
+        """
+        data = self.batches[0].followed_by(self.batches[1:])
+        last = data[data.observations_of(max(0, data.n_rows - n_rows)) :]
+        return self._replace(batches=(last,), n_rows=last.n_rows, n_started=0)
 
 
 class State(NamedTuple):
@@ -180,7 +226,7 @@ class State(NamedTuple):
     n_rows : int
         Rows read so far; each pass counts.
     kept : object or None
-        Data of one solver, such as running statistics.
+        Data of one solver, such as running statistics; first an `Opening`, in many streams.
     merged : Statistics or None
         Statistics of the models that this one was merged from.
     prior : Statistics or None
@@ -319,6 +365,9 @@ class State(NamedTuple):
         n_rows : int
             From 0 up.
         """
+        if isinstance(self.kept, Opening):
+            # Whose next start counts the rows that are left.
+            return self._replace(kept=self.kept.with_last(n_rows))
         share = min(1.0, n_rows / self.n_rows) if self.n_rows else 1.0
         kept = self.kept.keeping(share) if hasattr(self.kept, "keeping") else self.kept
         return self._replace(size_seen=share * self.size_seen, kept=kept)

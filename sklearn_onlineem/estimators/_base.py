@@ -24,7 +24,7 @@ from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.settings import check_number, merged_params
 from sklearn_onlineem.em.solvers import SOLVERS, Auto, Chains, Online, Plan, Solver, solvers_for
-from sklearn_onlineem.em.state import History, State, Step
+from sklearn_onlineem.em.state import History, Opening, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
 from sklearn_onlineem.estimators._parameters import (
@@ -47,11 +47,13 @@ from sklearn_onlineem.estimators._progress import (
     warn_of_unused_rates,
 )
 from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
+from sklearn_onlineem.estimators._stream_start import learn_first
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import (
     INVALID,
     check_complete,
     error_context,
+    is_empty,
     raise_named,
 )
 from sklearn_onlineem.families.capabilities import ConjugatePriors
@@ -60,8 +62,9 @@ from sklearn_onlineem.models._coordinates import has_coordinates
 
 __all__ = ["N_JOBS", "OnlineEM"]
 
-# Passes of batch EM over the first batch of a stream.
-_START_PASSES = 3
+# Decay of learning rates by default, and after the settled start of a stream; chosen by
+# benchmarks/real_data/streams.py.
+_DECAY, _SETTLED_DECAY = 0.6, 0.8
 # As in joblib, where 0 has no meaning; C integers count them.
 _MOST_JOBS = np.iinfo(np.int32).max
 N_JOBS = [
@@ -104,8 +107,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         ``(b/m)**(1-beta)`` with ``schedule="power"``, and 1 with the others. If the lengths of
         sequences are given, not modelled, rates count rows: time t is 1 plus the rows seen before
         over the rows of the batch, and pieces may have any sizes.
-    beta : float, default=0.6
+    beta : float or "auto", default="auto"
         Decay of the learning rate, in [0, 1]; the forgetting factor with ``schedule="forgetting"``.
+        "auto": .8 in streams whose start is made of their first rows, see
+        :class:`~sklearn_onlineem.em.Online`; .6 in others, as from given start values, and in
+        `fit`; with "forgetting" the past counts for half after 16 times the rows that determine
+        the model.
     schedule : str or callable, default="power"
         "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant": ``eta0``;
         "forgetting": batches that are k steps old weigh ``beta**k``; or any callable t -> eta, such
@@ -155,6 +162,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         Whether the last `fit` stopped because of `tol`.
     n_iter_ : int
         Passes of the last `fit`.
+    n_rows_kept_ : int
+        First rows of a stream that the estimator holds until its start is final; then 0.
     n_steps_ : int
         Updates so far.
     n_samples_seen_ : int
@@ -181,7 +190,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     eta0: float | str = parameter(
         default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
     )
-    beta: float = parameter(default=0.6, valid=[Interval(Real, 0, 1, closed="both")])
+    beta: float | str = parameter(
+        default="auto", valid=[Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})]
+    )
     schedule: str | Callable[[float], float] = parameter(
         default="power", valid=[StrOptions(set(SCHEDULES)), callable]
     )
@@ -206,6 +217,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     # What "auto" is where no pass sees all data at once, in nats per observation.
     _approximate_tol = 1e-3
+    # Whether starts of streams are made anew as rows come.
+    _keeps_first_rows = True
 
     # ------------------------------------------------------------------ provided by a subclass
 
@@ -271,7 +284,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
                         start_from = initialiser.model if number == 1 else initialiser.another
                         model = start_from(data, random_state)
-                        start, history = self._state_of(model, data, random_state), History()
+                        seed = _drawn_seed(random_state)
+                        start, history = self._state_of(model, data, seed), History()
                         bounds = ()
                     # Solve.
                     progress = Progress(start, history, self._callbacks(reader.attributes))
@@ -314,11 +328,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         statistics = learnt.statistics.scale(learnt.weight)
         return statistics if prior is None else prior + statistics
 
-    def _state_of(self, model, data, random_state):
+    def _state_of(self, model, data, seed):
         """Return the state in which a model starts to learn."""
         return State(
             model,
-            seed=_drawn_seed(random_state),
+            seed=seed,
             prior=self._pseudo_statistics(model, data.n_features),
             expected_size=self._expected_size,
             observations_needed=model.observations_needed(data),
@@ -352,7 +366,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             return rule
 
         return Plan(
-            self._schedule(state),
+            self._schedule(state, is_stream=False),
             self.batch_size,
             stopping,
             np.random.default_rng(state.seed),
@@ -375,7 +389,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _partial_fit(self, X, y=None, end_of=None, **where):
         """Update with a batch; `end_of` returns the `end` of the fitted state."""
         with self._lock():
-            if "_fitted" not in self.__dict__:
+            if is_empty(self, X):
+                return
+            fitted = self.__dict__.get("_fitted")
+            if fitted is None or isinstance(fitted.state.kept, Opening):
                 self._learn_first(X, y, end_of, **where)
                 return
             try:
@@ -384,30 +401,33 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 raise_named(error, self)
 
     def _learn_first(self, X, y, end_of, **where):
-        """Learn the first batch of a stream, which also provides its start."""
+        """Learn first observations of a stream, from which its start is made."""
         self._validate_params()
-        random_state = check_random_state(self.random_state)
+        before, solver = self.__dict__.get("_fitted"), self._solver()
         with error_context(self):
-            reader = self._input(fresh=True)
+            if before is not None:
+                self._check_structure()
+            reader = self._input(fresh=before is None)
             data = reader.read(X, y, **where)
-            initialiser, solver = self._start(), self._solver()
             with single_threaded_blas(data.n_rows):
-                model, pseudo_statistics = initialiser.given(data), None
-                is_given = model is not None
-                if not is_given:
-                    model, pseudo_statistics = initialiser.stream_model(data, random_state)
-                start = self._state_of(model, data, random_state)
-                if is_given:
-                    state = solver.step(start, data, self._schedule(start))
-                else:
-                    state = solver.start(start, data, pseudo_statistics, _START_PASSES)
-                progress = Progress(start, callbacks=self._callbacks(reader.attributes))
+                state, kept, rest = learn_first(self, data, before and self._resumed())
+                history = History() if before is None else before.history
+                progress = Progress(state, history, self._callbacks(reader.attributes))
                 progress.take(state)
+                made = [progress.state]
+                end = None if end_of is None else end_of(state.model, kept)
+                if rest is not None:
+                    state = progress.state
+                    progress.take(solver.step(state, rest, self._schedule(state)))
+                    made.append(progress.state)
+                    end = None if end_of is None else end_of(progress.state.model, rest)
             if solver.has_own_rates:
                 warn_of_unused_rates(self, progress)
-            end = None if end_of is None else end_of(progress.state.model, data)
-            self._commit(progress, reader.attributes, end)
-        report_update(self, progress.state)
+            if progress.state.step.reinitialised >= 0:
+                warn_of_reinitialisation(self, progress.state.step)
+            self._commit(progress, None if before else reader.attributes, end)
+        for state in made:
+            report_update(self, state)
 
     def _learn_next(self, X, y, end_of, **where):
         rules, fitted = self._rules(), self._fitted
@@ -465,16 +485,22 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         with error_context(self):
             for name, value in self.get_params(deep=False).items():
                 check_complete(name, value)
+            if self.schedule == "constant" and self.eta0 == "auto":
+                raise ValueError("eta0 must be a number with schedule='constant', got 'auto'.")
             self._callbacks()
 
     def _solver(self):
         return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
 
-    def _schedule(self, state):
+    def _schedule(self, state, is_stream=True):
         if not isinstance(self.schedule, str):
             return self.schedule
-        needed = state.observations_needed
-        return named_schedule(self.schedule, self.eta0, self.beta, needed)
+        beta = self.beta
+        if beta == "auto" and self.schedule != "forgetting":
+            # What comes from a start that was not settled has to be forgotten soon.
+            keeps = is_stream and self._keeps_first_rows and self._solver().start_rows > 0
+            beta = _SETTLED_DECAY if keeps and not self._has_start_values() else _DECAY
+        return named_schedule(self.schedule, self.eta0, beta, state.observations_needed)
 
     def _start_parameters(self):
         """Return names of parameters that set the start."""
@@ -498,7 +524,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
                 start = self._start().model(data, random_state)
-            state = self._state_of(start, data, random_state)
+            state = self._state_of(start, data, _drawn_seed(random_state))
             self._commit(Progress(state), reader.attributes)
         return self
 
@@ -666,6 +692,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def n_samples_seen_(self) -> float:
         seen = self._fitted_at_once.state.n_seen
         return int(seen) if float(seen).is_integer() else seen
+
+    @property
+    def n_rows_kept_(self) -> int:
+        """First rows of a stream that are kept until its start is final; then 0."""
+        kept = self._fitted_at_once.state.kept
+        return kept.n_rows if isinstance(kept, Opening) else 0
 
     @property
     def history_(self) -> Sequence[Step]:

@@ -136,14 +136,14 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     ) -> Self:
         """Update the model with one batch of a stream.
 
-        The first batch also provides the start: unless initial parameters are given, it must have
-        at least `n_components` rows. Parameters that were set since the last batch take effect with
-        this one; those that shape the model cannot change.
+        The first rows are kept, and the start is made anew from all of them as they come, see
+        :ref:`stream_starts`; `n_rows_kept_` counts them. Parameters that were set since the last
+        batch take effect with this one; those that shape the model cannot change.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            A batch of any size from one row up.
+            A batch of any size. One of no rows changes nothing.
         y, sample_weight
             As in `fit`.
 

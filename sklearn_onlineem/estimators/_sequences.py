@@ -155,8 +155,9 @@ class SequenceEstimator(
     ) -> Self:
         """Update the model with a batch of sequences, or with a piece of one that continues.
 
-        Parameters that were set since the last batch take effect with this one; those that shape
-        the model cannot change.
+        The first rows are kept, and the start is made anew from all of them as they come, see
+        :ref:`stream_starts`; `n_rows_kept_` counts them. Parameters that were set since the last
+        batch take effect with this one; those that shape the model cannot change.
 
         Parameters
         ----------

@@ -32,6 +32,7 @@ __all__ = [
     "STARTS",
     "prior_statistics",
     "start_model",
+    "warn_of_few",
     "wide_pseudo_rows",
 ]
 
@@ -54,6 +55,13 @@ class Initialiser(ABC):
     def another(self, data, random_state):
         """Return the model of a further start of `n_init`."""
         return self.model(data, random_state)
+
+    def lasting(self, pseudo_statistics):
+        """Return the part of a stream's pseudo-statistics that settled starts need, too, or None.
+
+        That is of first states, and of transitions, of which many rows may show few.
+        """
+        return None
 
     @abstractmethod
     def stream_model(self, data, random_state):
@@ -163,7 +171,8 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
     if isinstance(start, str) and len(rows) > _MOST_ROWS:
         rows = rows[_some_rows(rows, n_components, rng)]
     rows = _stored_alike(family, rows)
-    _warn_of_few(rows.X, n_components)
+    if pseudo_rows is None:
+        warn_of_few(rows.X, n_components)
 
     def model_of(rows, responsibilities):
         if rows.sample_weight is not None:
@@ -269,7 +278,8 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
     return family.own_statistics(parameters, np.full(n_components, _WIDE_SHARE * per_feature))
 
 
-def _warn_of_few(X, n_components):
+def warn_of_few(X, n_components):
+    """Warn of fewer distinct rows than components."""
     distinct = set()
     for i in range(X.shape[0]):
         if sparse.issparse(X):

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import (
+    _check_n_features,
     _check_sample_weight,
     validate_data,
 )
@@ -35,12 +36,26 @@ __all__ = [
     "countable",
     "filled",
     "finite_start",
+    "is_empty",
     "is_ready",
     "error_context",
     "raise_named",
     "relative_shares",
     "shares",
 ]
+
+
+def is_empty(estimator, X):
+    """Return whether X has no observations; refuse other columns than those of the first data."""
+    if type(X) in (list, tuple):
+        return len(X) == 0
+    # Data frames have columns; those of Dask do not know their length.
+    is_table = isinstance(X, np.ndarray) or sparse.issparse(X) or hasattr(type(X), "columns")
+    if not is_table or not X.shape or type(X.shape[0]) is not int or X.shape[0] > 0:
+        return False
+    if len(X.shape) == 2 and hasattr(estimator, "n_features_in_"):
+        _check_n_features(estimator, X, reset=False)
+    return True
 
 
 def check_in_memory(name, values):

@@ -121,11 +121,11 @@ def combine_estimators(
     >>> from sklearn_onlineem import PoissonMixture, combine_estimators
     >>> rng = np.random.default_rng(0)
     >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(3000, 1)))
-    >>> sites = [PoissonMixture(2, means_init=[[2.0], [9.0]]).partial_fit(part)
+    >>> sites = [PoissonMixture(2, random_state=0).partial_fit(part)
     ...          for part in np.array_split(X, 3)]
     >>> merged = combine_estimators(sites)
     >>> merged.means_.round().ravel(), merged.n_samples_seen_
-    (array([ 1., 19.]), 3000)
+    (array([ 1., 20.]), 3000)
     """
     estimators = _checked_members(estimators)
     weights = _checked_weights(weights, estimators)

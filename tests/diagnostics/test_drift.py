@@ -7,13 +7,21 @@ import warnings
 
 import numpy as np
 import pytest
+from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.mixture_cases import MIXTURES
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
+from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from sklearn_onlineem import GaussianMixture, LatentDirichletAllocation, PoissonMixture
+from sklearn_onlineem import (
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    LatentDirichletAllocation,
+    PoissonMixture,
+)
 from sklearn_onlineem.diagnostics import (
     DriftWarning,
     DriftWatch,
@@ -119,7 +127,7 @@ def test_nothing_is_stationary_before_its_time(rng):
     assert certificate.is_stationary(1e6) and not certificate.is_stationary(1e-9)
 
 
-@pytest.mark.parametrize("solver", ["online", "bayesian"])
+@pytest.mark.parametrize("solver", ["online", AT_ONCE, "bayesian"], ids=str)
 def test_the_history_tells_as_much_as_the_callback(solver, rng):
     certificate = StreamCertificate(half_life=7)
     mixture = PoissonMixture(3, solver=solver, callbacks=[certificate], random_state=0)
@@ -127,11 +135,15 @@ def test_the_history_tells_as_much_as_the_callback(solver, rng):
         mixture.partial_fit(rng.poisson(rng.choice([2.0, 9.0], size=(40, 1)), (40, 2)))
     found = StreamCertificate.from_history(mixture.history_, half_life=7)
     assert vars(found._mean) == vars(certificate._mean)
-    assert found.n_steps == certificate.n_steps == 29
+    # Starts are no steps: one, of the first batch, or as many as rows of a stream make anew.
+    n_steps = sum(step.eta < math.inf for step in mixture.history_)
+    assert found.n_steps == certificate.n_steps == n_steps
+    assert 23 < n_steps < 29 if solver == "online" else n_steps == 29
     assert found.is_stationary() is certificate.is_stationary()
     for step in mixture.history_:
         gamma = step.eta / (1.0 + step.eta) if step.eta < math.inf else 1.0
-        assert step.certificate == pytest.approx(step.kl_divergence / gamma**2, rel=1e-12)
+        expected = pytest.approx(step.kl_divergence / gamma**2, rel=1e-12, nan_ok=True)
+        assert step.certificate == expected
 
 
 def test_a_rate_too_small_to_tell_has_no_certificate():
@@ -142,7 +154,7 @@ def test_a_rate_too_small_to_tell_has_no_certificate():
 
 
 @pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS], ids=repr)
-@pytest.mark.parametrize("solver", ["online", "bayesian"])
+@pytest.mark.parametrize("solver", ["online", AT_ONCE, "bayesian"], ids=str)
 def test_they_are_callbacks_of_every_estimator(case, solver, rng):
     if solver == "bayesian" and "Laplace" in repr(case):
         solver = "online"
@@ -151,7 +163,9 @@ def test_they_are_callbacks_of_every_estimator(case, solver, rng):
     for _ in range(8):
         data = case.data(rng)
         estimator.partial_fit(data[0] if isinstance(data, tuple) else data)
-    assert certificate.n_steps == 7
+    n_of_start = sum(step.eta == math.inf for step in estimator.history_)
+    assert certificate.n_steps == len(estimator.history_) - n_of_start
+    assert n_of_start == 1 or solver == "online"
     assert certificate.mean > 0.0 and certificate.standard_error > 0.0
     assert watch.alarms == []
 
@@ -265,6 +279,18 @@ def test_rates_of_any_size_will_do(rng):
         assert certificate.n_steps == 0 or 0.0 <= certificate.mean < 0.04
 
 
+@pytest.mark.parametrize("size", [1, 5, 10])
+def test_the_start_of_a_stream_is_no_drift(size, rng):
+    """Its components are others each time that it is made anew."""
+    watch, certificate = DriftWatch(action="stop"), StreamCertificate()
+    mixture = PoissonMixture(2, callbacks=[watch, certificate], random_state=0)
+    for _ in range(200 // size + 40):
+        mixture.partial_fit(rng.poisson(rng.choice([2.0, 20.0], size=(size, 1))))
+    assert watch.alarms == []
+    assert certificate.n_steps == sum(step.eta < math.inf for step in mixture.history_)
+    assert_allclose(size * certificate.mean, 3 / 2, rtol=0.5)
+
+
 def test_a_change_of_the_source_is_found_and_its_own_learning_is_not(rng):
     watch = DriftWatch(action="stop")
     mixture = GaussianMixture(2, callbacks=[watch], random_state=0)
@@ -340,7 +366,7 @@ class Answers:
 def test_rates_begin_anew_from_the_rows_that_still_count(case, rng):
     data = case.data(rng)
     data = data[0] if isinstance(data, tuple) else data
-    estimator = case(solver="online").partial_fit(data).partial_fit(data)
+    estimator = case(solver=AT_ONCE).partial_fit(data).partial_fit(data)
     state = estimator._fitted.state
     size, n_rows = state.size_seen / 2.0, estimator.history_[-1].n_rows // 2
     for kept, share in [(0, 0.0), (n_rows, 1.0), (3 * n_rows, 3.0), (10 * n_rows, 3.0)]:
@@ -378,6 +404,37 @@ def test_after_a_change_a_restart_follows_sooner(rng):
         assert watch.alarms[0].since == 30_000
         scores[action] = mixture.score(rows.poisson(rows.choice([6.0, 30.0], size=(5000, 1))))
     assert scores["restart"] > scores["stop"] + 0.05
+
+
+@pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS], ids=repr)
+@pytest.mark.parametrize("n_last", [0, 20])
+def test_a_start_begins_anew_from_the_rows_that_still_count(case, n_last, rng):
+    data = case.data(rng, 60)[0]
+    data = data[:6] if isinstance(data, list) else data  # sequences have many rows
+    half, lengths = len(data) // 2, [len(np.atleast_2d(x)) for x in data]
+    first, later = data[:half], data[half:]
+    estimator = case(callbacks=[Answers(False, Restart(n_last), False)])
+    estimator.partial_fit(first[:1]).partial_fit(first[1:])
+    n_kept = sum(map(len, estimator._fitted.state.kept.batches))
+    assert estimator.n_rows_kept_ == sum(lengths[half - n_kept : half])
+    assert estimator.n_rows_kept_ <= n_last < sum(lengths[half - n_kept - 1 : half])
+    estimator.partial_fit(later)
+    twin = case()
+    if n_kept:
+        twin.partial_fit(first[half - n_kept :])
+    assert_identical(twin.partial_fit(later).model_, estimator.model_)
+    assert estimator.n_samples_seen_ == len(data)
+    assert estimator.history_[-1].n_rows == sum(lengths)
+
+
+@pytest.mark.parametrize("make", [GaussianHMM, KalmanFilter])
+def test_a_restart_in_a_sequence_begins_another(make, rng):
+    """As the numbers of states of two starts say nothing of each other."""
+    X = rng.standard_normal((60, 2))
+    estimator = make(2, callbacks=[Answers(False, Restart(), False)], random_state=0)
+    for rows in np.split(X, 3):
+        estimator.partial_fit(rows, continues=True)
+    assert_identical(make(2, random_state=0).partial_fit(X[40:]).model_, estimator.model_)
 
 
 @pytest.mark.parametrize("n_rows", [-1, 0.5, math.nan, "3", None])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases.streams import AT_ONCE
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -17,7 +18,7 @@ def counts(rng):
 
 @pytest.fixture
 def stream(counts):
-    mixture = PoissonMixture(2, random_state=0)
+    mixture = PoissonMixture(2, solver=AT_ONCE, random_state=0)
     for batch in np.array_split(counts, 12):
         mixture.partial_fit(batch)
     return mixture
@@ -42,6 +43,21 @@ def test_lines_are_the_history(stream):
     assert mark[0] == steps[0].log_likelihood and np.isnan(mark[1:]).all()
 
 
+def test_steps_of_the_start_are_marked(counts):
+    mixture = PoissonMixture(2, random_state=0)
+    for batch in np.array_split(counts, 12):
+        mixture.partial_fit(batch)
+    display, steps = LearningCurveDisplay.from_estimator(mixture), mixture.history_
+    n_of_start = mixture._solver().start_rows * 2 // 50
+    for panel in ("log_likelihood", "eta", "kl_divergence"):
+        values = display.lines_[panel, "PoissonMixture"].get_ydata()
+        assert np.isnan(values[:n_of_start]).all()
+        assert_array_equal(values[n_of_start:], [getattr(s, panel) for s in steps[n_of_start:]])
+    marks = display.marks_["PoissonMixture"].get_ydata()
+    assert_array_equal(marks[:n_of_start], [s.log_likelihood for s in steps[:n_of_start]])
+    assert np.isnan(marks[n_of_start:]).all()
+
+
 def test_batch_em_is_marked(stream, batch):
     display = LearningCurveDisplay.from_estimator({"online": stream, "batch": batch})
     marks = display.marks_["batch"]
@@ -63,7 +79,7 @@ def test_batch_em_is_marked(stream, batch):
 
 def test_averages_are_of_rows_read_before(counts):
     steps, sizes = [], [50, 10, 30, 20, 40, 10]
-    mixture = PoissonMixture(2, callbacks=[steps.append], random_state=0)
+    mixture = PoissonMixture(2, solver=AT_ONCE, callbacks=[steps.append], random_state=0)
     for batch in np.split(counts[:160], np.cumsum(sizes)[:-1]):
         mixture.partial_fit(batch)
     display = LearningCurveDisplay.from_estimator({"a": steps})

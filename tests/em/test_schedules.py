@@ -144,3 +144,25 @@ def test_harmonic_rates_make_online_em_boem(rng):
     assert_allclose(model.weights, weights, rtol=1e-9)
     assert_allclose(model.family.probabilities(model.parameters), probabilities, rtol=1e-9)
     assert_allclose(model.parameters, means, rtol=1e-9)
+
+
+@pytest.mark.parametrize("half_life", [5.0, 400.0, 1e5])
+def test_a_half_life_in_rows_does_not_depend_on_the_batches(half_life, rng):
+    schedule, sizes = Forgetting(half_life=half_life), rng.integers(1, 50, size=60)
+    weight, n_seen = np.zeros(0), 0
+    for n_rows in sizes:
+        gamma = step_size(rate_of(schedule, float(n_seen), float(n_rows)))
+        weight = np.append((1.0 - gamma) * weight, gamma)
+        n_seen += n_rows
+    # The sums over each batch of 2**(-k / half_life), for rows that k others have followed.
+    after = np.append(np.cumsum(sizes[::-1])[-2::-1], 0)
+    expected = 2.0 ** (-after / half_life) * (1.0 - 2.0 ** (-sizes / half_life))
+    assert_allclose(weight[1:] / weight[-1], expected[1:] / expected[-1], rtol=1e-9)
+
+
+def test_forgetting_by_the_step_is_a_half_life_of_equal_batches():
+    by_step, by_row = Forgetting(factor=0.5), Forgetting(half_life=30.0)
+    for n_seen in (0.0, 3e3, 3e4):  # between, the start counts apart from the first batch by steps
+        assert by_row.for_batch(n_seen, 30.0) == pytest.approx(by_step.for_batch(n_seen, 30.0))
+    with pytest.raises(ValueError, match="half_life"):
+        Forgetting(half_life=0.0)

@@ -16,6 +16,8 @@ from cases.comparing import arrays, assert_identical
 from cases.merged_cases import MERGED
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import state_of
+from cases.streams import AT_ONCE
+from scipy import sparse
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import StandardScaler
 
@@ -132,6 +134,8 @@ def fitted_in_all_ways(rng):
     for solver in [*solvers, SplitMerge(), Componentwise()]:
         yield GaussianMixture(2, solver=solver).partial_fit(X)
     yield GaussianMixture(4, weight_concentration_prior=-30.0).partial_fit(X)
+    for container in (sparse.csr_array, sparse.csr_matrix):
+        yield PoissonMixture(2).partial_fit(container(counts), sample_weight=counts[:, 0])
     carrying = GaussianMixture(2, solver=BayesianOnline()).partial_fit(X).partial_fit(X)
     yield carrying
     yield GaussianMixture(2, prior=carrying.as_prior(9.0)).partial_fit(X)
@@ -317,7 +321,7 @@ def test_what_another_thread_learns_meanwhile_is_not_mixed_in(rng):
             mixture.partial_fit(X)
             return list, ()
 
-    mixture = GaussianMixture(2, random_state=0).partial_fit(X)
+    mixture = GaussianMixture(2, solver=AT_ONCE, random_state=0).partial_fit(X)
     mixture.set_params(weights_init=Learning())
     loaded = pickle.loads(pickle.dumps(mixture))
     assert (loaded.n_steps_, mixture.n_steps_) == (1, 2)

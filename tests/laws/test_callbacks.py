@@ -36,15 +36,18 @@ def test_a_callback_that_asks_for_it_gets_the_estimator_of_each_update(case, rng
         assert copied.model_ is model and copied.score(X) == score
         assert len(copied.history_) == n_iter
     seen.clear()
-    stream = case(callbacks=[note])
+    stream, n_updates = case(callbacks=[note]), []
     for part in (X[:20], X[20:30], X[30:]):
         stream.partial_fit(part)
         assert_close(seen[-1][1], stream.model_)
+        n_updates.append(len(seen))
+    assert n_updates[-1] == stream.n_steps_
     # It may go on by itself, and calls nobody.
-    seen[0][0].partial_fit(X[20:30])
-    assert len(seen) == 3
-    assert_close(seen[0][0].model_, seen[1][1])
-    assert len(pickle.loads(pickle.dumps(seen[1][0])).history_) == 2
+    first, second, _ = n_updates
+    seen[first - 1][0].partial_fit(X[20:30])
+    assert len(seen) == stream.n_steps_
+    assert_close(seen[first - 1][0].model_, seen[second - 1][1])
+    assert len(pickle.loads(pickle.dumps(seen[second - 1][0])).history_) == second
 
 
 @all_estimators

@@ -13,6 +13,8 @@ from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_identical
 from cases.family_cases import case_of
 from cases.merged_cases import LETTERS, MERGED, SINGLE, once_for_each_parameter
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
+from cases.streams import AT_ONCE
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import IncrementalPCA
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 # Another model, or another record of the step, from the next batch on.
 ACTS = {
     "eta0": 0.3,
-    "schedule": "constant",
+    "schedule": "harmonic",
     "beta": 0.9,
     "solver": "stochastic",
     "weight_concentration_prior": 50.0,
@@ -52,6 +54,10 @@ ACTS = {
     "total_samples": 1e6,
     "learn_doc_topic_prior": False,
 }
+# Of online steps alone, of which the start of a stream takes none.
+OF_STEPS = {"eta0", "schedule", "beta", "solver"}
+# Of how data are read, so that those read before stay as they were.
+OF_DATA = {"binarize", "zero_value"}
 # ValueError that names it: it shapes the model.
 RAISES = {
     "n_components": 4,
@@ -125,23 +131,38 @@ TABLES = {
 ELSEWHERE = {"n_sweeps", "burn_in", "prior", "callbacks", "transition_offsets", "semi_supervised"}
 
 
-def changes(kind):
+def changes(kind, cases=MERGED):
     return [
         pytest.param(case, name, TABLES[kind][name], id=f"{case!r}-{name}")
-        for case, name in once_for_each_parameter(MERGED)
+        for case, name in once_for_each_parameter(cases)
         if name in TABLES[kind]
     ]
 
 
 def stream(case, rng):
-    """An estimator that has learnt a first batch, and the next one."""
+    """An estimator that has learnt a first batch, and the next one, which is an online step."""
+    return begun(case, case.data(rng, 60)[0], **({} if case in GIBBS else {"solver": AT_ONCE}))
+
+
+def opening(case, rng, **arguments):
+    """An estimator that has kept a first batch, and the next one, from which it starts anew."""
     X = case.data(rng, 60)[0]
-    arguments = {}
+    return begun(case, [rows[:3] for rows in X] if case in SEQUENCES else X, **arguments)
+
+
+def begun(case, X, **arguments):
     if "zero_value" in case().get_params():
-        X[-1], arguments = 0.0, {"zero_value": 0.1}
+        X[-1], arguments["zero_value"] = 0.0, 0.1
     if "means_weight" in case().get_params():
-        arguments = {"means_weight": 1.0}  # without any weight a mean of the prior says nothing
+        # Without any weight a mean of the prior says nothing.
+        arguments = {"means_weight": 1.0, **arguments}
     return case(**arguments).partial_fit(X[:40]), X[40:]
+
+
+SEQUENCES = [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]
+# Those whose first rows are kept.
+KEEPING = [case for case in MERGED if case()._keeps_first_rows]
+both = pytest.mark.parametrize("stream", [opening, stream], ids=["opening", "online"])
 
 
 def other(estimator, name, value):
@@ -187,6 +208,25 @@ def test_a_change_acts_from_the_next_batch_on(case, name, value, rng):
     assert steps(estimator) != steps(changed)
 
 
+# Rows stay as they were read, and start values of one part would be refused.
+OF_A_NEW_START = [
+    change
+    for change in [*changes("acts", KEEPING), *changes("of the start", KEEPING)]
+    if change.values[1] in {*ACTS, "init", "init_params"} - OF_DATA
+]
+
+
+@pytest.mark.parametrize(("case", "name", "value"), OF_A_NEW_START)
+def test_a_start_that_is_made_anew_is_that_of_the_present_parameters(case, name, value, rng):
+    """As if they had been set from the beginning."""
+    (estimator, X), unchanged = opening(case, copy.deepcopy(rng)), opening(case, copy.deepcopy(rng))
+    arguments = {name: other(estimator, name, value)}
+    expected = opening(case, rng, **arguments)[0].partial_fit(X)
+    assert_identical(estimator.set_params(**arguments).partial_fit(X).model_, expected.model_)
+    same = same_numbers(estimator.model_, unchanged[0].partial_fit(X).model_)
+    assert same is (name in OF_STEPS)
+
+
 def same_numbers(model, another):
     try:
         assert_identical(model, another)
@@ -195,8 +235,9 @@ def same_numbers(model, another):
     return True
 
 
+@both
 @pytest.mark.parametrize(("case", "name", "value"), changes("raises"))
-def test_a_change_of_what_shapes_the_model_raises(case, name, value, rng):
+def test_a_change_of_what_shapes_the_model_raises(stream, case, name, value, rng):
     estimator, X = stream(case, rng)
     model, before = estimator.model_, getattr(estimator, name)
     estimator.set_params(**{name: other(estimator, name, value)}, warm_start=True)
@@ -219,6 +260,17 @@ def test_what_is_of_fit_alone_does_not_change_a_stream(case, name, value, rng):
     assert_identical(changed.partial_fit(X).model_, estimator.partial_fit(X).model_)
 
 
+@pytest.mark.parametrize(("case", "name", "value"), [*changes("of fit"), *changes("of answers")])
+def test_what_is_of_fit_alone_does_not_change_the_start_of_a_stream(case, name, value, rng):
+    X = case.data(rng, 400)[0]
+    estimator = case().partial_fit(X[:10])
+    changed = copy.deepcopy(estimator).set_params(**{name: value})
+    for one in (changed, estimator):
+        one.partial_fit(X[10:])
+    assert estimator.n_rows_kept_ == 0
+    assert_identical(changed.model_, estimator.model_)
+
+
 @pytest.mark.parametrize(("case", "name", "value"), [*changes("of fit"), *changes("of the start")])
 def test_docstrings_say_what_is_of_fit_or_of_the_start(case, name, value):
     text = re.search(
@@ -235,16 +287,18 @@ def documented(case):
     return "\n" + "\n".join("    " + line for line in inspect.getdoc(case.make).splitlines())
 
 
+@both
 @pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
-def test_the_same_values_change_nothing(case, rng):
+def test_the_same_values_change_nothing(stream, case, rng):
     estimator, X = stream(case, rng)
     again = copy.deepcopy(estimator)
     again.set_params(**again.get_params(deep=False)).partial_fit(X)
     assert_identical(again.model_, estimator.partial_fit(X).model_)
 
 
+@both
 @pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
-def test_callbacks_are_called_from_the_next_batch_on(case, rng):
+def test_callbacks_are_called_from_the_next_batch_on(stream, case, rng):
     estimator, X = stream(case, rng)
     seen = []
     estimator.set_params(callbacks=[seen.append]).partial_fit(X)
@@ -256,8 +310,9 @@ def test_callbacks_are_called_from_the_next_batch_on(case, rng):
 WITH_PRIOR = [case for case in MERGED if "prior" in case().get_params()]
 
 
+@both
 @pytest.mark.parametrize("case", WITH_PRIOR, ids=repr)
-def test_a_prior_with_unknown_keys_raises_by_name(case, rng):
+def test_a_prior_with_unknown_keys_raises_by_name(stream, case, rng):
     estimator, X = stream(case, rng)
     model = estimator.model_
     with pytest.raises((TypeError, ValueError), match=rf"prior.*{type(estimator).__name__}"):
@@ -273,14 +328,14 @@ def prior_of(case, estimator):
     return copy.deepcopy(case_of(estimator.model_.family).prior(estimator.n_features_in_))
 
 
+@both
 @pytest.mark.parametrize("case", WITH_PRIOR, ids=repr)
-def test_a_prior_that_is_set_acts_from_the_next_batch_on(case, rng):
+def test_a_prior_that_is_set_acts_from_the_next_batch_on(stream, case, rng):
     estimator, X = stream(case, rng)
     prior, changed, unchanged = prior_of(case, estimator), *copies(estimator, 2)
     estimator.partial_fit(X)
     changed.set_params(prior=prior).partial_fit(X)
     assert not same_numbers(estimator.model_, changed.model_)
-    assert steps(estimator) != steps(changed)
     unchanged.set_params(prior=prior).set_params(prior=estimator.prior).partial_fit(X)
     assert_identical(estimator.model_, unchanged.model_)
 
@@ -288,8 +343,9 @@ def test_a_prior_that_is_set_acts_from_the_next_batch_on(case, rng):
 GAUSSIAN = [case for case in MERGED if repr(case).startswith("GaussianMixture")]
 
 
+@both
 @pytest.mark.parametrize("case", GAUSSIAN, ids=repr)
-def test_a_prior_draws_means_to_its_own(case, rng):
+def test_a_prior_draws_means_to_its_own(stream, case, rng):
     estimator, X = stream(case, rng)
     changed = copy.deepcopy(estimator)
     changed.set_params(prior={"mean": np.full(4, 90.0), "mean_precision": 30.0}).partial_fit(X)
@@ -297,8 +353,9 @@ def test_a_prior_draws_means_to_its_own(case, rng):
     assert (changed.means_ > estimator.means_ + 1.0).all()
 
 
+@both
 @pytest.mark.parametrize("case", [c for c in MERGED if c.make is KalmanFilter], ids=repr)
-def test_what_is_kept_as_given_can_not_change(case, rng):
+def test_what_is_kept_as_given_can_not_change(stream, case, rng):
     estimator, X = stream(case, rng)
     model = estimator.model_
     with pytest.raises(ValueError, match="KalmanFilter.*transition_offsets"):
@@ -341,8 +398,9 @@ IN_PLACE = [
 ]
 
 
+@both
 @pytest.mark.parametrize(("case", "name"), IN_PLACE)
-def test_what_is_changed_in_its_place_acts_once_it_is_set(case, name, rng):
+def test_what_is_changed_in_its_place_acts_once_it_is_set(stream, case, name, rng):
     estimator, X = stream(case, rng)
     value = prior_containers(case, estimator)[name]()
     estimator.set_params(**{name: value}).partial_fit(X)

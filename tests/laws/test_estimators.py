@@ -418,18 +418,27 @@ def test_fitted_values_of_batch_em(case, rng):
 
 @all_estimators
 def test_fitted_values_of_a_stream(case, rng):
-    X, _ = case.data(rng)
-    mixture = case(schedule="power", eta0=0.5, beta=0.7).partial_fit(X[:100])
-    n_start = mixture.n_steps_
-    assert (len(mixture.history_), mixture.n_samples_seen_) == (n_start, 100)
-    mixture.partial_fit(X[100:101]).partial_fit(X[101:150], sample_weight=np.full(49, 0.5))
-    assert (mixture.n_steps_ - n_start, mixture.n_samples_seen_) == (2, 125.5)
+    X, _ = case.data(rng, 700)
+    mixture = case(schedule="power", eta0=0.5, beta=0.7).partial_fit(X[:50])
+    before = mixture.score(X[50:100])
+    mixture.partial_fit(X[50:100])
+    assert mixture.history_[-1].log_likelihood == pytest.approx(before, rel=1e-9)
+    assert (mixture.n_rows_kept_, mixture.n_samples_seen_, mixture.n_steps_) == (100, 100, 2)
+    # The start is final, and the next rows are learnt by an online step.
+    mixture.partial_fit(X[100:500])
+    assert (mixture.n_rows_kept_, mixture.n_samples_seen_) == (0, 500)
+    etas = [step.eta for step in mixture.history_]
+    assert len(etas) == mixture.n_steps_ == 4 and np.isinf(etas[:3]).all()
+    n_start = mixture.history_[2].n_rows
+    assert etas[3] == pytest.approx(0.5 / (500.0 / (500 - n_start)) ** 0.7)
+    mixture.partial_fit(X[500:501]).partial_fit(X[501:550], sample_weight=np.full(49, 0.5))
+    assert (mixture.n_steps_, mixture.n_samples_seen_) == (6, 525.5)
     # Time is 1 + rows seen before / rows in the batch.
     previous, last = mixture.history_[-2], mixture.history_[-1]
-    assert previous.eta == pytest.approx(0.5 / 101.0**0.7)
-    assert last.eta == pytest.approx(0.5 / (1.0 + 101.0 / 24.5) ** 0.7)
-    before = mixture.score(X[150:])
-    mixture.partial_fit(X[150:])
+    assert previous.eta == pytest.approx(0.5 / 501.0**0.7)
+    assert last.eta == pytest.approx(0.5 / (1.0 + 501.0 / 24.5) ** 0.7)
+    before = mixture.score(X[550:])
+    mixture.partial_fit(X[550:])
     assert mixture.history_[-1].log_likelihood == pytest.approx(before, rel=1e-9)
     assert mixture.history_[-1].kl_divergence >= 0.0
 

@@ -16,6 +16,7 @@ from cases.family_cases import case_of
 from cases.merged_cases import EXACT, MERGED, NUMBERED, REGULAR, REPRESENTATIVES
 from cases.mixture_cases import MIXTURES
 from cases.numerical import minimiser
+from cases.streams import AT_ONCE
 from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -121,7 +122,7 @@ def batches(case, rng, n, n_batches, n_first=60):
 def apart(case, rng, n_members=3, **arguments):
     """Members that a common start was given to and that have learnt apart, unequally much."""
     start, *rest = batches(case, rng, 20, 2 * n_members)
-    common = case(**arguments).partial_fit(start)
+    common = case(**{"solver": AT_ONCE, **arguments}).partial_fit(start)
     members = [copy.deepcopy(common) for _ in range(n_members)]
     for i, batch in enumerate(rest):
         members[i * i % n_members].partial_fit(batch)
@@ -216,6 +217,22 @@ def test_members_that_do_not_correspond_are_aligned_by_themselves(case, rng):
     assert_close(found.model_, expected.model_, rtol=1e-10)
 
 
+@all_estimators
+def test_members_merge_before_their_starts_are_final(case, rng):
+    """The merged estimator has none of their rows, and learns on by online steps."""
+    X = case.data(rng, 36)[0]
+    members = [case().partial_fit(part) for part in (X[:6], X[6:20], X[20:22])]
+    kept = [member.n_rows_kept_ for member in members]
+    merged = combine_estimators(members)
+    assert merged.n_rows_kept_ == 0 and merged._fitted.state.kept is None
+    assert [member.n_rows_kept_ for member in members] == kept
+    seen = [member._fitted.state.n_rows for member in members]
+    assert (merged.n_samples_seen_, merged._fitted.state.n_rows) == (22, sum(seen))
+    assert math.isfinite(merged.partial_fit(X[22:]).score(X))
+    assert merged.history_[-1].eta < math.inf
+    assert merged.n_steps_ == sum(member.n_steps_ for member in members) + 1
+
+
 def test_members_that_started_apart_merge_into_a_good_model(rng):
     centres = 6.0 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     X = rng.standard_normal((900, 2)) + centres[rng.integers(0, 3, 900)]
@@ -256,7 +273,7 @@ def test_merging_after_every_step_is_one_machine_with_the_pooled_batch(case, rng
     # Floors of what no row has shown add up otherwise, so the first batch shows everything.
     start, *rest = batches(case, rng, 5, 3 * 4, n_first=1000)
     schedule = {"schedule": "constant", "eta0": 0.3}
-    single = case(**schedule).partial_fit(start)
+    single = case(solver=AT_ONCE, **schedule).partial_fit(start)
     merged = copy.deepcopy(single)
     for i in range(0, len(rest), 3):
         machines = [copy.deepcopy(merged).partial_fit(batch) for batch in rest[i : i + 3]]

@@ -15,6 +15,7 @@ from cases.comparing import arrays, assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
 from cases.family_cases import IMPROPER, LIMITS, hyperparameters
 from cases.merged_cases import WAYS
+from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -236,17 +237,33 @@ def test_float32_at_an_offset_of_1e4(case, rng):
 # ---------------------------------------------------------------------------------------- amounts
 
 
-@all_readers
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_fewer_rows_than_components(case, method, rng):
+@all_estimators
+def test_fits_of_fewer_rows_than_components(case, rng):
     X, _ = case.data(rng)
     mixture = case(n_components=5)
-    message = "n_components=5.*n_samples=4.*larger"
+    message = "n_components=5.*n_samples=4.*more rows"
     with pytest.raises(ValueError, match=message) as raised:
-        getattr(mixture, method)(X[:4])
+        mixture.fit(X[:4])
     assert type(mixture).__name__ in str(raised.value)
     with pytest.raises(NotFittedError):
         mixture.predict(X)
+
+
+@all_estimators
+@pytest.mark.parametrize("in_first_call", [1, 4])
+def test_streams_begin_with_fewer_rows_than_components(case, in_first_call, rng):
+    """Kept or not, they make a start, from which the stream goes on to the clusters."""
+    X, y = case.data(rng, 900)
+    for arguments in ({}, {"solver": AT_ONCE}):
+        mixture = case(n_components=5, **arguments).partial_fit(X[:in_first_call])
+        assert_finite(mixture, X)
+        assert_finite(mixture.partial_fit(X[in_first_call:6]), X)
+        assert mixture.n_samples_seen_ == 6
+    mixture = case().partial_fit(X[:in_first_call]).partial_fit(X[in_first_call:])
+    assert mixture.n_rows_kept_ == 0
+    found = mixture.predict(X)
+    shares = [np.bincount(y[found == k]).max(initial=0) for k in range(3)]
+    assert np.sum(shares) > 0.95 * len(X)
 
 
 def starts_named(error):
@@ -256,23 +273,38 @@ def starts_named(error):
 @all_estimators
 def test_what_the_message_asks_for_helps(case, rng):
     X, y = case.data(rng)
-    with pytest.raises(ValueError, match="first") as raised:
-        case().partial_fit(X[:1])
+    with pytest.raises(ValueError, match="more rows") as raised:
+        case().fit(X[:1])
     known = case(init=np.array([X[y == k].mean(axis=0) for k in range(3)])).fit(X)
     given = {name: getattr(known, name.replace("init", "")) for name in starts_named(raised.value)}
     if given:
-        assert_finite(case(**given).partial_fit(X[:1]), X)
+        for method in ("fit", "partial_fit"):
+            assert_finite(getattr(case(**given), method)(X[:1]), X)
         return
     means = {"means_init": known.means_, "weights_init": known.weights_}
-    with pytest.raises(ValueError, match="first") as raised:
-        case(**means).partial_fit(X[:1])
+    with pytest.raises(ValueError, match="more rows") as raised:
+        case(**means).fit(X[:1])
     assert not starts_named(raised.value)
 
 
 @all_readers
 def test_no_rows(case, rng):
+    """They are an error of fits and predictions, and change no stream."""
     X, _ = case.data(rng)
-    assert_refused(case, X, X[:0])
+    fresh = case()
+    with error_of(fresh):
+        fresh.fit(X[:0])
+    assert fresh.partial_fit(X[:0]) is fresh
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    for fitted in (case().partial_fit(X[:100]), case().partial_fit(X)):
+        before = state_of(fitted)
+        assert_identical(state_of(fitted.partial_fit(X[:0])), before)
+        with pytest.raises(ValueError, match="features"):
+            fitted.partial_fit(X[:0, 1:])
+        for method in ("predict", "predict_proba", "score_samples"):
+            with error_of(fitted):
+                getattr(fitted, method)(X[:0])
 
 
 @all_estimators

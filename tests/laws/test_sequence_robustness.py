@@ -14,6 +14,7 @@ from cases.comparing import arrays, assert_identical
 from cases.interruptions import assert_interrupted
 from cases.merged_cases import WAYS
 from cases.sequence_cases import KALMAN_FILTERS, N_STATES, SEQUENCE_ESTIMATORS
+from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -241,24 +242,49 @@ def test_float32_at_an_offset_of_1e4(case, rng):
 
 
 @all_models
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_fewer_rows_than_states(case, method, rng):
+def test_fits_of_fewer_rows_than_states(case, rng):
     X, _ = case.data(rng)
     hmm = case(n_components=5)
-    with pytest.raises(ValueError, match=f"{case.size}=5.*n_samples=4.*initial") as raised:
-        getattr(hmm, method)(X[1:2][0][[0, 0, 1, 1]])
+    message = f"{case.size}=5.*n_samples=4.*more rows.*initial"
+    with pytest.raises(ValueError, match=message) as raised:
+        hmm.fit(X[1][[0, 0, 1, 1]])
     assert type(hmm).__name__ in str(raised.value)
     with pytest.raises(NotFittedError):
         hmm.transform(X)
 
 
+@all_models
+@pytest.mark.parametrize("in_first_call", [1, 4])
+def test_streams_begin_with_fewer_rows_than_states(case, in_first_call, rng):
+    """Kept or not, they make a start."""
+    X, _ = case.data(rng)
+    first = X[1][[0, 0, 1, 1]][:in_first_call]
+    for arguments in ({}, {"solver": AT_ONCE}):
+        hmm = case(n_components=5, **arguments).partial_fit(first)
+        assert_finite(hmm, X)
+        assert_finite(hmm.partial_fit(X[1][2:4]), X)
+        assert_finite(hmm.partial_fit(5 * X), X)
+        assert hmm.n_rows_kept_ == 0 and hmm.n_samples_seen_ == 2 + 5 * len(X)
+
+
 @all_readers
 def test_no_rows_or_no_sequences(case, rng):
+    """Nothing is an error of fits and predictions, and changes no stream."""
     X, _ = case.data(rng)
-    assert_refused(case, X, X[1][:0])
     assert_refused(case, X, changed(X, lambda sequence: sequence[:0]))
-    assert_refused(case, X, np.empty((0, 3, X[0].shape[1])))
-    assert_refused(case, X, [])
+    for nothing in (X[1][:0], np.empty((0, 3, X[0].shape[1])), []):
+        fresh = case()
+        with error_of(fresh):
+            fresh.fit(nothing)
+        assert fresh.partial_fit(nothing) is fresh
+        with pytest.raises(NotFittedError):
+            fresh.transform(X)
+        fitted = case().partial_fit(X[:3])
+        before = state_of(fitted)
+        for method in (*case.inference, "filter"):
+            with error_of(fitted):
+                getattr(fitted, method)(nothing)
+        assert_identical(state_of(fitted.partial_fit(nothing)), before)
 
 
 @all_models

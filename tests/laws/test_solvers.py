@@ -5,6 +5,7 @@ import inspect
 import math
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -403,7 +404,7 @@ UNUSED = [
     ("beta", {"beta": 0.8, "eta0": 0.5, "schedule": "constant"}),
     ("schedule", {"schedule": "harmonic"}),
     ("schedule", {"schedule": PowerDecay()}),
-    ("schedule", {"schedule": "constant", "solver": "batch"}),
+    ("schedule", {"schedule": "forgetting", "solver": "batch"}),
     ("eta0", {"eta0": 0.5, "solver": "batch"}),
     ("eta0", {"eta0": 0.5, "schedule": PowerDecay()}),
 ]
@@ -413,11 +414,22 @@ USED = [
     {"beta": 0.8, "solver": "online"},
     {"schedule": "harmonic", "eta0": 0.5},
     {"schedule": PowerDecay(), "solver": "online"},
-    {"schedule": "constant", "batch_size": 25},
+    {"schedule": "constant", "eta0": 0.5, "batch_size": 25},
+    {"schedule": "forgetting", "batch_size": 25},
     {"eta0": 0.5},
     {"solver": "stochastic"},
     {},
 ]
+
+
+@all_estimators
+def test_a_constant_rate_is_a_number(case, rng):
+    X = draw(case, rng)
+    if made(case).eta0 != "auto":
+        case = partial(case, eta0="auto")
+    for learn in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match="eta0 of .*must be a number with schedule='constant'"):
+            getattr(made(case, schedule="constant"), learn)(X)
 
 
 @exact_estimators

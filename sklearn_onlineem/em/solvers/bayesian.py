@@ -71,6 +71,7 @@ class BayesianOnline(Solver):
     start_mass: float = 0.01
     forgetting: float = 1.0
     has_own_rates = True
+    start_rows = 0
 
     def __post_init__(self):
         if self.estimate not in ("mode", "mean"):

@@ -58,6 +58,11 @@ class Online(Solver):
     reinitialises : bool, default=True
         Whether empty components of a mixture may be reinitialised in a stream, if batches have some
         50 rows. False for sources that return to what they were, as by day and by night.
+    start_rows : int, default=100
+        First rows of a stream that are kept, for each component, and more where a component has
+        more parameters than three for each column. As they come, the start is made anew from all
+        of them; at last it is settled by batch EM with split and merge steps, and they are dropped.
+        0: the start is made from the first batch.
 
     References
     ----------
@@ -79,8 +84,10 @@ class Online(Solver):
     average_from: int | None = None
     inertia: Inertia = Exact()
     reinitialises: bool = True
+    start_rows: int = 100
 
     def __post_init__(self):
+        check_count("start_rows", self.start_rows, least=0)
         check_bool("reinitialises", self.reinitialises)
         check_count("average_from", self.average_from, optional=True)
         if not isinstance(self.inertia, Inertia):

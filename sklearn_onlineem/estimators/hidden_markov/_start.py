@@ -12,6 +12,7 @@ from sklearn_onlineem.estimators._start import (
     Initialiser,
     prior_statistics,
     start_model,
+    warn_of_few,
     wide_pseudo_rows,
 )
 from sklearn_onlineem.estimators._validation import finite_start, shares
@@ -142,12 +143,18 @@ class HiddenMarkovInitialiser(Initialiser):
         return None if given is None else self._model(*given, data)
 
     def estimated(self, data, random_state):
-        rows = self._rows_to_start(data)
+        rows, n_states = filled_rows(data), self.chain.n_states
+        if len(rows) < n_states:
+            raise ValueError(
+                f"at least n_components={n_states} rows are needed to start from, got"
+                f" n_samples={len(rows)}. Pass more rows, or initial parameters of the emissions."
+            )
         family, statistics = self.family.bind(rows.X), None
         if family.is_nominal:
             # No symbol is in two clusters. Emissions made of them alone would never share one, and
             # EM could not change that: each state starts from all rows, too.
-            evenly = np.full((len(rows), self.chain.n_states), 1.0 / self.chain.n_states)
+            warn_of_few(rows.X, n_states)
+            evenly = np.full((len(rows), n_states), 1.0 / n_states)
             statistics = family.expected_statistics(rows.X, evenly)
         return self._estimated(data, rows, family, random_state, statistics)
 
@@ -162,8 +169,11 @@ class HiddenMarkovInitialiser(Initialiser):
         drawn *= before.sum(axis=1, keepdims=True) / drawn.sum(axis=1, keepdims=True)
         return replace(model, transmat=np.hstack([drawn, model.transmat[:, n_states:]]))
 
+    def lasting(self, pseudo_statistics):
+        return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
+
     def stream_model(self, data, random_state):
-        rows = self._rows_to_start(data)
+        rows = filled_rows(data)
         family = self.family.bind(rows.X)
         emissions = wide_pseudo_rows(family, rows, self.chain.n_states, self.prior)
         model = self._estimated(data, rows, family, random_state, emissions)
@@ -185,13 +195,3 @@ class HiddenMarkovInitialiser(Initialiser):
     def _model(self, family, parameters, data):
         start, transmat, termination = self.chain.parts(data.n_rows / len(data))
         return HiddenMarkovModel(family, start, transmat, parameters, termination, self.learnt)
-
-    def _rows_to_start(self, data):
-        rows, n_states = filled_rows(data), self.chain.n_states
-        if len(rows) < n_states:
-            raise ValueError(
-                f"at least n_components={n_states} rows are needed to start from, got"
-                f" n_samples={len(rows)}. Pass a larger (first) batch, or initial parameters of the"
-                " emissions."
-            )
-        return rows

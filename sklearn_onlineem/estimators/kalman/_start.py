@@ -220,16 +220,21 @@ class SystemInitialiser(Initialiser):
         return system.model(known, floor)
 
     def estimated(self, data, random_state):
-        system, n_features = self.system, data.n_features
+        system = self.system
         if data.n_rows < system.n_states:
             raise ValueError(
                 f"at least n_dim_state={system.n_states} rows are needed to start from, got"
-                f" n_samples={data.n_rows}. Pass a larger (first) batch, or initial values of all"
-                " arrays that are learnt."
+                f" n_samples={data.n_rows}. Pass more rows, or initial values of all arrays that"
+                " are learnt."
             )
-        X, begins = filled(data)
+        X, _ = filled(data)
         if len(X) > 1 and (X == X[0]).all():
             warn_user("All rows are equal.", ConvergenceWarning)
+        return self._guessed(data, random_state)
+
+    def _guessed(self, data, random_state):
+        system, n_features = self.system, data.n_features
+        X, begins = filled(data)
         reg_covar = None if system.reg_covar == "relative" else system.reg_covar
         floor, names = variance_floor(X, None, reg_covar), [self.init]
         if self.init == "auto":
@@ -269,8 +274,15 @@ class SystemInitialiser(Initialiser):
         """Return a further start of `n_init`, at random."""
         return replace(self, init="random").model(data, random_state)
 
+    def lasting(self, pseudo_statistics):
+        _, transitions, emissions = (part.scale(0.0) for part in pseudo_statistics.parts)
+        return replace(pseudo_statistics, transitions=transitions, emissions=emissions)
+
     def stream_model(self, data, random_state):
         # The start counts for a few rows, against overfitting of the first batch.
-        model = self.estimated(data, random_state)
+        rows, n_missing = data, self.system.n_states - data.n_rows
+        if n_missing > 0:
+            rows = Sequences.concatenate([data, data[np.zeros(n_missing, dtype=np.intp)]])
+        model = self._guessed(rows, random_state)
         share = _START_SHARE * model.observations_needed(data)
         return model, share * model.own_statistics(data)

@@ -69,13 +69,15 @@ class MixtureInitialiser(Initialiser):
         return self._with_given(MixtureModel(family, uniform, parameters), data)
 
     def stream_model(self, data, random_state):
-        emissions = wide_pseudo_rows(self._bound(data), data, self.n_components, self.prior)
+        family = self.family.bind(data.X, data.sample_weight)
+        emissions = wide_pseudo_rows(family, data, self.n_components, self.prior)
         model = self.estimated(data, random_state, emissions)
         return model, MixtureStatistics(np.zeros(self.n_components), emissions)
 
     def estimated(self, data, random_state, pseudo_rows=None):
-        family = self._bound(data)
-        init = self.init
+        if pseudo_rows is None:
+            self._check_enough(data)
+        family, init = self.family.bind(data.X, data.sample_weight), self.init
         if not isinstance(init, str):
             init = np.asarray(init, dtype=np.float64)
             if init.shape == (len(data), self.n_components):
@@ -90,16 +92,16 @@ class MixtureInitialiser(Initialiser):
             model = MixtureModel(family, model.weights, parameters)
         return self._with_given(model, data)
 
-    def _bound(self, data):
-        """Return the family, bound to data; refuse fewer rows than components."""
+    def _check_enough(self, data):
+        """Refuse fewer rows than components."""
         if len(data) >= self.n_components:
-            return self.family.bind(data.X, data.sample_weight)
+            return
         by_means = ("means_init",) if self.family.determined_by_means else ()
         names = ", ".join(self.sufficient or by_means)
         instead = f", or all of the initial parameters: {names}" if names else ""
         raise ValueError(
             f"at least n_components={self.n_components} rows are needed to start from, got"
-            f" n_samples={len(data)}. Pass a larger (first) batch{instead}."
+            f" n_samples={len(data)}. Pass more rows{instead}."
         )
 
     def _with_given(self, model, data):

@@ -309,8 +309,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     ) -> Self:
         """Update the model with one batch of whole sequences.
 
-        The first batch also provides the start: unless initial parameters are given, it must have
-        at least `n_components` sequences, and, without `n_symbols`, all symbols.
+        The first sequences are kept, and the start is made anew from all of them as they come, see
+        :ref:`stream_starts`. Without `n_symbols` the first batch must have all symbols.
 
         Parameters
         ----------

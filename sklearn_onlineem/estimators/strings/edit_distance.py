@@ -227,6 +227,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     kind: str = parameter(default="stochastic", valid=[StrOptions({"stochastic", "viterbi"})])
     batch_size: int = parameter(default=500, valid=[Interval(Integral, 1, None, closed="left")])
 
+    _keeps_first_rows = False
+
     # ----------------------------------------------------------------------------------- fitting
 
     @fit_context(prefer_skip_nested_validation=True)

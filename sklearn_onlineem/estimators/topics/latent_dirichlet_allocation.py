@@ -341,6 +341,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     _takes_sparse = True
     _takes_positive_only = True
+    _keeps_first_rows = False
 
     # ------------------------------------------------------------------------------- composition
 

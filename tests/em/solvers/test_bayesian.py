@@ -9,6 +9,7 @@ from cases.comparing import arrays, assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.family_cases import case_of
 from cases.merged_cases import EXACT
+from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import (
@@ -142,7 +143,7 @@ def _rows(values):
 def test_mixtures_without_a_prior_have_equal_steps_of_online_em(case, factor, rng):
     """Where parameters say all that was carried; floors and unequal counts apart."""
     X = case.data(rng, 200)[0]
-    start = case().partial_fit(X[:80])
+    start = case(solver=AT_ONCE).partial_fit(X[:80])
     carrying = copy.deepcopy(start).set_params(solver=BayesianOnline(forgetting=factor))
     carried, model = RunningStatistics.of_model(start.model_, 80.0), start.model_
     for part in np.split(X[80:], 6):
@@ -207,6 +208,29 @@ def test_another_solver_drops_what_was_carried_and_the_model_stands_for_the_rows
     assert learner._fitted.state.kept is None
     learner.set_params(solver="bayesian").partial_fit(X[:10])
     assert learner._fitted.state.kept.mass == 110.0
+
+
+def test_a_start_that_is_not_final_carries_nothing_yet(rng):
+    """Its first rows are kept, from which the running statistics come at last."""
+    X = rng.poisson(rng.choice([2.0, 20.0], size=(260, 2))).astype(float)
+    learner = PoissonMixture(2, random_state=0).partial_fit(X[:50])
+    learner.set_params(solver="bayesian").partial_fit(X[50:90])
+    assert learner.n_rows_kept_ == 90
+    with pytest.raises(ValueError, match="predictive=True requires running statistics"):
+        learner.score_samples(X, predictive=True)
+    at_last = copy.deepcopy(learner).partial_fit(X[90:])
+    start, later = at_last.history_[-2:]
+    assert (start.n_rows, start.eta) == (200, np.inf)
+    assert later.eta == pytest.approx(60.0 / 200.0, rel=1e-12)
+    predictive = at_last.score_samples(X, predictive=True).mean()
+    assert predictive == pytest.approx(at_last.score(X), abs=0.05)
+    carried = at_last._fitted.state.kept
+    assert carried.mass == at_last.n_samples_seen_ == 260
+    assert_allclose(carried.statistics.emissions.total.sum(axis=0), X.mean(axis=0), rtol=1e-12)
+    # A fit that continues counts the model for the rows that it has seen.
+    fitted = learner.set_params(warm_start=True).fit(X)
+    assert fitted._fitted.state.kept.mass == pytest.approx(90.0 + 260.0, rel=1e-12)
+    assert fitted.n_rows_kept_ == 0
 
 
 def test_a_prior_that_changes_acts_from_the_next_batch_on(rng):

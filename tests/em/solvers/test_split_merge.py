@@ -250,8 +250,9 @@ def test_a_stream_that_moves_goes_on_bit_for_bit_where_it_is_loaded(case, rng):
 
 def test_streams_that_cannot_move_are_refused_by_name(rng):
     X, solver = rng.standard_normal((40, 2)), SplitMerge(in_streams=True)
-    with pytest.raises(ValueError, match="GaussianHMM: .*merged or split"):
-        GaussianHMM(2, solver=solver).partial_fit(X)
+    for first in (X, rng.standard_normal((1000, 2))):
+        with pytest.raises(ValueError, match="GaussianHMM: .*merged or split"):
+            GaussianHMM(2, solver=solver).partial_fit(first)
     with pytest.raises(ValueError, match="GaussianMixture: .*leaves components without"):
         GaussianMixture(2, solver=solver, weight_concentration_prior=2.0).partial_fit(X)
     mixture = GaussianMixture(2, solver=solver).partial_fit(X)

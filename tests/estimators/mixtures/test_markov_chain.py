@@ -8,6 +8,7 @@ import pytest
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import counts_of, sequence_clusters
 from cases.states import state_of
+from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import logsumexp
@@ -280,7 +281,7 @@ def test_a_symbol_that_is_new_is_an_error_that_names_it(rng):
 
 def test_symbols_that_the_first_data_lack(rng):
     X = walks(rng)
-    fitted = mixture(n_symbols=5).partial_fit(X)
+    fitted = mixture(n_symbols=5, solver=AT_ONCE).partial_fit(X)
     assert fitted.transmat_.shape == (2, 5, 5)
     assert_allclose(fitted.transmat_[:, 3:], 0.2, rtol=1e-6)
     assert np.isfinite(fitted.score([[[4], [3]]]))
@@ -360,7 +361,10 @@ REFUSED = {
 def test_what_is_neither_sequences_nor_counts(arguments, message, rng):
     fitted = mixture(semi_supervised=True).fit(walks(rng, n_symbols=2))
     before = state_of(fitted)
-    for method in (mixture(semi_supervised=True).fit, fitted.partial_fit):
+    methods = [mixture(semi_supervised=True).fit]
+    if not isinstance(arguments["X"], list) or arguments["X"]:  # or an empty batch
+        methods.append(fitted.partial_fit)
+    for method in methods:
         with pytest.raises((ValueError, TypeError), match=message) as info:
             method(**arguments)
         assert "MarkovChainMixture" in str(info.value)

@@ -196,7 +196,7 @@ def test_grid_search_and_pipelines_take_lists_of_pairs(rng):
 
 
 BAD_PAIRS = [
-    [], "ab", 3.0, None, ["ab", "cd"], [("a",)], [("a", "b", "c")], [("a", 1.0)], [("a", None)],
+    "ab", 3.0, None, ["ab", "cd"], [("a",)], [("a", "b", "c")], [("a", 1.0)], [("a", None)],
     [("a", math.nan)], np.zeros((2, 2)), [(["a", []], "b")], [("", "")], [({"a"}, "b")],
 ]  # fmt: skip
 

@@ -1,0 +1,135 @@
+"""The start of a stream: made anew from its first rows, which are kept until it is final."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.solvers import Auto
+from sklearn_onlineem.em.state import Opening
+from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
+from sklearn_onlineem.models._coordinates import has_coordinates
+from sklearn_onlineem.statistics import combine
+
+__all__ = ["learn_first"]
+
+# Rows that tell how many are kept, which are at most so many more.
+_FEW_ROWS, _MOST_ROWS = 256, 1 << 14
+# How many times the rows of the latest start make it anew.
+_GROWTH = 1.5
+# Passes of batch EM from a start of few rows; and most passes from one of a quarter of the rows
+# that are kept, and from the last one.
+_PASSES, _SETTLING_PASSES, _LAST_PASSES = 3, 20, 100
+
+
+def learn_first(estimator, data, before):
+    """Return the state after first data of a stream, the data that it learnt, and those after it.
+
+    The start depends on the first rows alone, not on how they are cut into batches. With few of
+    them it is regularised by pseudo-statistics; from a quarter of the rows that are kept on it is
+    settled by batch EM, and from all of them also by split and merge steps. It is made anew when
+    there are half as many rows more; batches between take online steps.
+
+    Parameters
+    ----------
+    estimator : OnlineEM
+        Whose start, prior and solver are used.
+    data : Batch
+        The next batch.
+    before : State or None
+        With the `Opening` so far; None for the first batch.
+    """
+    initialiser, solver = estimator._start(), estimator._solver()
+    if before is None:
+        seed, model = estimator._drawn_seed(), initialiser.given(data)
+        if model is not None:
+            state = estimator._state_of(model, data, seed)
+            return solver.step(state, data, estimator._schedule(state)), data, None
+        opening = Opening((), 0, _n_needed(estimator, initialiser, data), 0)
+    else:
+        seed, opening = before.seed, before.kept
+    n_rows, n_needed = opening.n_rows + data.n_rows, opening.n_needed
+    is_last = n_rows >= n_needed
+    if not is_last:
+        # Users may overwrite their batch.
+        batches = (*opening.batches, copy.deepcopy(data))
+        opening = opening._replace(batches=batches, n_rows=n_rows)
+        if n_rows < _GROWTH * opening.n_started:
+            state = solver.step(before, data, estimator._schedule(before))
+            return state._replace(kept=opening), data, None
+    else:
+        batches = (*opening.batches, data)
+    kept, rest = batches[0].followed_by(batches[1:]), None
+    if n_rows > n_needed > 0:
+        n_first = kept.observations_of(n_needed)
+        kept, rest = kept[:n_first], kept[n_first:]
+    model, pseudo_statistics = initialiser.stream_model(kept, _random_state(seed))
+    n_passes = _PASSES
+    if 0 < n_needed <= 4 * kept.n_rows:
+        pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
+        model = _settled(estimator, model, kept, seed, pseudo_statistics, is_last)
+    start = estimator._state_of(model, kept, seed)
+    state = solver.start(start, kept, pseudo_statistics, n_passes)
+    if before is not None:
+        state = _after(before, state, data, rest)
+    if not is_last:
+        state = state._replace(kept=opening._replace(batches=(kept,), n_started=kept.n_rows))
+    return state, kept, rest or None
+
+
+def _after(before, state, data, rest):
+    """Return the state of a new start as one after another; it counts what was read since."""
+    n_seen, n_rows = data.total_weight, data.n_rows
+    if rest:
+        n_seen, n_rows = n_seen - rest.total_weight, n_rows - rest.n_rows
+    n_rows += before.n_rows
+    log_likelihood = before.model.e_step(data)[1]
+    # Components are others than before.
+    step = state.step._replace(log_likelihood=log_likelihood, kl_divergence=math.nan, n_rows=n_rows)
+    n_steps, n_seen = before.n_steps + 1, before.n_seen + n_seen
+    return state._replace(n_steps=n_steps, n_seen=n_seen, n_rows=n_rows, step=step)
+
+
+def _random_state(seed):
+    """Return the generator of each start, so that it depends on the rows alone."""
+    return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
+
+
+def _n_needed(estimator, initialiser, data):
+    """Return how many first rows are kept; 0 if the start is made from the first batch alone."""
+    per_component = estimator._solver().start_rows if estimator._keeps_first_rows else 0
+    if per_component == 0 or not isinstance(getattr(estimator, "init", ""), str):
+        return 0
+    few = data[: data.observations_of(_FEW_ROWS)]
+    model, _ = initialiser.stream_model(few, _random_state((0,)))
+    n_components = getattr(model, "n_components", 1)
+    n_rows = max(n_components, model.n_parameters() / (3.0 * max(1, data.n_features)))
+    return min(math.ceil(per_component * n_rows), _MOST_ROWS)
+
+
+def _settled(estimator, model, data, seed, pseudo_statistics, is_last):
+    """Return a model after batch EM towards the maximum."""
+
+    def stopping(is_exact=True):
+        # As `fit` does by default: the parameters of its end are of `fit` alone.
+        if is_exact and has_coordinates(model):
+            return StandardErrorStopping(data.total_weight, model.n_parameters())
+        return LikelihoodStopping(estimator._approximate_tol)
+
+    start = estimator._state_of(model, data, seed)
+    terms = [(1.0, term) for term in (start.prior, pseudo_statistics) if term is not None]
+    start = start._replace(prior=combine(terms) if terms else None)
+    progress, plan = Progress(start), estimator._plan(start, data, ())
+    plan = replace(plan, rate_is_chosen=False, batch_size=len(data), stopping=stopping)
+    # Streams that find the number of components have the right one from their start on.
+    solver = estimator._solver()
+    solver.check(start)
+    if not (is_last and getattr(solver, "in_streams", False) and data.labels is None):
+        solver = Auto(split_merge=is_last)
+    n_passes = _LAST_PASSES if is_last else _SETTLING_PASSES
+    run(solver.passes(progress, data, plan), progress, n_passes)
+    return progress.state.model
