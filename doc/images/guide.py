@@ -96,7 +96,7 @@ def bayesian():
     """Learning rates of a component that is rare and of one that is not, by their own rows."""
     rng = np.random.default_rng(0)
     rows = rng.poisson(np.where(rng.random((5000, 1)) < 0.02, 30.0, 3.0))
-    mixture = PoissonMixture(2, solver="bayesian", random_state=0)
+    mixture = PoissonMixture(2, solver="bayesian", means_init=[[2.0], [20.0]])
     for batch in np.array_split(rows, 50):
         mixture = mixture.partial_fit(batch)
     rates = np.array([step.component_rates for step in mixture.history_])

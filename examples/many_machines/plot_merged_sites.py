@@ -30,6 +30,7 @@ from sklearn.utils import shuffle
 
 from sklearn_onlineem import GaussianMixture, combine_estimators
 from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em import Online
 
 X = PCA(n_components=16, random_state=0).fit_transform(load_digits().data)
 X = shuffle(X, random_state=0)
@@ -39,9 +40,13 @@ sites = np.array_split(train, 3)
 # %%
 # Apart, then merged
 # ------------------
-# All copies begin with the same hundred rows, so that components have the same order everywhere.
+# All copies begin with a model of the same hundred rows, so that components have the same order
+# everywhere. By default a site would make its start anew from its own first rows, which it would
+# keep until then; ``start_rows=0`` makes it from the first batch alone.
 
-common = GaussianMixture(10, covariance_type="diag", random_state=0).partial_fit(train[:100])
+solver = Online(start_rows=0)
+common = GaussianMixture(10, covariance_type="diag", solver=solver, random_state=0)
+common.partial_fit(train[:100])
 local = [copy.deepcopy(common) for _ in sites]
 for mixture, rows in zip(local, sites, strict=True):
     for start in range(0, len(rows), 50):

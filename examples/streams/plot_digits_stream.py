@@ -7,9 +7,10 @@ Batch EM reads all the data before each update; online EM updates after every ba
 both fit ten Gaussians to scikit-learn's handwritten digits, and we follow the mean log-likelihood
 of held-out digits against the number of rows that each has read.
 
-The comparison favours batch EM, which starts from k-means: k-means has read all the rows several
-times before EM begins, and we do not count them. Ours also compares three starts by ten passes of
-EM each. ``partial_fit`` starts from its first batch.
+We count what is read from the source. All methods read rows more often than that. Batch EM starts
+from k-means of all rows; ours compares three such starts by ten passes of EM each. ``partial_fit``
+keeps the first rows, and makes its start anew from them as they come, at last by batch EM with
+split and merge steps.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -17,9 +18,9 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# The pixels are scaled to at most 1 and reduced to ten principal components, so that a first batch
-# of 200 digits is enough to estimate covariance matrices of ten Gaussians. They are not
-# standardised: some pixels at the border are almost always blank, and would weigh most.
+# The pixels are scaled to at most 1 and reduced to ten principal components, so that 200 digits are
+# enough for a first estimate of ten Gaussians. They are not standardised: some pixels at the border
+# are almost always blank, and would weigh most.
 
 import sys
 import warnings
@@ -57,7 +58,9 @@ X_train, X_test = reduce.transform(X_train), reduce.transform(X_test)
 # %%
 # Online EM
 # ---------
-# The digits arrive in batches, in a new order in every pass. ``n_samples_seen_`` counts them.
+# The digits arrive in batches, in a new order in every pass. ``n_samples_seen_`` counts them. The
+# start of ten Gaussians of ten columns takes 2,197 rows: those of the first pass, and most of the
+# second. From then on, a step sees its batch only.
 
 rng = np.random.RandomState(0)
 batches = [
@@ -94,7 +97,9 @@ sklearn_path = follow_passes(BatchGaussianMixture(**one_pass), "batch EM, scikit
 # %%
 # Held-out log-likelihood against rows seen
 # -----------------------------------------
-# Within the first pass only online EM has a result.
+# Within the first pass only online EM has a result. In the second pass its start is settled, with
+# split and merge steps, which single passes of batch EM do not take: these stay at a local maximum.
+# Later passes of online EM change little, as its rates decay.
 
 paths = {
     "online EM, partial_fit": online_path,
