@@ -374,9 +374,10 @@ def _cross(own, logs):
 
 def _halves(data, rng):
     """Split the tokens of each document into two documents, as evenly as possible."""
-    # For a word with many tokens, its number in each half is drawn.
+    # For a word with many tokens, its number in each half is drawn; and for each in a document of
+    # very many, which would take long to shuffle.
     of_counts = np.repeat(np.arange(len(data)), np.diff(data.offsets))
-    is_block = data.counts > MOST_SINGLE
+    is_block = (data.counts > MOST_SINGLE) | (data.lengths[of_counts] > _PIECE_TOKENS)
     n_single = np.where(is_block, 0, data.counts).astype(np.int64)
     documents = np.repeat(of_counts, n_single)
     shuffled = np.lexsort((rng.random(len(documents)), documents))
