@@ -90,6 +90,16 @@ class Schedule(Settings, ABC):
             Above 0.
         """
 
+    def for_batch(self, n_seen: float, n_rows: float) -> float:
+        """Return the learning rate of a batch.
+
+        Parameters
+        ----------
+        n_seen, n_rows : float
+            Total weight of the rows before, from 0 up, and of the batch, above 0.
+        """
+        return self(1.0 + n_seen / n_rows)
+
 
 @dataclass(frozen=True)
 class PowerDecay(Schedule):
@@ -160,13 +170,6 @@ class PowerDecayInRows(Schedule):
         return self.for_batch(t - 1, 1.0)
 
     def for_batch(self, n_seen: float, n_rows: float) -> float:
-        """Return the learning rate of a batch.
-
-        Parameters
-        ----------
-        n_seen, n_rows : float
-            Total weight of the rows before, from 0 up, and of the batch, above 0.
-        """
         needed = self.rows_needed
         return n_rows / needed * (needed / (n_seen + n_rows)) ** self.beta
 
@@ -284,13 +287,6 @@ class Forgetting(Schedule):
         return self.for_batch(t - 1.0, 1.0)
 
     def for_batch(self, n_seen: float, n_rows: float) -> float:
-        """Return the learning rate of a batch.
-
-        Parameters
-        ----------
-        n_seen, n_rows : float
-            Total weight of the rows before, from 0 up, and of the batch, above 0.
-        """
         factor, n_before, start = self.factor, n_seen / n_rows, 1.0 / self.eta0
         if self.half_life is not None:
             factor = 2.0 ** (-n_rows / self.half_life)

@@ -179,15 +179,16 @@ class Opening(NamedTuple):
         All observations so far.
     n_rows : int
         Rows so far.
-    n_needed : int
-        Rows after which the start is final, and these are dropped.
+    size : float
+        Size of the model in components: so many times `start_rows` of the solver are kept, until
+        the start is final. 0: it is final at once.
     n_started : int
         Rows of the latest start.
     """
 
     batches: tuple[Batch, ...]
     n_rows: int
-    n_needed: int
+    size: float
     n_started: int
 
     def with_last(self, n_rows: int) -> Opening:

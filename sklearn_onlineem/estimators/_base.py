@@ -414,13 +414,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 history = History() if before is None else before.history
                 progress = Progress(state, history, self._callbacks(reader.attributes))
                 progress.take(state)
-                made = [progress.state]
-                end = None if end_of is None else end_of(state.model, kept)
+                made, learnt = [progress.state], kept
                 if rest is not None:
                     state = progress.state
                     progress.take(solver.step(state, rest, self._schedule(state)))
-                    made.append(progress.state)
-                    end = None if end_of is None else end_of(progress.state.model, rest)
+                    made, learnt = [state, progress.state], rest
+                end = None if end_of is None else end_of(progress.state.model, learnt)
             if solver.has_own_rates:
                 warn_of_unused_rates(self, progress)
             if progress.state.step.reinitialised >= 0:

@@ -17,7 +17,7 @@ from sklearn_onlineem.statistics import combine
 
 __all__ = ["learn_first"]
 
-# Rows that tell how many are kept, which are at most so many more.
+# Rows of a model that tells how many are kept, and most rows that are.
 _FEW_ROWS, _MOST_ROWS = 256, 1 << 14
 # How many times the rows of the latest start make it anew.
 _GROWTH = 1.5
@@ -49,10 +49,11 @@ def learn_first(estimator, data, before):
         if model is not None:
             state = estimator._state_of(model, data, seed)
             return solver.step(state, data, estimator._schedule(state)), data, None
-        opening = Opening((), 0, _n_needed(estimator, initialiser, data), 0)
+        opening = Opening((), 0, _size(estimator, initialiser, data), 0)
     else:
         seed, opening = before.seed, before.kept
-    n_rows, n_needed = opening.n_rows + data.n_rows, opening.n_needed
+    n_rows = opening.n_rows + data.n_rows
+    n_needed = min(math.ceil(solver.start_rows * opening.size), _MOST_ROWS)
     is_last = n_rows >= n_needed
     if not is_last:
         # Users may overwrite their batch.
@@ -68,11 +69,11 @@ def learn_first(estimator, data, before):
         n_first = kept.observations_of(n_needed)
         kept, rest = kept[:n_first], kept[n_first:]
     model, pseudo_statistics = initialiser.stream_model(kept, _random_state(seed))
-    n_passes = _PASSES
+    start, n_passes = estimator._state_of(model, kept, seed), _PASSES
     if 0 < n_needed <= 4 * kept.n_rows:
         pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
-        model = _settled(estimator, model, kept, seed, pseudo_statistics, is_last)
-    start = estimator._state_of(model, kept, seed)
+        model = _settled(estimator, start, kept, pseudo_statistics, is_last)
+        start = start._replace(model=model)
     state = solver.start(start, kept, pseudo_statistics, n_passes)
     if before is not None:
         state = _after(before, state, data, rest)
@@ -99,31 +100,28 @@ def _random_state(seed):
     return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
 
 
-def _n_needed(estimator, initialiser, data):
-    """Return how many first rows are kept; 0 if the start is made from the first batch alone."""
-    per_component = estimator._solver().start_rows if estimator._keeps_first_rows else 0
-    if per_component == 0 or not isinstance(getattr(estimator, "init", ""), str):
-        return 0
+def _size(estimator, initialiser, data):
+    """Return the size of the model in components; 0 if the start is of the first batch alone."""
+    if not estimator._keeps_first_rows or not isinstance(getattr(estimator, "init", ""), str):
+        return 0.0
     few = data[: data.observations_of(_FEW_ROWS)]
     model, _ = initialiser.stream_model(few, _random_state((0,)))
     n_components = getattr(model, "n_components", 1)
-    n_rows = max(n_components, model.n_parameters() / (3.0 * max(1, data.n_features)))
-    return min(math.ceil(per_component * n_rows), _MOST_ROWS)
+    return max(n_components, model.n_parameters() / (3.0 * max(1, data.n_features)))
 
 
-def _settled(estimator, model, data, seed, pseudo_statistics, is_last):
-    """Return a model after batch EM towards the maximum."""
+def _settled(estimator, start, data, pseudo_statistics, is_last):
+    """Return the model of a start after batch EM towards the maximum."""
 
     def stopping(is_exact=True):
         # As `fit` does by default: the parameters of its end are of `fit` alone.
-        if is_exact and has_coordinates(model):
-            return StandardErrorStopping(data.total_weight, model.n_parameters())
+        if is_exact and has_coordinates(start.model):
+            return StandardErrorStopping(data.total_weight, start.model.n_parameters())
         return LikelihoodStopping(estimator._approximate_tol)
 
-    start = estimator._state_of(model, data, seed)
     terms = [(1.0, term) for term in (start.prior, pseudo_statistics) if term is not None]
-    start = start._replace(prior=combine(terms) if terms else None)
-    progress, plan = Progress(start), estimator._plan(start, data, ())
+    progress = Progress(start._replace(prior=combine(terms) if terms else None))
+    plan = estimator._plan(start, data, ())
     plan = replace(plan, rate_is_chosen=False, batch_size=len(data), stopping=stopping)
     # Streams that find the number of components have the right one from their start on.
     solver = estimator._solver()

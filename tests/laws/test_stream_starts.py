@@ -1,5 +1,6 @@
 """The start of a stream: made from all of its first rows, however they are cut."""
 
+import math
 import pickle
 
 import numpy as np
@@ -72,7 +73,7 @@ def streamed(estimator, X, cuts, **where):
 @pytest.mark.parametrize("case", ROWS)
 def test_how_first_rows_are_cut_does_not_change_the_start(case, rng):
     estimator, X = made(case, rng)
-    n = estimator.partial_fit(X[:1])._fitted.state.kept.n_needed
+    n = math.ceil(100 * estimator.partial_fit(X[:1])._fitted.state.kept.size)
     assert 200 <= n <= 400
     starts = [
         streamed(made(case, rng)[0], X[:n], cuts)
@@ -147,6 +148,18 @@ def test_without_rows_that_are_kept_the_first_batch_makes_the_start(case, rng):
     estimator.set_params(solver=Online(start_rows=0)).partial_fit(X[:60])
     assert estimator.n_rows_kept_ == 0
     assert estimator.partial_fit(X[60:120]).history_[-1].eta < np.inf
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rows_that_are_kept_are_dropped_when_asked(case, rng):
+    """With a start from all of them, as if they had come in one batch."""
+    estimator, X = made(case, rng)
+    at_once = made(case, rng)[0].set_params(solver=Online(start_rows=0))
+    estimator.partial_fit(X[:60]).set_params(solver=Online(start_rows=0)).partial_fit(X[60:90])
+    assert estimator.n_rows_kept_ == 0
+    if case in ROWS:
+        assert_identical(estimator.model_, at_once.partial_fit(X[:90]).model_)
+    assert estimator.partial_fit(X[90:120]).history_[-1].eta < np.inf
 
 
 def test_pieces_of_a_sequence_start_as_the_whole_does(rng):
