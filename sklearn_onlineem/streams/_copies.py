@@ -13,13 +13,15 @@ __all__ = ["fork", "is_fitted"]
 
 
 def fork(estimator):
-    """Return a deep copy of an estimator; those of this library share their fitted, frozen state."""
+    """Return a deep copy of an estimator; those of this library share their frozen state."""
     forks = {}
     parts = () if isinstance(estimator, OnlineEM) else estimator.get_params(deep=True).values()
     for part in (estimator, *parts):
         if isinstance(part, OnlineEM):
             copied = object.__new__(type(part))
-            kept = {name: value for name, value in vars(part).items() if name not in part._transient}
+            kept = {
+                name: value for name, value in vars(part).items() if name not in part._transient
+            }
             copied.__dict__ = kept
             forks[id(part)] = copied
     return copy.deepcopy(estimator, forks)

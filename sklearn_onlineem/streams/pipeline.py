@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._parameters import available_if, fit_context
+from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.estimators._validation import is_empty
 from sklearn_onlineem.streams._chunks import (
     MOST_SCORES,
@@ -40,6 +40,7 @@ def _learns(step):
     return hasattr(step, "partial_fit") and not isinstance(step, FrozenEstimator)
 
 
+@naming_calls
 class StreamPipeline(Pipeline):
     """A scikit-learn `Pipeline` that learns from a stream, in chunks.
 
@@ -73,7 +74,7 @@ class StreamPipeline(Pipeline):
         Mean score of the last `fit_stream`: each chunk is scored before it is learnt, and counts by
         the weights of its rows. NaN if none was scored.
     prequential_scores_ : ndarray of shape (n_chunks,)
-        The scores of its latest 10,000 chunks; NaN for a first chunk that nothing was learnt before.
+        The scores of its latest 10,000 chunks; NaN for the first chunk of all.
     n_features_in_ : int
         Columns of the data.
 
@@ -145,9 +146,9 @@ class StreamPipeline(Pipeline):
         sample_weight : array-like of shape (n_samples,), default=None
             Passed to the last step; with metadata routing, to the steps that request it.
         **params : object
-            Further arguments of the last step, such as ``classes`` or ``continues``, and of others as
-            ``step__argument``, such as ``scaler__sample_weight``; with metadata routing, what steps
-            request. Steps that are fitted once get them with the first chunk.
+            Further arguments of the last step, such as ``classes`` or ``continues``, and of others
+            as ``step__argument``, such as ``scaler__sample_weight``; with metadata routing, what
+            steps request. Steps that are fitted once get them with the first chunk.
 
         Returns
         -------

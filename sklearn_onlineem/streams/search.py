@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
@@ -27,7 +27,7 @@ from sklearn.utils.validation import _num_samples
 from sklearn_onlineem._typing import FloatsOrList
 from sklearn_onlineem.estimators._base import N_JOBS
 from sklearn_onlineem.estimators._fitted import rollback
-from sklearn_onlineem.estimators._parameters import available_if, fit_context
+from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.estimators._validation import is_empty
 from sklearn_onlineem.streams._chunks import (
     check_scorable,
@@ -41,6 +41,7 @@ from sklearn_onlineem.streams._copies import fork, is_fitted
 __all__ = ["PrequentialSearch"]
 
 
+@naming_calls
 class PrequentialSearch(BaseSearchCV):
     """Choose settings of an estimator on a stream that is read once.
 
@@ -126,7 +127,7 @@ class PrequentialSearch(BaseSearchCV):
     def __init__(
         self,
         estimator: object,
-        param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]],
+        param_grid: Mapping[str, Sequence[object]] | Sequence[Mapping[str, Sequence[object]]],
         *,
         scoring: object = None,
         batch_size: int = 100,
@@ -341,7 +342,7 @@ class PrequentialSearch(BaseSearchCV):
         return check_scoring(self.estimator, self.scoring)
 
     @property
-    def feature_names_in_(self) -> np.ndarray:
+    def feature_names_in_(self) -> NDArray[np.object_]:
         """Names of the columns, where the first data had names."""
         return self.best_estimator_.feature_names_in_
 

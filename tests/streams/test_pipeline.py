@@ -53,7 +53,11 @@ def chunks(rng):
 def state(estimator):
     """All that an estimator has learnt, copied."""
     return copy.deepcopy(
-        {name: value for name, value in vars(estimator).items() if name not in estimator.get_params()}
+        {
+            name: value
+            for name, value in vars(estimator).items()
+            if name not in estimator.get_params()
+        }
     )
 
 
@@ -76,7 +80,9 @@ def test_steps_learn_and_then_transform(chunks):
             X = step.partial_fit(X).transform(X)
         model.partial_fit(X)
     assert_array_equal(stream["mixture"].means_, model.means_)
-    assert_array_equal(stream.predict_proba(chunks[0])[-1], model.predict_proba(_through(by_hand, chunks[0]))[-1])
+    assert_array_equal(
+        stream.predict_proba(chunks[0])[-1], model.predict_proba(_through(by_hand, chunks[0]))[-1]
+    )
     # The steps are those that were given.
     assert all(stream[name] is step for name, step in steps)
     assert stream.n_features_in_ == 3
@@ -95,7 +101,9 @@ def test_steps_without_partial_fit_are_fitted_to_the_first_chunk_alone(chunks):
         stream.partial_fit(X)
     imputer = SimpleImputer().fit(gaps[0])
     assert_array_equal(stream["imputer"].statistics_, imputer.statistics_)
-    assert_array_equal(stream["pca"].components_, PCA(2).fit(imputer.transform(gaps[0])).components_)
+    assert_array_equal(
+        stream["pca"].components_, PCA(2).fit(imputer.transform(gaps[0])).components_
+    )
     assert stream["mixture"].n_samples_seen_ == 600
 
 
@@ -125,7 +133,9 @@ def test_texts_and_functions(rng):
     model = MultinomialMixture(2, random_state=0)
     for chunk in texts:
         model.partial_fit(np.sqrt(vectorizer.transform(chunk)))
-    assert_array_equal(stream.score_samples(texts[0]), model.score_samples(np.sqrt(vectorizer.transform(texts[0]))))
+    assert_array_equal(
+        stream.score_samples(texts[0]), model.score_samples(np.sqrt(vectorizer.transform(texts[0])))
+    )
 
 
 def test_passthrough(chunks):
@@ -133,7 +143,9 @@ def test_passthrough(chunks):
     stream.partial_fit(chunks[0]).fit_stream(chunks[1:])
     assert_allclose(stream["scaler"].mean_, np.concatenate(chunks).mean(axis=0))
     assert_array_equal(stream.prequential_scores_, np.full(9, np.nan))
-    with pytest.raises(ValueError, match="StreamPipeline.partial_fit: no step 'end' takes .*'classes'"):
+    with pytest.raises(
+        ValueError, match="StreamPipeline.partial_fit: no step 'end' takes .*'classes'"
+    ):
         stream.partial_fit(chunks[0], classes=[0, 1])
 
 
@@ -177,9 +189,7 @@ def test_weights_and_other_arguments_go_to_the_last_step(chunks, rng):
         model.partial_fit(scaler.partial_fit(X).transform(X), sample_weight=w)
     assert_array_equal(stream["mixture"].means_, model.means_)
     assert_array_equal(stream["scaler"].mean_, scaler.mean_)
-    by_name = scaled().fit_stream(
-        (X, None, w) for X, w in zip(chunks, weights, strict=True)
-    )
+    by_name = scaled().fit_stream((X, None, w) for X, w in zip(chunks, weights, strict=True))
     assert_array_equal(by_name["mixture"].means_, model.means_)
     stream = scaled().partial_fit(chunks[0], scaler__sample_weight=weights[0])
     expected = StandardScaler().partial_fit(chunks[0], sample_weight=weights[0])
@@ -188,7 +198,9 @@ def test_weights_and_other_arguments_go_to_the_last_step(chunks, rng):
 
 def test_labels(chunks, rng):
     pairs = [(X, X[:, 0] > 2.5) for X in chunks]
-    stream = StreamPipeline([("scaler", StandardScaler()), ("model", SGDClassifier(random_state=0))])
+    stream = StreamPipeline(
+        [("scaler", StandardScaler()), ("model", SGDClassifier(random_state=0))]
+    )
     stream.fit_stream(pairs, classes=[False, True])
     scaler, model = StandardScaler(), SGDClassifier(random_state=0)
     scores = [np.nan]
@@ -325,7 +337,9 @@ SOURCES = {
     "reader": lambda chunks, folder: table(chunks).to_reader(),
     "table": lambda chunks, folder: table(chunks),
     "dataset": lambda chunks, folder: pyarrow.dataset.dataset(table(chunks)),
-    "dask array": lambda chunks, folder: dask.array.from_array(np.concatenate(chunks), chunks=(60, 2)),
+    "dask array": lambda chunks, folder: dask.array.from_array(
+        np.concatenate(chunks), chunks=(60, 2)
+    ),
     "dask frame": lambda chunks, folder: dask.dataframe.from_pandas(
         pd.concat(frames(chunks), ignore_index=True), npartitions=10, sort=False
     ),
@@ -440,7 +454,10 @@ def test_it_is_a_pipeline(chunks):
     assert isinstance(stream[:1], StreamPipeline)
     X = np.concatenate(chunks)
     fitted = clone(stream).fit(X)
-    assert_array_equal(fitted.predict(X), mixture().fit(StandardScaler().fit_transform(X)).predict(StandardScaler().fit_transform(X)))
+    assert_array_equal(
+        fitted.predict(X),
+        mixture().fit(StandardScaler().fit_transform(X)).predict(StandardScaler().fit_transform(X)),
+    )
 
 
 # As of scikit-learn's own pipelines, of which steps learn in place.
