@@ -236,7 +236,7 @@ class StreamPipeline(Pipeline):
             if is_empty(self, X):
                 return math.nan
             score, weight = math.nan, 0.0
-            if is_fitted(self):
+            if all(is_fitted(step) for _, _, step in self._iter()):
                 score, weight = scored(self, None, X, y, sample_weight)
             self.partial_fit(X, y, sample_weight, **params)
             sums = with_score(sums, score, weight)

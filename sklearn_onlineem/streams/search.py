@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Self
@@ -61,7 +62,7 @@ class PrequentialSearch(BaseSearchCV):
         As in scikit-learn, larger is better. None: the mean of `score_samples` by weights, or else
         `score`.
     batch_size : int, default=100
-        Rows in a chunk of `fit`.
+        Rows in a chunk of `fit`. If X has no more, nothing is scored.
     n_jobs : int, default=None
         Threads over settings; -1 uses all processors, and None one, unless in a context of
         `joblib.parallel_config`. Results do not depend on it.
@@ -172,10 +173,11 @@ class PrequentialSearch(BaseSearchCV):
 
         slices = gen_batches(_num_samples(X), int(self.batch_size))
         chunks = (tuple(part(values, rows) for values in (X, y, sample_weight)) for rows in slices)
-        with rollback(self):
-            for name in ("estimators_", "_settings", "_sums"):
-                vars(self).pop(name, None)
-            return self.fit_stream(chunks, **params)
+        anew = copy.copy(self)
+        for name in ("estimators_", "_settings", "_sums"):
+            vars(anew).pop(name, None)
+        self.__dict__ = vars(anew.fit_stream(chunks, **params))
+        return self
 
     @available_if(_search_estimator_has("transform"))
     def fit_transform(self, X: object, y: object = None, **params: object) -> FloatsOrList:
@@ -235,6 +237,8 @@ class PrequentialSearch(BaseSearchCV):
             settings, estimators, sums = self._settings, self.estimators_, self._sums
         else:
             settings = list(ParameterGrid(self.param_grid))
+            if not settings:
+                raise ValueError(f"param_grid of {name} has no settings.")
             estimators = [
                 clone(self.estimator).set_params(**clone(setting, safe=False))
                 for setting in settings
@@ -295,42 +299,43 @@ class PrequentialSearch(BaseSearchCV):
         return "estimators_" in vars(self)
 
     @property
-    def _fitted_sums(self):
-        """Sums of scores; before the first chunk an AttributeError, as for any attribute."""
-        try:
-            return vars(self)["_sums"]
-        except KeyError:
+    def _mean_scores(self):
+        """Mean scores; before the first chunk an AttributeError, as for any attribute."""
+        if "_sums" not in vars(self):
             raise AttributeError(
                 f"This {type(self).__name__} instance is not fitted yet, so it has no such"
                 " attribute."
-            ) from None
+            )
+        return np.array(
+            [total / weight if weight > 0 else np.nan for weight, total, _ in self._sums]
+        )
 
     @property
     def cv_results_(self) -> dict[str, object]:
-        weight, total, squares = np.array(self._fitted_sums).T
-        with np.errstate(invalid="ignore"):
-            means, deviations = total / weight, np.sqrt(squares / weight)
-        # As in scikit-learn, those without a score come last.
-        ranks = rankdata(-np.nan_to_num(means, nan=-np.inf, neginf=-np.inf), method="min")
+        means = self._mean_scores
+        variances = [
+            squares / weight if weight > 0 else np.nan for weight, _, squares in self._sums
+        ]
+        ranks = rankdata(-_comparable(means), method="min")
         return {
             **dict(_yield_masked_array_for_each_param(self._settings)),
             "params": self._settings,
             "mean_test_score": means,
-            "std_test_score": deviations,
+            "std_test_score": np.sqrt(variances),
             "rank_test_score": ranks.astype(np.int32),
         }
 
     @property
     def best_index_(self) -> int:
-        return int(self.cv_results_["rank_test_score"].argmin())
+        return int(_comparable(self._mean_scores).argmax())
 
     @property
     def best_score_(self) -> float:
-        return float(self.cv_results_["mean_test_score"][self.best_index_])
+        return float(self._mean_scores[self.best_index_])
 
     @property
     def best_params_(self) -> dict[str, object]:
-        return self.cv_results_["params"][self.best_index_]
+        return self._settings[self.best_index_]
 
     @property
     def best_estimator_(self) -> object:
@@ -358,6 +363,11 @@ class PrequentialSearch(BaseSearchCV):
         scoring = MethodMapping().add(caller="score", callee="score")
         router = MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=learning)
         return router.add(scorer=self.scorer_, method_mapping=scoring)
+
+
+def _comparable(means):
+    # As in scikit-learn, those without a score come last.
+    return np.nan_to_num(means, nan=-np.inf, neginf=-np.inf)
 
 
 def _learn(estimator, scorer, X, y, sample_weight, params):

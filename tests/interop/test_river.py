@@ -28,7 +28,7 @@ needs_river = pytest.mark.skipif(not HAS_RIVER, reason="river is not installed")
 if HAS_RIVER:
     from river import checks, datasets, evaluate, metrics, preprocessing
 
-    from sklearn_onlineem.interop.river import RiverAdapter
+    from sklearn_onlineem.interop.river import RiverClusterer, RiverDetector
 
 PAGE = Path(__file__).parents[2] / "doc" / "guide" / "from_river.rst"
 
@@ -48,27 +48,27 @@ class Cards:
             yield {f"V{column}": float(value) for column, value in enumerate(row)}, is_odd
 
 
-def named(check):
-    return check.__name__
-
-
 def yielded():
-    """river's checks of the adapter, with rows that are at hand."""
+    """river's checks of the adapters, with rows that are at hand."""
     if not HAS_RIVER:
         return []
     patch = pytest.MonkeyPatch()
     with patch.context() as patched:
         patched.setattr(datasets, "CreditCard", Cards)
-        return list(checks.yield_checks(RiverAdapter(mixture())))
+        return [
+            pytest.param(kind, check, id=f"{kind.__name__}-{check.__name__}")
+            for kind in (RiverClusterer, RiverDetector)
+            for check in checks.yield_checks(kind(mixture()))
+        ]
 
 
 @needs_river
-@pytest.mark.parametrize("check", yielded(), ids=named)
-def test_rivers_checks(check):
-    model = RiverAdapter(mixture())
+@pytest.mark.parametrize("kind, check", yielded())
+def test_rivers_checks(kind, check):
+    model = kind(mixture())
     if check.__name__ in model._unit_test_skips():
         # They want other keys than the first, and these are refused.
-        with pytest.raises(ValueError, match="RiverAdapter: 'V.* is (new|missing)"):
+        with pytest.raises(ValueError, match="RiverDetector: 'V.* is (new|missing)"):
             check(model)
     else:
         check(model)
@@ -76,10 +76,10 @@ def test_rivers_checks(check):
 
 @needs_river
 def test_rivers_checks_are_many_and_few_are_left_out():
-    names = {check.__name__ for check in yielded()}
+    names = {check.values[1].__name__ for check in yielded()}
     assert {"check_roc_auc", "check_bounded_memory_growth", "check_pickling"} <= names
-    assert len(names - RiverAdapter(mixture())._unit_test_skips()) > 20
-    assert len(RiverAdapter(mixture())._unit_test_skips()) == 3
+    left_out = RiverDetector(mixture())._unit_test_skips()
+    assert len(left_out) == 3 and len(names - left_out) > 20
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def rows(rng):
 
 @needs_river
 def test_it_learns_and_answers_as_its_estimator(rows):
-    model, ours = RiverAdapter(mixture()), mixture()
+    model, ours = RiverClusterer(mixture()), mixture()
     x = {"b": rows[0, 1], "a": rows[0, 0]}
     assert (model.predict_one(x), model.score_one(x), model.predict_proba_one(x)) == (0, 0.0, {})
     for a, b in rows[:300].tolist():
@@ -114,7 +114,7 @@ def test_it_learns_and_answers_as_its_estimator(rows):
 
 @needs_river
 def test_weights(rows):
-    model, ours = RiverAdapter(mixture()), mixture()
+    model, ours = RiverClusterer(mixture()), mixture()
     for number, (a, b) in enumerate(rows.tolist()):
         model.learn_one({"a": a, "b": b}, w=number % 3)
         if number % 3:
@@ -124,7 +124,7 @@ def test_weights(rows):
 
 @needs_river
 def test_keys_are_columns(rows):
-    model = RiverAdapter(mixture())
+    model = RiverClusterer(mixture())
     for wrong, message in [
         ({"a": 1.0, "b": "high"}, "'b' must be a number, got 'high'"),
         ({"a": 1.0, "b": None}, "GaussianMixture: X contains NaN"),
@@ -137,16 +137,16 @@ def test_keys_are_columns(rows):
     before = model.learner.means_.copy()
     for method in (model.learn_one, model.predict_one, model.predict_proba_one, model.score_one):
         with pytest.raises(
-            ValueError, match="RiverAdapter: 'c', 3 is new; the columns are 'a', 'b'"
+            ValueError, match="RiverClusterer: 'c', 3 is new; the columns are 'a', 'b'"
         ):
             method({"a": 1.0, "b": 2.0, "c": 3.0, 3: 4.0})
         with pytest.raises(
-            ValueError, match="RiverAdapter: 'b' is missing. GaussianMixture: X con"
+            ValueError, match="RiverClusterer: 'b' is missing. GaussianMixture: X con"
         ):
             method({"a": 1.0})
-    with pytest.raises(ValueError, match="RiverAdapter: 'c' is new"):
+    with pytest.raises(ValueError, match="RiverClusterer: 'c' is new"):
         model.learn_many(pd.DataFrame({"a": [1.0], "b": [1.0], "c": [1.0]}))
-    with pytest.raises(ValueError, match="RiverAdapter: 'a' is missing"):
+    with pytest.raises(ValueError, match="RiverClusterer: 'a' is missing"):
         model.learn_many(pd.DataFrame({"b": [1.0]}))
     assert_array_equal(model.learner.means_, before)
 
@@ -154,7 +154,7 @@ def test_keys_are_columns(rows):
 @needs_river
 def test_gaps_are_filled_by_those_that_take_them(rows):
     steps = [("imputer", SimpleImputer(strategy="constant")), ("mixture", mixture())]
-    filled, gaps = RiverAdapter(mixture()), RiverAdapter(StreamPipeline(steps))
+    filled, gaps = RiverClusterer(mixture()), RiverClusterer(StreamPipeline(steps))
     for number, (a, b) in enumerate(rows.tolist()):
         is_gap = number % 7 == 3
         filled.learn_one({"a": a, "b": 0.0 if is_gap else b})
@@ -165,7 +165,7 @@ def test_gaps_are_filled_by_those_that_take_them(rows):
 
 @needs_river
 def test_searches(rows):
-    model = RiverAdapter(
+    model = RiverClusterer(
         PrequentialSearch(GaussianMixture(random_state=0), {"n_components": [1, 2]})
     )
     for a, b in rows.tolist():
@@ -178,24 +178,25 @@ def test_searches(rows):
 def test_others_than_rows_are_refused():
     for estimator in (GaussianHMM(), EditDistance(), SimpleImputer()):
         name = type(estimator).__name__
-        with pytest.raises(TypeError, match=f"RiverAdapter must learn rows .* got {name}"):
-            RiverAdapter(estimator)
+        with pytest.raises(TypeError, match=f"RiverClusterer must learn rows .* got {name}"):
+            RiverClusterer(estimator)
 
 
 @needs_river
 def test_progressive_validation_in_a_pipeline():
     odd, noise = list(Cards().take(1500)), np.random.default_rng(0).normal(size=(500, 2))
-    model = preprocessing.StandardScaler() | RiverAdapter(GaussianMixture(covariance_type="diag"))
+    model = preprocessing.StandardScaler() | RiverDetector(GaussianMixture(covariance_type="diag"))
     found = evaluate.progressive_val_score(odd, model, metrics.RollingROCAUC(window_size=1000))
     assert found.get() > 0.9
     apart = [({"a": 9.0 * (i % 3) + a, "b": b}, None) for i, (a, b) in enumerate(noise.tolist())]
-    model = preprocessing.StandardScaler() | RiverAdapter(GaussianMixture(3, random_state=0))
+    model = preprocessing.StandardScaler() | RiverClusterer(GaussianMixture(3, random_state=0))
     # Of distances to the nearest centre, and to the next.
     found = evaluate.progressive_val_score(apart, model, metrics.Silhouette())
     assert 0.1 < found.get() < 0.6
-    assert {*model["RiverAdapter"].centers} == {0, 1, 2}
+    assert {*model["RiverClusterer"].centers} == {0, 1, 2}
     counts = [({"n": 9.0 * (i % 2) + 1.0}, i % 2) for i in range(400)]
-    model = RiverAdapter(PoissonMixture(2, random_state=0))
+    # With given means, components keep their order.
+    model = RiverClusterer(PoissonMixture(2, means_init=[[1.0], [10.0]]))
     assert evaluate.progressive_val_score(counts, model, metrics.AdjustedRand()).get() > 0.9
 
 
@@ -206,6 +207,12 @@ def test_the_page_prints_what_it_says(capsys):
     exec(code, {})
     expected = re.findall(r"^print\(.*\)  # (.*)$", code, flags=re.M)
     assert capsys.readouterr().out.splitlines() == expected and len(expected) > 2
+
+
+def test_a_dict_is_refused_with_the_adapter_that_takes_it():
+    for estimator in (GaussianMixture(), StreamPipeline([("mixture", GaussianMixture())])):
+        with pytest.raises(TypeError, match=r"a dict, .*\.interop\.river\.RiverClusterer"):
+            estimator.partial_fit({"a": 1.0})
 
 
 def test_without_river_a_message_says_what_to_install():

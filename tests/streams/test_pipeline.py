@@ -123,6 +123,13 @@ def test_fitted_and_frozen_steps_stay(chunks):
     assert_array_equal(stream["mixture"].means_, model.means_)
 
 
+def test_a_step_that_is_not_fitted_before_a_fitted_one(chunks):
+    model = mixture().fit(chunks[0])
+    stream = StreamPipeline([("imputer", SimpleImputer()), ("mixture", model)])
+    stream.fit_stream(chunks[1:3])
+    assert np.isnan(stream.prequential_scores_).tolist() == [True, False]
+
+
 def test_texts_and_functions(rng):
     words = np.array(["one", "two", "three", "four"])
     texts = [[" ".join(words[rng.integers(4, size=5)]) for _ in range(30)] for _ in range(8)]

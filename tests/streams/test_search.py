@@ -208,6 +208,7 @@ def test_metadata_routing(chunks, rng):
         ({"estimator": StandardScaler}, "estimator"),
         ({"param_grid": {"n_components": 3}}, "n_components"),
         ({"param_grid": {"absent": [3]}}, "absent"),
+        ({"param_grid": []}, "param_grid of PrequentialSearch has no settings"),
         ({"scoring": "absent"}, "scoring"),
         ({"batch_size": 0}, "batch_size"),
         ({"n_jobs": 0}, "n_jobs"),
