@@ -10,10 +10,8 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
-__all__ = ["MOST_SCORES", "check_scorable", "learn_chunks", "read", "scored", "with_score"]
+__all__ = ["check_scorable", "learn_chunks", "read", "scored", "with_score"]
 
-# Bounds the memory of long streams.
-MOST_SCORES = 10_000
 # Chunks between messages, as updates of the estimators.
 _VERBOSE_INTERVAL = 10
 

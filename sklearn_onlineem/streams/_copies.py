@@ -18,12 +18,9 @@ def fork(estimator):
     parts = () if isinstance(estimator, OnlineEM) else estimator.get_params(deep=True).values()
     for part in (estimator, *parts):
         if isinstance(part, OnlineEM):
-            copied = object.__new__(type(part))
-            kept = {
-                name: value for name, value in vars(part).items() if name not in part._transient
-            }
-            copied.__dict__ = kept
-            forks[id(part)] = copied
+            kept = {key: value for key, value in vars(part).items() if key not in part._transient}
+            forks[id(part)] = object.__new__(type(part))
+            forks[id(part)].__dict__ = kept
     return copy.deepcopy(estimator, forks)
 
 

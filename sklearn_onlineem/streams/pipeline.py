@@ -13,11 +13,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 
-from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.estimators._validation import is_empty
 from sklearn_onlineem.streams._chunks import (
-    MOST_SCORES,
     check_scorable,
     learn_chunks,
     read,
@@ -27,6 +25,9 @@ from sklearn_onlineem.streams._chunks import (
 from sklearn_onlineem.streams._copies import fork, is_fitted
 
 __all__ = ["StreamPipeline"]
+
+# Bounds the memory of long streams.
+_MOST_SCORES = 10_000
 
 
 def _can_learn(self):
@@ -241,8 +242,8 @@ class StreamPipeline(Pipeline):
             self.partial_fit(X, y, sample_weight, **params)
             sums = with_score(sums, score, weight)
             self.prequential_score_ = sums[1] / sums[0] if sums[0] > 0 else math.nan
-            latest: Floats = np.append(self.prequential_scores_, score)
-            self.prequential_scores_ = latest[-MOST_SCORES:]
+            latest = np.append(self.prequential_scores_, score)
+            self.prequential_scores_ = latest[-_MOST_SCORES:]
             return score
 
         learn_chunks(self, chunks, learn)

@@ -29,6 +29,7 @@ from sklearn_onlineem._typing import FloatsOrList
 from sklearn_onlineem.estimators._base import N_JOBS
 from sklearn_onlineem.estimators._fitted import rollback
 from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
+from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import is_empty
 from sklearn_onlineem.streams._chunks import (
     check_scorable,
@@ -245,17 +246,21 @@ class PrequentialSearch(BaseSearchCV):
             ]
             sums = [(0.0, 0.0, 0.0)] * len(settings)
         scorer = None if self.scoring is None else self.scorer_
-        results = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            delayed(_learn)(estimator, scorer, X, y, sample_weight, params)
-            for estimator in estimators
-        )
+        # Limits are the process's: those that threads set and lift would overlap.
+        with single_threaded_blas(_num_samples(X)):
+            results = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+                delayed(_learn)(estimator, scorer, X, y, sample_weight, params)
+                for estimator in estimators
+            )
         for setting, result in zip(settings, results, strict=True):
             if isinstance(result, Exception):
                 result.add_note(f"{name} failed with the setting {setting}.")
                 raise result
         sums = [with_score(row, *score) for row, (_, score) in zip(sums, results, strict=True)]
         estimators = [estimator for estimator, _ in results]
-        vars(self).update(estimators_=estimators, _settings=settings, _sums=sums)
+        learnt = {"estimators_": estimators, "_settings": settings, "_sums": sums}
+        # One assignment, as other threads may read it.
+        self.__dict__ = {**vars(self), **learnt}
         return self
 
     def fit_stream(self, chunks: Iterable[object], **params: object) -> Self:

@@ -32,7 +32,7 @@ from sklearn_onlineem import (
     PerSequence,
     StreamPipeline,
 )
-from sklearn_onlineem.streams import _chunks, pipeline
+from sklearn_onlineem.streams import pipeline
 
 
 def mixture(n_components=2, **parameters):
@@ -427,12 +427,11 @@ def test_memory_is_bounded(chunks, monkeypatch):
                 gc.collect()
                 assert sum(ref() is not None for ref in alive) <= 2
 
-    monkeypatch.setattr(pipeline, "MOST_SCORES", 15)
+    monkeypatch.setattr(pipeline, "_MOST_SCORES", 15)
     stream = scaled().fit_stream(source())
     gc.collect()
     assert len(alive) == 60 and not any(ref() is not None for ref in alive)
     assert len(stream.prequential_scores_) == 15 and stream["mixture"].n_rows_kept_ == 0
-    assert _chunks.MOST_SCORES == 10_000
 
 
 def test_progress(chunks, capsys):
