@@ -51,9 +51,11 @@ class _Adapter:
         ValueError
             If a key is new, or missing and needed, or its value is no number. Nothing is learnt.
         """
-        weight = {} if w == 1.0 else {"sample_weight": [w]}
-        if w != 0:
-            self._learn(x, lambda keys: self._row(x, keys), **weight)
+        if w == 0:
+            return
+        keys, weight = self._columns(x), {} if w == 1.0 else {"sample_weight": [w]}
+        self._call("partial_fit", x, keys, self._row(x, keys), **weight)
+        self.keys = keys
 
     def learn_many(self, X: object) -> None:
         """Learn the rows of a data frame in one step.
@@ -68,19 +70,14 @@ class _Adapter:
         ValueError
             As `learn_one`.
         """
-        gap = np.full(len(X), math.nan)
-
-        def rows(keys):
-            columns = [np.asarray(X[key], float) if key in X.columns else gap for key in keys]
-            return np.column_stack(columns)
-
-        self._learn(X.columns, rows)
-
-    def _learn(self, found, rows, **weight):
-        """Learn what `rows` returns for the keys of the columns, found in the first data."""
-        keys = sorted(found, key=str) if self.keys is None else self.keys
-        self._call("partial_fit", found, keys, rows(keys), **weight)
+        keys, gap = self._columns(X.columns), np.full(len(X), math.nan)
+        columns = [np.asarray(X[key], float) if key in X.columns else gap for key in keys]
+        self._call("partial_fit", X.columns, keys, np.column_stack(columns))
         self.keys = keys
+
+    def _columns(self, found):
+        """Return the keys of the columns, those that were found if nothing is learnt yet."""
+        return sorted(found, key=str) if self.keys is None else self.keys
 
     def predict_one(self, x: Mapping[Hashable, float]) -> int:
         """Return the most probable component of a row.
@@ -147,7 +144,8 @@ class _Adapter:
 
     def _call(self, method, found, keys, rows, **arguments):
         """Call a method of the learner; refuse new keys, and name missing ones if it fails."""
-        name, new = type(self).__name__, [key for key in found if key not in keys]
+        name, known = type(self).__name__, set(keys)
+        new = [key for key in found if key not in known]
         if new:
             raise ValueError(f"{name}: {_listed(new)} is new; the columns are {_listed(keys)}.")
         try:
