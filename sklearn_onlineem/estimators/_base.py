@@ -234,6 +234,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
 
+    def _settling_batch(self, n):
+        """Return how many of n first observations of a stream are a batch while it is settled."""
+        return n
+
     def _emission_prior(self, family, n_features):
         """Return the parameter `prior` as pseudo-statistics of the components, or None."""
         given = self._hyperparameters
