@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -217,6 +217,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     # What "auto" is where no pass sees all data at once, in nats per observation.
     _approximate_tol = 1e-3
+    # What `eta0` is by default unless it follows the settled start of a stream.
+    _first_rate: ClassVar[float | str] = "auto"
     # Whether starts of streams are made anew as rows come.
     _keeps_first_rows = True
 
@@ -498,12 +500,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _schedule(self, state, is_stream=True):
         if not isinstance(self.schedule, str):
             return self.schedule
-        beta = self.beta
+        eta0, beta, keeps = self.eta0, self.beta, is_stream and self._keeps_first_rows
+        is_settled = keeps and self._solver().start_rows > 0 and not self._has_start_values()
+        # What comes from a start that was not settled has to be forgotten soon.
+        if eta0 == "auto" and not is_settled:
+            eta0 = self._first_rate
         if beta == "auto" and self.schedule != "forgetting":
-            # What comes from a start that was not settled has to be forgotten soon.
-            keeps = is_stream and self._keeps_first_rows and self._solver().start_rows > 0
-            beta = _SETTLED_DECAY if keeps and not self._has_start_values() else _DECAY
-        return named_schedule(self.schedule, self.eta0, beta, state.observations_needed)
+            beta = _SETTLED_DECAY if is_settled else _DECAY
+        return named_schedule(self.schedule, eta0, beta, state.observations_needed)
 
     def _start_parameters(self):
         """Return names of parameters that set the start."""

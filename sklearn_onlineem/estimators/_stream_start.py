@@ -71,7 +71,8 @@ def learn_first(estimator, data, before):
         kept, rest = kept[:n_first], kept[n_first:]
     model, pseudo_statistics = initialiser.stream_model(kept, _random_state(seed))
     start, n_passes = estimator._state_of(model, kept, seed), _PASSES
-    if 0 < n_needed <= 4 * kept.n_rows:
+    in_batches = estimator._settling_batch(len(kept)) < len(kept)
+    if n_needed > 0 and (in_batches or n_needed <= 4 * kept.n_rows):
         pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
         model = _settled(estimator, start, kept, pseudo_statistics, is_last)
         start = start._replace(model=model)

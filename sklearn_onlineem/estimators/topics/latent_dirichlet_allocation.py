@@ -234,9 +234,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Sweeps that are discarded; fewer than `n_sweeps`.
     average : int, default=50
         Last sweeps of `fit` that are averaged, with ``solver="gibbs"`` and ``"stochastic"``.
-    eta0 : float or "auto", default=1.0
-        First learning rate, above 0. "auto" depends on the size of the batches, and is slow if
-        topics have far more parameters than a batch has tokens.
+    eta0 : float or "auto", default="auto"
+        First learning rate, above 0. "auto": 1; after the first documents of a stream it depends on
+        the size of the batches, as in other estimators.
     batch_size : int, default=None
         Documents in a mini-batch of `fit`. None: 100, or fewer so that a pass takes 20 steps.
     max_iter : int, default=10
@@ -328,9 +328,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     )
     burn_in: int = parameter(default=10, valid=[Interval(Integral, 0, None, closed="left")])
     average: int = parameter(default=50, valid=[Interval(Integral, 1, None, closed="left")])
-    eta0: float | str = parameter(
-        default=1.0, valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
-    )
     batch_size: int | None = parameter(
         default=None, valid=[None, Interval(Integral, 1, None, closed="left")]
     )
@@ -343,6 +340,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     _takes_sparse = True
     _takes_positive_only = True
+    _first_rate = 1.0
 
     # ------------------------------------------------------------------------------- composition
 

@@ -102,11 +102,12 @@ def test_answers_depend_on_a_document_alone(way, rng):
 
 def test_a_stream_finds_the_topics(rng):
     X, _ = documents(rng, 2000)
-    stream = lda()
-    for batch in np.array_split(X, 40):
-        stream.partial_fit(batch)
-    assert_allclose(shares(stream)[in_order(stream)], TOPICS, atol=0.04)
-    assert stream.history_[-1].log_likelihood > stream.history_[0].log_likelihood
+    stream, at_once = lda(), lda(solver=AT_ONCE)
+    for one in (stream, at_once):
+        for batch in np.array_split(X, 40):
+            one.partial_fit(batch)
+        assert_allclose(shares(one)[in_order(one)], TOPICS, atol=0.04)
+    assert at_once.history_[-1].log_likelihood > at_once.history_[0].log_likelihood
     single = lda()
     for row in X[:300]:
         single.partial_fit(row[None])
