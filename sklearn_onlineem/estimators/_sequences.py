@@ -200,7 +200,7 @@ class SequenceEstimator(
         reader = seen._input()
         data = reader.read(X, None, lengths, groups)
         with error_context(self), single_threaded_blas(data.n_rows):
-            return getattr(seen.model_, method)(data, *arguments), reader.form
+            return getattr(seen._scoring_model, method)(data, *arguments), reader.form
 
     def score_samples(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
