@@ -292,7 +292,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                         seed = _drawn_seed(random_state)
                         start, history = self._state_of(model, data, seed), History()
                         bounds = ()
-                    start = self._with_moments(start, start, data)
+                    if self.background:
+                        start = self._with_moments(start, start, data)
                     # Solve.
                     progress = Progress(start, history, self._callbacks(reader.attributes))
                     passes = solver.passes(progress, data, self._plan(start, data, bounds))
@@ -346,10 +347,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         )
 
     def _with_moments(self, state, before, data):
-        """Return a state with the moments of the rows before, and of new ones if scores need them."""
-        found = [] if before is None else [before.moments]
-        if self.background > 0.0:
-            found.append(moments_of(data.X, getattr(data, "sample_weight", None), data.n_threads))
+        """Return a state with the moments of the rows before, and of new ones, for a background."""
+        new = moments_of(data.X, getattr(data, "sample_weight", None), data.n_threads)
+        found = (new, None if before is None else before.moments)
         terms = [(1.0, moments) for moments in found if moments is not None]
         return state._replace(moments=combine(terms) if terms else None)
 
@@ -431,7 +431,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             with single_threaded_blas(data.n_rows):
                 start = before and self._resumed()
                 state, kept, rest = learn_first(self, data, start)
-                state = self._with_moments(state, start, data)
+                if self.background:
+                    state = self._with_moments(state, start, data)
                 history = History() if before is None else before.history
                 progress = Progress(state, history, self._callbacks(reader.attributes))
                 progress.take(state)
