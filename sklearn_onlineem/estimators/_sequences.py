@@ -224,6 +224,32 @@ class SequenceEstimator(
         """
         return self._infer(X, lengths, groups, "log_likelihood")[0]
 
+    def score_rows(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> FloatsOrList:
+        """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
+
+        They are low for unexpected rows, and add up to `score_samples` over a sequence. Where a
+        hidden Markov model determines lengths, they include that the sequence goes on, or ends.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_rows,), or list
+            In nats; 0 for a row of NaN, of which nothing was observed.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
+        """
+        rows, form = self._infer(X, lengths, groups, "row_log_likelihoods")
+        return form.restored(rows)
+
     def score(
         self,
         X: SequenceData,
