@@ -18,7 +18,7 @@ from sklearn_onlineem.statistics import Moments
 __all__ = ["WithBackground", "moments_of"]
 
 _DEGREES = 3.0
-# Least variance of a column, in mean variances of all columns.
+# Least variance of a column, in mean variances of all columns, and of a combination of columns.
 _RELATIVE_FLOOR = 1e-6
 
 
@@ -63,10 +63,11 @@ class WithBackground:
     def of_moments(cls, family, share, moments):
         """Return a family with a background of the moments of rows; itself while all are equal.
 
-        Correlations are shrunk as by d pseudo-rows, so that few rows of d columns have a density.
+        Correlations are shrunk as by d pseudo-rows, and a little more, so that few rows of d columns
+        have a density, and so have columns that depend on each other.
         """
         n, d = moments.weight[0], moments.mean.shape[1]
-        covariance = moments.scatter[0] / (n + d)
+        covariance = (1.0 - _RELATIVE_FLOOR) / (n + d) * moments.scatter[0]
         variances = moments.scatter[0].diagonal() / n
         if not variances.any():
             return family
@@ -95,12 +96,16 @@ class WithBackground:
     def _mixed(self, log_densities, X, normal, centres, n_threads):
         """Return log densities with the background, from the normal ones of rows and centres."""
         d = np.count_nonzero(~np.isnan(X), axis=1)
-        at_centre = normal(self.rows, centres.astype(X.dtype), n_threads)[:, 0]
+        X = X.astype(np.float64, copy=False)  # whose squares do not overflow
+        at_centre = normal(self.rows, centres, n_threads)[:, 0]
         squares = 2.0 * np.maximum(at_centre - normal(self.rows, X, n_threads)[:, 0], 0.0)
         constant = gammaln(0.5 * (_DEGREES + d)) - gammaln(0.5 * _DEGREES)
         constant += 0.5 * d * math.log(2.0 / _DEGREES) + math.log(self.share)
         background = at_centre + constant - 0.5 * (_DEGREES + d) * np.log1p(squares / _DEGREES)
-        mixed = np.logaddexp(log_densities + math.log1p(-self.share), background[:, None])
+        # As `np.logaddexp`, but by functions that vectorise; the background is finite.
+        mixed = log_densities + (math.log1p(-self.share) - background)[:, None]
+        mixed = np.maximum(mixed, 0.0) + np.log(1.0 + np.exp(-np.abs(mixed)))
+        mixed += background[:, None]
         return mixed.astype(log_densities.dtype, copy=False)
 
 
