@@ -63,8 +63,8 @@ class WithBackground:
     def of_moments(cls, family, share, moments):
         """Return a family with a background of the moments of rows; itself while all are equal.
 
-        Correlations are shrunk as by d pseudo-rows, and a little more, so that there is a density for
-        few rows of d columns, and for columns that depend on each other.
+        Correlations are shrunk as by d pseudo-rows, and a little more, so that few rows, and
+        columns that depend on each other, have a density.
         """
         n, d = moments.weight[0], moments.mean.shape[1]
         covariance = (1.0 - _RELATIVE_FLOOR) / (n + d) * moments.scatter[0]
