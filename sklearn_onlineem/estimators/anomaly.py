@@ -22,8 +22,8 @@ from sklearn_onlineem.estimators._validation import error_context, is_empty
 
 __all__ = ["AnomalyDetector"]
 
-# Scores in the quantile of a stream, at least; and rows below the quantile that they should have.
-_WINDOW, _ROWS_BELOW = 1000, 10
+# Scores in the quantile of a stream, at least and at most; rows below it that they should have.
+_LEAST_WINDOW, _LARGEST_WINDOW, _ROWS_BELOW = 1000, 100_000, 10
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
@@ -60,7 +60,7 @@ class AnomalyDetector(
     offset_ : float
         Log density below which rows are anomalies, in nats: of the rows of `fit`, the quantile
         `contamination` of their scores; after `partial_fit`, that of the scores of the latest 1,000
-        rows, or ``10 / contamination`` if these are more.
+        rows, or ``10 / contamination`` if these are more, but at most 100,000.
     n_features_in_ : int
         Columns of the data.
     feature_names_in_ : ndarray of str
@@ -187,7 +187,8 @@ class AnomalyDetector(
 
     def _quantiles_of(self, latest, scores):
         """Return the quantiles of a stream with the latest scores, and then more."""
-        window = max(_WINDOW, math.ceil(_ROWS_BELOW / self.contamination))
+        needed = min(_ROWS_BELOW / self.contamination, _LARGEST_WINDOW)
+        window = max(_LEAST_WINDOW, math.ceil(needed))
         return RunningQuantiles(window=window).after(latest).after(scores)
 
     def _learnt(self, estimator, quantiles, offset):

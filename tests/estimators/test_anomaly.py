@@ -70,6 +70,8 @@ def test_rows_of_a_stream_are_scored_before_they_are_learnt():
     assert_identical(state_of(detector.estimator_), state_of(learner))
     detector.set_params(contamination=0.001).partial_fit(X)
     assert len(detector._quantiles.latest) == len(X) + 1000
+    detector.set_params(contamination=5e-324).partial_fit(X)
+    assert detector._quantiles.window == 100_000
 
 
 def test_a_stream_has_as_many_anomalies_as_it_should():
