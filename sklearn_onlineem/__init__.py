@@ -3,6 +3,7 @@
 from sklearn_onlineem._version import __version__
 from sklearn_onlineem.estimators import (
     HMM,
+    AnomalyDetector,
     BernoulliMixture,
     CategoricalHMM,
     CompoundDirichlet,
@@ -29,6 +30,7 @@ from sklearn_onlineem.estimators import (
 
 __all__ = [
     "HMM",
+    "AnomalyDetector",
     "BernoulliMixture",
     "CategoricalHMM",
     "CompoundDirichlet",

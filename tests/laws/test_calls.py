@@ -16,6 +16,7 @@ from sklearn.mixture import GaussianMixture as SklearnMixture
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import (
+    AnomalyDetector,
     CategoricalHMM,
     GaussianHMM,
     GaussianMixture,
@@ -32,7 +33,11 @@ from sklearn_onlineem.estimators._parameters import _ELSEWHERE
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-REQUIRED = {DistributedEM: PoissonMixture(), PerSequence: StandardScaler()}
+REQUIRED = {
+    AnomalyDetector: PoissonMixture(),
+    DistributedEM: PoissonMixture(),
+    PerSequence: StandardScaler(),
+}
 THEIRS = {"set_output", "set_callbacks"}
 KINDS = {kind for _, kind in public() if inspect.isclass(kind) and issubclass(kind, BaseEstimator)}
 all_kinds = pytest.mark.parametrize("kind", sorted(KINDS, key=str), ids=lambda kind: kind.__name__)
