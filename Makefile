@@ -38,7 +38,7 @@ install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.
 demo: $(BUILT)
 	$(BIN)/python examples/streams/plot_moving_stream.py build/demo
 
-test: $(BUILT) $(VENV)/extra-test
+test: $(BUILT) $(VENV)/extra-test $(VENV)/extra-river
 	$(SANITIZED) $(BIN)/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 # In an environment of its own: gigabytes, and libraries that hold back others.
@@ -95,7 +95,7 @@ fuzz: $(BUILT) $(VENV)/extra-test
 		$(BIN)/python -m fuzz --seed $(SEED) $(if $(CASE),--case $(CASE),--cases $(CASES))
 
 # What a reader runs gives no warning that the text does not show.
-doctest: $(BUILT) $(VENV)/extra-test
+doctest: $(BUILT) $(VENV)/extra-test $(VENV)/extra-river
 	$(SANITIZED) $(BIN)/python -m pytest --numprocesses 2 -W error --doctest-modules sklearn_onlineem
 	$(SANITIZED) $(BIN)/python -m pytest --numprocesses 2 -W error --doctest-glob '*.rst' --doctest-glob '*.md' \
 		README.md doc/*.rst doc/guide/*.rst

@@ -27,6 +27,7 @@ from sklearn_onlineem.estimators import (
     WishartMixture,
     combine_estimators,
 )
+from sklearn_onlineem.streams import PrequentialSearch, StreamPipeline
 
 __all__ = [
     "HMM",
@@ -51,6 +52,8 @@ __all__ = [
     "PerSequence",
     "PoissonHMM",
     "PoissonMixture",
+    "PrequentialSearch",
+    "StreamPipeline",
     "WishartMixture",
     "__version__",
     "combine_estimators",

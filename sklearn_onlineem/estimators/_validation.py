@@ -274,7 +274,8 @@ def _checked(estimator, X, reset, ensure_all_finite):
             f"X {'is' if inner is X else 'has'} a {type(inner).__name__}, and must hold numbers."
             " sklearn.feature_extraction.DictVectorizer(sparse=False) makes rows of a list of"
             " dicts, pandas.DataFrame a table of a dict of columns, and list(X.values()) is the"
-            " list of a dict of sequences."
+            " list of a dict of sequences. As in river, one dict at a time is learnt by"
+            " sklearn_onlineem.interop.river.RiverClusterer."
         )
     takes_sparse = get_tags(estimator).input_tags.sparse
     if takes_sparse or not sparse.issparse(X):

@@ -3,15 +3,20 @@
 import inspect
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGE = "sklearn_onlineem"
+HAS_RIVER = find_spec("river") is not None
 PAGE = Path(__file__).parents[2] / "doc" / "api.rst"
 
 
 @cache
 def listed_names():
-    """Names with their modules, as ``.. currentmodule::`` and ``.. autosummary::`` list them."""
+    """Names with their modules, as ``.. currentmodule::`` and ``.. autosummary::`` list them.
+
+    The adapter to river can be imported only where that is installed.
+    """
     module, in_summary, found = None, False, []
     for line in PAGE.read_text().splitlines():
         if line.startswith(".. currentmodule:: "):
@@ -20,7 +25,7 @@ def listed_names():
             in_summary = line.startswith(".. autosummary::")
         elif in_summary and line and not line.lstrip().startswith(":"):
             found.append(f"{module}.{line.strip()}")
-    return found
+    return [path for path in found if HAS_RIVER or ".interop.river." not in path]
 
 
 def imported(path):

@@ -32,6 +32,8 @@ from sklearn_onlineem import (
     LatentDirichletAllocation,
     PerSequence,
     PoissonMixture,
+    PrequentialSearch,
+    StreamPipeline,
     combine_estimators,
 )
 from sklearn_onlineem._version import __version__
@@ -153,6 +155,8 @@ def fitted_in_all_ways(rng):
     yield DistributedEM(PoissonMixture(2, max_iter=2), n_shards=2, n_jobs=1).fit(counts)
     yield PerSequence(StandardScaler()).fit([X])
     yield AnomalyDetector(GaussianMixture(2, background=0.1)).partial_fit(X)
+    pipeline = StreamPipeline([("scaler", StandardScaler()), ("mixture", GaussianMixture())])
+    yield PrequentialSearch(pipeline.fit_stream([X]), {"mixture__beta": [0.6]}).partial_fit(X)
 
 
 def documented_types():

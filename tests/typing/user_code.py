@@ -22,6 +22,8 @@ from sklearn_onlineem import (
     Mixture,
     PerSequence,
     PoissonMixture,
+    PrequentialSearch,
+    StreamPipeline,
     combine_estimators,
 )
 from sklearn_onlineem.data import Batch
@@ -119,6 +121,11 @@ assert_type(distance.distance("a", "b"), float)
 assert_type(distance.pairwise(["a"], ["b"]), Floats)
 assert_type(EditDistanceClassifier(distance).fit(["a"], ["b"]), EditDistanceClassifier)
 assert_type(PerSequence(object()).fit([X]), PerSequence)
+pipeline = StreamPipeline([("mixture", GaussianMixture(2))]).fit_stream([X])
+assert_type(pipeline.partial_fit(X), StreamPipeline)
+search = PrequentialSearch(pipeline, {"mixture__beta": [0.6, 0.8]}, n_jobs=2).fit_stream([X])
+assert_type(search, PrequentialSearch)
+assert_type(search.best_score_, float)
 
 schedule = PowerDecay(eta0=2.0, beta=0.7)
 assert_type(schedule(4.0), float)

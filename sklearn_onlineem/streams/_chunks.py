@@ -1,0 +1,118 @@
+"""Chunks of a stream: how they are read, scored before they are learnt, and reported."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import numpy as np
+from sklearn import get_config
+from sklearn.utils.validation import _num_samples, check_consistent_length
+
+__all__ = ["MOST_SCORES", "check_scorable", "learn_chunks", "read", "scored", "with_score"]
+
+# Bounds the memory of long streams.
+MOST_SCORES = 10_000
+# Chunks between messages, as updates of the estimators.
+_VERBOSE_INTERVAL = 10
+
+
+def learn_chunks(estimator, chunks, learn):
+    """Call `learn` with each chunk that was read; it returns the score to report.
+
+    An error has a note with the number of its chunk.
+    """
+    name, n_rows = type(estimator).__name__, 0
+    for number, (X, y, sample_weight) in enumerate(chunks, 1):
+        try:
+            score = learn(X, y, sample_weight)
+        except Exception as error:
+            error.add_note(f"{name}.fit_stream failed in chunk {number}; those before are learnt.")
+            raise
+        n_rows += _num_samples(X)
+        if estimator.verbose and (number == 1 or number % _VERBOSE_INTERVAL == 0):
+            print(f"{name}: chunk {number}, {n_rows} rows, score {score:.6f}", flush=True)
+
+
+def read(estimator, chunks):
+    """Return an iterator over chunks as (X, y, sample_weight), the latter None if not given."""
+    whose, kind = f"{type(estimator).__name__}.fit_stream", type(chunks).__name__
+    if hasattr(chunks, "to_batches"):
+        # Tables and data sets of pyarrow.
+        chunks = chunks.to_batches()
+    elif hasattr(chunks, "npartitions"):
+        # Collections of Dask; arrays are partitioned in columns, too.
+        lazy, n_partitions = chunks, getattr(chunks, "numblocks", (chunks.npartitions,))[0]
+        chunks = (lazy.partitions[i].compute() for i in range(n_partitions))
+    elif hasattr(chunks, "shape") or isinstance(chunks, Mapping | str | bytes):
+        raise ValueError(
+            f"chunks of {whose} must be an iterable of chunks, got a {kind}; partial_fit learns one"
+            " chunk."
+        )
+    elif not isinstance(chunks, Iterable):
+        raise TypeError(f"chunks of {whose} must be an iterable of chunks, got a {kind}.")
+    return map(partial(_parts, whose), chunks)
+
+
+def _parts(whose, chunk):
+    parts = chunk if isinstance(chunk, tuple) else (chunk,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(
+            f"a chunk of {whose} has {len(parts)} parts; a tuple must be (X, y) or"
+            " (X, y, sample_weight)."
+        )
+    return tuple(_in_frames(part) for part in (*parts, None, None)[:3])
+
+
+def _in_frames(part):
+    """Return record batches and columns of pyarrow as pandas' frames, which have names."""
+    return part.to_pandas() if type(part).__module__.startswith("pyarrow") else part
+
+
+def check_scorable(name, params):
+    """Refuse arguments of `partial_fit` without which chunks cannot be scored."""
+    unscorable = {key.rpartition("__")[2] for key in params} & {"lengths", "groups"}
+    if unscorable:
+        raise ValueError(
+            f"{name} scores chunks before it learns them, and takes no {min(unscorable)}: pass"
+            " sequences as a list."
+        )
+
+
+def scored(estimator, scorer, X, y, sample_weight):
+    """Return the score of a chunk and the weight of its samples.
+
+    Without a scorer it is the mean of `score_samples`, by weights, or else `score`; NaN of weight 0
+    without these.
+    """
+    if sample_weight is not None:
+        check_consistent_length(X, sample_weight)
+        sample_weight = np.asarray(sample_weight, dtype=np.float64)
+    if scorer is None and hasattr(estimator, "score_samples"):
+        scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
+        weight = np.ones(len(scores)) if sample_weight is None else sample_weight
+        total = float(weight.sum())
+        return (float(scores @ weight / total), total) if total > 0 else (math.nan, 0.0)
+    if scorer is None and not hasattr(estimator, "score"):
+        return math.nan, 0.0
+    if sample_weight is None:
+        weight, weights = float(_num_samples(X)), {}
+    else:
+        weight, weights = float(sample_weight.sum()), {"sample_weight": sample_weight}
+    if scorer is None:
+        return float(estimator.score(X, y, **weights)), weight
+    takes_weights = getattr(scorer, "_accept_sample_weight", lambda: False)()
+    if get_config()["enable_metadata_routing"] or not takes_weights:
+        weights = {}
+    return float(scorer(estimator, X, y, **weights)), weight
+
+
+def with_score(sums, score, weight):
+    """Return (weight, weighted sum, weighted sum of squared deviations) with one more score."""
+    if weight == 0:
+        return sums
+    before, total, squares = sums
+    if before > 0:
+        squares += before * weight / (before + weight) * (score - total / before) ** 2
+    return before + weight, total + weight * score, squares
