@@ -3,6 +3,7 @@
 from sklearn_onlineem._version import __version__
 from sklearn_onlineem.estimators import (
     HMM,
+    AnomalyDetector,
     BernoulliMixture,
     CategoricalHMM,
     CompoundDirichlet,
@@ -30,6 +31,7 @@ from sklearn_onlineem.streams import PrequentialSearch, StreamPipeline
 
 __all__ = [
     "HMM",
+    "AnomalyDetector",
     "BernoulliMixture",
     "CategoricalHMM",
     "CompoundDirichlet",

@@ -3,9 +3,9 @@
 Which rows of a stream are odd, when the stream itself changes?
 ===============================================================
 
-A mixture scores each row before it learns it. A row is odd if few of the latest rows were as
-unlikely. A model that keeps learning finds the odd rows of a stream that drifts. To a model that
-was fitted once, most rows are unlikely after a while, and it finds fewer odd ones.
+An `AnomalyDetector` scores each row before its mixture learns it. A row is odd if few of the latest
+rows were as unlikely. A model that keeps learning finds the odd rows of a stream that drifts. To a
+model that was fitted once, all rows are odd after a while.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import average_precision_score
 
-from sklearn_onlineem import GaussianMixture
+from sklearn_onlineem import AnomalyDetector, GaussianMixture
 
 rng = np.random.default_rng(0)
 N_ROWS, BATCH = 20_000, 100
@@ -40,22 +40,22 @@ X[is_fault] = rng.uniform(-4.0, 12.0, size=(is_fault.sum(), 2))
 # %%
 # Score, then learn
 # -----------------
-# With a constant rate the mixture remembers some ten batches. The threshold is the 1 % quantile of
-# the latest 1,000 scores. The model learns the odd rows, too, but a single fault has little effect.
+# With a constant rate the mixture remembers some ten batches. The offset is the 1 % quantile of the
+# latest 1,000 scores. The model learns the odd rows, too, but a single fault has little effect.
 
-start = {"n_components": 3, "random_state": 0}
-online = GaussianMixture(**start, schedule="constant", eta0=0.1).partial_fit(X[:500])
-once = GaussianMixture(**start).fit(X[:500])
-scores = {"learns on": np.zeros(N_ROWS), "fitted once": np.zeros(N_ROWS)}
-is_odd = {name: np.zeros(N_ROWS, dtype=bool) for name in scores}
+mixture = GaussianMixture(3, schedule="constant", eta0=0.1, random_state=0)
+detectors = {
+    "learns on": AnomalyDetector(mixture).partial_fit(X[:500]),
+    "fitted once": AnomalyDetector(GaussianMixture(3, random_state=0)).fit(X[:500]),
+}
+scores = {name: np.zeros(N_ROWS) for name in detectors}
+is_odd = {name: np.zeros(N_ROWS, dtype=bool) for name in detectors}
 for first in range(500, N_ROWS, BATCH):
     rows = slice(first, first + BATCH)
-    for (name, score), mixture in zip(scores.items(), (online, once), strict=True):
-        score[rows] = mixture.score_samples(X[rows])
-        latest = score[max(500, first - 1000) : first]
-        threshold = np.quantile(latest, 0.01) if len(latest) >= 500 else -np.inf
-        is_odd[name][rows] = score[rows] < threshold
-    online.partial_fit(X[rows])
+    for name, detector in detectors.items():
+        scores[name][rows] = detector.score_samples(X[rows])
+        is_odd[name][rows] = scores[name][rows] < detector.offset_
+    detectors["learns on"].partial_fit(X[rows])
 
 # %%
 # Found, and false

@@ -160,6 +160,12 @@ class Documents(Batch):
             concatenated([batch.allowed for batch in batches], batches, np.uint8(1)),
         )
 
+    def followed_by(self, batches: Sequence[Documents]) -> Self:
+        # Numbers that do not depend on how a stream is cut.
+        all_documents = self.concatenate([self, *batches])
+        numbers = np.arange(len(all_documents), dtype=np.int64)
+        return self.unchecked(all_documents.rows, numbers, all_documents.allowed)
+
 
 def are_counts(values):
     """Return whether all values are whole numbers."""

@@ -15,7 +15,7 @@ from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics, pooled
+from sklearn_onlineem.statistics import Moments, Statistics, pooled
 
 __all__ = [
     "AnyStep",
@@ -239,6 +239,8 @@ class State(NamedTuple):
         Number of observations that determine the model, for schedules that use it.
     size_unit : float
         Size of an observation: rows of a sequence, in the mean of the first data.
+    moments : Moments or None
+        Sums over all rows so far, if scores have a `background`.
     """
 
     model: Model
@@ -255,6 +257,7 @@ class State(NamedTuple):
     expected_size: float = 0.0
     observations_needed: float = 1.0
     size_unit: float = 1.0
+    moments: Moments | None = None
 
     @property
     def own_statistics(self) -> Statistics:
@@ -356,6 +359,7 @@ class State(NamedTuple):
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
+            self.moments,
         )  # fmt: skip
 
     def restarted(self, n_rows: int) -> State:
@@ -399,4 +403,5 @@ _STATE_TYPES = {
     "expected_size": Real,
     "observations_needed": Real,
     "size_unit": Real,
+    "moments": Moments | None,
 }

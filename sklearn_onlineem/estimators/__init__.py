@@ -1,5 +1,6 @@
 """The scikit-learn face of the models."""
 
+from sklearn_onlineem.estimators.anomaly import AnomalyDetector
 from sklearn_onlineem.estimators.combination import combine_estimators
 from sklearn_onlineem.estimators.hidden_markov import (
     HMM,
@@ -29,6 +30,7 @@ from sklearn_onlineem.estimators.topics import LatentDirichletAllocation
 
 __all__ = [
     "HMM",
+    "AnomalyDetector",
     "BernoulliMixture",
     "CategoricalHMM",
     "CompoundDirichlet",

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -56,9 +56,11 @@ from sklearn_onlineem.estimators._validation import (
     is_empty,
     raise_named,
 )
+from sklearn_onlineem.families._background import moments_of
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models._coordinates import has_coordinates
+from sklearn_onlineem.statistics import combine
 
 __all__ = ["N_JOBS", "OnlineEM"]
 
@@ -82,6 +84,7 @@ class Rules(NamedTuple):
     schedule: Callable
     callbacks: Sequence[Callable[..., object]] | None
     verbose: int
+    background: float
 
 
 @estimator
@@ -217,8 +220,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     # What "auto" is where no pass sees all data at once, in nats per observation.
     _approximate_tol = 1e-3
+    # What `eta0` is by default unless it follows the settled start of a stream.
+    _first_rate: ClassVar[float | str] = "auto"
     # Whether starts of streams are made anew as rows come.
     _keeps_first_rows = True
+    # Share of a wide density in scores, see `BackgroundScores`.
+    background = 0.0
 
     # ------------------------------------------------------------------ provided by a subclass
 
@@ -233,6 +240,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _prior(self, model, n_features):
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
+
+    def _settling_batch(self, n):
+        """Return how many of n first observations of a stream are a batch while it is settled."""
+        return n
 
     def _emission_prior(self, family, n_features):
         """Return the parameter `prior` as pseudo-statistics of the components, or None."""
@@ -287,6 +298,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                         seed = _drawn_seed(random_state)
                         start, history = self._state_of(model, data, seed), History()
                         bounds = ()
+                    if self.background:
+                        start = self._with_moments(start, start, data)
                     # Solve.
                     progress = Progress(start, history, self._callbacks(reader.attributes))
                     passes = solver.passes(progress, data, self._plan(start, data, bounds))
@@ -338,6 +351,18 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             observations_needed=model.observations_needed(data),
             size_unit=model.size_of(data) / data.total_weight,
         )
+
+    def _with_moments(self, state, before, data):
+        """Return a state with the moments of the rows before, and of new ones, for a background."""
+        new = moments_of(data.X, getattr(data, "sample_weight", None), data.n_threads)
+        found = (new, None if before is None else before.moments)
+        terms = [(1.0, moments) for moments in found if moments is not None]
+        return state._replace(moments=combine(terms) if terms else None)
+
+    @property
+    def _scoring_model(self):
+        """The model whose densities are scores."""
+        return self.model_
 
     @property
     def _most_passes(self):
@@ -410,7 +435,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             reader = self._input(fresh=before is None)
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
-                state, kept, rest = learn_first(self, data, before and self._resumed())
+                start = before and self._resumed()
+                state, kept, rest = learn_first(self, data, start)
+                if self.background:
+                    state = self._with_moments(state, start, data)
                 history = History() if before is None else before.history
                 progress = Progress(state, history, self._callbacks(reader.attributes))
                 progress.take(state)
@@ -439,6 +467,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             state = self._resumed()
         with single_threaded_blas(data.n_rows):
             state = rules.solver.step(state, data, rules.schedule)
+            if rules.background:
+                state = self._with_moments(state, fitted.state, data)
         try:
             # Before callbacks, as one may set a parameter, which drops the rules.
             self._present_rules = rules
@@ -474,6 +504,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             self._schedule(state),
             self.callbacks,
             self.verbose,
+            self.background,
         )
 
     def _callbacks(self, attributes=None):
@@ -494,12 +525,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _schedule(self, state, is_stream=True):
         if not isinstance(self.schedule, str):
             return self.schedule
-        beta = self.beta
+        eta0, beta, keeps = self.eta0, self.beta, is_stream and self._keeps_first_rows
+        is_settled = keeps and self._solver().start_rows > 0 and not self._has_start_values()
+        # What comes from a start that was not settled has to be forgotten soon.
+        if eta0 == "auto" and not is_settled:
+            eta0 = self._first_rate
         if beta == "auto" and self.schedule != "forgetting":
-            # What comes from a start that was not settled has to be forgotten soon.
-            keeps = is_stream and self._keeps_first_rows and self._solver().start_rows > 0
-            beta = _SETTLED_DECAY if keeps and not self._has_start_values() else _DECAY
-        return named_schedule(self.schedule, self.eta0, beta, state.observations_needed)
+            beta = _SETTLED_DECAY if is_settled else _DECAY
+        return named_schedule(self.schedule, eta0, beta, state.observations_needed)
 
     def _start_parameters(self):
         """Return names of parameters that set the start."""

@@ -179,28 +179,30 @@ class SequenceEstimator(
             If the batch is invalid; the estimator is left unchanged.
         """
         if continues is not False:
-            check_bool(f"continues of {type(self).__name__}", continues)
-        if not continues:
-            self._partial_fit(X, y, lengths=lengths, groups=groups)
-            return self
+            self._check_continues(continues)
+        end_of = _filtered_end if continues else None
+        self._partial_fit(X, y, end_of, lengths=lengths, groups=groups, continues=continues)
+        return self
+
+    def _check_continues(self, continues):
+        """Raise ValueError if `continues` is no bool, or sequences of the model cannot continue."""
+        check_bool(f"continues of {type(self).__name__}", continues)
         termination = getattr(self, "termination", "given_length")
-        if termination != "given_length":
+        if continues and termination != "given_length":
             raise ValueError(
                 f"{type(self).__name__}: continues=True requires termination='given_length', got"
                 f" {termination!r}, with which sequences end."
             )
-        self._partial_fit(X, y, _filtered_end, lengths=lengths, groups=groups, continues=True)
-        return self
 
     # ---------------------------------------------------------------------------------- inference
 
-    def _infer(self, X, lengths, groups, method, *arguments):
+    def _infer(self, X, lengths, groups, method, *arguments, continues=False):
         """Return what a method of the model makes of sequences, and the form of these."""
         seen = self._seen()
         reader = seen._input()
-        data = reader.read(X, None, lengths, groups)
+        data = reader.read(X, None, lengths, groups, continues)
         with error_context(self), single_threaded_blas(data.n_rows):
-            return getattr(seen.model_, method)(data, *arguments), reader.form
+            return getattr(seen._scoring_model, method)(data, *arguments), reader.form
 
     def score_samples(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -223,6 +225,42 @@ class SequenceEstimator(
             If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, lengths, groups, "log_likelihood")[0]
+
+    def score_rows(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        continues: bool = False,
+    ) -> FloatsOrList:
+        """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
+
+        They are low for unexpected rows, and add up to `score_samples` over a sequence. Where a
+        hidden Markov model determines lengths, they include that the sequence goes on, or ends.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+        continues : bool, default=False
+            Whether the first sequence of X continues the last one that `partial_fit` has learnt
+            with ``continues=True``.
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_rows,), or list
+            In nats; 0 for a row of NaN, of which nothing was observed.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
+        """
+        if continues is not False:
+            self._check_continues(continues)
+        rows, form = self._infer(X, lengths, groups, "row_log_likelihoods", continues=continues)
+        return form.restored(rows)
 
     def score(
         self,

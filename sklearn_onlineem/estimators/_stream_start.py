@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from sklearn_onlineem.em.loop import Progress, run
-from sklearn_onlineem.em.solvers import Auto
+from sklearn_onlineem.em.schedules import PowerDecay
+from sklearn_onlineem.em.solvers import Auto, Online
 from sklearn_onlineem.em.state import Opening
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
 from sklearn_onlineem.models._coordinates import has_coordinates
@@ -22,8 +23,8 @@ _FEW_ROWS, _MOST_ROWS = 256, 1 << 14
 # How many times the rows of the latest start make it anew.
 _GROWTH = 1.5
 # Passes of batch EM from a start of few rows; and most passes from one of a quarter of the rows
-# that are kept, and from the last one.
-_PASSES, _SETTLING_PASSES, _LAST_PASSES = 3, 20, 100
+# that are kept, and from the last one. Online EM needs fewer.
+_PASSES, _SETTLING_PASSES, _LAST_PASSES, _LAST_ONLINE_PASSES = 3, 20, 100, 10
 
 
 def learn_first(estimator, data, before):
@@ -70,7 +71,8 @@ def learn_first(estimator, data, before):
         kept, rest = kept[:n_first], kept[n_first:]
     model, pseudo_statistics = initialiser.stream_model(kept, _random_state(seed))
     start, n_passes = estimator._state_of(model, kept, seed), _PASSES
-    if 0 < n_needed <= 4 * kept.n_rows:
+    in_batches = estimator._settling_batch(len(kept)) < len(kept)
+    if n_needed > 0 and (in_batches or n_needed <= 4 * kept.n_rows):
         pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
         model = _settled(estimator, start, kept, pseudo_statistics, is_last)
         start = start._replace(model=model)
@@ -122,12 +124,15 @@ def _settled(estimator, start, data, pseudo_statistics, is_last):
     terms = [(1.0, term) for term in (start.prior, pseudo_statistics) if term is not None]
     progress = Progress(start._replace(prior=combine(terms) if terms else None))
     plan = estimator._plan(start, data, ())
-    plan = replace(plan, rate_is_chosen=False, batch_size=len(data), stopping=stopping)
-    # Streams that find the number of components have the right one from their start on.
-    solver = estimator._solver()
+    n_batch = estimator._settling_batch(len(data))
+    plan = replace(plan, rate_is_chosen=False, batch_size=n_batch, stopping=stopping)
+    solver, n_passes = estimator._solver(), _LAST_PASSES if is_last else _SETTLING_PASSES
     solver.check(start)
-    if not (is_last and getattr(solver, "in_streams", False) and data.labels is None):
+    if n_batch < len(data):
+        plan = replace(plan, schedule=PowerDecay(1.0, 0.6))
+        solver, n_passes = Online(), _LAST_ONLINE_PASSES if is_last else _PASSES
+    # Streams that find the number of components have the right one from their start on.
+    elif not (is_last and getattr(solver, "in_streams", False) and data.labels is None):
         solver = Auto(split_merge=is_last)
-    n_passes = _LAST_PASSES if is_last else _SETTLING_PASSES
     run(solver.passes(progress, data, plan), progress, n_passes)
     return progress.state.model

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.special import rel_entr, xlogy
+from scipy.special import logsumexp, rel_entr, xlogy
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
@@ -316,6 +316,18 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     def log_likelihood(self, data: Sequences) -> Floats:
         return np.concatenate([part for _, part in self._walked(self._filtered, data)])
 
+    def row_log_likelihoods(self, data: Sequences) -> Floats:
+        """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed.
+
+        Where lengths are modelled, it is that of the row and of going on, or of the end.
+
+        Parameters
+        ----------
+        data : Sequences
+            With n_rows in all.
+        """
+        return np.concatenate(self._walked(self._row_log_likelihoods, data))
+
     def filtered(self, data: Sequences) -> Floats:
         """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states).
 
@@ -372,6 +384,27 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         )
         return states[0 if data.before is None else 1 :], log_likelihoods
 
+    def _row_log_likelihoods(self, data):
+        log_densities, offsets = self._log_densities(data)
+        log_densities = log_densities.astype(np.float64, copy=False)
+        filtered, log_likelihoods = log_densities.copy(), np.empty(len(data))
+        start, first, transmat, final = chain = self._chain(data)
+        _forward_backward.filtered(filtered, offsets, *chain, log_likelihoods, data.n_threads)
+        begins, lasts = offsets[:-1], offsets[1:] - 1
+        predicted = np.empty_like(filtered)
+        np.matmul(filtered[:-1], transmat, out=predicted[1:])
+        predicted[begins], predicted[0] = start, first
+        with np.errstate(divide="ignore"):
+            rows = logsumexp(log_densities + np.log(predicted), axis=1)
+            rows[lasts] += np.log(filtered[lasts] @ final)
+        # Filtered states below the smallest number may be the only ones that explain later rows.
+        is_wrong = ~np.isclose(np.add.reduceat(rows, begins), log_likelihoods, rtol=1e-6)
+        for s in np.flatnonzero(is_wrong):
+            piece = slice(begins[s], offsets[s + 1])
+            of_first = start if s else first
+            rows[piece] = _in_logs(log_densities[piece], of_first, transmat, final)
+        return rows[0 if data.before is None else 1 :]
+
     def _posterior(self, data):
         states, offsets = self._log_densities(data)
         unused = np.empty((self.n_components, self.n_components))
@@ -397,6 +430,22 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         offsets, states = self.termination.sample_states(self.start, self.transmat, n, rng, like)
         X = self.family.sample(self.parameters, states, rng)
         return Sequences(Rows(X), offsets), states
+
+
+def _in_logs(log_densities, first, transmat, final):
+    """Return log p(v_t | v_1..t-1) of the rows of one sequence, by a recursion over logarithms."""
+    rows = np.full(len(log_densities), -np.inf)
+    with np.errstate(divide="ignore"):
+        log_predicted, log_transmat, log_final = np.log(first), np.log(transmat), np.log(final)
+    for t, log_density in enumerate(log_densities):
+        joint = log_predicted + log_density
+        rows[t] = logsumexp(joint)
+        if np.isneginf(rows[t]):
+            return rows
+        log_filtered = joint - rows[t]
+        log_predicted = logsumexp(log_filtered[:, None] + log_transmat, axis=0)
+    rows[-1] += logsumexp(log_filtered + log_final)
+    return rows
 
 
 def _normalised(rows, previous):

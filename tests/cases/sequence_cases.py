@@ -45,7 +45,7 @@ class SequenceCase(RowCapabilities):
     ends_by_itself: bool = False
 
     # What returns something for each row, and what its parameter for the hidden variable is called.
-    row_methods = ("predict", "predict_proba", "filter")
+    row_methods = ("predict", "predict_proba", "filter", "score_rows")
     size = "n_components"
     # What makes `y` known states.
     labelled = MappingProxyType({"semi_supervised": True})

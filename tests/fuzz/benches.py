@@ -25,9 +25,11 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzz.choosing import one_of
 from sklearn_onlineem import (
+    AnomalyDetector,
     CompoundDirichlet,
     EditDistance,
     EditDistanceClassifier,
+    GaussianHMM,
     GaussianMixture,
     LatentDirichletAllocation,
     MarkovChainMixture,
@@ -303,6 +305,12 @@ def other_benches():
     def per_sequence(**parameters):
         return PerSequence(**{"transformer": StandardScaler(), **parameters})
 
+    def odd_rows(**parameters):
+        return AnomalyDetector(**{"estimator": GaussianMixture(2, **quick), **parameters})
+
+    def odd_rows_of_sequences(**parameters):
+        return AnomalyDetector(**{"estimator": GaussianHMM(2, **quick), **parameters})
+
     def distributed(**parameters):
         chosen = {"estimator": GaussianMixture(2, **quick), "n_shards": 2, "n_jobs": 1}
         return DistributedEM(**{**chosen, **parameters})
@@ -322,6 +330,8 @@ def other_benches():
     sequences, states = [rows[:5], rows[5:]], [y[:5], y[5:]]
     of_parts = of_sequences(sequences, states)
     yield Bench("PerSequence", per_sequence, of_parts, {"X": sequences}, (OverflowError,), False)
+    yield Bench("AnomalyDetector", odd_rows, of_rows(rows, y), {"X": rows})
+    yield Bench("AnomalyDetector(HMM)", odd_rows_of_sequences, of_parts, {"X": sequences})
     yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
 
 

@@ -635,7 +635,7 @@ WORLDS = {
             [
                 name
                 for name, bench in BENCHES.items()
-                if hasattr(bench.make(), "partial_fit") and name != "PerSequence"
+                if hasattr(bench.make(), "partial_fit") and isinstance(bench.make(), OnlineEM)
             ],
             merging_world,
             is_estimator=True,

@@ -16,6 +16,7 @@ from sklearn.mixture import GaussianMixture as SklearnMixture
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import (
+    AnomalyDetector,
     CategoricalHMM,
     GaussianHMM,
     GaussianMixture,
@@ -35,6 +36,7 @@ from sklearn_onlineem.estimators._parameters import _ELSEWHERE
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 REQUIRED = {
+    AnomalyDetector: (PoissonMixture(),),
     DistributedEM: (PoissonMixture(),),
     PerSequence: (StandardScaler(),),
     StreamPipeline: ([("mixture", PoissonMixture())],),

@@ -16,6 +16,7 @@ from sklearn.utils.fixes import parse_version
 
 from sklearn_onlineem import (
     HMM,
+    AnomalyDetector,
     BernoulliMixture,
     CategoricalHMM,
     CompoundDirichlet,
@@ -149,6 +150,8 @@ def draws(solver):
 
 
 def expected_failures(estimator):
+    if isinstance(estimator, AnomalyDetector):
+        return expected_failures(estimator.estimator)
     if isinstance(estimator, SequenceEstimator):
         return ROWS_ARE_NO_SAMPLES
     if isinstance(estimator, BaseMixture) and estimator.solver == "gibbs":
@@ -191,6 +194,9 @@ def expected_failures(estimator):
         HMM(termination="end_state"),
         KalmanFilter(2, observation_covariance_type="diag", solver="stochastic", max_iter=5),
         PerSequence(StandardScaler()),
+        AnomalyDetector(GaussianMixture(2, random_state=0)),
+        AnomalyDetector(GaussianHMM(2, random_state=0)),
+        AnomalyDetector(KalmanFilter(2, random_state=0)),
     ],
     expected_failed_checks=expected_failures,
 )

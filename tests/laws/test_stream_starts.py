@@ -17,6 +17,7 @@ from sklearn_onlineem import (
     GaussianMixture,
     KalmanFilter,
     LaplaceMixture,
+    LatentDirichletAllocation,
     MultinomialMixture,
     PoissonHMM,
     PoissonMixture,
@@ -49,6 +50,7 @@ ROWS = {
     "Bernoulli": (BernoulliMixture(3), lambda rng: (counts(rng) > 5.0).astype(float)),
     "exponential": (ExponentialMixture(3), lambda rng: counts(rng) + 0.5),
     "compound Dirichlet": (CompoundDirichletMixture(2), counts),
+    "topics": (LatentDirichletAllocation(3), counts),
 }
 SEQUENCES = {
     "Gaussian HMM": (GaussianHMM(3), clusters),
@@ -82,6 +84,8 @@ def test_how_first_rows_are_cut_does_not_change_the_start(case, rng):
     for start in starts[1:]:
         assert_identical(start.model_, starts[0].model_)
         assert start.n_rows_kept_ == 0 and start.n_samples_seen_ == n
+    if estimator.model_.draws:
+        return  # Which draws a later step has depends on the steps before.
     # What the last batch has more is learnt by an online step.
     later = starts[0].partial_fit(X[n:])
     for cuts in ([], [60, 100]):

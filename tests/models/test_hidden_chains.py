@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cases.enumeration import Enumeration, LogDensities, filtered_by_enumeration
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
@@ -95,6 +96,31 @@ def test_filtered_states_know_no_later_rows(termination, rng):
     parts = np.split(data.X, data.offsets[1:-1])
     expected = np.concatenate([filtered_by_enumeration(model, part) for part in parts])
     assert_allclose(model.filtered(data), expected, rtol=1e-10, atol=1e-14)
+
+
+@all_terminations
+def test_rows_given_those_before_add_up_to_sequences(termination, rng):
+    model = chain(rng, termination)
+    data = sequences(3.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
+    rows = model.row_log_likelihoods(data)
+    totals = np.add.reduceat(rows, data.offsets[:-1])
+    assert_allclose(totals, model.log_likelihood(data), rtol=1e-10)
+    first = logsumexp(data.X[0] + np.log(model.start))
+    assert LENGTHS[0] == 1 or rows[0] == pytest.approx(first, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_only_unlikely_rows_lead_to(dtype, rng):
+    model = chain(rng, GivenLength(), transmat=LEFT_TO_RIGHT.copy())
+    X = rng.standard_normal((8, 3))
+    X[:3, 1:] += 2000.0
+    X[3:6, 0] += 6000.0
+    data = sequences(X.astype(dtype), [6, 2])
+    rows = model.row_log_likelihoods(data)
+    totals = np.add.reduceat(rows, data.offsets[:-1])
+    assert_allclose(totals, model.log_likelihood(data), rtol=1e-6)
+    part = sequences(X[:4].astype(dtype), [4])  # rows do not know later ones
+    assert_allclose(rows[:4], model.row_log_likelihoods(part), rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_states", [8, 9, 16, 17, 33])
@@ -250,14 +276,16 @@ def test_pieces_add_up_to_the_whole(rng):
     model = chain(rng, GivenLength())
     X = 2.0 * rng.standard_normal((500, 3))
     whole = sequences(X, [500])
-    total, filtered, before = 0.0, [], None
+    total, filtered, rows, before = 0.0, [], [], None
     for begin, end in ((0, 1), (1, 120), (120, 121), (121, 400), (400, 500)):
         piece = sequences(X[begin:end], [end - begin]).continued(before)
         total += model.log_likelihood(piece)[0]
         filtered.append(model.filtered(piece))
+        rows.append(model.row_log_likelihoods(piece))
         before = filtered[-1][-1]
     assert_allclose(total, model.log_likelihood(whole)[0], rtol=1e-12)
     assert_allclose(np.concatenate(filtered), model.filtered(whole), rtol=1e-9, atol=1e-14)
+    assert_allclose(np.concatenate(rows), model.row_log_likelihoods(whole), rtol=1e-9)
     assert_allclose(model.posterior(piece), model.posterior(whole)[400:], rtol=1e-9, atol=1e-14)
 
 

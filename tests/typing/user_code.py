@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_onlineem import (
+    AnomalyDetector,
     CategoricalHMM,
     CompoundDirichlet,
     EditDistance,
@@ -84,6 +85,13 @@ PoissonMixture(2, prior=mixture.as_prior(10.0))
 
 assert_type(CompoundDirichlet().fit(X).alpha_, Floats)
 
+detector = AnomalyDetector(mixture, contamination=0.1)
+assert_type(detector.partial_fit(X), AnomalyDetector[GaussianMixture])
+assert_type(detector.decision_function(X), Floats | list[Floats])
+assert_type(detector.predict(X), Integers | list[Integers])
+assert_type(detector.offset_, float)
+assert_type(detector.estimator_, GaussianMixture)
+
 hmm = GaussianHMM(2, random_state=0).fit([X, X]).partial_fit(X, continues=True)
 assert_type(hmm, GaussianHMM)
 assert_type(hmm.predict(X), Integers | list[Integers])
@@ -93,6 +101,7 @@ assert_type(CategoricalHMM(3).fit([[0], [1]], lengths=[1, 1]).emissionprob_, Flo
 
 kalman = KalmanFilter(1).fit(X)
 assert_type(kalman.transform(X), Floats | list[Floats])
+assert_type(kalman.score_rows(X, continues=True), Floats | list[Floats])
 assert_type(kalman.impute(X), Floats | list[Floats])
 assert_type(kalman.transition_matrices_, Floats)
 assert_type(kalman.observation_covariance_, Floats)

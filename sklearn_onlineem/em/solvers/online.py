@@ -59,9 +59,10 @@ class Online(Solver):
         Whether empty components of a mixture may be reinitialised in a stream, if batches have some
         50 rows. False for sources that return to what they were, as by day and by night.
     start_rows : int, default=100
-        First rows of a stream that are kept, for each component, and more where a component has
-        more parameters than three for each column. As they come, the start is made anew from all
-        of them; at last it is settled by batch EM with split and merge steps, and they are dropped.
+        First rows or documents of a stream that are kept, for each component, and more where a
+        component has more parameters than three for each column. As they come, the start is made
+        anew from all of them; at last it is settled by batch EM with split and merge steps, of
+        topics by passes of online EM, and they are dropped.
         0: the start is made from the first batch.
 
     References

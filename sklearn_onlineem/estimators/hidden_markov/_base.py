@@ -286,7 +286,7 @@ class BaseHMM(SequenceEstimator):
             If the estimator is not fitted.
         """
         check_is_fitted(self)
-        return StateFilter(self.model_)
+        return StateFilter(self._scoring_model)
 
     def predict(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
@@ -20,7 +21,7 @@ __all__ = ["GaussianHMM"]
 
 
 @estimator
-class GaussianHMM(BaseHMM):
+class GaussianHMM(BackgroundScores, BaseHMM):
     """Hidden Markov model with Gaussian emissions: like hmmlearn's, with `partial_fit`.
 
     Rows and single values may be missing (NaN), and are marginalised.

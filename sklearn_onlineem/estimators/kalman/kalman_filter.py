@@ -432,31 +432,6 @@ class KalmanFilter(SequenceEstimator):
         rows, form = seen._infer(X, lengths, groups, "imputed")
         return form.restored(seen._exposed(rows))
 
-    def score_rows(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> FloatsOrList:
-        """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
-
-        They are low for unexpected rows; their sum over a sequence is that of `score_samples`.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`, with NaN for missing values.
-
-        Returns
-        -------
-        log_likelihoods : ndarray of shape (n_rows,), or list
-            In nats; 0 for a row of NaN.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-        """
-        rows, form = self._infer(X, lengths, groups, "row_log_likelihoods")
-        return form.restored(rows)
-
     def filter_update(
         self,
         filtered_state_mean: ArrayLike | None = None,

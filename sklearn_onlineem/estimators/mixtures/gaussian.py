@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
@@ -23,7 +24,7 @@ _LEAST_PRECISION = 1e-300
 
 
 @estimator
-class GaussianMixture(BaseMixture):
+class GaussianMixture(BackgroundScores, BaseMixture):
     r"""Gaussian mixture, learnt online or in batch: like scikit-learn's, with `partial_fit`.
 
     Each step minimises the EM bound of a batch plus 1/eta times the joint KL divergence to the old

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -12,7 +13,7 @@ __all__ = ["LaplaceMixture"]
 
 
 @estimator
-class LaplaceMixture(BaseMixture):
+class LaplaceMixture(BackgroundScores, BaseMixture):
     r"""Mixture of products of Laplace distributions: medians for means, and long tails.
 
     .. math:: p(x) = \sum_k w_k \prod_j \frac{1}{2 b_{kj}} e^{-|x_j - m_{kj}| / b_{kj}}

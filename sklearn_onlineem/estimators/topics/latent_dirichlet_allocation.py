@@ -200,7 +200,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     Numbers of tokens are given, not modelled. Takes dense arrays, CSR and CSC of counts. By default
     topics of words are inferred by Gibbs sampling within each document, and the topics are learnt
     by online EM [1]_, in `fit` and in `partial_fit`: one pass is as good as many passes of batch
-    variational Bayes.
+    variational Bayes. A stream keeps its first documents, a hundred for each topic, until its start
+    is final: see :class:`~sklearn_onlineem.em.Online`.
 
     Parameters
     ----------
@@ -233,9 +234,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Sweeps that are discarded; fewer than `n_sweeps`.
     average : int, default=50
         Last sweeps of `fit` that are averaged, with ``solver="gibbs"`` and ``"stochastic"``.
-    eta0 : float or "auto", default=1.0
-        First learning rate, above 0. "auto" depends on the size of the batches, and is slow if
-        topics have far more parameters than a batch has tokens.
+    eta0 : float or "auto", default="auto"
+        First learning rate, above 0. "auto": 1; after the first documents of a stream it depends on
+        the size of the batches, as in other estimators.
     batch_size : int, default=None
         Documents in a mini-batch of `fit`. None: 100, or fewer so that a pass takes 20 steps.
     max_iter : int, default=10
@@ -245,7 +246,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         `fit` ends when `stopping` falls below this, in nats per document. 0.0: only after
         `max_iter`.
     total_samples : float, default=None
-        Documents in a stream, over which the prior on topics is spread. None: those seen so far.
+        Documents in a stream, over which the prior on topics is spread. None, and while its start
+        is made: those seen so far.
     semi_supervised : bool, default=False
         Whether the `y` of `fit` and `partial_fit` holds the allowed topics of documents (labelled
         LDA [5]_): of shape (n_samples,), one topic each, or -1 for any; or of shape (n_samples,
@@ -326,9 +328,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     )
     burn_in: int = parameter(default=10, valid=[Interval(Integral, 0, None, closed="left")])
     average: int = parameter(default=50, valid=[Interval(Integral, 1, None, closed="left")])
-    eta0: float | str = parameter(
-        default=1.0, valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
-    )
     batch_size: int | None = parameter(
         default=None, valid=[None, Interval(Integral, 1, None, closed="left")]
     )
@@ -341,7 +340,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     _takes_sparse = True
     _takes_positive_only = True
-    _keeps_first_rows = False
+    _first_rate = 1.0
 
     # ------------------------------------------------------------------------------- composition
 
@@ -385,9 +384,11 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def _plan(self, state, data, bounds):
         plan = super()._plan(state, data, bounds)
         if self.batch_size is None:
-            n_in_batch = min(_MOST_IN_BATCH, max(1, len(data) // _STEPS_IN_PASS))
-            plan = replace(plan, batch_size=n_in_batch)
+            plan = replace(plan, batch_size=self._settling_batch(len(data)))
         return plan
+
+    def _settling_batch(self, n):
+        return min(_MOST_IN_BATCH, max(1, n // _STEPS_IN_PASS))
 
     def _validate_params(self):
         super()._validate_params()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cases.comparing import assert_identical
 from cases.states import state_of
+from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -101,11 +102,12 @@ def test_answers_depend_on_a_document_alone(way, rng):
 
 def test_a_stream_finds_the_topics(rng):
     X, _ = documents(rng, 2000)
-    stream = lda()
-    for batch in np.array_split(X, 40):
-        stream.partial_fit(batch)
-    assert_allclose(shares(stream)[in_order(stream)], TOPICS, atol=0.04)
-    assert stream.history_[-1].log_likelihood > stream.history_[0].log_likelihood
+    stream, at_once = lda(), lda(solver=AT_ONCE)
+    for one in (stream, at_once):
+        for batch in np.array_split(X, 40):
+            one.partial_fit(batch)
+        assert_allclose(shares(one)[in_order(one)], TOPICS, atol=0.04)
+    assert at_once.history_[-1].log_likelihood > at_once.history_[0].log_likelihood
     single = lda()
     for row in X[:300]:
         single.partial_fit(row[None])
@@ -212,7 +214,9 @@ def test_sweeps_that_are_set_in_mid_stream_act_from_the_next_batch_on(change, rn
 def test_the_prior_of_a_long_stream_weighs_less_at_each_step(rng):
     X, _ = documents(rng, 40)
     shares_of = [
-        shares(lda(total_samples=n, topic_word_prior=5.0).partial_fit(X).partial_fit(X))
+        shares(
+            lda(total_samples=n, topic_word_prior=5.0, solver=AT_ONCE).partial_fit(X).partial_fit(X)
+        )
         for n in (None, 1e6)
     ]
     assert shares_of[1].min() < shares_of[0].min()
