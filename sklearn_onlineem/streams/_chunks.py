@@ -81,17 +81,20 @@ def check_scorable(name, params):
 def scored(estimator, scorer, X, y, sample_weight):
     """Return the score of a chunk and the weight of its samples.
 
-    Without a scorer it is the mean of `score_samples`, by weights, or else `score`; NaN of weight 0
-    without these.
+    Without a scorer it is the mean of `score_samples`, by weights, of all that are not NaN, or else
+    `score`; NaN of weight 0 without these.
     """
     if sample_weight is not None:
         check_consistent_length(X, sample_weight)
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
     if scorer is None and hasattr(estimator, "score_samples"):
-        scores = np.asarray(estimator.score_samples(X), dtype=np.float64)
+        scores = estimator.score_samples(X)
+        # Of detectors, a list has the rows of each sequence.
+        scores = np.concatenate(scores) if isinstance(scores, list) else np.asarray(scores)
         weight = np.ones(len(scores)) if sample_weight is None else sample_weight
-        total = float(weight.sum())
-        return (float(scores @ weight / total), total) if total > 0 else (math.nan, 0.0)
+        known = ~np.isnan(scores)
+        total = float(weight[known].sum())
+        return (float(scores[known] @ weight[known] / total) if total > 0 else math.nan), total
     if scorer is None and not hasattr(estimator, "score"):
         return math.nan, 0.0
     if sample_weight is None:

@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 from sklearn.impute import SimpleImputer
 
 from sklearn_onlineem import (
+    AnomalyDetector,
     EditDistance,
     GaussianHMM,
     GaussianMixture,
@@ -172,6 +173,15 @@ def test_searches(rows):
         model.learn_one({"a": a, "b": b})
     assert model.learner.best_params_ == {"n_components": 2}
     assert model.score_one({"a": 99.0, "b": 0.0}) > 100.0
+
+
+@needs_river
+def test_detectors_score_as_their_estimators(rows):
+    model = RiverDetector(AnomalyDetector(mixture()))
+    for a, b in rows.tolist():
+        model.learn_one({"a": a, "b": b})
+    assert model.predict_one({"a": 99.0, "b": 0.0}) == -1
+    assert model.score_one({"a": 1.0, "b": 2.0}) == -model.learner.score_samples([[1.0, 2.0]])[0]
 
 
 @needs_river

@@ -26,6 +26,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_onlineem import (
+    AnomalyDetector,
     GaussianHMM,
     GaussianMixture,
     MultinomialMixture,
@@ -176,6 +177,25 @@ def test_sequences(rng):
         stream.fit_stream([np.ones((4, 2))], lengths=[2, 2])
     # Without scores there is no need to.
     stream.partial_fit(np.ones((4, 2)), lengths=[2, 2])
+
+
+def test_detectors_of_rows_in_sequences(rng):
+    def draw():
+        sequences = [rng.normal(size=(length, 2)) for length in (30, 40)]
+        sequences[1][3] = np.nan
+        return sequences
+
+    chunks, detector = [draw() for _ in range(4)], AnomalyDetector(GaussianHMM(2, random_state=0))
+    stream, scores = StreamPipeline([("detector", clone(detector))]).fit_stream(chunks), []
+    for chunk in chunks:
+        if hasattr(detector, "offset_"):
+            scores.extend(detector.score_samples(chunk))
+        detector.partial_fit(chunk)
+    assert stream["detector"].offset_ == detector.offset_
+    assert_allclose(stream.prequential_score_, np.nanmean(np.concatenate(scores)), rtol=1e-12)
+    with pytest.raises(ValueError, match="features"):
+        stream.partial_fit([np.ones((3, 5))])
+    assert stream["detector"].offset_ == detector.offset_
 
 
 def test_an_estimator_without_partial_fit_cannot_end_it():
