@@ -173,7 +173,7 @@ def test_they_are_callbacks_of_every_estimator(case, solver, rng):
 def test_carried_steps_and_topics_are_steps(rng):
     certificate = StreamCertificate()
     mixture = PoissonMixture(2, solver=BayesianOnline(), callbacks=[certificate], random_state=0)
-    lda = LatentDirichletAllocation(2, callbacks=[certificate], random_state=0)
+    lda = LatentDirichletAllocation(2, solver=AT_ONCE, callbacks=[certificate], random_state=0)
     for estimator in (mixture, lda):
         for _ in range(4):
             estimator.partial_fit(rng.poisson(3.0, (40, 6)))
