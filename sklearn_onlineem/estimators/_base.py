@@ -163,7 +163,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     n_iter_ : int
         Passes of the last `fit`.
     n_rows_kept_ : int
-        First rows of a stream that the estimator holds until its start is final; then 0.
+        First rows of a stream that the estimator holds until its start is final; then 0, but while
+        a component is empty up to some 3,200 latest rows, see :ref:`changing_streams`.
     n_steps_ : int
         Updates so far.
     n_samples_seen_ : int
@@ -694,9 +695,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def n_rows_kept_(self) -> int:
-        """First rows of a stream that are kept until its start is final; then 0."""
-        kept = self._fitted_at_once.state.kept
-        return kept.n_rows if isinstance(kept, Opening) else 0
+        """First rows of a stream until its start is final; then rows while a component is empty."""
+        state = self._fitted_at_once.state
+        n_first = state.kept.n_rows if isinstance(state.kept, Opening) else 0
+        return n_first + sum(batch.n_rows for batch in state.recent)
 
     @property
     def history_(self) -> Sequence[Step]:

@@ -212,10 +212,13 @@ class SplitMerge(Solver):
         if self.in_streams:
             self._required(state.model).check_split_merge(state.prior)
 
-    def _move(self, model, batch, n_remembered):
+    def _may_move(self, model, batch):
+        return self.in_streams or super()._may_move(model, batch)
+
+    def _move(self, model, data, n_remembered):
         if not self.in_streams:
-            return super()._move(model, batch, n_remembered)
-        return model.restructured(batch, n_remembered, self.n_merges)
+            return super()._move(model, data, n_remembered)
+        return model.restructured(data, n_remembered, self.n_merges)
 
     def score(self, progress: Progress, data: Observations) -> float:
         score = super().score(progress, data)
