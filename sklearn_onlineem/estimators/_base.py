@@ -163,8 +163,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     n_iter_ : int
         Passes of the last `fit`.
     n_rows_kept_ : int
-        First rows of a stream that the estimator holds until its start is final; then 0, but while
-        a component is empty up to some 3,200 latest rows, see :ref:`changing_streams`.
+        Rows of a stream that the estimator holds: the first ones until its start is final, and some
+        500 latest ones at times while a component is empty, see :ref:`changing_streams`; else 0.
     n_steps_ : int
         Updates so far.
     n_samples_seen_ : int

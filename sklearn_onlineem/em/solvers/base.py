@@ -147,8 +147,8 @@ class Solver(Settings, ABC):
     def step(self, state: State, batch: Batch, schedule: RateSchedule) -> State:
         """Return the state after the next batch of a stream.
 
-        While a component is empty, the last 500 of each 3,200 rows are kept; at their end it may
-        become half of another one.
+        While a component is empty, the last 500 of each 3,200 rows are kept, from batch to batch;
+        after them it may become half of another one.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class Solver(Settings, ABC):
     def _with_recent(self, after, before, batch):
         """Return the state after a step; it may keep the batch, or make a split or merge step."""
         n_rows = before.n_rows % _PERIOD + batch.n_rows
-        if n_rows < _PERIOD - _RECENT or isinstance(before.kept, Opening):
+        if n_rows <= _PERIOD - _RECENT or isinstance(before.kept, Opening):
             return after
         if not self._may_move(after.model, batch):
             return after

@@ -44,7 +44,8 @@ class BayesianOnline(Solver):
         uses its first batch instead.
     forgetting : float, default=1.0
         Forgetting factor in (0, 1]: the share of the running statistics that is kept after a batch.
-        At 1 the model converges; below, it follows data that drift. Priors are not forgotten.
+        At 1 the model converges; below, it follows data that drift, and empty components are
+        reinitialised as by `Online`. Priors are not forgotten.
 
     References
     ----------

@@ -91,10 +91,11 @@ class SplitMerge(Solver):
     when no step raises it. Passes, in both cases, are those of batch EM, and the steps that are
     kept.
 
-    Streams take online steps. With `in_streams` every 32nd of them may merge pairs, if that raises
-    the criterion of as many rows as the model remembers, and split a component, if its halves,
-    learnt from one half of the batch, make the other a million times likelier. Neither lowers the
-    criterion of the batch. See :ref:`number_of_components`.
+    Streams take online steps. With `in_streams` the last 500 of each 3,200 rows are kept; after
+    them a stream may merge pairs, if that raises the criterion of as many rows as the model
+    remembers, and split a component, if its halves, learnt from one half of the rows, make the
+    other a million times likelier. Neither lowers the criterion of these rows. See
+    :ref:`number_of_components`.
 
     Parameters
     ----------
