@@ -156,7 +156,7 @@ _TELLING = 2.0
 # one that happens at most once in as many tries (Markov's inequality).
 _LOG_ODDS = math.log(1e6)
 # What a row loses without its component, at most, in nats.
-_MOST_LOST = 50.0
+_MOST_LOST = 100.0
 
 
 def emptied(weights):
@@ -174,26 +174,25 @@ def reinitialised(model, data):
     others = divergences(model, model)
     others[:, weights == 0.0] = np.inf
     np.fill_diagonal(others, np.inf)
-    losses = weights * np.minimum(others.min(axis=1), _MOST_LOST)
-    target = int(empty[np.argmin(losses[empty])])
+    without = others.min(axis=1)
+    target = int(empty[np.argmin((weights * without)[empty])])
     halving, gain = _likelier_halving(model, target, *halves)
     if halving is None:
         return None
     k, (known, unknown) = halving.k, halves
     latest = _with_latest(model, k, target, known, weighted_posterior(model, known)[:, k])
-    new, gain_of_one = latest, _gain(model, latest, unknown)
+    new, gain_of_one, without = latest, _gain(model, latest, unknown), without[target]
     if (gain - gain_of_one) * unknown.total_weight > _LOG_ODDS:
         # The latest rows are of two clusters. The halves are learnt from them alone, so the other
         # component must hardly remember other rows; the share of these is the least that makes it
         # as unlike the latest ones, if they are as unlike as the rows of another component.
         twins = take(latest.parameters, np.full(len(weights), target))
-        unlike = model.family.kl_divergence(model.parameters, twins)
-        share = unlike[k] / max(np.delete(unlike, k).max(), _LOG_ODDS)
+        share = model.family.kl_divergence(model.parameters, twins)[k] / _MOST_LOST
         if share * weights[k] > _EMPTY_SHARE / model.n_active:
             return None
-        new, gain_of_one = halving.model, gain
+        new, gain_of_one, without = halving.model, gain, min(without, _MOST_LOST)
     # If the source has stayed, the rows of the empty one lose less than all others gain.
-    if not gain_of_one * weights[k] > losses[target]:
+    if not gain_of_one * weights[k] > without * weights[target]:
         return None
     return SplitMergeStep(new, target, int(k))
 
