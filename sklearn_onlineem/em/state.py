@@ -15,6 +15,7 @@ from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import Moments, Statistics, pooled
 
 __all__ = [
@@ -241,6 +242,10 @@ class State(NamedTuple):
         Size of an observation: rows of a sequence, in the mean of the first data.
     moments : Moments or None
         Sums over all rows so far, if scores have a `background`.
+    recent : tuple of Batch
+        Latest observations of a stream, kept while a component is empty, see `Solver.step`.
+    n_rows_forgotten : int
+        Rows that no longer count, after a `Restart`.
     """
 
     model: Model
@@ -258,6 +263,8 @@ class State(NamedTuple):
     observations_needed: float = 1.0
     size_unit: float = 1.0
     moments: Moments | None = None
+    recent: tuple[Batch, ...] = ()
+    n_rows_forgotten: int = 0
 
     @property
     def own_statistics(self) -> Statistics:
@@ -317,7 +324,6 @@ class State(NamedTuple):
         size: float,
         kept: object = None,
         component_rates: Floats | None = None,
-        move: object = None,
         before: Model | None = None,
     ) -> State:
         """Return the state after an update.
@@ -338,8 +344,6 @@ class State(NamedTuple):
             Data that the solver needs for its next update.
         component_rates : ndarray of shape (n_components,), default=None
             Learning rates of the components, with running statistics.
-        move : SplitMergeStep, default=None
-            Split or merge step that was made as well.
         before : Model, default=None
             Old model of the divergence; None: the present model.
         """
@@ -348,8 +352,6 @@ class State(NamedTuple):
         record = eta, log_likelihood, divergence, n_rows
         if component_rates is not None:
             step = ComponentStep(*record, component_rates)
-        elif move is not None:
-            step = ComponentStep(*record, None, model.n_active, move.reinitialised, move.half_of)
         elif model.n_active != self.model.n_active:
             step = ComponentStep(*record, None, model.n_active)
         else:
@@ -359,8 +361,27 @@ class State(NamedTuple):
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
-            self.moments,
+            self.moments, (), self.n_rows_forgotten,
         )  # fmt: skip
+
+    def moved(self, move: SplitMergeStep, before: State, data: Batch) -> State:
+        """Return this state after an update with a split or merge step made as well.
+
+        Parameters
+        ----------
+        move : SplitMergeStep
+            Of the new model.
+        before : State
+            The state before the update.
+        data : Batch
+            The data of the update.
+        """
+        model, step = move.model, self.step
+        step = ComponentStep(
+            step.eta, step.log_likelihood, model.kl_divergence(before.model, like=data),
+            step.n_rows, step.component_rates, model.n_active, move.reinitialised, move.half_of,
+        )  # fmt: skip
+        return self._replace(model=model, step=step)
 
     def restarted(self, n_rows: int) -> State:
         """Return a state in which only the last `n_rows` rows count, as after a `Restart`.
@@ -373,9 +394,14 @@ class State(NamedTuple):
         if isinstance(self.kept, Opening):
             # Whose next start counts the rows that are left.
             return self._replace(kept=self.kept.with_last(n_rows))
-        share = min(1.0, n_rows / self.n_rows) if self.n_rows else 1.0
+        n_counted = self.n_rows - self.n_rows_forgotten
+        share = n_rows / n_counted if n_rows < n_counted else 1.0
         kept = self.kept.keeping(share) if hasattr(self.kept, "keeping") else self.kept
-        return self._replace(size_seen=share * self.size_seen, kept=kept)
+        return self._replace(
+            size_seen=share * self.size_seen,
+            kept=kept,
+            n_rows_forgotten=self.n_rows - min(n_rows, n_counted),
+        )
 
     def check(self) -> None:
         """Raise ValueError if a field has a wrong type, as in states of other versions."""
@@ -404,4 +430,6 @@ _STATE_TYPES = {
     "observations_needed": Real,
     "size_unit": Real,
     "moments": Moments | None,
+    "recent": tuple,
+    "n_rows_forgotten": Integral,
 }

@@ -166,7 +166,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     n_iter_ : int
         Passes of the last `fit`.
     n_rows_kept_ : int
-        First rows of a stream that the estimator holds until its start is final; then 0.
+        Rows of a stream that the estimator holds: the first ones until its start is final, and some
+        500 latest ones at times while a component is empty, see :ref:`changing_streams`; else 0.
     n_steps_ : int
         Updates so far.
     n_samples_seen_ : int
@@ -727,9 +728,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def n_rows_kept_(self) -> int:
-        """First rows of a stream that are kept until its start is final; then 0."""
-        kept = self._fitted_at_once.state.kept
-        return kept.n_rows if isinstance(kept, Opening) else 0
+        """First rows of a stream until its start is final; then rows while a component is empty."""
+        state = self._fitted_at_once.state
+        n_first = state.kept.n_rows if isinstance(state.kept, Opening) else 0
+        return n_first + sum(batch.n_rows for batch in state.recent)
 
     @property
     def history_(self) -> Sequence[Step]:

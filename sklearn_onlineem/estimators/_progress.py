@@ -155,9 +155,10 @@ def warn_of_unused_rates(estimator, progress):
 
 
 def warn_of_reinitialisation(estimator, step):
+    part = "state" if hasattr(estimator, "transmat_") else "component"
     warn_user(
-        f"{type(estimator).__name__}: component {step.reinitialised} was nearly empty, and has been"
-        f" reinitialised as half of component {step.half_of}. The source of the rows may have"
+        f"{type(estimator).__name__}: {part} {step.reinitialised} was nearly empty, and has been"
+        f" reinitialised as half of {part} {step.half_of}. The source of the rows may have"
         " changed."
     )
 

@@ -18,6 +18,7 @@ __all__ = [
     "ComponentUpdates",
     "SplitMergeStep",
     "NewtonSteps",
+    "Reinitialises",
     "RowUpdates",
     "SampledChains",
     "SplitsAndMerges",
@@ -59,6 +60,30 @@ class RowUpdates(ABC):
         """Raise ValueError if the model cannot learn after each row."""
 
 
+class Reinitialises(ABC):
+    """Models with components that may become empty in a stream, and halves of others again."""
+
+    @abstractmethod
+    def has_empty(self, data: Batch) -> bool:
+        """Return whether a component is nearly empty, so that `reinitialised` may change it.
+
+        Parameters
+        ----------
+        data : Batch
+            The last batch of a stream.
+        """
+
+    @abstractmethod
+    def reinitialised(self, data: Batch) -> SplitMergeStep | None:
+        """Return the `SplitMergeStep` that reinitialises an empty component, or None.
+
+        Parameters
+        ----------
+        data : Batch
+            The last observations of a stream.
+        """
+
+
 class SplitsAndMerges(ABC):
     """Models with components that can be split and merged."""
 
@@ -81,16 +106,6 @@ class SplitsAndMerges(ABC):
         """
 
     @abstractmethod
-    def reinitialised(self, data: Batch) -> SplitMergeStep | None:
-        """Return the `SplitMergeStep` that reinitialises an empty component, or None.
-
-        Parameters
-        ----------
-        data : Batch
-            The last batch of a stream.
-        """
-
-    @abstractmethod
     def restructured(
         self, data: Batch, n_remembered: float, n_merges: int
     ) -> SplitMergeStep | None:
@@ -99,7 +114,7 @@ class SplitsAndMerges(ABC):
         Parameters
         ----------
         data : Batch
-            The last batch of the stream.
+            The last observations of the stream.
         n_remembered : float
             How many observations the model has learnt from.
         n_merges : int

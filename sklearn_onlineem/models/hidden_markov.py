@@ -18,12 +18,16 @@ from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._model import Model, divergences, matching
-from sklearn_onlineem.models.capabilities import RowUpdates
+from sklearn_onlineem.models.capabilities import Reinitialises, RowUpdates, SplitMergeStep
+from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.split_merge import emptied
 from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
 
+# Lengths by which long-run shares of states are told.
+_LONG = LengthDistribution(np.ones(1000))
 # Log densities of a chunk fit in a cache; a thread takes some milliseconds for it.
 _CHUNK_VALUES = 1 << 19
 
@@ -48,7 +52,7 @@ class HiddenMarkovStatistics(Statistics):
 
 
 @dataclass(frozen=True)
-class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
+class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], Reinitialises, RowUpdates):
     r"""A hidden Markov chain whose states emit rows.
 
     .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
@@ -299,6 +303,40 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
             transmat=np.ascontiguousarray(self.transmat[np.ix_(order, columns)]),
             parameters=take(self.parameters, order),
         )
+
+    # -------------------------------------------------------------------------- states of streams
+
+    def has_empty(self, data: Sequences) -> bool:
+        return bool(emptied(self._shares(data)).any())
+
+    def _shares(self, data):
+        """Return the shares of the states among the rows; in the long run for a piece."""
+        like = data if data.before is None else _LONG
+        emissions = self.termination.occupancies(self.start, self.transmat, like)[1]
+        return emissions / emissions.sum()
+
+    def reinitialised(self, data: Sequences) -> SplitMergeStep | None:
+        rows = data.rows
+        if data.observed is not None:
+            rows = rows[np.flatnonzero(~np.isnan(data.X).any(axis=1))]
+        if not {"t", "e"} <= set(self.learnt) or len(rows) == 0:
+            return None
+        # As of rows without an order: the halves of a state get the same transitions.
+        move = MixtureModel(self.family, self._shares(data), self.parameters).reinitialised(rows)
+        if move is None:
+            return None
+        new, old = halves = [move.reinitialised, move.half_of]
+        possible, twins = self.transmat > 0.0, np.arange(self.n_components)
+        twins[new] = old
+        if (possible[:, new] != possible[:, old]).any() or (possible[new] != possible[old]).any():
+            return None
+        shares = move.model.weights[halves] / move.model.weights[halves].sum()
+        transmat, start = self.transmat[twins], self.start.copy()
+        transmat[:, halves] = transmat[:, halves].sum(axis=1, keepdims=True) * shares
+        if "s" in self.learnt and start[halves].all():
+            start[halves] = start[halves].sum() * shares
+        model = replace(self, start=start, transmat=transmat, parameters=move.model.parameters)
+        return SplitMergeStep(model, new, old)
 
     def check_row_updates(self) -> None:
         if not isinstance(self.family, Categorical):

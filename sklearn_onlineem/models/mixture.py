@@ -37,6 +37,7 @@ from sklearn_onlineem.models.capabilities import (
     Chain,
     ComponentUpdates,
     NewtonSteps,
+    Reinitialises,
     SampledChains,
     SplitMergeStep,
     SplitsAndMerges,
@@ -45,6 +46,7 @@ from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.models.regrouping import regrouped
 from sklearn_onlineem.models.split_merge import (
     check_split_merge,
+    emptied,
     reinitialised,
     restructured,
     split_merge_steps,
@@ -92,6 +94,7 @@ class MixtureModel(
     ComponentUpdates,
     NewtonSteps,
     SampledChains,
+    Reinitialises,
     SplitsAndMerges,
 ):
     r"""A mixture, :math:`p(x) = \sum_k w_k \, p(x \mid \theta_k)`.
@@ -240,6 +243,9 @@ class MixtureModel(
         prior: Sequence[tuple[float, MixtureStatistics]] = (),
     ) -> MixtureModel | None:
         return regrouped(self, data, rng, prior)
+
+    def has_empty(self, data: Rows) -> bool:
+        return bool(emptied(self.weights).any())
 
     def reinitialised(self, data: Rows) -> SplitMergeStep | None:
         return reinitialised(self, data)

@@ -18,6 +18,7 @@ from sklearn_onlineem.statistics import combine
 __all__ = [
     "along_first_axis",
     "check_split_merge",
+    "emptied",
     "has_labels",
     "merged_pair",
     "restructured",
@@ -154,16 +155,58 @@ _TELLING = 2.0
 # The other rows of the batch must be this many times likelier under the new model. Under the old
 # one that happens at most once in as many tries (Markov's inequality).
 _LOG_ODDS = math.log(1e6)
+# What a row loses without its component, at most, in nats.
+_MOST_LOST = 100.0
+
+
+def emptied(weights):
+    """Return which components have little weight, but some: an array of booleans."""
+    alive = weights > 0.0
+    n_alive = np.count_nonzero(alive)
+    return alive & (weights < (_EMPTY_SHARE / n_alive if n_alive > 1 else 0.0))
 
 
 def reinitialised(model, data):
-    """Return the step that reinitialises the emptiest component as half of another, or None."""
-    alive = np.flatnonzero(model.weights > 0.0)
-    emptiest = alive[np.argmin(model.weights[alive])]
-    if model.weights[emptiest] >= _EMPTY_SHARE / len(alive) or len(alive) < 2:
+    """Return the step that reinitialises an empty component as half of another, or None."""
+    weights, empty = model.weights, np.flatnonzero(emptied(model.weights))
+    if not len(empty) or (halves := _halves_of(model.family, data)) is None:
         return None
-    halving = _likelier_halving(model, emptiest, data)
-    return None if halving is None else SplitMergeStep(halving.model, int(emptiest), int(halving.k))
+    others = divergences(model, model)
+    others[:, weights == 0.0] = np.inf
+    np.fill_diagonal(others, np.inf)
+    without = others.min(axis=1)
+    target = int(empty[np.argmin((weights * without)[empty])])
+    halving, gain = _likelier_halving(model, target, *halves)
+    if halving is None:
+        return None
+    k, (known, unknown) = halving.k, halves
+    latest = _with_latest(model, k, target, known, weighted_posterior(model, known)[:, k])
+    new, gain_of_one, without = latest, _gain(model, latest, unknown), without[target]
+    if (gain - gain_of_one) * unknown.total_weight > _LOG_ODDS:
+        # The latest rows are of two clusters. The halves are learnt from them alone, so the other
+        # component must hardly remember other rows; the share of these is the least that makes it
+        # as unlike the latest ones, if they are as unlike as the rows of another component.
+        twins = take(latest.parameters, np.full(len(weights), target))
+        share = model.family.kl_divergence(model.parameters, twins)[k] / _MOST_LOST
+        if share * weights[k] > _EMPTY_SHARE / model.n_active:
+            return None
+        new, gain_of_one, without = halving.model, gain, min(without, _MOST_LOST)
+    # If the source has stayed, the rows of the empty one lose less than all others gain.
+    if not gain_of_one * weights[k] > without * weights[target]:
+        return None
+    return SplitMergeStep(new, target, int(k))
+
+
+def _with_latest(model, k, target, data, share):
+    """Return the mixture whose target is learnt from a share of rows, with half the weight of k."""
+    family, weights = model.family, model.weights.copy()
+    weights[[k, target]] = 0.5 * (weights[k] + weights[target])
+    kept, responsibilities = weights.copy(), np.zeros((len(data), len(weights)), data.dtype)
+    kept[target], responsibilities[:, target] = 0.0, share
+    evidence = family.expected_statistics(data.X, responsibilities)
+    others = family.own_statistics(model.parameters, kept)
+    statistics = combine([(1.0, others), (weights[target] / share.sum(), evidence)])
+    return replace(model, weights=weights, parameters=family.m_step(statistics, model.parameters))
 
 
 def restructured(model, data, n_remembered, n_merges):
@@ -191,7 +234,8 @@ def restructured(model, data, n_remembered, n_merges):
     empty = np.flatnonzero(model.weights == 0.0)
     if not len(empty):
         return reinitialised(model, data)
-    halving = _likelier_halving(model, empty[0], data)
+    halves = _halves_of(model.family, data)
+    halving, _ = (None, 0.0) if halves is None else _likelier_halving(model, empty[0], *halves)
     if halving is None:
         return None
     gain = halving.model.e_step(data)[1] - log_likelihood
@@ -211,28 +255,45 @@ def _nearest_pairs(model, n_pairs):
     return [list(pairs[n]) for n in np.argsort(losses, kind="stable")[:n_pairs]]
 
 
-def _likelier_halving(model, target, data):
-    """Return the settled split of a component into the target that is likelier, or None."""
-    # It is learnt from half of the rows; the others must be a million times likelier with it.
-    if model.family.is_nominal or len(data) < 4 or has_labels(data):
+def _halves_of(family, data):
+    """Return some rows from which components are learnt and as many others, or None."""
+    # The others must be a million times likelier with what was learnt.
+    if family.is_nominal or len(data) < 4 or has_labels(data):
         return None
     every = 2 * -(-len(data) // _MOST_ROWS)
     known, unknown = (data[start::every] for start in (0, every // 2))
-    if not known.total_weight > 0.0 < unknown.total_weight:
-        return None
+    return (known, unknown) if known.total_weight > 0.0 < unknown.total_weight else None
+
+
+def _likelier_halving(model, target, known, unknown):
+    """Return the settled split of a component into the target that is likelier, and its gain.
+
+    The gain is in nats per row. If there is no such split, return None and 0.
+    """
     shares = weighted_posterior(model, known)
-    totals = shares.sum(axis=0)
-    heaviest = [k for k in np.argsort(-totals, kind="stable") if k != target and totals[k] > 0.0]
     trials = [
         _Halving(model, k, target, known).refitted(shares[:, k] * ~beyond, shares[:, k] * beyond)
-        for k in heaviest[:_MOST_TRIED]
+        for k in _heaviest(shares, target)
         for beyond in _cuts(model.family, known.X, shares[:, k])
     ]
     if not trials:
-        return None
+        return None, 0.0
     best = max(trials, key=_Halving.log_likelihood).settled()
-    gain = best.model.e_step(unknown)[1] - model.e_step(unknown)[1]
-    return best if gain * unknown.total_weight > _LOG_ODDS else None
+    gain = _gain(model, best.model, unknown)
+    return (best, gain) if gain > 0.0 else (None, 0.0)
+
+
+def _heaviest(shares, target):
+    """Return the components that have most of the rows, without the target."""
+    totals = shares.sum(axis=0)
+    heaviest = [k for k in np.argsort(-totals, kind="stable") if k != target and totals[k] > 0.0]
+    return heaviest[:_MOST_TRIED]
+
+
+def _gain(model, new, unknown):
+    """Return the gain of a new model in nats per row, 0 unless it is far likelier."""
+    gain = new.e_step(unknown)[1] - model.e_step(unknown)[1]
+    return gain if gain * unknown.total_weight > _LOG_ODDS else 0.0
 
 
 def _cuts(family, X, weight):

@@ -11,8 +11,16 @@ from cases.estimator_cases import ESTIMATORS
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem import GaussianMixture, MultinomialMixture, PoissonMixture
-from sklearn_onlineem._values import take
+from sklearn_onlineem import (
+    GaussianHMM,
+    GaussianMixture,
+    MultinomialMixture,
+    PoissonHMM,
+    PoissonMixture,
+    combine_estimators,
+)
+from sklearn_onlineem._values import components, take
+from sklearn_onlineem.em import BayesianOnline, Constant, Forgetting, Online, Restart
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.models.split_merge import reinitialised
 
@@ -150,24 +158,59 @@ def test_where_the_warning_is_an_error_the_batch_is_not_learnt():
     mixture = GaussianMixture(2, schedule="forgetting", beta=0.98, random_state=1)
     with pytest.raises(UserWarning, match="was nearly empty"):
         jump(mixture, np.random.default_rng(1), 200)
-    assert (mixture.n_steps_ + 1) % 32 == 0
+    assert (mixture.n_steps_ + 1) % 32 == 0 and mixture.n_rows_kept_ == 400
     assert not any(step.n_components is not None for step in mixture.history_)
     assert mixture.n_samples_seen_ == 100 * mixture.n_steps_
 
 
+def stationary(weights, tails, seed, **arguments):
+    """A mixture after 10,000 rows of clusters that stay, and held-out rows of them."""
+    rng = np.random.default_rng(seed)
+    centres = 6.0 * rng.standard_normal((len(weights), 3))
+
+    def draw(n):
+        noise = rng.standard_normal((n, 3))
+        noise *= np.sqrt(tails / rng.chisquare(tails, (n, 1))) if tails else 1.0
+        return centres[rng.choice(len(weights), n, p=weights)] + noise
+
+    mixture = GaussianMixture(len(weights), random_state=seed, **arguments)
+    for _ in range(100):
+        mixture.partial_fit(draw(100))
+    return mixture, draw(5000)
+
+
+@pytest.mark.filterwarnings("ignore:.*was nearly empty")
 @pytest.mark.parametrize("weights", [(0.5, 0.5), (0.97, 0.03), (0.4, 0.4, 0.17, 0.03)], ids=str)
 @pytest.mark.parametrize("tails", [None, 3], ids=["normal", "t(3)"])
 def test_stationary_streams_lose_nothing(weights, tails):
     """A rare component is not taken from its rows, whatever the tails of the others are."""
     for seed in range(5):
-        rng = np.random.default_rng(seed)
-        centres = 6.0 * rng.standard_normal((len(weights), 3))
-        mixture = GaussianMixture(len(weights), random_state=seed)
-        for _ in range(100):
-            noise = rng.standard_normal((100, 3))
-            noise *= np.sqrt(tails / rng.chisquare(tails, (100, 1))) if tails else 1.0
-            mixture.partial_fit(centres[rng.choice(len(weights), 100, p=weights)] + noise)
-        assert not any(step.n_components is not None for step in mixture.history_)
+        mixture, held_out = stationary(weights, tails, seed)
+        steps = [step for step in mixture.history_ if step.n_components is not None]
+        left, _ = stationary(weights, tails, seed, solver=Online(reinitialises=False))
+        if steps:
+            # A component of t(3) that began as a single far row, and has nearly no weight.
+            assert tails == 3 and left.weights_.min() < 2e-3
+            assert mixture.score(held_out) > left.score(held_out) + 0.5
+        else:
+            assert_identical(mixture.model_, left.model_)
+
+
+def sorted_clusters(reinitialises, seed, n_rows=1000):
+    """A mixture after five clusters, one after the other, and held-out rows of all."""
+    rng = np.random.default_rng(seed)
+    centres = np.repeat(6.0 * rng.standard_normal((5, 4)), n_rows, axis=0)
+    X, held_out = (centres + rng.standard_normal(centres.shape) for _ in range(2))
+    mixture = GaussianMixture(5, solver=Online(reinitialises=reinitialises), random_state=seed)
+    for batch in np.split(X, len(X) // 100):
+        mixture.partial_fit(batch)
+    return mixture.score(held_out)
+
+
+@pytest.mark.filterwarnings("ignore:.*was nearly empty")
+def test_clusters_that_are_over_are_remembered_where_rows_are_sorted():
+    changes = [sorted_clusters(True, seed) - sorted_clusters(False, seed) for seed in range(6)]
+    assert np.median(changes) > -0.01 and min(changes) > -1.0
 
 
 def test_counts_come_back_too():
@@ -179,3 +222,189 @@ def test_counts_come_back_too():
         for _ in range(100):
             mixture.partial_fit(rng.poisson(rng.choice([40.0, 80.0], size=(100, 1)), (100, 3)))
     assert np.sort(mixture.rates_[:, 0]) == pytest.approx([40.0, 80.0], rel=0.05)
+
+
+# ------------------------------------------------------------------- small batches, counted in rows
+
+
+def stream_from(case, model, X, y, solver="online"):
+    """An estimator that goes on from this model."""
+    mixture = case(3, semi_supervised=True, solver="batch", max_iter=1, tol=0.0).fit(X, y)
+    mixture._fitted = mixture._fitted._replace(state=mixture._fitted.state._replace(model=model))
+    return mixture.set_params(solver=solver, schedule=Constant(1e-6))
+
+
+@pytest.mark.filterwarnings("ignore:.*was nearly empty")
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2, 5, 10, 100])
+@all_mixtures
+def test_batches_of_any_size_bring_it_back_after_the_same_rows(case, size, rng):
+    X, y = case.data(rng, 400)
+    mixture = stream_from(case, nearly_empty(case, X, y), X, y)
+    rows, at = list(X) if isinstance(X, list) else X, 400
+    kept = []
+    while at < 3200:
+        start = at % 400
+        mixture.partial_fit(rows[start : start + size])
+        at += size
+        kept.append(mixture.n_rows_kept_)
+    steps = [step for step in mixture.history_ if step.n_components is not None]
+    if mixture.model_.family.is_nominal:
+        assert not steps
+        return
+    assert [(s.n_rows, s.reinitialised, s.half_of) for s in steps] == [(3200, 1, 0)]
+    # Rows are kept before the test only, and dropped afterwards.
+    assert max(kept) == 500 - size and kept[-1] == 0
+    assert [n for n in kept if n] == list(range(size, 500, size))
+
+
+@pytest.mark.filterwarnings("ignore:.*was nearly empty")
+@pytest.mark.parametrize("size", [10, 100])
+@pytest.mark.parametrize("solver", ["online", BayesianOnline(forgetting=0.99)], ids=repr)
+def test_what_it_keeps_is_pickled_and_merged_as_nothing(size, solver, rng):
+    case = next(case for case in ESTIMATORS if case.make is GaussianMixture)
+    X, y = case.data(rng, 400)
+    model = nearly_empty(case, X, y)
+    streams = [stream_from(case, model, X, y, solver) for _ in range(2)]
+    before = stream_from(case, labelled(case, X, y, np.full(3, 1 / 3)), X, y, solver)
+    for at in range(400, 3000, size):
+        for mixture in (*streams, before):
+            mixture.partial_fit(X[at % 400 : at % 400 + size])
+    # Without empty components nothing is kept.
+    assert [mixture.n_rows_kept_ for mixture in (*streams, before)] == [300, 300, 0]
+    merged = combine_estimators(streams)
+    assert merged.n_rows_kept_ == 0
+    streams[0] = pickle.loads(pickle.dumps(streams[0]))
+    for mixture in streams:
+        for at in range(3000, 3600, size):
+            # What a user overwrites afterwards is not what is kept.
+            batch = X[at % 400 : at % 400 + size].copy()
+            mixture.partial_fit(batch)
+            batch[:] = 1e6
+    assert any(step.reinitialised == 1 for step in streams[0].history_)
+    for first, second in zip(*(stream.history_ for stream in streams), strict=True):
+        assert first[:4] == second[:4]
+    assert_identical(streams[0].model_, streams[1].model_)
+    assert streams[0].n_rows_kept_ == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*was nearly empty")
+@pytest.mark.parametrize("size", [1, 10, 100])
+@pytest.mark.parametrize("solver", [Online(), BayesianOnline()], ids=["online", "bayesian"])
+def test_after_a_jump_streams_of_all_sizes_are_as_good_as_can_be(size, solver):
+    """Within .1 nats 12,800 rows after the jump."""
+    centres, rng = np.array([[-4.0, 0.0], [4.0, 0.0]]), np.random.default_rng(0)
+
+    def draw(n):
+        return centres[rng.integers(2, size=n)] + rng.standard_normal((n, 2))
+
+    if isinstance(solver, BayesianOnline):
+        solver = BayesianOnline(forgetting=2 ** (-size / 1000))
+    mixture = GaussianMixture(2, random_state=0).fit(draw(1000))
+    mixture.set_params(solver=solver, schedule=Forgetting(half_life=1000))
+    for batch in np.array_split(draw(12_800) + 20.0, 12_800 // size):
+        mixture.partial_fit(batch)
+    held_out = draw(5000) + 20.0
+    best = GaussianMixture(2, random_state=0).fit(held_out).score(held_out)
+    assert mixture.score(held_out) > best - 0.1
+
+
+def test_components_that_are_never_forgotten_are_never_reinitialised(rng):
+    case = next(case for case in ESTIMATORS if case.make is GaussianMixture)
+    X, y = case.data(rng, 400)
+    mixture = stream_from(case, nearly_empty(case, X, y), X, y, "bayesian")
+    for at in range(400, 6800, 100):
+        mixture.partial_fit(X[at % 400 : at % 400 + 100])
+    assert mixture.n_rows_kept_ == 0
+    assert not any(step.reinitialised >= 0 for step in mixture.history_)
+
+
+# ------------------------------------------------------------------------ hidden Markov models
+
+
+def gaussian_rows(rng, states, jumped):
+    return np.array([-4.0, 4.0])[states][:, None] + rng.standard_normal((len(states), 2)) + jumped
+
+
+def count_rows(rng, states, jumped):
+    rates = np.array([[2.0, 12.0], [40.0, 90.0]])[int(jumped > 0.0)]
+    return rng.poisson(rates[states][:, None], (len(states), 3)).astype(float)
+
+
+HMM_STREAMS = pytest.mark.parametrize(
+    "make, rows", [(GaussianHMM, gaussian_rows), (PoissonHMM, count_rows)], ids=["normal", "counts"]
+)
+
+
+def chain(make, rows, size, continues, n_after=6400, **arguments):
+    """A chain of two states that stay for ten rows, whose source jumps; and what is held out."""
+    rng = np.random.default_rng(0)
+
+    def draw(n, jumped):
+        states = (np.cumsum(rng.random(n) < 0.1) + rng.integers(2)) % 2
+        return rows(rng, states, jumped)
+
+    first = [draw(50, 0.0) for _ in range(20)]
+    # Of the size of a first sequence, 50 rows.
+    estimator = make(2, schedule=Forgetting(half_life=10), random_state=0, **arguments).fit(first)
+    whole = draw(n_after, 20.0)
+    for at in range(0, n_after, size):
+        piece = whole[at : at + size]
+        if continues:
+            estimator.partial_fit(piece, continues=at > 0)
+        else:
+            estimator.partial_fit([piece])
+    return estimator, [draw(50, 20.0) for _ in range(40)]
+
+
+@HMM_STREAMS
+@pytest.mark.parametrize(
+    "size, continues",
+    [(50, False), (5, False), (10, True), pytest.param(1, True, marks=pytest.mark.slow)],
+)
+def test_states_come_back_after_a_jump(make, rows, size, continues):
+    """Within .1 nats a row; a state less costs 2.5 for normal rows, and 14 for counts."""
+    with pytest.warns(UserWarning, match=r"HMM: state \d was nearly empty"):
+        estimator, held_out = chain(make, rows, size, continues)
+    best = make(2, random_state=0).fit(held_out).score(held_out) / 50
+    assert estimator.score(held_out) / 50 > best - 0.1
+    np.testing.assert_allclose(estimator.transmat_.sum(axis=1), 1.0, rtol=1e-12)
+    (step,) = [step for step in estimator.history_ if step.reinitialised >= 0]
+    assert {step.reinitialised, step.half_of} == {0, 1}
+    if size == 50:
+        left, _ = chain(make, rows, size, continues, solver=Online(reinitialises=False))
+        assert left.score(held_out) / 50 < best - 1.0
+
+
+@HMM_STREAMS
+def test_structural_zeros_and_what_is_not_learnt_stay(make, rows):
+    rng = np.random.default_rng(0)
+    states = (np.cumsum(rng.random(2000) < 0.1)) % 2
+    sequences = np.split(rows(rng, states, 20.0), 40)
+    estimator = make(2, max_iter=1, solver="batch", random_state=0).fit(sequences)
+    model, data = estimator.model_, estimator._input().read(sequences)
+    wide = components(make(1, random_state=0).fit(sequences).model_.parameters, np.array([0, 0]), 1)
+    transmat = np.array([[1.0 - 1e-6, 1e-6], [0.5, 0.5]])
+    model = replace(model, start=np.array([0.9, 0.1]), transmat=transmat, parameters=wide)
+    assert model.has_empty(data) and not estimator.model_.has_empty(data)
+    move = model.reinitialised(data)
+    assert (move.reinitialised, move.half_of) == (1, 0)
+    np.testing.assert_allclose(move.model.transmat[0], move.model.transmat[1], rtol=1e-12)
+    np.testing.assert_allclose(move.model.transmat.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(move.model.start.sum(), 1.0, rtol=1e-12)
+    for transmat in ([[1.0, 0.0], [0.5, 0.5]], [[1.0 - 1e-6, 1e-6], [1.0, 0.0]]):
+        assert replace(model, transmat=np.array(transmat)).reinitialised(data) is None
+    assert replace(model, learnt="se").reinitialised(data) is None
+    alone = replace(model, learnt="te").reinitialised(data)
+    assert_identical(alone.model.start, model.start)
+
+
+def test_a_restart_after_another_counts_the_rows_since():
+    rng = np.random.default_rng(0)
+    answers = iter([False] * 9 + [Restart(100), Restart(100), Restart(150), Restart(1000), False])
+    mixture = PoissonMixture(2, callbacks=[lambda step: next(answers)], random_state=0)
+    mixture.set_params(solver=Online(start_rows=0))
+    counted = []
+    for _ in range(14):
+        mixture.partial_fit(rng.poisson(rng.choice([2.0, 20.0], size=(100, 1))))
+        counted.append(mixture._fitted.state.size_seen)
+    assert counted == pytest.approx([*range(100, 1000, 100), 100, 100, 150, 250, 350])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,14 +15,17 @@ from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
-from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.state import Opening, State
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
 from sklearn_onlineem.em.stopping import StoppingRule
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.capabilities import SplitsAndMerges
+from sklearn_onlineem.models.capabilities import Reinitialises
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Plan", "Solver", "has_settled", "mini_batches"]
+
+# A stream may make one split or merge step in so many rows, by the last rows of them.
+_PERIOD, _RECENT = 3200, 500
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,9 @@ class Solver(Settings, ABC):
     def step(self, state: State, batch: Batch, schedule: RateSchedule) -> State:
         """Return the state after the next batch of a stream.
 
+        While a component is empty, the last 500 of each 3,200 rows are kept, from batch to batch;
+        after them it may become half of another one.
+
         Parameters
         ----------
         state : State
@@ -156,13 +163,25 @@ class Solver(Settings, ABC):
         size = state.size_of(batch)
         eta = rate_of(schedule, state.size_seen, size)
         total_size = max(state.size_seen + size, state.expected_size)
-        # A stream may make one split or merge step in so many steps.
-        may_move = (state.n_steps + 1) % 32 == 0
-        move = self._move if may_move else None
-        return self._updated(state, batch, eta, size, total_size, move)
+        after = self._updated(state, batch, eta, size, total_size)
+        return self._with_recent(after, state, batch)
 
-    def _updated(self, state, data, eta, size, total_size, move=None):
-        """Return the state after one step; `move` makes a split or merge step of the new model."""
+    def _with_recent(self, after, before, batch):
+        """Return the state after a step; it may keep the batch, or make a split or merge step."""
+        n_rows = before.n_rows % _PERIOD + batch.n_rows
+        if n_rows <= _PERIOD - _RECENT or isinstance(before.kept, Opening):
+            return after
+        if not self._may_move(after.model, batch):
+            return after
+        if n_rows < _PERIOD:
+            # Users may overwrite their batch.
+            return after._replace(recent=(*before.recent, copy.deepcopy(batch)))
+        data = before.recent[0].followed_by((*before.recent[1:], batch)) if before.recent else batch
+        n_remembered = batch.total_weight * (1.0 + 1.0 / after.step.eta)
+        move = self._move(after.model, data, n_remembered)
+        return after if move is None else after.moved(move, before, batch)
+
+    def _updated(self, state, data, eta, size, total_size):
         draws, n_seen = self.samples or state.model.draws, data.total_weight
         rng = state.rng() if draws or self.inertia.draws else None
         model, log_likelihood = online_step(
@@ -173,14 +192,16 @@ class Solver(Settings, ABC):
             rng if draws else None,
             self.inertia if rng is None else partial(self.inertia, rng=rng),
         )
-        moved = None if move is None else move(model, data, n_seen * (1.0 + 1.0 / eta))
-        if moved is not None:
-            model = moved.model
-        return state.after(model, eta, log_likelihood, data, size, move=moved)
+        return state.after(model, eta, log_likelihood, data, size)
 
-    def _move(self, model, batch, n_remembered):
-        can_move = self.reinitialises and isinstance(model, SplitsAndMerges)
-        return model.reinitialised(batch) if can_move else None
+    def _may_move(self, model, batch):
+        """Return whether a model may make a split or merge step in a stream."""
+        can_move = self.reinitialises and isinstance(model, Reinitialises)
+        return can_move and model.has_empty(batch)
+
+    def _move(self, model, data, n_remembered):
+        """Return a split or merge step for the latest rows, or None."""
+        return model.reinitialised(data)
 
     def _required(self, model):
         """Return the model, or raise ValueError if it has not what the solver requires."""

@@ -44,7 +44,8 @@ class BayesianOnline(Solver):
         uses its first batch instead.
     forgetting : float, default=1.0
         Forgetting factor in (0, 1]: the share of the running statistics that is kept after a batch.
-        At 1 the model converges; below, it follows data that drift. Priors are not forgotten.
+        At 1 the model converges; below, it follows data that drift, and empty components are
+        reinitialised as by `Online`. Priors are not forgotten.
 
     References
     ----------
@@ -122,7 +123,15 @@ class BayesianOnline(Solver):
         )
         eta = batch.total_weight / (self.forgetting * before.mass)
         size = state.size_of(batch)
-        return state.after(model, eta, log_likelihood, batch, size, kept, rates)
+        after = state.after(model, eta, log_likelihood, batch, size, kept, rates)
+        if self.forgetting == 1.0:
+            # No component is empty for good.
+            return after
+        tested = self._with_recent(after, state, batch)
+        if tested.model is not model:
+            own = RunningStatistics.of_model(tested.model, kept.mass, tested.lengths)
+            tested = tested._replace(kept=own)
+        return tested
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         yield self._shuffled_pass(progress, data, plan, self.step), True

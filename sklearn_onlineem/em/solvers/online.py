@@ -56,8 +56,10 @@ class Online(Solver):
     inertia : Inertia, default=Exact()
         The old model's own statistics, or an estimate of them, `Sampled`.
     reinitialises : bool, default=True
-        Whether empty components of a mixture may be reinitialised in a stream, if batches have some
-        50 rows. False for sources that return to what they were, as by day and by night.
+        Whether empty components of a mixture, or states of a hidden Markov model, may be
+        reinitialised in a stream. While there are some, the last 500 of each 3,200 rows are kept.
+        False for sources that return to what they were, as by day and by night, and where no rows
+        must be kept.
     start_rows : int, default=100
         First rows or documents of a stream that are kept, for each component, and more where a
         component has more parameters than three for each column. As they come, the start is made

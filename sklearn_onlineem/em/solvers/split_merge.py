@@ -91,10 +91,11 @@ class SplitMerge(Solver):
     when no step raises it. Passes, in both cases, are those of batch EM, and the steps that are
     kept.
 
-    Streams take online steps. With `in_streams` every 32nd of them may merge pairs, if that raises
-    the criterion of as many rows as the model remembers, and split a component, if its halves,
-    learnt from one half of the batch, make the other a million times likelier. Neither lowers the
-    criterion of the batch. See :ref:`number_of_components`.
+    Streams take online steps. With `in_streams` the last 500 of each 3,200 rows are kept; after
+    them a stream may merge pairs, if that raises the criterion of as many rows as the model
+    remembers, and split a component, if its halves, learnt from one half of the rows, make the
+    other a million times likelier. Neither lowers the criterion of these rows. See
+    :ref:`number_of_components`.
 
     Parameters
     ----------
@@ -212,10 +213,13 @@ class SplitMerge(Solver):
         if self.in_streams:
             self._required(state.model).check_split_merge(state.prior)
 
-    def _move(self, model, batch, n_remembered):
+    def _may_move(self, model, batch):
+        return self.in_streams or super()._may_move(model, batch)
+
+    def _move(self, model, data, n_remembered):
         if not self.in_streams:
-            return super()._move(model, batch, n_remembered)
-        return model.restructured(batch, n_remembered, self.n_merges)
+            return super()._move(model, data, n_remembered)
+        return model.restructured(data, n_remembered, self.n_merges)
 
     def score(self, progress: Progress, data: Observations) -> float:
         score = super().score(progress, data)
