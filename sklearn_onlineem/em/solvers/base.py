@@ -18,7 +18,7 @@ from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
 from sklearn_onlineem.em.stopping import StoppingRule
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.capabilities import SplitsAndMerges
+from sklearn_onlineem.models.capabilities import Levels, SplitsAndMerges
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Plan", "Solver", "has_settled", "mini_batches"]
@@ -159,7 +159,25 @@ class Solver(Settings, ABC):
         # A stream may make one split or merge step in so many steps.
         may_move = (state.n_steps + 1) % 32 == 0
         move = self._move if may_move else None
+        if isinstance(state.model, Levels):
+            return self._followed(state, batch, eta, size, total_size)
         return self._updated(state, batch, eta, size, total_size, move)
+
+    def _followed(self, state, batch, eta, size, total_size):
+        """Return the state after a step of a model whose source may have left its level."""
+        before, located = state.model, state.model.relocated(batch)
+        start, learnt = (before, batch) if located is None else located
+        after = self._updated(state._replace(model=start), learnt, eta, size, total_size)
+        model = after.model.bounded(before)
+        if located is None and model is after.model:
+            return after
+        step = after.step._replace(
+            log_likelihood=before.e_step(batch)[1],
+            kl_divergence=model.kl_divergence(before, like=batch),
+            n_rows=state.n_rows + batch.n_rows,
+        )
+        n_seen = state.n_seen + batch.total_weight
+        return after._replace(model=model, step=step, n_seen=n_seen, n_rows=step.n_rows)
 
     def _updated(self, state, data, eta, size, total_size, move=None):
         """Return the state after one step; `move` makes a split or merge step of the new model."""
