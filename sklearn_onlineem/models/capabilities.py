@@ -16,6 +16,7 @@ from sklearn_onlineem.statistics import Statistics
 __all__ = [
     "Chain",
     "ComponentUpdates",
+    "Levels",
     "SplitMergeStep",
     "NewtonSteps",
     "Reinitialises",
@@ -158,6 +159,34 @@ class SplitsAndMerges(ABC):
             Observations, whose components must not be known.
         fixed : bool, default=False
             Whether the steps keep the number of components.
+        """
+
+
+class Levels(ABC):
+    """Models of sequences about a level that their source may leave; streams keep them stable."""
+
+    lacking = "has no level that a source may leave"
+
+    @abstractmethod
+    def relocated(self, data: Batch) -> tuple[Self, Batch] | None:
+        """Return the model at the level of data, and those of the data to learn at that level.
+
+        None: the data may be at the level of the model.
+
+        Parameters
+        ----------
+        data : Batch
+            The next batch of a stream.
+        """
+
+    @abstractmethod
+    def bounded(self, before: Self) -> Self:
+        """Return the model, with transitions that do not grow unless they did before.
+
+        Parameters
+        ----------
+        before : Levels
+            The model before a step.
         """
 
 

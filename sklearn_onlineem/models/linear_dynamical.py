@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import lapack
@@ -22,6 +22,8 @@ from sklearn_onlineem.models._kalman import (
     split_by_gaps,
 )
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.capabilities import Levels
+from sklearn_onlineem.models.levels import FEWEST_ROWS, relocated
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.statistics import combine
 
@@ -37,7 +39,7 @@ _quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 @dataclass(frozen=True, eq=False)
-class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
+class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics], Levels):
     r"""A state that moves linearly and is observed through a linear map, both with Gaussian noise.
 
     .. math::
@@ -159,6 +161,22 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         # One generator: those that it spawns would depend on more than its state.
         pieces = prepared(data, self._first)
         return [self._padded.expected(piece, data.n_threads, rng) for piece in pieces]
+
+    @_quietly
+    def relocated(self, data: Sequences) -> tuple[LinearDynamicalModel, Sequences] | None:
+        if "offset" not in self.emissions.learnt or data.n_rows < FEWEST_ROWS:
+            return None
+        # The state before the piece may have been led astray by the last rows of the one before.
+        weight, _, mean, scatter = vars(self._inputs(data.continued(None))[2]).values()
+        return relocated(self, data, mean, scatter / weight[:, None, None])
+
+    def bounded(self, before: LinearDynamicalModel) -> LinearDynamicalModel:
+        if "matrix" not in self.transitions.learnt:
+            return self
+        radius = _radius(self)
+        if not radius > 1.0 or radius <= (largest := max(1.0, _radius(before))):
+            return self
+        return replace(self, transitions=self.transitions.scaled(largest / radius))
 
     @_quietly
     def own_statistics(
@@ -396,6 +414,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         data = Sequences(Rows(X), offsets)
         _check_finite((states, X), data)
         return data, states
+
+
+def _radius(model):
+    """Return the spectral radius of the transitions."""
+    return np.abs(np.linalg.eigvals(model.transitions.matrix)).max()
 
 
 def _are_finite(array):

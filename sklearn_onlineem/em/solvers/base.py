@@ -19,7 +19,7 @@ from sklearn_onlineem.em.state import Opening, State
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
 from sklearn_onlineem.em.stopping import StoppingRule
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.capabilities import Reinitialises
+from sklearn_onlineem.models.capabilities import Levels, Reinitialises
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Plan", "Solver", "has_settled", "mini_batches"]
@@ -163,6 +163,8 @@ class Solver(Settings, ABC):
         size = state.size_of(batch)
         eta = rate_of(schedule, state.size_seen, size)
         total_size = max(state.size_seen + size, state.expected_size)
+        if isinstance(state.model, Levels):
+            return self._followed(state, batch, eta, size, total_size)
         after = self._updated(state, batch, eta, size, total_size)
         return self._with_recent(after, state, batch)
 
@@ -180,6 +182,22 @@ class Solver(Settings, ABC):
         n_remembered = batch.total_weight * (1.0 + 1.0 / after.step.eta)
         move = self._move(after.model, data, n_remembered)
         return after if move is None else after.moved(move, before, batch)
+
+    def _followed(self, state, batch, eta, size, total_size):
+        """Return the state after a step of a model whose source may have left its level."""
+        before, located = state.model, state.model.relocated(batch)
+        start, learnt = (before, batch) if located is None else located
+        after = self._updated(state._replace(model=start), learnt, eta, size, total_size)
+        model = after.model.bounded(before)
+        if located is None and model is after.model:
+            return after
+        step = after.step._replace(
+            log_likelihood=before.e_step(batch)[1],
+            kl_divergence=model.kl_divergence(before, like=batch),
+            n_rows=state.n_rows + batch.n_rows,
+        )
+        n_seen = state.n_seen + batch.total_weight
+        return after._replace(model=model, step=step, n_seen=n_seen, n_rows=step.n_rows)
 
     def _updated(self, state, data, eta, size, total_size):
         draws, n_seen = self.samples or state.model.draws, data.total_weight

@@ -1,0 +1,82 @@
+"""New levels of streams: a source that jumps changes the offset of its rows, not the dynamics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
+
+__all__ = ["FEWEST_ROWS", "relocated"]
+
+# Rows of a piece that may have a new level, and rows after a jump that tell it from outliers.
+FEWEST_ROWS = 10
+# A level is new if it is so far off, as a square in units of the covariance of a row, and if it
+# explains its rows by so many nats better. Lower bounds relocate systems of too few states, whose
+# noise is correlated, as on air quality with one state of four columns.
+_LEAST_SQUARE, _LEAST_GAIN = 30.0, 30.0
+# A jump is at the first row with this share of the largest surprise in nats.
+_SHARE = 0.05
+
+
+def relocated(model, data, means, covariances):
+    """Return a linear dynamical system at the level of a piece of a stream, and rows to learn.
+
+    These are the rows from the jump on, as those before are of another level. Too few of them are
+    left out, and the others are learnt at the old level: the next piece will tell. Without the jump
+    a step would take it for a state with a unit root, or for noise. None: there is no new level.
+
+    Parameters
+    ----------
+    model : LinearDynamicalModel
+        At the level so far.
+    data : Sequences
+        The next piece.
+    means, covariances : ndarray of shape (1, k) and (1, k, k)
+        Moments of the states of its rows under the model.
+    """
+    expected, covariance = model.emissions.predicted(means, covariances)
+    try:
+        whitening = np.linalg.inv(np.linalg.cholesky(covariance[0]))
+    except np.linalg.LinAlgError:  # as of moments that overflow
+        return None
+    deviations = data.X - expected
+    known = deviations if data.observed is None else np.nan_to_num(deviations)
+    if not ((known @ whitening.T) ** 2).sum(axis=1).max() > _LEAST_SQUARE:
+        return None
+    # Surprises beyond what the covariance explains. Those of rows that follow a jump may be larger,
+    # as the state is wrong by then.
+    log_likelihoods = model.row_log_likelihoods(data)
+    usual = np.log(np.diag(whitening)).sum() - 0.5 * len(whitening) * (LOG_2_PI + 1.0)
+    surprises = usual - log_likelihoods
+    if not surprises.max() > _LEAST_GAIN:
+        return None
+    jump = int(np.argmax(surprises > _SHARE * surprises.max()))
+    before, after = _cut(model, data, jump)
+    if after.n_rows < FEWEST_ROWS:
+        return model, before
+    # Means, as those of states that are far from theirs are only in the directions of states.
+    n_known = np.maximum(1, np.count_nonzero(~np.isnan(deviations[jump:]), axis=0))
+    shift = known[jump:].sum(axis=0) / n_known
+    if not ((whitening @ shift) ** 2).sum() > _LEAST_SQUARE:
+        return None
+    located = replace(model, emissions=model.emissions.shifted(shift))
+    # The state before may be of rows of the new level that the piece before ended with.
+    candidates = [after, after.continued(None)]
+    scores = [located.log_likelihood(candidate).sum() for candidate in candidates]
+    gain = max(scores) - log_likelihoods[jump:].sum()
+    return (located, candidates[int(np.argmax(scores))]) if gain > _LEAST_GAIN else None
+
+
+def _cut(model, data, n_rows):
+    """Return the first rows, and the others, which continue them within a sequence."""
+    if n_rows == 0:
+        return None, data
+    number = int(np.searchsorted(data.offsets, n_rows, side="right")) - 1
+    begins = data.offsets[data.offsets < n_rows]
+    first = Sequences.unchecked(data.rows[:n_rows], np.append(begins, n_rows), data.before)
+    state = model.filtered_end(first) if data.offsets[number] < n_rows else None
+    ends = data.offsets[number + 1 :] - n_rows
+    return first, Sequences.unchecked(data.rows[n_rows:], np.append(0, ends), state)

@@ -1,0 +1,138 @@
+"""Kalman filters of streams whose source moves to another level."""
+
+import pickle
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+
+from sklearn_onlineem import KalmanFilter, combine_estimators
+from sklearn_onlineem.em.solvers.base import Solver
+
+LEVEL = dict.fromkeys(["transition_covariance", "observation_covariance", "observation_offsets"])
+FORMS = {
+    "scalar": (1, 1, {}),
+    "two states of three features": (2, 3, {}),
+    "two states of one feature": (2, 1, {}),
+    "known matrices": (
+        1,
+        1,
+        {"transition_matrices": 0.9, "observation_matrices": 1.0, "em_vars": list(LEVEL)},
+    ),
+    "known random walk": (
+        1,
+        1,
+        {"transition_matrices": 1.0, "observation_matrices": 1.0, "em_vars": list(LEVEL)},
+    ),
+    "given matrices": (1, 1, {"transition_matrices": 0.9, "observation_matrices": 1.0}),
+    "transition offsets as well": (2, 3, {"em_vars": "all"}),
+    "spherical noise": (2, 3, {"observation_covariance_type": "spherical"}),
+}
+
+
+def rows(rng, n, k, d):
+    """States that decay by .9 in each step and turn, seen with noise."""
+    A = 0.9 * np.linalg.qr(rng.normal(size=(k, k)))[0] if k > 1 else np.array([[0.9]])
+    C = rng.normal(size=(d, k)) if k > 1 else np.ones((1, 1))
+    h, X = np.zeros(k), np.empty((n, d))
+    for t in range(n):
+        h = A @ h + rng.normal(size=k)
+        X[t] = C @ h + 0.5 * rng.normal(size=d)
+    return X
+
+
+def learn(kalman, X, continues, size=100):
+    for begin in range(0, len(X), size):
+        piece = X[begin : begin + size]
+        kalman.partial_fit(piece if continues else piece[None], continues=continues)
+    return kalman
+
+
+def score(kalman, X, continues):
+    """Nats a row of what comes next."""
+    data = kalman._input().read(X if continues else np.split(X, len(X) // 100))
+    if continues:
+        data = data.continued(kalman._fitted.end)
+    return kalman.model_.row_log_likelihoods(data).mean()
+
+
+def radius(kalman):
+    return np.abs(np.linalg.eigvals(kalman.transition_matrices_)).max()
+
+
+@pytest.mark.parametrize("begin", [1000, 1050, 1097], ids="at row {}".format)
+@pytest.mark.parametrize("continues", [True, False], ids=["endless", "independent"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_stream_recovers_from_a_new_level(form, continues, begin, rng):
+    k, d, parameters = FORMS[form]
+    X = rows(rng, 8000, k, d)
+    X[begin:] += 100.0
+    X, later = X[:6000], X[6000:]
+    kalman = learn(KalmanFilter(k, random_state=0, **parameters), X, continues)
+    new = learn(KalmanFilter(k, random_state=0, **parameters), X[1100:], continues)
+    assert score(kalman, later, continues) > score(new, later, continues) - 0.1
+    assert radius(kalman) <= max(1.0, radius(new)) + 1e-12
+    assert kalman.n_samples_seen_ == 60 and kalman.history_[-1].n_rows == 6000
+
+
+def test_what_was_known_of_the_dynamics_is_kept(rng):
+    """Right after the jump the stream is better than a start from what came since."""
+    X = rows(rng, 1400, 2, 3)
+    X[1000:] += 100.0
+    kalman = learn(KalmanFilter(2, random_state=0), X[:1100], True)
+    new = learn(KalmanFilter(2, random_state=0), X[1000:1100], True)
+    assert score(kalman, X[1100:], True) > score(new, X[1100:], True)
+    # What was predicted before the jump was seen is reported as it was.
+    assert kalman.history_[-1].log_likelihood < -1000.0
+
+
+def test_a_level_of_columns_with_gaps(rng):
+    X = rows(rng, 1300, 2, 3)
+    X[1000:] += [100.0, 0.0, -50.0]
+    X[rng.random(X.shape) < 0.3] = np.nan
+    X[1000:1100, 1] = np.nan
+    kalman = learn(KalmanFilter(2, random_state=0), X, True)
+    np.testing.assert_allclose(kalman.observation_offsets_, [100.0, 0.0, -50.0], atol=3.0)
+
+
+@pytest.mark.parametrize("where", [1000, 1037, 1099])
+def test_an_outlier_is_no_new_level(where, rng):
+    X = rows(rng, 1200, 1, 1)
+    X[where] += 100.0
+    kalman = learn(KalmanFilter(random_state=0), X, True)
+    assert abs(kalman.observation_offsets_[0]) < 5.0
+
+
+def test_streams_that_stay_do_not_change(rng, monkeypatch):
+    X = rows(rng, 3000, 2, 3) + np.linspace(0.0, 3.0, 3000)[:, None]
+    ours = learn(KalmanFilter(2, random_state=0), X, True, size=50)
+    monkeypatch.setattr(Solver, "_followed", lambda self, state, *step: self._updated(state, *step))
+    assert_identical(ours.model_, learn(KalmanFilter(2, random_state=0), X, True, size=50).model_)
+
+
+def test_a_stream_that_was_saved_goes_on_across_the_jump_bit_for_bit(rng):
+    X = rows(rng, 1600, 2, 3)
+    X[1230:] += 100.0
+    kalman = learn(KalmanFilter(2, random_state=0), X[:1300], True)
+    saved = pickle.loads(pickle.dumps(kalman))
+    assert_identical(learn(kalman, X[1300:], True).model_, learn(saved, X[1300:], True).model_)
+    assert combine_estimators([kalman, saved]).n_samples_seen_ == 32
+
+
+def test_steps_do_not_make_a_stable_system_grow(rng):
+    """Each sequence grows, as in half of a cycle, but the start did not."""
+    X = rows(rng, 600, 1, 1)
+    kalman = learn(KalmanFilter(random_state=0), X, True)
+    assert radius(kalman) < 1.0
+    growing = 1.1 ** np.arange(60.0)[:, None] * rng.uniform(0.5, 1.5, size=(30, 1, 1))
+    for piece in growing:
+        kalman.partial_fit(piece[None])
+        assert radius(kalman) <= 1.0 + 1e-12
+
+
+def test_a_system_that_grows_from_its_start_on_may_go_on(rng):
+    growing = list(1.1 ** np.arange(60.0)[:, None] * rng.uniform(0.5, 1.5, size=(30, 1, 1)))
+    kalman = KalmanFilter(transition_matrices=1.1, observation_matrices=1.0, random_state=0)
+    for piece in growing:
+        kalman.partial_fit(piece[None])
+    assert radius(kalman) == pytest.approx(1.1, abs=0.02)
