@@ -156,3 +156,23 @@ def test_one_first_state_says_nothing_of_their_variance(case, size, rng):
     assert kalman.score_rows(other)[0] > kalman.score_rows(other)[1:].mean() - 10.0
     C, V = kalman.observation_matrices_, kalman.initial_state_covariance_
     assert (C @ V @ C.T).item() > 0.1 * early.var()
+
+
+def test_states_that_last_do_not_make_the_others_forgotten():
+    """Stays of 500 rows in pieces of 50; then 4,000 rows of one state keep the other as it was."""
+    rng = np.random.default_rng(0)
+    states = np.arange(6000) // 500 % 2
+    states = np.concatenate([states, np.zeros(4000, dtype=int)])
+    X = rng.normal(size=(10_000, 2)) * np.array([1.0, 1.5])[states][:, None] + 1.5 * states[:, None]
+    hmm = GaussianHMM(2, random_state=0).partial_fit(X[:2000], continues=True)
+    for begin in range(2000, 6000, 50):
+        hmm.partial_fit(X[begin : begin + 50], continues=True)
+    other = int(hmm.means_.sum(axis=1).argmax())
+    means, covariances = hmm.means_[other], hmm.covars_[other]
+    for begin in range(6000, 10_000, 50):
+        hmm.partial_fit(X[begin : begin + 50], continues=True)
+    # Within standard errors of what 3,000 rows tell.
+    np.testing.assert_allclose(hmm.means_[other], means, atol=0.05)
+    np.testing.assert_allclose(hmm.covars_[other], covariances, atol=0.1)
+    returned = rng.normal(size=(500, 2)) * 1.5 + 1.5
+    assert (hmm.predict(returned) == other).mean() > 0.98
