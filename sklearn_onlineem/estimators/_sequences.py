@@ -196,6 +196,28 @@ class SequenceEstimator(
 
     # ---------------------------------------------------------------------------------- inference
 
+    def _end(self):
+        """Return the parts of the distribution of the last state, of a sequence that goes on."""
+        end = self._fitted.end
+        if end is None:
+            raise AttributeError(
+                f"{type(self).__name__} has filtered_state_ only after partial_fit with"
+                " continues=True."
+            )
+        return end if isinstance(end, tuple) else (end,)
+
+    def _live_filter(self, kind, continues):
+        seen = self._seen()
+        with error_context(self):
+            check_bool("continues of live_filter", continues)
+            if continues and seen._fitted.end is None:
+                raise ValueError(
+                    "no sequence goes on: live_filter(continues=True) needs that the last"
+                    " partial_fit had continues=True."
+                )
+        before = [part.copy() for part in seen._end()] if continues else []
+        return kind(seen._scoring_model, *before)
+
     def _infer(self, X, lengths, groups, method, *arguments, continues=False):
         """Return what a method of the model makes of sequences, and the form of these."""
         seen = self._seen()

@@ -56,6 +56,10 @@ class Initialiser(ABC):
         """Return the model of a further start of `n_init`."""
         return self.model(data, random_state)
 
+    def further(self, data, random_state):
+        """Return a further start that a stream's may be settled from, as that of a fit, or None."""
+        return None
+
     def lasting(self, pseudo_statistics):
         """Return the part of a stream's pseudo-statistics that settled starts need, too, or None.
 

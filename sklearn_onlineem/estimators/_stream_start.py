@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import PowerDecay
@@ -74,8 +76,13 @@ def learn_first(estimator, data, before):
     in_batches = estimator._settling_batch(len(kept)) < len(kept)
     if n_needed > 0 and (in_batches or n_needed <= 4 * kept.n_rows):
         pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
-        model = _settled(estimator, start, kept, pseudo_statistics, is_last)
-        start = start._replace(model=model)
+        starts = [start]
+        if is_last and (model := initialiser.further(kept, _as_in_fit(estimator, seed))):
+            starts.append(start._replace(model=model))
+        settled = [_settled(estimator, one, kept, pseudo_statistics, is_last) for one in starts]
+        if len(settled) > 1:
+            settled.sort(key=lambda model: -model.e_step(kept)[1])
+        start = start._replace(model=settled[0])
     state = solver.start(start, kept, pseudo_statistics, n_passes)
     if before is not None:
         state = _after(before, state, data, rest)
@@ -100,6 +107,12 @@ def _after(before, state, data, rest):
 def _random_state(seed):
     """Return the generator of each start, so that it depends on the rows alone."""
     return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
+
+
+def _as_in_fit(estimator, seed):
+    """Return a generator of the draws of `fit`, if they can be repeated."""
+    given = estimator.random_state
+    return check_random_state(given) if isinstance(given, Integral) else _random_state(seed)
 
 
 def _size(estimator, initialiser, data):

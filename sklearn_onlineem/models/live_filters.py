@@ -31,11 +31,14 @@ class StateFilter:
     ----------
     model : HiddenMarkovModel
         Later updates of the estimator do not change it.
+    probabilities : ndarray of shape (n_components,), default=None
+        Distribution of the state before the next row, of a sequence that goes on. None: a new
+        sequence begins.
 
     Attributes
     ----------
     probabilities : ndarray of shape (n_components,)
-        P(h_t | v_1..t); None before the first row.
+        P(h_t | v_1..t); None before the first row of a new sequence.
     n_steps : int
         Rows so far.
 
@@ -49,10 +52,10 @@ class StateFilter:
     np.True_
     """
 
-    def __init__(self, model: HiddenMarkovModel) -> None:
+    def __init__(self, model: HiddenMarkovModel, probabilities: Floats | None = None) -> None:
         self._model = model
         self._n_features = model.n_features
-        self.probabilities = None
+        self.probabilities = probabilities
         self.n_steps = 0
 
     def update(self, row: ArrayLike) -> Floats:
@@ -89,13 +92,18 @@ class MomentFilter:
     ----------
     model : LinearDynamicalModel
         Later updates of the estimator do not change it.
+    mean : ndarray of shape (n_dim_state,), default=None
+        Mean of the state before the next row, of a sequence that goes on. None: a new sequence
+        begins.
+    covariance : ndarray of shape (n_dim_state, n_dim_state), default=None
+        Its covariance; None with the mean.
 
     Attributes
     ----------
     mean : ndarray of shape (n_dim_state,)
-        E(h_t | v_1..t); None before the first row.
+        E(h_t | v_1..t); None before the first row of a new sequence.
     covariance : ndarray of shape (n_dim_state, n_dim_state)
-        Cov(h_t | v_1..t); None before the first row.
+        Cov(h_t | v_1..t); None before the first row of a new sequence.
     n_steps : int
         Rows so far.
 
@@ -111,10 +119,15 @@ class MomentFilter:
     True
     """
 
-    def __init__(self, model: LinearDynamicalModel) -> None:
+    def __init__(
+        self,
+        model: LinearDynamicalModel,
+        mean: Floats | None = None,
+        covariance: Floats | None = None,
+    ) -> None:
         self._model = model
-        self.mean = None
-        self.covariance = None
+        self.mean = mean
+        self.covariance = covariance
         self.n_steps = 0
 
     def start_from(self, mean: ArrayLike, covariance: ArrayLike) -> None:

@@ -78,6 +78,9 @@ class BaseHMM(SequenceEstimator):
         Probabilities of the first state.
     transmat_ : ndarray of shape (n_components, n_components)
         Probabilities of transitions.
+    filtered_state_ : ndarray of shape (n_components,)
+        Probabilities of the last state given the rows so far, of a sequence that goes on: only
+        after `partial_fit` with ``continues=True``.
     endprob_ : ndarray of shape (n_components,)
         Probabilities of the end, with ``termination="end_state"`` only.
     """
@@ -200,6 +203,10 @@ class BaseHMM(SequenceEstimator):
         solution = np.linalg.lstsq(equations, np.eye(n_states + 1)[-1], rcond=None)[0]
         return np.maximum(solution, 0.0) / np.maximum(solution, 0.0).sum()
 
+    @fitted_property
+    def filtered_state_(self) -> Floats:
+        return self._exposed(*self._end())
+
     @property
     def _n_features_out(self):
         return self.model_.n_components
@@ -272,8 +279,14 @@ class BaseHMM(SequenceEstimator):
         filtered, form = self._infer(X, lengths, groups, "filtered")
         return form.restored(filtered)
 
-    def live_filter(self) -> StateFilter:
+    def live_filter(self, *, continues: bool = False) -> StateFilter:
         """Return a filter that takes one row at a time.
+
+        Parameters
+        ----------
+        continues : bool, default=False
+            Whether its rows follow those of the last `partial_fit`, which had ``continues=True``:
+            then it begins with `filtered_state_`, else with a new sequence.
 
         Returns
         -------
@@ -282,11 +295,10 @@ class BaseHMM(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or no sequence goes on.
         """
-        check_is_fitted(self)
-        return StateFilter(self._scoring_model)
+        return self._live_filter(StateFilter, continues)
 
     def predict(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None

@@ -169,6 +169,14 @@ class HiddenMarkovInitialiser(Initialiser):
         drawn *= before.sum(axis=1, keepdims=True) / drawn.sum(axis=1, keepdims=True)
         return replace(model, transmat=np.hstack([drawn, model.transmat[:, n_states:]]))
 
+    def further(self, data, random_state):
+        if len(np.unique(filled_rows(data).X, axis=0)) <= self.chain.n_states:
+            return None
+        try:
+            return self.estimated(data, random_state)
+        except ValueError:  # as of clusters without a variance
+            return None
+
     def lasting(self, pseudo_statistics):
         return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
 

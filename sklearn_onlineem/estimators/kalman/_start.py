@@ -284,5 +284,7 @@ class SystemInitialiser(Initialiser):
         if n_missing > 0:
             rows = Sequences.concatenate([data, data[np.zeros(n_missing, dtype=np.intp)]])
         model = self._guessed(rows, random_state)
-        share = _START_SHARE * model.observations_needed(data)
-        return model, share * model.own_statistics(data)
+        own = model.own_statistics(data)
+        pseudo_statistics = _START_SHARE * model.observations_needed(data) * own
+        # One pseudo-start: of one sequence, the first state alone would have no variance.
+        return model, replace(pseudo_statistics, initial=own.initial)

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
@@ -114,6 +113,9 @@ class KalmanFilter(SequenceEstimator):
     observation_offsets_ : ndarray of shape (n_features,)
     initial_state_mean_ : ndarray of shape (n_dim_state,)
     initial_state_covariance_ : ndarray of shape (n_dim_state, n_dim_state)
+    filtered_state_ : tuple of ndarrays of shapes (n_dim_state,) and (n_dim_state, n_dim_state)
+        Mean and covariance of the last state given the rows so far, of a sequence that goes on:
+        only after `partial_fit` with ``continues=True``.
 
     See Also
     --------
@@ -473,8 +475,14 @@ class KalmanFilter(SequenceEstimator):
             np.full(seen.n_features_in_, np.nan) if observation is None else filled(observation)
         )
 
-    def live_filter(self) -> MomentFilter:
+    def live_filter(self, *, continues: bool = False) -> MomentFilter:
         """Return a filter that takes one row at a time.
+
+        Parameters
+        ----------
+        continues : bool, default=False
+            Whether its rows follow those of the last `partial_fit`, which had ``continues=True``:
+            then it begins with `filtered_state_`, else with a new sequence.
 
         Returns
         -------
@@ -483,13 +491,16 @@ class KalmanFilter(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or no sequence goes on.
         """
-        check_is_fitted(self)
-        return MomentFilter(self.model_)
+        return self._live_filter(MomentFilter, continues)
 
     # --------------------------------------------------------------------------------- attributes
+
+    @fitted_property
+    def filtered_state_(self) -> tuple[Floats, Floats]:
+        return tuple(map(self._exposed, self._end()))
 
     @fitted_property
     def transition_matrices_(self) -> Floats:
