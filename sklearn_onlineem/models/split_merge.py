@@ -16,6 +16,7 @@ from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import combine
 
 __all__ = [
+    "LOG_ODDS",
     "along_first_axis",
     "check_split_merge",
     "emptied",
@@ -154,7 +155,7 @@ _MOST_ROWS, _MOST_TRIED, _SETTLING_PASSES, _SETTLED = 500, 2, 20, 1e-3
 _TELLING = 2.0
 # The other rows of the batch must be this many times likelier under the new model. Under the old
 # one that happens at most once in as many tries (Markov's inequality).
-_LOG_ODDS = math.log(1e6)
+LOG_ODDS = math.log(1e6)
 # What a row loses without its component, at most, in nats.
 _MOST_LOST = 100.0
 
@@ -182,7 +183,7 @@ def reinitialised(model, data):
     k, (known, unknown) = halving.k, halves
     latest = _with_latest(model, k, target, known, weighted_posterior(model, known)[:, k])
     new, gain_of_one, without = latest, _gain(model, latest, unknown), without[target]
-    if (gain - gain_of_one) * unknown.total_weight > _LOG_ODDS:
+    if (gain - gain_of_one) * unknown.total_weight > LOG_ODDS:
         # The latest rows are of two clusters. The halves are learnt from them alone, so the other
         # component must hardly remember other rows; the share of these is the least that makes it
         # as unlike the latest ones, if they are as unlike as the rows of another component.
@@ -293,7 +294,7 @@ def _heaviest(shares, target):
 def _gain(model, new, unknown):
     """Return the gain of a new model in nats per row, 0 unless it is far likelier."""
     gain = new.e_step(unknown)[1] - model.e_step(unknown)[1]
-    return gain if gain * unknown.total_weight > _LOG_ODDS else 0.0
+    return gain if gain * unknown.total_weight > LOG_ODDS else 0.0
 
 
 def _cuts(family, X, weight):
