@@ -25,7 +25,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._collapsed import drawn_proportions
 from sklearn_onlineem.models._model import Model, matching
 from sklearn_onlineem.models.capabilities import Chain, Reinitialises, SampledChains, SplitMergeStep
-from sklearn_onlineem.models.split_merge import LOG_ODDS, along_first_axis, emptied
+from sklearn_onlineem.models.split_merge import EMPTY_SHARE, LOG_ODDS, along_first_axis
 from sklearn_onlineem.models.topic_inference import (
     ALL_TOPICS,
     LocalGibbs,
@@ -43,6 +43,8 @@ _LEAST_ALPHA, _LARGEST_ALPHA = 1e-5, 1e4
 _LEAST_TOTAL = 1e-300
 # Numbers in a block of dense documents that are drawn.
 _BLOCK_VALUES = 1 << 20
+# A topic with less than this fraction of the mean of alpha may have no words in new documents.
+_FEW = 0.5
 # Topics of which a split is tried, documents for it, and passes of EM for the halves.
 _MOST_SPLIT, _SPLIT_DOCUMENTS, _SPLIT_PASSES = 2, 256, 3
 # Tokens of the documents that are split at a time.
@@ -345,7 +347,9 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         return Documents(Rows(csr_array(self.sample(n, rng, like)[0]), n_threads=n_threads))
 
     def has_empty(self, data: Documents) -> bool:
-        return self.learns_alpha and data.allowed is None and bool(emptied(self.shares).any())
+        # Shares of topics that are over decay slowly.
+        few = self.shares.min() * self.n_components < _FEW
+        return self.learns_alpha and data.allowed is None and bool(few)
 
     def reinitialised(self, data: Documents) -> SplitMergeStep | None:
         # Halves are learnt from half of some documents, and must make the others a million times
@@ -354,8 +358,11 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         known, unknown = (data.unnumbered()[start::every] for start in (0, every // 2))
         if not len(unknown) or not known.total_weight > 0.0 < unknown.total_weight:
             return None
-        model, new = self._expecting(), int(np.argmin(self.shares))
+        model = self._expecting()
         counts = model.e_step(known)[0].counts_T.sum(axis=0)
+        new = int(np.argmin(counts))
+        if not counts[new] * self.n_components < EMPTY_SHARE * counts.sum():
+            return None
         largest = [int(k) for k in np.argsort(-counts, kind="stable") if k != new and counts[k] > 0]
         trials = [(model._split(known, k, new), k) for k in largest[:_MOST_SPLIT]]
         if not trials:
@@ -379,7 +386,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         """Return the model with a topic split in two by the words that occur together."""
         documents = np.repeat(np.arange(len(data)), np.diff(data.offsets))
         joint = self.posterior(data)[documents] * self.topics_T[data.words]
-        counts = data.counts * joint[:, old] / joint.sum(axis=1)
+        counts = data.counts * joint[:, old] / np.maximum(joint.sum(axis=1), _LEAST_TOTAL)
         totals = np.bincount(documents, counts, len(data))
         X, each = (
             csr_array((values, data.X.indices, data.X.indptr), shape=data.X.shape)

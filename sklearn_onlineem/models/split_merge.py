@@ -16,6 +16,7 @@ from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import combine
 
 __all__ = [
+    "EMPTY_SHARE",
     "LOG_ODDS",
     "along_first_axis",
     "check_split_merge",
@@ -147,7 +148,7 @@ def along_first_axis(X, weight, units):
 
 
 # A component with less than this fraction of 1/K is nearly empty.
-_EMPTY_SHARE = 0.2
+EMPTY_SHARE = 0.2
 # Rows used; components tried, the largest ones; passes of EM for halves, and their tolerance in
 # nats per row.
 _MOST_ROWS, _MOST_TRIED, _SETTLING_PASSES, _SETTLED = 500, 2, 20, 1e-3
@@ -164,7 +165,7 @@ def emptied(weights):
     """Return which components have little weight, but some: an array of booleans."""
     alive = weights > 0.0
     n_alive = np.count_nonzero(alive)
-    return alive & (weights < (_EMPTY_SHARE / n_alive if n_alive > 1 else 0.0))
+    return alive & (weights < (EMPTY_SHARE / n_alive if n_alive > 1 else 0.0))
 
 
 def reinitialised(model, data):
@@ -189,7 +190,7 @@ def reinitialised(model, data):
         # as unlike the latest ones, if they are as unlike as the rows of another component.
         twins = take(latest.parameters, np.full(len(weights), target))
         share = model.family.kl_divergence(model.parameters, twins)[k] / _MOST_LOST
-        if share * weights[k] > _EMPTY_SHARE / model.n_active:
+        if share * weights[k] > EMPTY_SHARE / model.n_active:
             return None
         new, gain_of_one, without = halving.model, gain, min(without, _MOST_LOST)
     # If the source has stayed, the rows of the empty one lose less than all others gain.

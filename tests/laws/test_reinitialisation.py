@@ -425,7 +425,7 @@ def topic_documents(rng, first_word, n, n_topics=5):
 
 @pytest.mark.parametrize("size", [100, 20])
 def test_topics_come_back_when_the_vocabulary_changes(size):
-    """Perplexity is that of a fit; without, it stays a fifth above."""
+    """Perplexity is that of a fit; without, it stays a third above."""
     perplexities = []
     for reinitialises in (True, False):
         rng = np.random.default_rng(1)
@@ -434,15 +434,15 @@ def test_topics_come_back_when_the_vocabulary_changes(size):
         topics.set_params(solver=solver, schedule=Forgetting(half_life=500))
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            for _ in range(9600 // size):
+            for _ in range(12_800 // size):
                 topics.partial_fit(topic_documents(rng, 30, size))
         found = [str(one.message) for one in said if "was nearly empty" in str(one.message)]
         assert len(found) == sum(step.reinitialised >= 0 for step in topics.history_)
         assert all("topic" in message for message in found) and bool(found) == reinitialises
-        held_out = topic_documents(rng, 30, 300)
+        held_out = topic_documents(rng, 30, 1000)
         perplexities.append(topics.perplexity(held_out))
     best = LatentDirichletAllocation(5, random_state=1).fit(held_out).perplexity(held_out)
-    assert perplexities[0] < 1.05 * best < 1.15 * best < perplexities[1]
+    assert perplexities[0] < 1.05 * best < 1.3 * best < perplexities[1]
 
 
 def test_topics_of_a_source_that_stays_are_as_without_it():
