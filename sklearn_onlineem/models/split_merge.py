@@ -149,6 +149,8 @@ def along_first_axis(X, weight, units):
 
 # A component with less than this fraction of 1/K is nearly empty.
 EMPTY_SHARE = 0.2
+# Empty components of which the least needed one is taken, the lightest ones.
+_MOST_EMPTY = 8
 # Rows used; components tried, the largest ones; passes of EM for halves, and their tolerance in
 # nats per row.
 _MOST_ROWS, _MOST_TRIED, _SETTLING_PASSES, _SETTLED = 500, 2, 20, 1e-3
@@ -173,17 +175,16 @@ def reinitialised(model, data):
     weights, empty = model.weights, np.flatnonzero(emptied(model.weights))
     if not len(empty) or (halves := _halves_of(model.family, data)) is None:
         return None
-    others = divergences(model, model)
-    others[:, weights == 0.0] = np.inf
-    np.fill_diagonal(others, np.inf)
-    without = others.min(axis=1)
-    target = int(empty[np.argmin((weights * without)[empty])])
+    lightest = empty[np.argsort(weights[empty], kind="stable")[:_MOST_EMPTY]]
+    losses = [_loss_without(model, k) for k in lightest]
+    least = np.argmin(weights[lightest] * losses)
+    target, without = int(lightest[least]), losses[least]
     halving, gain = _likelier_halving(model, target, *halves)
     if halving is None:
         return None
     k, (known, unknown) = halving.k, halves
     latest = _with_latest(model, k, target, known, weighted_posterior(model, known)[:, k])
-    new, gain_of_one, without = latest, _gain(model, latest, unknown), without[target]
+    new, gain_of_one = latest, _gain(model, latest, unknown)
     if (gain - gain_of_one) * unknown.total_weight > LOG_ODDS:
         # The latest rows are of two clusters. The halves are learnt from them alone, so the other
         # component must hardly remember other rows; the share of these is the least that makes it
@@ -197,6 +198,13 @@ def reinitialised(model, data):
     if not gain_of_one * weights[k] > without * weights[target]:
         return None
     return SplitMergeStep(new, target, int(k))
+
+
+def _loss_without(model, k):
+    """Return what a row of component k loses without it, in nats."""
+    twins = take(model.parameters, np.full(len(model.weights), k))
+    losses = model.family.kl_divergence(twins, model.parameters)
+    return losses[(model.weights > 0.0) & (np.arange(len(losses)) != k)].min()
 
 
 def _with_latest(model, k, target, data, share):
