@@ -452,7 +452,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             if solver.has_own_rates:
                 warn_of_unused_rates(self, progress)
             if progress.state.step.reinitialised >= 0:
-                warn_of_reinitialisation(self, progress.state.step)
+                warn_of_reinitialisation(self, progress.state)
             self._commit(progress, None if before else reader.attributes, end)
         for state in made:
             report_update(self, state)
@@ -482,7 +482,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 progress.take(state)
                 state = progress.state
             if state.step.reinitialised >= 0:
-                warn_of_reinitialisation(self, state.step)
+                warn_of_reinitialisation(self, state)
             end = None if end_of is None else end_of(state.model, data)
             self._fitted = fitted.after(state, history, end)
         except BaseException:

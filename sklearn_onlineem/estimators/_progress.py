@@ -154,12 +154,13 @@ def warn_of_unused_rates(estimator, progress):
     warn_user(f"{whose}: {why}")
 
 
-def warn_of_reinitialisation(estimator, step):
-    part = "state" if hasattr(estimator, "transmat_") else "component"
+def warn_of_reinitialisation(estimator, state):
+    names = {"transmat": "state", "topics_T": "topic"}
+    part = next((names[name] for name in names if hasattr(state.model, name)), "component")
     warn_user(
-        f"{type(estimator).__name__}: {part} {step.reinitialised} was nearly empty, and has been"
-        f" reinitialised as half of {part} {step.half_of}. The source of the rows may have"
-        " changed."
+        f"{type(estimator).__name__}: {part} {state.step.reinitialised} was nearly empty, and has"
+        f" been reinitialised as half of {part} {state.step.half_of}. The source of the rows may"
+        " have changed."
     )
 
 

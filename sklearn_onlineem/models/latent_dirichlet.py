@@ -24,7 +24,8 @@ from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS, Documents
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._collapsed import drawn_proportions
 from sklearn_onlineem.models._model import Model, matching
-from sklearn_onlineem.models.capabilities import Chain, SampledChains
+from sklearn_onlineem.models.capabilities import Chain, Reinitialises, SampledChains, SplitMergeStep
+from sklearn_onlineem.models.split_merge import EMPTY_SHARE, LOG_ODDS, along_first_axis
 from sklearn_onlineem.models.topic_inference import (
     ALL_TOPICS,
     LocalGibbs,
@@ -42,6 +43,10 @@ _LEAST_ALPHA, _LARGEST_ALPHA = 1e-5, 1e4
 _LEAST_TOTAL = 1e-300
 # Numbers in a block of dense documents that are drawn.
 _BLOCK_VALUES = 1 << 20
+# A topic with less than this fraction of the mean of alpha may have no words in new documents.
+_FEW = 0.5
+# Topics of which a split is tried, documents for it, and passes of EM for the halves.
+_MOST_SPLIT, _SPLIT_DOCUMENTS, _SPLIT_PASSES = 2, 256, 3
 # Tokens of the documents that are split at a time.
 _PIECE_TOKENS = 1 << 18
 _SEEDS = 1 << 63
@@ -94,7 +99,7 @@ def _merged(a, x, b, y):
 
 
 @dataclass(frozen=True)
-class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
+class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, SampledChains):
     r"""Latent Dirichlet allocation.
 
     .. math::
@@ -295,10 +300,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     def aligned_to(
         self, reference: LatentDirichletModel, like: Documents | None = None
     ) -> LatentDirichletModel:
-        own, other = self.topics_T, reference.topics_T
-        with np.errstate(divide="ignore"):
-            logs = np.log(own, out=np.zeros_like(own), where=own > 0.0)
-            divergences = (own * logs).sum(axis=0)[:, None] - _cross(own, np.log(other))
+        divergences = _column_divergences(self.topics_T, reference.topics_T)
         order = matching(self.shares, reference.shares, divergences)
         if (order == np.arange(len(order))).all():
             return self
@@ -344,6 +346,66 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         n_threads = 1 if like is None else like.n_threads
         return Documents(Rows(csr_array(self.sample(n, rng, like)[0]), n_threads=n_threads))
 
+    def has_empty(self, data: Documents) -> bool:
+        # Shares of topics that are over decay slowly.
+        few = self.shares.min() * self.n_components < _FEW
+        return self.learns_alpha and data.allowed is None and bool(few)
+
+    def reinitialised(self, data: Documents) -> SplitMergeStep | None:
+        # Halves are learnt from half of some documents, and must make the others a million times
+        # likelier, as in mixtures.
+        every = 2 * -(-len(data) // _SPLIT_DOCUMENTS)
+        known, unknown = (data.unnumbered()[start::every] for start in (0, every // 2))
+        if not len(unknown) or not known.total_weight > 0.0 < unknown.total_weight:
+            return None
+        model = self._expecting()
+        counts = model.e_step(known)[0].counts_T.sum(axis=0)
+        new = int(np.argmin(counts))
+        if not counts[new] * self.n_components < EMPTY_SHARE * counts.sum():
+            return None
+        largest = [int(k) for k in np.argsort(-counts, kind="stable") if k != new and counts[k] > 0]
+        trials = [(model._split(known, k, new), k) for k in largest[:_MOST_SPLIT]]
+        if not trials:
+            return None
+        trial, old = max(trials, key=lambda trial: trial[0].e_step(known)[1])
+        gain = trial.e_step(unknown)[1] - model.e_step(unknown)[1]
+        # What documents lose, if they come back: those of the empty topic, and of the other one.
+        others = self.topics_T.copy()
+        others[:, new] = trial.topics_T[:, [old, new]] @ trial._shares_of([old, new])
+        losses = np.minimum(_column_divergences(self.topics_T[:, [new, old]], others), LOG_ODDS)
+        of_new, of_old = losses[0].min(), losses[1, new]
+        lost = self.length[0] * (self.shares[new] * of_new + self.shares[old] * of_old)
+        if not gain * unknown.total_weight > LOG_ODDS or not gain > lost:
+            return None
+        return SplitMergeStep(replace(trial, inference=self.inference), new, old)
+
+    def _shares_of(self, topics):
+        return self.alpha[topics] / self.alpha[topics].sum()
+
+    def _split(self, data, old, new):
+        """Return the model with a topic split in two by the words that occur together."""
+        documents = np.repeat(np.arange(len(data)), np.diff(data.offsets))
+        joint = self.posterior(data)[documents] * self.topics_T[data.words]
+        counts = data.counts * joint[:, old] / np.maximum(joint.sum(axis=1), _LEAST_TOTAL)
+        totals = np.bincount(documents, counts, len(data))
+        X, each = (
+            csr_array((values, data.X.indices, data.X.indptr), shape=data.X.shape)
+            for values in (counts, counts / np.maximum(totals[documents], _LEAST_TOTAL))
+        )
+        beyond = along_first_axis(each, totals, np.ones(X.shape[1])) > 0.0
+        halves, pair = np.column_stack([X.T @ ~beyond, X.T @ beyond]), [old, new]
+        model, alpha = self, self.alpha.copy()
+        alpha[pair] = alpha[pair].sum() / 2.0
+        for _ in range(_SPLIT_PASSES):
+            totals, topics_T = halves.sum(axis=0), self.topics_T.copy()
+            # Words that are not among the documents stay possible.
+            learnt = halves / np.maximum(totals, _LEAST_TOTAL)
+            topics_T[:, pair] = 0.99 * learnt + 0.01 * topics_T[:, [old]]
+            topics_T[:, pair] /= topics_T[:, pair].sum(axis=0)
+            model = replace(self, topics_T=topics_T, alpha=alpha)
+            halves = model.e_step(data)[0].counts_T[:, pair]
+        return model
+
     def chain(
         self,
         data: Documents,
@@ -360,6 +422,13 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
 def _dirichlet_divergence(a, b):
     logs = gammaln(a.sum()) - gammaln(b.sum()) + (gammaln(b) - gammaln(a)).sum()
     return float(logs + (a - b) @ (psi(a) - psi(a.sum())))
+
+
+def _column_divergences(own, other):
+    """Return KL(column i of own || column j of other), in nats."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(own, out=np.zeros_like(own), where=own > 0.0)
+        return (own * logs).sum(axis=0)[:, None] - _cross(own, np.log(other))
 
 
 def _cross(own, logs):

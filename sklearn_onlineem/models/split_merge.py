@@ -16,6 +16,8 @@ from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import combine
 
 __all__ = [
+    "EMPTY_SHARE",
+    "LOG_ODDS",
     "along_first_axis",
     "check_split_merge",
     "emptied",
@@ -146,7 +148,9 @@ def along_first_axis(X, weight, units):
 
 
 # A component with less than this fraction of 1/K is nearly empty.
-_EMPTY_SHARE = 0.2
+EMPTY_SHARE = 0.2
+# Empty components of which the least needed one is taken, the lightest ones.
+_MOST_EMPTY = 8
 # Rows used; components tried, the largest ones; passes of EM for halves, and their tolerance in
 # nats per row.
 _MOST_ROWS, _MOST_TRIED, _SETTLING_PASSES, _SETTLED = 500, 2, 20, 1e-3
@@ -154,7 +158,7 @@ _MOST_ROWS, _MOST_TRIED, _SETTLING_PASSES, _SETTLED = 500, 2, 20, 1e-3
 _TELLING = 2.0
 # The other rows of the batch must be this many times likelier under the new model. Under the old
 # one that happens at most once in as many tries (Markov's inequality).
-_LOG_ODDS = math.log(1e6)
+LOG_ODDS = math.log(1e6)
 # What a row loses without its component, at most, in nats.
 _MOST_LOST = 100.0
 
@@ -163,7 +167,7 @@ def emptied(weights):
     """Return which components have little weight, but some: an array of booleans."""
     alive = weights > 0.0
     n_alive = np.count_nonzero(alive)
-    return alive & (weights < (_EMPTY_SHARE / n_alive if n_alive > 1 else 0.0))
+    return alive & (weights < (EMPTY_SHARE / n_alive if n_alive > 1 else 0.0))
 
 
 def reinitialised(model, data):
@@ -171,30 +175,36 @@ def reinitialised(model, data):
     weights, empty = model.weights, np.flatnonzero(emptied(model.weights))
     if not len(empty) or (halves := _halves_of(model.family, data)) is None:
         return None
-    others = divergences(model, model)
-    others[:, weights == 0.0] = np.inf
-    np.fill_diagonal(others, np.inf)
-    without = others.min(axis=1)
-    target = int(empty[np.argmin((weights * without)[empty])])
+    lightest = empty[np.argsort(weights[empty], kind="stable")[:_MOST_EMPTY]]
+    losses = [_loss_without(model, k) for k in lightest]
+    least = np.argmin(weights[lightest] * losses)
+    target, without = int(lightest[least]), losses[least]
     halving, gain = _likelier_halving(model, target, *halves)
     if halving is None:
         return None
     k, (known, unknown) = halving.k, halves
     latest = _with_latest(model, k, target, known, weighted_posterior(model, known)[:, k])
-    new, gain_of_one, without = latest, _gain(model, latest, unknown), without[target]
-    if (gain - gain_of_one) * unknown.total_weight > _LOG_ODDS:
+    new, gain_of_one = latest, _gain(model, latest, unknown)
+    if (gain - gain_of_one) * unknown.total_weight > LOG_ODDS:
         # The latest rows are of two clusters. The halves are learnt from them alone, so the other
         # component must hardly remember other rows; the share of these is the least that makes it
         # as unlike the latest ones, if they are as unlike as the rows of another component.
         twins = take(latest.parameters, np.full(len(weights), target))
         share = model.family.kl_divergence(model.parameters, twins)[k] / _MOST_LOST
-        if share * weights[k] > _EMPTY_SHARE / model.n_active:
+        if share * weights[k] > EMPTY_SHARE / model.n_active:
             return None
         new, gain_of_one, without = halving.model, gain, min(without, _MOST_LOST)
     # If the source has stayed, the rows of the empty one lose less than all others gain.
     if not gain_of_one * weights[k] > without * weights[target]:
         return None
     return SplitMergeStep(new, target, int(k))
+
+
+def _loss_without(model, k):
+    """Return what a row of component k loses without it, in nats."""
+    twins = take(model.parameters, np.full(len(model.weights), k))
+    losses = model.family.kl_divergence(twins, model.parameters)
+    return losses[(model.weights > 0.0) & (np.arange(len(losses)) != k)].min()
 
 
 def _with_latest(model, k, target, data, share):
@@ -293,7 +303,7 @@ def _heaviest(shares, target):
 def _gain(model, new, unknown):
     """Return the gain of a new model in nats per row, 0 unless it is far likelier."""
     gain = new.e_step(unknown)[1] - model.e_step(unknown)[1]
-    return gain if gain * unknown.total_weight > _LOG_ODDS else 0.0
+    return gain if gain * unknown.total_weight > LOG_ODDS else 0.0
 
 
 def _cuts(family, X, weight):

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
+    LatentDirichletAllocation,
     MultinomialMixture,
     PoissonHMM,
     PoissonMixture,
@@ -408,3 +409,50 @@ def test_a_restart_after_another_counts_the_rows_since():
         mixture.partial_fit(rng.poisson(rng.choice([2.0, 20.0], size=(100, 1))))
         counted.append(mixture._fitted.state.size_seen)
     assert counted == pytest.approx([*range(100, 1000, 100), 100, 100, 150, 250, 350])
+
+
+# ------------------------------------------------------------------------------------------ topics
+
+
+def topic_documents(rng, first_word, n, n_topics=5):
+    """Documents of 60 words of 60, most of 30 from the first on, and some of all."""
+    topics = np.full((n_topics, 60), 0.05 / 60)
+    for k, words in enumerate(np.arange(first_word, first_word + 30).reshape(n_topics, 6)):
+        topics[k, words] += 0.95 / 6
+    proportions = rng.dirichlet(np.full(n_topics, 0.1), n)
+    return np.array([rng.multinomial(60, shares @ topics) for shares in proportions]).astype(float)
+
+
+@pytest.mark.parametrize("size", [100, 20])
+def test_topics_come_back_when_the_vocabulary_changes(size):
+    """Perplexity is that of a fit; without, it stays a third above."""
+    perplexities = []
+    for reinitialises in (True, False):
+        rng = np.random.default_rng(1)
+        topics = LatentDirichletAllocation(5, random_state=1).fit(topic_documents(rng, 0, 1000))
+        solver = Online(reinitialises=reinitialises)
+        topics.set_params(solver=solver, schedule=Forgetting(half_life=500))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in range(12_800 // size):
+                topics.partial_fit(topic_documents(rng, 30, size))
+        found = [str(one.message) for one in said if "was nearly empty" in str(one.message)]
+        assert len(found) == sum(step.reinitialised >= 0 for step in topics.history_)
+        assert all("topic" in message for message in found) and bool(found) == reinitialises
+        held_out = topic_documents(rng, 30, 1000)
+        perplexities.append(topics.perplexity(held_out))
+    best = LatentDirichletAllocation(5, random_state=1).fit(held_out).perplexity(held_out)
+    assert perplexities[0] < 1.05 * best < 1.3 * best < perplexities[1]
+
+
+def test_topics_of_a_source_that_stays_are_as_without_it():
+    streams = []
+    for reinitialises in (True, False):
+        rng = np.random.default_rng(0)
+        solver = Online(reinitialises=reinitialises)
+        topics = LatentDirichletAllocation(8, solver=solver, random_state=0)
+        for _ in range(66):
+            topics.partial_fit(topic_documents(rng, 0, 50))
+        streams.append(topics)
+    # Three topics too many, none of which makes documents a million times likelier.
+    assert_identical(streams[0].model_, streams[1].model_)

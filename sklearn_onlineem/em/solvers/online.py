@@ -56,7 +56,7 @@ class Online(Solver):
     inertia : Inertia, default=Exact()
         The old model's own statistics, or an estimate of them, `Sampled`.
     reinitialises : bool, default=True
-        Whether empty components of a mixture, or states of a hidden Markov model, may be
+        Whether empty components of a mixture, states of a hidden Markov model or topics may be
         reinitialised in a stream. While there are some, the last 500 of each 3,200 rows are kept.
         False for sources that return to what they were, as by day and by night, and where no rows
         must be kept.
