@@ -238,7 +238,7 @@ def cost():
                 start = time.process_time()
                 mixture.partial_fit(rows[begin : begin + size])
                 times.append(1e6 * (time.process_time() - start))
-            cells.append(f"{np.median(times):.0f}, {np.mean(times):.1f}, {max(times):.0f}")
+            cells.append(f"{np.median(times):.0f} {np.mean(times):.0f} {max(times):.0f}")
         table.row(f"batches of {size}", *cells)
 
 

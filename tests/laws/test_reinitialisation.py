@@ -21,7 +21,7 @@ from sklearn_onlineem import (
     combine_estimators,
 )
 from sklearn_onlineem._values import components, take
-from sklearn_onlineem.em import BayesianOnline, Constant, Forgetting, Online, Restart
+from sklearn_onlineem.em import BayesianOnline, Constant, Forgetting, Online, Restart, SplitMerge
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.models.split_merge import reinitialised
 
@@ -376,6 +376,28 @@ def test_states_come_back_after_a_jump(make, rows, size, continues):
         assert left.score(held_out) / 50 < best - 1.0
 
 
+@pytest.mark.filterwarnings("ignore:.*was nearly empty")
+@pytest.mark.parametrize("continues", [False, True])
+def test_a_chain_that_is_pickled_while_rows_are_kept_goes_on_alike(continues):
+    rng, chains, n_loaded = np.random.default_rng(0), [], 0
+    states = [np.cumsum(rng.random(n) < 0.1) % 2 for n in (1000, 6400)]
+    first = np.split(gaussian_rows(rng, states[0], 0.0), 20)
+    pieces = np.split(gaussian_rows(rng, states[1], 20.0), 128)
+    for loads in (False, True):
+        chain = GaussianHMM(2, schedule=Forgetting(half_life=10), random_state=0).fit(first)
+        for at, piece in enumerate(pieces):
+            if continues:
+                chain.partial_fit(piece, continues=at > 0)
+            else:
+                chain.partial_fit([piece])
+            if loads and chain.n_rows_kept_:
+                chain, n_loaded = pickle.loads(pickle.dumps(chain)), n_loaded + 1
+        chains.append(chain)
+    assert n_loaded >= 9
+    assert any(step.reinitialised >= 0 for step in chains[0].history_)
+    assert_identical(chains[0].model_, chains[1].model_)
+
+
 @HMM_STREAMS
 def test_structural_zeros_and_what_is_not_learnt_stay(make, rows):
     rng = np.random.default_rng(0)
@@ -456,3 +478,16 @@ def test_topics_of_a_source_that_stays_are_as_without_it():
         streams.append(topics)
     # Three topics too many, none of which makes documents a million times likelier.
     assert_identical(streams[0].model_, streams[1].model_)
+
+
+@pytest.mark.parametrize("size", [100, 10, 2])
+def test_the_number_of_components_follows_small_batches(size):
+    rng, found = np.random.default_rng(0), []
+    solver, schedule = SplitMerge(in_streams=True), Forgetting(half_life=1000)
+    mixture = GaussianMixture(6, solver=solver, schedule=schedule, random_state=0)
+    for n_clusters in (2, 4):
+        for _ in range(16_000 // size):
+            centres = 10.0 * rng.integers(n_clusters, size=(size, 1))
+            mixture.partial_fit(centres + rng.normal(size=(size, 2)))
+        found.append(mixture.n_components_)
+    assert found == [2, 4]
