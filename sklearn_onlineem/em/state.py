@@ -12,6 +12,7 @@ import numpy as np
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
+from sklearn_onlineem.em.outliers import Gate
 from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
@@ -239,6 +240,8 @@ class State(NamedTuple):
         Number of observations that determine the model, for schedules that use it.
     size_unit : float
         Size of an observation: rows of a sequence, in the mean of the first data.
+    gate : Gate or None
+        What tells outliers of a stream.
     """
 
     model: Model
@@ -255,6 +258,7 @@ class State(NamedTuple):
     expected_size: float = 0.0
     observations_needed: float = 1.0
     size_unit: float = 1.0
+    gate: Gate | None = None
 
     @property
     def own_statistics(self) -> Statistics:
@@ -316,6 +320,8 @@ class State(NamedTuple):
         component_rates: Floats | None = None,
         move: object = None,
         before: Model | None = None,
+        gate: Gate | None = None,
+        n_rows: int | None = None,
     ) -> State:
         """Return the state after an update.
 
@@ -339,8 +345,12 @@ class State(NamedTuple):
             Split or merge step that was made as well.
         before : Model, default=None
             Old model of the divergence; None: the present model.
+        gate : Gate, default=None
+            Of a stream whose outliers are left out.
+        n_rows : int, default=None
+            Rows read; None: those of the data.
         """
-        n_rows = self.n_rows + data.n_rows
+        n_rows = self.n_rows + (data.n_rows if n_rows is None else n_rows)
         divergence = model.kl_divergence(self.model if before is None else before, like=data)
         record = eta, log_likelihood, divergence, n_rows
         if component_rates is not None:
@@ -356,7 +366,24 @@ class State(NamedTuple):
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
+            gate,
         )  # fmt: skip
+
+    def after_none(self, log_likelihood: float, n_rows: int, gate: Gate) -> State:
+        """Return the state after a batch that was left out as a whole.
+
+        Parameters
+        ----------
+        log_likelihood : float
+            Mean of the batch, in nats per observation.
+        n_rows : int
+            Of the batch.
+        gate : Gate
+            After the batch.
+        """
+        n_rows += self.n_rows
+        step = Step(0.0, log_likelihood, 0.0, n_rows)
+        return self._replace(n_steps=self.n_steps + 1, step=step, n_rows=n_rows, gate=gate)
 
     def restarted(self, n_rows: int) -> State:
         """Return a state in which only the last `n_rows` rows count, as after a `Restart`.
@@ -399,4 +426,5 @@ _STATE_TYPES = {
     "expected_size": Real,
     "observations_needed": Real,
     "size_unit": Real,
+    "gate": Gate | None,
 }

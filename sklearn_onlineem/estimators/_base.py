@@ -42,6 +42,7 @@ from sklearn_onlineem.estimators._progress import (
     report_end,
     report_pass,
     report_update,
+    warn_of_outliers,
     warn_of_passes,
     warn_of_reinitialisation,
     warn_of_unused_rates,
@@ -424,6 +425,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 warn_of_unused_rates(self, progress)
             if progress.state.step.reinitialised >= 0:
                 warn_of_reinitialisation(self, progress.state.step)
+            if progress.state.gate is not None and progress.state.gate.left_out:
+                warn_of_outliers(self, progress.state.gate)
             self._commit(progress, None if before else reader.attributes, end)
         for state in made:
             report_update(self, state)
@@ -452,6 +455,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 state = progress.state
             if state.step.reinitialised >= 0:
                 warn_of_reinitialisation(self, state.step)
+            if state.gate is not None and state.gate.left_out:
+                warn_of_outliers(self, state.gate)
             end = None if end_of is None else end_of(state.model, data)
             self._fitted = fitted.after(state, history, end)
         except BaseException:

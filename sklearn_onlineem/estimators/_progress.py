@@ -23,6 +23,7 @@ __all__ = [
     "report_pass",
     "report_update",
     "log",
+    "warn_of_outliers",
     "warn_of_passes",
     "warn_of_reinitialisation",
     "warn_of_unused_rates",
@@ -160,6 +161,18 @@ def warn_of_reinitialisation(estimator, step):
         f" reinitialised as half of component {step.half_of}. The source of the rows may have"
         " changed."
     )
+
+
+def warn_of_outliers(estimator, gate):
+    """Warn of the first row of a stream that was left out, and of each tenfold number."""
+    n, n_now = gate.n_left_out, len(gate.left_out)
+    if len(str(n)) > len(str(n - n_now)) or n == n_now:
+        rows = "row was" if n == 1 else "rows were"
+        warn_user(
+            f"{type(estimator).__name__}: {n} {rows} far more surprising than others of the stream,"
+            f" and left out of learning; the last was {gate.excesses[-1]:.3g} nats above the"
+            " median. A solver with skips_outliers=False learns such rows, too."
+        )
 
 
 # Reading a signature takes as long as some updates.

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.outliers import Gate
 from sklearn_onlineem.em.solvers import Auto
 from sklearn_onlineem.em.state import Opening
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
@@ -75,6 +76,8 @@ def learn_first(estimator, data, before):
         model = _settled(estimator, start, kept, pseudo_statistics, is_last)
         start = start._replace(model=model)
     state = solver.start(start, kept, pseudo_statistics, n_passes)
+    if solver.skips_outliers:
+        state = state._replace(gate=Gate.of_start(state.model, kept))
     if before is not None:
         state = _after(before, state, data, rest)
     if not is_last:

@@ -18,6 +18,7 @@ __all__ = [
     "ComponentUpdates",
     "SplitMergeStep",
     "NewtonSteps",
+    "RowLikelihoods",
     "RowUpdates",
     "SampledChains",
     "SplitsAndMerges",
@@ -44,6 +45,28 @@ class NewtonSteps(ABC):
         ----------
         data : Batch
             Observations.
+        """
+
+
+class RowLikelihoods(ABC):
+    """Models whose E-step also gives the log-likelihood of each row; their data have `without`."""
+
+    @abstractmethod
+    def e_step(
+        self,
+        data: Batch,
+        rng: np.random.Generator | None = None,
+        log_likelihoods: Floats | None = None,
+    ) -> tuple[Statistics, float]:
+        """Take the E-step of the contract of models.
+
+        Parameters
+        ----------
+        data, rng
+            See there.
+        log_likelihoods : ndarray of shape (n_rows,), default=None
+            If given, it receives those of all rows, in nats, without their weights; NaN for rows
+            that are missing or have no weight.
         """
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.outliers import learn_usual_rows
 from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
 from sklearn_onlineem.em.state import State
@@ -81,6 +82,8 @@ class Solver(Settings, ABC):
         Whether empty components may be reinitialised in a stream.
     start_rows : int
         First rows of a stream that are kept for its start, for each component; see `Online`.
+    skips_outliers : bool
+        Whether streams leave out rows that are far too surprising; see `Online`.
     """
 
     requires: type | None = None
@@ -90,6 +93,7 @@ class Solver(Settings, ABC):
     has_own_rates = False
     reinitialises = True
     start_rows = 100
+    skips_outliers = True
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         """Return the pseudo-statistics of a prior for the solver's estimate.
@@ -153,18 +157,40 @@ class Solver(Settings, ABC):
             Learning rates, or a `Schedule`.
         """
         self.check(state)
+        found = gate = rng = n_rows = None
+        if self.skips_outliers:
+            draws, n_rows = self.samples or state.model.draws, batch.n_rows
+            rng = state.rng() if draws or self.inertia.draws else None
+            batch, found, gate = learn_usual_rows(
+                state.model, batch, state.gate, state.n_steps, state.n_rows, rng if draws else None
+            )
+            if batch is None:
+                return state.after_none(found[1], n_rows, gate)
         size = state.size_of(batch)
         eta = rate_of(schedule, state.size_seen, size)
         total_size = max(state.size_seen + size, state.expected_size)
         # A stream may make one split or merge step in so many steps.
         may_move = (state.n_steps + 1) % 32 == 0
         move = self._move if may_move else None
-        return self._updated(state, batch, eta, size, total_size, move)
+        return self._updated(state, batch, eta, size, total_size, move, rng, found, gate, n_rows)
 
-    def _updated(self, state, data, eta, size, total_size, move=None):
+    def _updated(
+        self,
+        state,
+        data,
+        eta,
+        size,
+        total_size,
+        move=None,
+        rng=None,
+        found=None,
+        gate=None,
+        n_rows=None,
+    ):
         """Return the state after one step; `move` makes a split or merge step of the new model."""
         draws, n_seen = self.samples or state.model.draws, data.total_weight
-        rng = state.rng() if draws or self.inertia.draws else None
+        if rng is None and (draws or self.inertia.draws):
+            rng = state.rng()
         model, log_likelihood = online_step(
             state.model,
             data,
@@ -172,11 +198,12 @@ class Solver(Settings, ABC):
             state.prior_terms(total_size, size / n_seen),
             rng if draws else None,
             self.inertia if rng is None else partial(self.inertia, rng=rng),
+            found,
         )
         moved = None if move is None else move(model, data, n_seen * (1.0 + 1.0 / eta))
         if moved is not None:
             model = moved.model
-        return state.after(model, eta, log_likelihood, data, size, move=moved)
+        return state.after(model, eta, log_likelihood, data, size, move=moved, gate=gate, n_rows=n_rows)
 
     def _move(self, model, batch, n_remembered):
         can_move = self.reinitialises and isinstance(model, SplitsAndMerges)
