@@ -14,15 +14,17 @@ from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import RowLikelihoods
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Gate", "learn_usual_rows"]
+__all__ = ["Gate", "far_away", "learn_usual_rows"]
 
-# The bound is computed anew after so many rows, and then from one of so many steps (a prime, so
-# that no period of a source is missed), as quantiles take as long as some steps.
-_ROWS_BETWEEN, _STEPS_BETWEEN = 250, 11
+# The bound is computed from so many rows, and then anew after so many, of one of so many steps (a
+# prime, so that no period of a source is missed), as quantiles take as long as some steps.
+_FEWEST_ROWS, _ROWS_BETWEEN, _STEPS_BETWEEN = 100, 250, 11
 # So many times the distance of the 99 % quantile from the median, above that quantile.
 _DISTANCES = 10.0
 # So many surprising rows within so many are no outliers: 3 %.
 _TOO_MANY, _WITHIN = 9, 300
+# In the first rows of a stream, so many times what most of a column spans.
+_SPREADS = 100.0
 # A row is no outlier if so many of those last left out were as surprising, but for a factor.
 _ALIKE, _REMEMBERED, _FACTOR = 10, 20, 2.0
 
@@ -61,7 +63,7 @@ class Gate(NamedTuple):
     left_out: tuple[int, ...] = ()
 
     @classmethod
-    def of_start(cls, model: Model, data: Batch) -> Gate | None:
+    def of_start(cls, model: Model, data: Batch, n_left_out: int = 0) -> Gate | None:
         """Return the gate after the rows that a stream has started from.
 
         Parameters
@@ -70,12 +72,14 @@ class Gate(NamedTuple):
             Their model.
         data : Batch
             In the form that the model takes.
+        n_left_out : int
+            Rows that were left out of them.
         """
         if not isinstance(model, RowLikelihoods):
             return None
         log_likelihoods = np.empty(data.n_rows)
         model.e_step(data, None, log_likelihoods)
-        return cls().after(log_likelihoods)
+        return cls(n_left_out=n_left_out).after(log_likelihoods)
 
     def after(self, log_likelihoods: Floats) -> Gate:
         """Return the gate after more rows.
@@ -86,7 +90,7 @@ class Gate(NamedTuple):
             Of all rows, before they were learnt; NaN for rows that are missing.
         """
         latest, n_latest = (*self.latest, log_likelihoods), self.n_latest + len(log_likelihoods)
-        if n_latest < _ROWS_BETWEEN:
+        if n_latest < (_ROWS_BETWEEN if len(self.before.latest) else _FEWEST_ROWS):
             return Gate(self.least, latest, n_latest, *self[3:])
         values = np.concatenate(latest)
         before = self.before.after(values[~np.isnan(values)])
@@ -133,6 +137,29 @@ class Gate(NamedTuple):
         )
 
 
+def far_away(data: Batch) -> Integers:
+    """Return numbers of the rows with a value far outside of what most of its column has.
+
+    Those are outliers before there is a model: beyond the 5 % and 95 % quantiles by a hundred times
+    their distance. None if they are 3 % of the rows or more.
+
+    Parameters
+    ----------
+    data : Batch
+        With rows `X`.
+    """
+    X = data.X
+    if not isinstance(X, np.ndarray) or len(X) * _TOO_MANY <= _WITHIN:
+        return np.empty(0, dtype=int)
+    missing = np.isnan(X).any()
+    low, high = (np.nanquantile if missing else np.quantile)(X, [0.05, 0.95], axis=0)
+    reach = _SPREADS * (high - low)
+    # Columns of one value, with exceptions, have no spread.
+    beyond = ((X < low - reach) | (X > high + reach)) & (reach > 0.0)
+    rows = np.flatnonzero(beyond.any(axis=1))
+    return rows if len(rows) * _WITHIN < _TOO_MANY * len(X) else rows[:0]
+
+
 def learn_usual_rows(
     model: Model,
     data: Batch,
@@ -176,8 +203,27 @@ def learn_usual_rows(
     if log_likelihoods[log_likelihoods.argmin()] >= gate.least:
         is_steady = n_steps % _STEPS_BETWEEN and gate.least > -math.inf
         return data, found, gate if is_steady else gate.after(log_likelihoods)
+    if model.is_chained:
+        log_likelihoods = _after_usual_rows(model, data, rng, log_likelihoods, gate.least)
     rows, gate = gate.outliers(log_likelihoods, n_rows)
     if len(rows):
         data = data.without(rows)
         found = (None, found[1]) if data is None else model.e_step(data, rng)
     return data, found, gate.after(log_likelihoods)
+
+
+def _after_usual_rows(model, data, rng, log_likelihoods, least):
+    """Return log-likelihoods of rows, each given those before it that are not surprising."""
+    surprising = np.empty(0, dtype=int)
+    for _ in range(_TOO_MANY * (1 + data.n_rows // _WITHIN)):
+        rows = np.setdiff1d(np.flatnonzero(log_likelihoods < least), surprising)
+        if not len(rows):
+            break
+        # The first of each sequence; those after it may be no surprise without it.
+        sequences = np.searchsorted(data.offsets, rows, side="right")
+        firsts = rows[np.unique(sequences, return_index=True)[1]]
+        before, surprising = log_likelihoods, np.union1d(surprising, firsts)
+        log_likelihoods = np.empty(data.n_rows)
+        model.e_step(data.without(surprising), rng, log_likelihoods)
+        log_likelihoods[surprising] = before[surprising]
+    return log_likelihoods

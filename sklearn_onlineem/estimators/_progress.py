@@ -163,15 +163,14 @@ def warn_of_reinitialisation(estimator, step):
     )
 
 
-def warn_of_outliers(estimator, gate):
+def warn_of_outliers(estimator, before, gate):
     """Warn of the first row of a stream that was left out, and of each tenfold number."""
-    n, n_now = gate.n_left_out, len(gate.left_out)
-    if len(str(n)) > len(str(n - n_now)) or n == n_now:
+    n_before, n = 0 if before is None else before.n_left_out, gate.n_left_out
+    if n > n_before and (n_before == 0 or len(str(n)) > len(str(n_before))):
         rows = "row was" if n == 1 else "rows were"
         warn_user(
             f"{type(estimator).__name__}: {n} {rows} far more surprising than others of the stream,"
-            f" and left out of learning; the last was {gate.excesses[-1]:.3g} nats above the"
-            " median. A solver with skips_outliers=False learns such rows, too."
+            " and left out of learning. A solver with skips_outliers=False learns such rows, too."
         )
 
 

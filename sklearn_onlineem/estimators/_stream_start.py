@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.loop import Progress, run
-from sklearn_onlineem.em.outliers import Gate
+from sklearn_onlineem.em.outliers import Gate, far_away
 from sklearn_onlineem.em.solvers import Auto
 from sklearn_onlineem.em.state import Opening
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
@@ -69,20 +70,28 @@ def learn_first(estimator, data, before):
     if n_rows > n_needed > 0:
         n_first = kept.observations_of(n_needed)
         kept, rest = kept[:n_first], kept[n_first:]
-    model, pseudo_statistics = initialiser.stream_model(kept, _random_state(seed))
-    start, n_passes = estimator._state_of(model, kept, seed), _PASSES
+    usual, n_outliers = kept, 0
+    if solver.skips_outliers and (
+        isinstance(kept, Rows) or getattr(estimator, "_handles_missing", 0)
+    ):
+        rows = far_away(kept)
+        usual, n_outliers = kept.without(rows) if len(rows) else kept, len(rows)
+    model, pseudo_statistics = initialiser.stream_model(usual, _random_state(seed))
+    start, n_passes = estimator._state_of(model, usual, seed), _PASSES
     if 0 < n_needed <= 4 * kept.n_rows:
         pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
-        model = _settled(estimator, start, kept, pseudo_statistics, is_last)
+        model = _settled(estimator, start, usual, pseudo_statistics, is_last)
         start = start._replace(model=model)
-    state = solver.start(start, kept, pseudo_statistics, n_passes)
-    if solver.skips_outliers:
-        state = state._replace(gate=Gate.of_start(state.model, kept))
+    state = solver.start(start, usual, pseudo_statistics, n_passes)
     if before is not None:
         state = _after(before, state, data, rest)
+    elif n_outliers:
+        state = state._replace(n_rows=kept.n_rows, step=state.step._replace(n_rows=kept.n_rows))
+    if solver.skips_outliers:
+        state = state._replace(gate=Gate.of_start(state.model, usual, n_outliers))
     if not is_last:
         state = state._replace(kept=opening._replace(batches=(kept,), n_started=kept.n_rows))
-    return state, kept, rest or None
+    return state, usual, rest or None
 
 
 def _after(before, state, data, rest):

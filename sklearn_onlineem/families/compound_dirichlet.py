@@ -23,7 +23,14 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
-from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional, per_row, row_outputs
+from sklearn_onlineem.families._family import (
+    NOTHING,
+    Family,
+    mean_of,
+    optional,
+    per_row,
+    row_outputs,
+)
 from sklearn_onlineem.families._likelihood_ascent import ascend
 from sklearn_onlineem.families._start_coordinates import hellinger
 from sklearn_onlineem.families.capabilities import (

@@ -51,6 +51,9 @@ class NewtonSteps(ABC):
 class RowLikelihoods(ABC):
     """Models whose E-step also gives the log-likelihood of each row; their data have `without`."""
 
+    # Whether that of a row depends on the rows before it.
+    is_chained = False
+
     @abstractmethod
     def e_step(
         self,

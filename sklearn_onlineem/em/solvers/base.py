@@ -203,7 +203,9 @@ class Solver(Settings, ABC):
         moved = None if move is None else move(model, data, n_seen * (1.0 + 1.0 / eta))
         if moved is not None:
             model = moved.model
-        return state.after(model, eta, log_likelihood, data, size, move=moved, gate=gate, n_rows=n_rows)
+        return state.after(
+            model, eta, log_likelihood, data, size, move=moved, gate=gate, n_rows=n_rows
+        )
 
     def _move(self, model, batch, n_remembered):
         can_move = self.reinitialises and isinstance(model, SplitsAndMerges)
