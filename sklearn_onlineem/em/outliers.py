@@ -47,6 +47,8 @@ class Gate(NamedTuple):
         Numbers of the surprising rows among the last 300.
     excesses : tuple of float
         By how much the last rows that were left out were more surprising than the median.
+    accepted : float
+        Excess up to which rows are no outliers, as enough of this size have come.
     n_left_out : int
         Rows left out so far.
     left_out : tuple of int
@@ -59,6 +61,7 @@ class Gate(NamedTuple):
     before: RunningQuantiles = RunningQuantiles()
     suspects: tuple[int, ...] = ()
     excesses: tuple[float, ...] = ()
+    accepted: float = 0.0
     n_left_out: int = 0
     left_out: tuple[int, ...] = ()
 
@@ -119,19 +122,26 @@ class Gate(NamedTuple):
         are_many = np.zeros(len(numbers), bool)
         for k in np.flatnonzero(numbers[_TOO_MANY - 1 :] - numbers[: 1 - _TOO_MANY] < _WITHIN):
             are_many[k : k + _TOO_MANY] = True
-        usual, excesses, left_out = self.before.quantile(0.5), self.excesses, []
+        usual, excesses, accepted = self.before.quantile(0.5), self.excesses, self.accepted
+        left_out = []
         for row in rows[~are_many[len(known) :]].tolist():
             excess = float(usual - log_likelihoods[row])
-            alike = [
-                other == excess or 1.0 / _FACTOR < other / excess < _FACTOR for other in excesses
-            ]
-            if sum(alike) < _ALIKE:
-                left_out.append(row)
+            if excess <= accepted:
+                continue
             excesses = (*excesses, excess)[-_REMEMBERED:]
+            alike = [
+                other for other in excesses if excess <= other * _FACTOR <= excess * _FACTOR**2
+            ]
+            if len(alike) > _ALIKE:
+                # Once some are learnt, others surprise less.
+                accepted = _FACTOR * excess
+            else:
+                left_out.append(row)
         last = first + len(log_likelihoods) - _WITHIN
         return np.array(left_out, dtype=int), self._replace(
             suspects=tuple(row for row in numbers.tolist() if row >= last),
             excesses=excesses,
+            accepted=accepted,
             n_left_out=self.n_left_out + len(left_out),
             left_out=tuple(left_out),
         )

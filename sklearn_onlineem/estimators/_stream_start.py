@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.outliers import Gate, far_away
 from sklearn_onlineem.em.solvers import Auto
@@ -71,9 +72,7 @@ def learn_first(estimator, data, before):
         n_first = kept.observations_of(n_needed)
         kept, rest = kept[:n_first], kept[n_first:]
     usual, n_outliers = kept, 0
-    if solver.skips_outliers and (
-        isinstance(kept, Rows) or getattr(estimator, "_handles_missing", 0)
-    ):
+    if solver.skips_outliers and _may_lack_rows(estimator, kept):
         rows = far_away(kept)
         usual, n_outliers = kept.without(rows) if len(rows) else kept, len(rows)
     model, pseudo_statistics = initialiser.stream_model(usual, _random_state(seed))
@@ -92,6 +91,13 @@ def learn_first(estimator, data, before):
     if not is_last:
         state = state._replace(kept=opening._replace(batches=(kept,), n_started=kept.n_rows))
     return state, usual, rest or None
+
+
+def _may_lack_rows(estimator, data):
+    """Return whether a start can be made without some rows."""
+    if isinstance(data, Sequences):
+        return estimator.__sklearn_tags__().input_tags.allow_nan
+    return isinstance(data, Rows)
 
 
 def _after(before, state, data, rest):
