@@ -61,12 +61,14 @@ class RowLikelihoods(ABC):
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[Statistics, float]:
-        """Take the E-step of the contract of models.
+        """Return the expected statistics and the log-likelihood, weighted averages per observation.
 
         Parameters
         ----------
-        data, rng
-            See there.
+        data : Batch
+            Observations, in the form that this class of models takes.
+        rng : numpy.random.Generator, default=None
+            If given, hidden variables are drawn from their posterior instead of averaged over.
         log_likelihoods : ndarray of shape (n_rows,), default=None
             If given, it receives those of all rows, in nats, without their weights; NaN for rows
             that are missing or have no weight.

@@ -48,7 +48,7 @@ class HiddenMarkovStatistics(Statistics):
 
 
 @dataclass(frozen=True)
-class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowLikelihoods, RowUpdates):
+class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     r"""A hidden Markov chain whose states emit rows.
 
     .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)

@@ -38,7 +38,7 @@ _quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 @dataclass(frozen=True, eq=False)
-class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics], RowLikelihoods):
+class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStatistics]):
     r"""A state that moves linearly and is observed through a linear map, both with Gaussian noise.
 
     .. math::

@@ -89,10 +89,10 @@ class MixtureStatistics(Statistics):
 
 @dataclass(frozen=True)
 class MixtureModel(
+    RowLikelihoods,
     Model[Rows, MixtureStatistics],
     ComponentUpdates,
     NewtonSteps,
-    RowLikelihoods,
     SampledChains,
     SplitsAndMerges,
 ):
