@@ -10,8 +10,7 @@ of the rows, at random), the gate's less those without it and without outliers:
 "ordinary": the rows as they are; how many were left out, and the difference. "three": an entry of
 1e6 standard deviations in each of three rows, in the middle of the stream, with the gate and
 without. "jump": all rows of the second half are moved by ten standard deviations, and so are those
-held out; here the difference is from the stream without the gate. "rare": a cluster of .1 % of the
-rows at 30 standard deviations; nats per row of it, which nothing left out would also have.
+held out; here the difference is from the stream without the gate.
 """
 
 import argparse

@@ -66,7 +66,10 @@ class _Band:
         threshold, slack, warm_up = self.settings
         root = math.sqrt(weight)
         if len(self.past) >= warm_up:
-            score = self._score(value, root)
+            score, centre = self._score(value, root)
+            if abs(score) > _MOST_DEVIATIONS:
+                share = _MOST_DEVIATIONS / abs(score)
+                value, score = centre + share * (value - centre), share * score
             self.since = begin if self.above == 0.0 else self.since
             self.above = max(0.0, self.above + score - slack)
             self.below = max(0.0, self.below - score - slack)
@@ -83,33 +86,38 @@ class _Band:
         return self.above > threshold
 
     def _score(self, value, root):
-        """Return the normal quantile of a value's rank among those before, so that no law matters.
+        """Return the normal quantile of a value's rank among those before, and their centre.
 
-        Beyond all of them it grows with the distance from their median.
+        It is as for normal values whatever the law of these is. Beyond all of them it grows with
+        the distance from the centre, their median.
         """
         values, roots = self.past.T
         centre = np.median(values)
         before, deviation = roots * (values - centre), root * (value - centre)
-        shares = self.shares[-len(before) :]
-        higher = shares[before > deviation].sum() + 0.5 * shares[before == deviation].sum()
-        score = -ndtri((higher + 0.5) / (shares.sum() + 1.0))
-        end = before.max() if score > 0.0 else before.min()
-        if abs(deviation) > abs(end) and deviation * score > 0.0:
+        shares, sign = self.shares[-len(before) :], 1.0 if deviation >= 0.0 else -1.0
+        before, deviation, total = sign * before, sign * deviation, shares.sum() + 1.0
+        if deviation > before.max():
             least = _LEAST_SPREAD * max(1.0, abs(value))
-            score *= abs(deviation) / max(abs(end), least)
-        return min(max(score, -_MOST_DEVIATIONS), _MOST_DEVIATIONS)
+            score = -ndtri(0.5 / total) * deviation / max(before.max(), least)
+        else:
+            higher = shares[before > deviation].sum() + 0.5 * shares[before == deviation].sum()
+            score = -ndtri((higher + 0.5) / total)
+        return sign * score, centre
 
 
 class DriftWatch:
     r"""Detects that the source of a stream has changed: a callback for any estimator.
 
     It watches the certificate of each batch, the size of its update of the model, and the
-    log-likelihood before the update. Each has a band, from its mean and spread in the stream so
-    far, and leaves it when the cumulative sum of its deviations exceeds `threshold`,
+    log-likelihood before the update. Each has a band, from its values in the stream so far, and
+    leaves it when the cumulative sum of its deviations exceeds `threshold`,
 
-    .. math:: g_t = \max(0, g_{t-1} + z_t - \text{slack}),
+    .. math:: g_t = \max(0, g_{t-1} + z_t - \text{slack}).
 
-    with deviations z of at most 4, so that a single batch raises no alarm. While a model converges,
+    The deviation z is the normal quantile of the value's rank among those before, so that false
+    alarms are as rare with heavy tails as with normal ones; a value beyond all of them deviates
+    more, by its distance from their median. Deviations are at most 4, so that a single batch raises
+    no alarm. While a model converges,
     certificates fall and log-likelihoods rise, which is no drift. Bands are estimated again after
     that, and after an alarm.
 
@@ -122,8 +130,9 @@ class DriftWatch:
         :class:`~sklearn_onlineem.em.Restart` restarts learning rates. It may also set parameters of
         the estimator for the next batches.
     threshold : float, default=5.0
-        Of the sum, in standard deviations; above 0. One more makes false alarms some 7 times as
-        rare, and alarms up to a batch later.
+        Of the sum, in standard deviations; above 0. By default one stream in a hundred of 500
+        batches has a false alarm. One more makes them some 7 times as rare, and alarms up to a
+        batch later.
     slack : float, default=1.0
         Deviation that does not count, not below 0: half of the shift that is to be detected.
     warm_up : int, default=20
@@ -159,7 +168,7 @@ class DriftWatch:
     ...     batch = rng.poisson(rng.choice(means, size=(100, 1)))
     ...     mixture = mixture.partial_fit(batch)
     >>> watch.alarms
-    [Drift(n_rows=30300, since=30000, sign='certificate')]
+    [Drift(n_rows=30200, since=30000, sign='certificate')]
     """
 
     alarms: list[Drift]
