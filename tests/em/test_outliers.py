@@ -6,7 +6,7 @@ import pytest
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.outliers import Gate, far_away
 
-# Quantiles of 50 % and 1 % are -1.5 and about -2: the bound is near -7.
+# Quantiles of 50 % and 1 % are -1.5 and about -2: the bound is near -51.
 USUAL = -np.linspace(1.0, 2.0, 1000)
 
 
@@ -21,9 +21,9 @@ def left_out(rows, n=1000, value=-100.0, told=None):
     return found.tolist(), told
 
 
-def test_the_bound_is_ten_distances_beyond_the_quantile():
+def test_the_bound_is_a_hundred_distances_beyond_the_quantile():
     high, middle = np.quantile(-USUAL, [0.99, 0.5])
-    assert gate().least == pytest.approx(-(high + 10.0 * (high - middle)))
+    assert gate().least == pytest.approx(-(high + 100.0 * (high - middle)))
 
 
 def test_few_rows_tell_nothing():
@@ -52,7 +52,7 @@ def test_what_recurs_is_no_outlier():
         assert rows == ([500] if n <= 10 else [])
         told = told._replace(suspects=())
     # Nor are those that surprise less, once the model has learnt some of them; others are.
-    assert left_out([500], value=-50.0, told=told)[0] == []
+    assert left_out([500], value=-60.0, told=told)[0] == []
     assert left_out([500], value=-1e6, told=told)[0] == [500]
     assert told.n_left_out == 10
 

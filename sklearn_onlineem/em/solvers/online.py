@@ -66,8 +66,9 @@ class Online(Solver):
     skips_outliers : bool, default=True
         Whether rows of a stream that are far too surprising are left out of learning, with one
         warning: those whose surprise, -log p(row), is above the 99 % quantile of the latest 1,000
-        rows by ten times its distance from the median; if fewer than 3 % of 300 rows are, and not
-        half of the last 20 as surprising, but for a factor of 2, as rows of a rare cluster are.
+        rows by a hundred times its distance from the median; if fewer than 3 % of 300 rows are,
+        and not half of the last 20 as surprising, but for a factor of 2, as rows of a rare cluster
+        are.
         Hidden Markov models and Kalman filters take such rows as missing.
 
     References
