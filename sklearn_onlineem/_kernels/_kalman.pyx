@@ -232,6 +232,7 @@ def expected(
     ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
     ndarray transitions,            # OUT of states and those after them, 2 k variables;
     ndarray emissions,              # OUT of states and rows that are not all missing, k + d
+    ndarray log_densities,          # OUT (n,), or empty: log p(v_t | past)
     ndarray log_likelihoods,        # OUT (S,)
     int n_threads,
 ):
@@ -241,4 +242,5 @@ def expected(
     cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
     memset(&outputs, 0, sizeof(Outputs))
     outputs.noise = optional_readable(noise, n * k)
+    outputs.log_densities = optional_writable(log_densities, n)
     pass_over(X, offsets, system, k, start, &outputs, log_likelihoods, &total, n_threads)

@@ -19,6 +19,7 @@ from ._arrays cimport (
     extent,
     optional_labels,
     optional_readable,
+    optional_writable,
     readable,
     readable_reals,
     real_size,
@@ -131,7 +132,7 @@ cdef double moments_of(
     Shape* shape, const floating* X, const double* means, const double* precisions,
     const double* log_dets, const double* log_weights, const double* sample_weight,
     const int* labels, const double* uniforms, double total_weight, double most_terms,
-    double* weight, double* mean, double* scatter,
+    double* weight, double* mean, double* scatter, double* log_likelihoods,
 ) except? -1.0:
     """The E-step below, on pointers."""
     cdef Py_ssize_t K = shape.K, d = shape.d, p = shape.p - 1, k
@@ -156,7 +157,7 @@ cdef double moments_of(
             return NAN
         log_likelihood = pass_over(
             shape, X, centre, natural, offset, <const double*> NULL, sample_weight, labels,
-            uniforms, <const floating*> NULL, True, weight, totals, <double*> NULL,
+            uniforms, <const floating*> NULL, True, weight, totals, log_likelihoods,
             <floating*> NULL,
         )
         with nogil:
@@ -183,6 +184,7 @@ def e_step(
     ndarray weight,         # OUT (K,)
     ndarray mean,           # OUT (K, d)
     ndarray scatter,        # OUT (K, d, d), about the means
+    ndarray log_likelihoods,    # OUT (n,) or (0,)
     int n_threads,
 ):
     """Moments of rows, averaged by sample weights; return their mean log-likelihood.
@@ -202,13 +204,14 @@ def e_step(
     cdef double* w = writable(weight, K)
     cdef double* new_mean = writable(mean, K * d)
     cdef double* S = writable(scatter, K * d * d)
+    cdef double* of_rows = optional_writable(log_likelihoods, n)
     cdef Shape shape = shape_of(n, d, K, PRODUCTS, real_size(X), n_threads)
     if type == NPY_DOUBLE:
         return moments_of(
             &shape, <const double*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
-            most_terms, w, new_mean, S,
+            most_terms, w, new_mean, S, of_rows,
         )
     return moments_of(
         &shape, <const float*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
-        most_terms, w, new_mean, S,
+        most_terms, w, new_mean, S, of_rows,
     )

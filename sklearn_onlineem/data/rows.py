@@ -116,6 +116,17 @@ class Rows(Batch):
             self.n_threads,
         )
 
+    def without(self, rows: Integers) -> Rows | None:
+        """Return the other rows; None if there are none that count.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Numbers of rows.
+        """
+        others = self[np.delete(np.arange(len(self)), rows)]
+        return others if len(others) and others.total_weight > 0.0 else None
+
     @classmethod
     def concatenate(cls, batches: Sequence[Rows]) -> Self:
         matrices = [batch.X for batch in batches]

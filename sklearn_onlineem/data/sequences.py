@@ -168,6 +168,19 @@ class Sequences(Batch):
         keeps_first = len(chosen) > 0 and chosen[0] == 0
         return Sequences.unchecked(rows, offsets, self.before if keeps_first else None)
 
+    def without(self, rows: Integers) -> Sequences:
+        """Return the sequences with some rows missing, so that time passes in them.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Numbers of rows.
+        """
+        X = self.X.copy()
+        X[rows] = np.nan
+        kept = Rows.unchecked(X, self.rows.sample_weight, self.rows.labels, self.n_threads)
+        return Sequences.unchecked(kept, self.offsets, self.before)
+
     @classmethod
     def concatenate(cls, batches: Sequence[Sequences]) -> Self:
         if any(batch.before is not None for batch in batches[1:]):

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+from scipy.special import ndtri
+
 from sklearn_onlineem.diagnostics.streams import Batches, positive
 from sklearn_onlineem.em import Restart
 from sklearn_onlineem.em.state import AnyStep
@@ -16,6 +19,10 @@ __all__ = ["Drift", "DriftWarning", "DriftWatch"]
 # Deviations are cut off here, so that a single batch raises no alarm.
 _MOST_DEVIATIONS = 4.0
 _LEAST_SPREAD = 1e-12
+# How many half-lives of values are kept.
+_HALF_LIVES = 4.0
+# So many values tell little.
+_FEW = 150
 
 
 class Drift(NamedTuple):
@@ -40,67 +47,77 @@ class DriftWarning(UserWarning):
     """The source of a stream has changed."""
 
 
-class _Level:
-    """Mean with weights that grow linearly, then exponentially, to forget early values."""
-
-    def __init__(self, half_life):
-        self.least, self.n, self.mean = 1.0 - 0.5 ** (1.0 / half_life), 0, 0.0
-
-    def add(self, value):
-        self.n += 1
-        self.mean += max(2.0 / (self.n + 1.0), self.least) * (value - self.mean)
-
-
 class _Band:
     """Band of values, with the cumulative sum of what exceeds it (CUSUM)."""
 
     def __init__(self, threshold, slack, warm_up, half_life):
-        self.settings = threshold, slack, warm_up, half_life
+        self.settings = threshold, slack, warm_up
+        n_values = max(warm_up, math.ceil(_HALF_LIVES * half_life))
+        self.shares = 0.5 ** (np.arange(n_values)[::-1] / half_life)
         self._begin()
 
     def _begin(self):
-        self.centre, self.squares = _Level(self.settings[3]), _Level(self.settings[3])
-        self.n_values = 0
+        self.past, self.latest = np.empty((0, 2)), []
         self.above = self.below = 0.0
         self.since = 0
 
     def is_left(self, value, weight, begin):
         """Add a value of variance 1 / weight, of rows from `begin`; return whether it is drift."""
-        threshold, slack, warm_up, _ = self.settings
-        root, self.n_values = math.sqrt(weight), self.n_values + 1
-        if self.n_values <= warm_up:
-            # The first value has no deviation.
-            deviation = root * (value - self.centre.mean) * (self.n_values > 1)
-            self._add(value, deviation)
-            return False
-        spread = max(math.sqrt(self.squares.mean), _LEAST_SPREAD * max(1.0, abs(value)))
-        deviation = root * (value - self.centre.mean) / spread
-        deviation = min(max(deviation, -_MOST_DEVIATIONS), _MOST_DEVIATIONS)
-        self.since = begin if self.above == 0.0 else self.since
-        self.above = max(0.0, self.above + deviation - slack)
-        self.below = max(0.0, self.below - deviation - slack)
-        if self.below > threshold:
-            # The model has improved: the band is estimated again.
-            self._begin()
-            return False
-        self._add(self.centre.mean + deviation * spread / root, deviation * spread)
+        threshold, slack, warm_up = self.settings
+        root = math.sqrt(weight)
+        if len(self.past) >= warm_up:
+            score, centre = self._score(value, root)
+            if abs(score) > _MOST_DEVIATIONS:
+                share = _MOST_DEVIATIONS / abs(score)
+                value, score = centre + share * (value - centre), share * score
+            self.since = begin if self.above == 0.0 else self.since
+            self.above = max(0.0, self.above + score - slack)
+            self.below = max(0.0, self.below - score - slack)
+            if self.below > threshold:
+                # The model has improved: the band is estimated again.
+                self._begin()
+                return False
+        # Values that may be of another source are not compared with each other, unless few others
+        # are known.
+        self.latest.append((value, root))
+        if self.above == 0.0 or len(self.past) < _FEW:
+            self.past = np.concatenate([self.past, self.latest])[-len(self.shares) :]
+            self.latest = []
         return self.above > threshold
 
-    def _add(self, value, deviation):
-        self.centre.add(value)
-        self.squares.add(deviation * deviation)
+    def _score(self, value, root):
+        """Return the normal quantile of a value's rank among those before, and their centre.
+
+        It is as for normal values whatever the law of these is. Beyond all of them it grows with
+        the distance from the centre, their median.
+        """
+        values, roots = self.past.T
+        centre = np.median(values)
+        before, deviation = roots * (values - centre), root * (value - centre)
+        shares, sign = self.shares[-len(before) :], 1.0 if deviation >= 0.0 else -1.0
+        before, deviation, total = sign * before, sign * deviation, shares.sum() + 1.0
+        if deviation > before.max():
+            least = _LEAST_SPREAD * max(1.0, abs(value))
+            score = -ndtri(0.5 / total) * deviation / max(before.max(), least)
+        else:
+            higher = shares[before > deviation].sum() + 0.5 * shares[before == deviation].sum()
+            score = -ndtri((higher + 0.5) / total)
+        return sign * score, centre
 
 
 class DriftWatch:
     r"""Detects that the source of a stream has changed: a callback for any estimator.
 
     It watches the certificate of each batch, the size of its update of the model, and the
-    log-likelihood before the update. Each has a band, from its mean and spread in the stream so
-    far, and leaves it when the cumulative sum of its deviations exceeds `threshold`,
+    log-likelihood before the update. Each has a band, from its values in the stream so far, and
+    leaves it when the cumulative sum of its deviations exceeds `threshold`,
 
-    .. math:: g_t = \max(0, g_{t-1} + z_t - \text{slack}),
+    .. math:: g_t = \max(0, g_{t-1} + z_t - \text{slack}).
 
-    with deviations z of at most 4, so that a single batch raises no alarm. While a model converges,
+    The deviation z is the normal quantile of the value's rank among those before, so that false
+    alarms are as rare with heavy tails as with normal ones; a value beyond all of them deviates
+    more, by its distance from their median. Deviations are at most 4, so that a single batch raises
+    no alarm. While a model converges,
     certificates fall and log-likelihoods rise, which is no drift. Bands are estimated again after
     that, and after an alarm.
 
@@ -113,8 +130,9 @@ class DriftWatch:
         :class:`~sklearn_onlineem.em.Restart` restarts learning rates. It may also set parameters of
         the estimator for the next batches.
     threshold : float, default=5.0
-        Of the sum, in standard deviations; above 0. One more makes false alarms some 7 times as
-        rare, and alarms up to a batch later.
+        Of the sum, in standard deviations; above 0. By default one stream in a hundred of 500
+        batches has a false alarm. One more makes them some 7 times as rare, and alarms up to a
+        batch later.
     slack : float, default=1.0
         Deviation that does not count, not below 0: half of the shift that is to be detected.
     warm_up : int, default=20
@@ -150,7 +168,7 @@ class DriftWatch:
     ...     batch = rng.poisson(rng.choice(means, size=(100, 1)))
     ...     mixture = mixture.partial_fit(batch)
     >>> watch.alarms
-    [Drift(n_rows=30300, since=30000, sign='certificate')]
+    [Drift(n_rows=30200, since=30000, sign='certificate')]
     """
 
     alarms: list[Drift]

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
+from sklearn_onlineem.em.outliers import Gate
 from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
@@ -246,6 +247,8 @@ class State(NamedTuple):
         Latest observations of a stream, kept while a component is empty, see `Solver.step`.
     n_rows_forgotten : int
         Rows that no longer count, after a `Restart`.
+    gate : Gate or None
+        What tells outliers of a stream.
     """
 
     model: Model
@@ -265,6 +268,7 @@ class State(NamedTuple):
     moments: Moments | None = None
     recent: tuple[Batch, ...] = ()
     n_rows_forgotten: int = 0
+    gate: Gate | None = None
 
     @property
     def own_statistics(self) -> Statistics:
@@ -361,8 +365,39 @@ class State(NamedTuple):
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
-            self.moments, (), self.n_rows_forgotten,
+            self.moments, (), self.n_rows_forgotten, self.gate,
         )  # fmt: skip
+
+    def after_none(self, log_likelihood: float, n_rows: int, gate: Gate) -> State:
+        """Return the state after a batch that was left out as a whole.
+
+        Parameters
+        ----------
+        log_likelihood : float
+            Mean of the batch, in nats per observation.
+        n_rows : int
+            Of the batch.
+        gate : Gate
+            After the batch.
+        """
+        n_rows += self.n_rows
+        step = Step(0.0, log_likelihood, 0.0, n_rows)
+        return self._replace(n_steps=self.n_steps + 1, step=step, n_rows=n_rows, gate=gate)
+
+    def with_gate(self, gate: Gate | None, n_left_out: int) -> State:
+        """Return this state after an update of which some rows were left out.
+
+        Parameters
+        ----------
+        gate : Gate or None
+            After the update.
+        n_left_out : int
+            Rows of the batch that are not among those of the update.
+        """
+        if n_left_out:
+            n_rows = self.n_rows + n_left_out
+            return self._replace(gate=gate, n_rows=n_rows, step=self.step._replace(n_rows=n_rows))
+        return self if gate is self.gate else self._replace(gate=gate)
 
     def moved(self, move: SplitMergeStep, before: State, data: Batch) -> State:
         """Return this state after an update with a split or merge step made as well.
@@ -432,4 +467,5 @@ _STATE_TYPES = {
     "moments": Moments | None,
     "recent": tuple,
     "n_rows_forgotten": Integral,
+    "gate": Gate | None,
 }

@@ -111,6 +111,7 @@ def online_step(
     prior: Terms = (),
     rng: np.random.Generator | None = None,
     inertia: Callable[[Model, Batch], Statistics] = Exact(),
+    found: tuple[Statistics, float] | None = None,
 ) -> tuple[AnyModel, float]:
     r"""Minimise the EM bound of a batch plus 1/eta times the joint KL divergence to the old model.
 
@@ -135,6 +136,8 @@ def online_step(
         If given, hidden variables are sampled instead of averaged over (stochastic EM).
     inertia : callable (model, data) -> Statistics, default=Exact()
         The old model's own statistics, or an estimate of them.
+    found : (Statistics, float), default=None
+        What the model's `e_step` has returned for the data; None: it is called.
 
     Returns
     -------
@@ -158,7 +161,7 @@ def online_step(
     >>> new.parameters
     array([[3.]])
     """
-    evidence, log_likelihood = model.e_step(data, rng=rng)
+    evidence, log_likelihood = model.e_step(data, rng=rng) if found is None else found
     regularisation = () if eta == math.inf else ((1.0 / eta, inertia(model, data)),)
     new_model = model.m_step(combine([(1.0, evidence), *regularisation, *prior]))
     return new_model, log_likelihood

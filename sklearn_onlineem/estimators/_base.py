@@ -42,6 +42,7 @@ from sklearn_onlineem.estimators._progress import (
     report_end,
     report_pass,
     report_update,
+    warn_of_outliers,
     warn_of_passes,
     warn_of_reinitialisation,
     warn_of_unused_rates,
@@ -448,11 +449,17 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                     state = progress.state
                     progress.take(solver.step(state, rest, self._schedule(state)))
                     made, learnt = [state, progress.state], rest
-                end = None if end_of is None else end_of(progress.state.model, learnt)
+                end = (
+                    None
+                    if end_of is None
+                    else end_of(progress.state.model, _usual(progress.state, learnt))
+                )
             if solver.has_own_rates:
                 warn_of_unused_rates(self, progress)
             if progress.state.step.reinitialised >= 0:
                 warn_of_reinitialisation(self, progress.state)
+            if progress.state.gate is not None:
+                warn_of_outliers(self, before and before.state.gate, progress.state.gate)
             self._commit(progress, None if before else reader.attributes, end)
         for state in made:
             report_update(self, state)
@@ -483,7 +490,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 state = progress.state
             if state.step.reinitialised >= 0:
                 warn_of_reinitialisation(self, state)
-            end = None if end_of is None else end_of(state.model, data)
+            if state.gate is not None and state.gate.left_out:
+                warn_of_outliers(self, fitted.state.gate, state.gate)
+            end = None if end_of is None else end_of(state.model, _usual(state, data))
             self._fitted = fitted.after(state, history, end)
         except BaseException:
             self.__dict__.pop("_present_rules", None)
@@ -782,6 +791,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             if not isinstance(fitted, Fitted):
                 raise ValueError(f"the fitted state is {fitted!r:.60}.")
             fitted.check()
+
+
+def _usual(state, data):
+    """Return sequences without the rows that the last step has left out."""
+    rows = state.gate.left_out if state.gate is not None else ()
+    return data.without(np.array(rows)) if rows else data
 
 
 # Estimators that have a lock, by id, as subclasses of users need not be hashable.

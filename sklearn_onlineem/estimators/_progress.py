@@ -23,6 +23,7 @@ __all__ = [
     "report_pass",
     "report_update",
     "log",
+    "warn_of_outliers",
     "warn_of_passes",
     "warn_of_reinitialisation",
     "warn_of_unused_rates",
@@ -162,6 +163,17 @@ def warn_of_reinitialisation(estimator, state):
         f" been reinitialised as half of {part} {state.step.half_of}. The source of the rows may"
         " have changed."
     )
+
+
+def warn_of_outliers(estimator, before, gate):
+    """Warn of the first row of a stream that was left out, and of each tenfold number."""
+    n_before, n = 0 if before is None else before.n_left_out, gate.n_left_out
+    if n > n_before and (n_before == 0 or len(str(n)) > len(str(n_before))):
+        rows = "row was" if n == 1 else "rows were"
+        warn_user(
+            f"{type(estimator).__name__}: {n} {rows} far more surprising than others of the stream,"
+            " and left out of learning. A solver with skips_outliers=False learns such rows, too."
+        )
 
 
 # Reading a signature takes as long as some updates.

@@ -10,7 +10,10 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.outliers import Gate, far_away
 from sklearn_onlineem.em.schedules import PowerDecay
 from sklearn_onlineem.em.solvers import Auto, Online
 from sklearn_onlineem.em.state import Opening
@@ -71,24 +74,39 @@ def learn_first(estimator, data, before):
     if n_rows > n_needed > 0:
         n_first = kept.observations_of(n_needed)
         kept, rest = kept[:n_first], kept[n_first:]
-    model, pseudo_statistics = initialiser.stream_model(kept, _random_state(seed))
-    start, n_passes = estimator._state_of(model, kept, seed), _PASSES
+    usual, n_outliers = kept, 0
+    if solver.skips_outliers and _may_lack_rows(estimator, kept):
+        rows = far_away(kept)
+        usual, n_outliers = kept.without(rows) if len(rows) else kept, len(rows)
+    model, pseudo_statistics = initialiser.stream_model(usual, _random_state(seed))
+    start, n_passes = estimator._state_of(model, usual, seed), _PASSES
     in_batches = estimator._settling_batch(len(kept)) < len(kept)
     if n_needed > 0 and (in_batches or n_needed <= 4 * kept.n_rows):
         pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
         starts = [start]
-        if is_last and (model := initialiser.further(kept, _as_in_fit(estimator, seed))):
+        if is_last and (model := initialiser.further(usual, _as_in_fit(estimator, seed))):
             starts.append(start._replace(model=model))
-        settled = [_settled(estimator, one, kept, pseudo_statistics, is_last) for one in starts]
+        settled = [_settled(estimator, one, usual, pseudo_statistics, is_last) for one in starts]
         if len(settled) > 1:
-            settled.sort(key=lambda model: -model.e_step(kept)[1])
+            settled.sort(key=lambda model: -model.e_step(usual)[1])
         start = start._replace(model=settled[0])
-    state = solver.start(start, kept, pseudo_statistics, n_passes)
+    state = solver.start(start, usual, pseudo_statistics, n_passes)
     if before is not None:
         state = _after(before, state, data, rest)
+    elif n_outliers:
+        state = state._replace(n_rows=kept.n_rows, step=state.step._replace(n_rows=kept.n_rows))
+    if solver.skips_outliers:
+        state = state._replace(gate=Gate.of_start(state.model, usual, n_outliers))
     if not is_last:
         state = state._replace(kept=opening._replace(batches=(kept,), n_started=kept.n_rows))
-    return state, kept, rest or None
+    return state, usual, rest or None
+
+
+def _may_lack_rows(estimator, data):
+    """Return whether a start can be made without some rows."""
+    if isinstance(data, Sequences):
+        return estimator.__sklearn_tags__().input_tags.allow_nan
+    return isinstance(data, Rows)
 
 
 def _after(before, state, data, rest):

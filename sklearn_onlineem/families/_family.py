@@ -28,7 +28,7 @@ __all__ = [
     "e_step_in_blocks",
     "optional",
     "per_row",
-    "unwanted",
+    "row_outputs",
 ]
 
 # Parameters of a family, and its statistics.
@@ -254,6 +254,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         log_weights: Floats,
         rows: Rows,
         uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, Evidence, float]:
         """Return the E-step of a mixture of this family's components.
 
@@ -270,14 +271,18 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Observations, with their weights and labels.
         uniforms : ndarray of shape (n_rows,), default=None
             If given, components are drawn with these instead of averaged over.
+        log_likelihoods : ndarray of shape (n_rows,), default=None
+            If given, it receives the log-likelihood of each row, without its weight.
         """
         return e_step_in_blocks(
             self, parameters, log_weights, rows, uniforms,
-            partial(self.posterior_statistics, parameters),
+            partial(self.posterior_statistics, parameters), log_likelihoods,
         )  # fmt: skip
 
 
-def e_step_in_blocks(family, parameters, log_weights, rows, uniforms, statistics_of):
+def e_step_in_blocks(
+    family, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods=None
+):
     """Return the E-step of a mixture, with statistics from ``statistics_of(X, posterior)``."""
     terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
     total_weight = rows.total_weight
@@ -286,7 +291,8 @@ def e_step_in_blocks(family, parameters, log_weights, rows, uniforms, statistics
         responsibilities = family.log_density(parameters, block.X, n_threads=rows.n_threads)
         responsibilities = responsibilities + log_weights
         drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
-        log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), NOTHING)
+        out = NOTHING if log_likelihoods is None else log_likelihoods[start : start + _BLOCK]
+        log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), out)
         counts += responsibilities.sum(axis=0)
         statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
         terms.append((1.0 / total_weight, statistics))
@@ -436,6 +442,7 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         log_weights: Floats,
         rows: Rows,
         uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, Evidence, float]:
         # The family is kept with the values, so that its id cannot be reused.
         _, phi, base = rows.remember(
@@ -449,13 +456,13 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
             natural_T, totals = np.ascontiguousarray(natural.T), np.empty(natural.T.shape)
             log_likelihood = _counts.e_step(
                 *_entries(phi, natural), natural_T, offset, *sample, counts, totals,
-                *unwanted(phi), rows.n_threads,
+                *row_outputs(phi, log_likelihoods), rows.n_threads,
             )  # fmt: skip
             return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
         totals = np.empty(natural.shape)
         log_likelihood = _natural.e_step(
             phi, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
-            counts, totals, *unwanted(phi), rows.n_threads,
+            counts, totals, *row_outputs(phi, log_likelihoods), rows.n_threads,
         )  # fmt: skip
         return averages(counts, totals, log_likelihood, rows)
 
@@ -506,9 +513,9 @@ def optional(array):
     return NOTHING if array is None else np.asarray(array, dtype=np.float64)
 
 
-def unwanted(X):
-    """Return placeholders for outputs of an E-step kernel that statistics do not need."""
-    return NOTHING, NO_RESPONSIBILITIES[X.dtype]
+def row_outputs(X, log_likelihoods=None):
+    """Return outputs of an E-step kernel for each row: of log-likelihoods, if they are wanted."""
+    return NOTHING if log_likelihoods is None else log_likelihoods, NO_RESPONSIBILITIES[X.dtype]
 
 
 def _csr(X):

@@ -23,7 +23,14 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
-from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional, per_row, unwanted
+from sklearn_onlineem.families._family import (
+    NOTHING,
+    Family,
+    mean_of,
+    optional,
+    per_row,
+    row_outputs,
+)
 from sklearn_onlineem.families._likelihood_ascent import ascend
 from sklearn_onlineem.families._start_coordinates import hellinger
 from sklearn_onlineem.families.capabilities import (
@@ -339,20 +346,22 @@ class CompoundDirichlet(
         log_weights: Floats,
         rows: Rows,
         uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, ExpectedLogs, float]:
         events = self._events(rows)
         total_weight, n_threads = rows.total_weight, rows.n_threads
         if not len(events.words):
-            return super().e_step(parameters, log_weights, rows, uniforms)
+            return super().e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
         terms = self._log_terms(parameters, events, n_threads)
-        if len(log_weights) == 1:
+        if len(log_weights) == 1 and log_likelihoods is None:
             counts, totals = self._all(events, rows)
             log_likelihood = float(totals[:, 0] @ terms[:, 0])
         else:
             counts, totals = np.empty(terms.shape[1]), np.empty_like(terms)
             log_likelihood = _counts.e_step(
                 *events.indicators, terms, optional(log_weights), NOTHING, *per_row(rows),
-                optional(uniforms), counts, totals, *unwanted(events.indicators[0]), n_threads,
+                optional(uniforms), counts, totals,
+                *row_outputs(events.indicators[0], log_likelihoods), n_threads,
             )  # fmt: skip
         statistics = self._statistics(parameters, events, counts, totals, n_threads)
         share = 1.0 / total_weight

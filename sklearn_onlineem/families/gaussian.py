@@ -206,8 +206,9 @@ class Gaussian(
         log_weights: Floats,
         rows: Rows,
         uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, Moments, float]:
-        return self.covariance._e_step(parameters, log_weights, rows, uniforms)
+        return self.covariance._e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
 
     def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
         shape, floor = self.covariance, self._added(parameters.mean.shape[1])

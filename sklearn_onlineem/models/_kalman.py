@@ -172,11 +172,13 @@ class Padded:
         )  # fmt: skip
         return means, covariances, lags, filled
 
-    def expected(self, sequences, n_threads, rng=None):
-        """Return sums over sequences: statistics, and log-likelihood."""
+    def expected(self, sequences, n_threads, rng=None, log_densities=NOTHING):
+        """Return sums over sequences: statistics, and log-likelihood; fill in those of rows."""
         noise = NOTHING if rng is None else rng.standard_normal((len(sequences.X), self.k))
         sums, log_likelihoods = allocate_sums(self.k, self.d), np.empty(len(sequences))
-        _kalman.expected(*self._arguments(sequences), noise, *sums, log_likelihoods, n_threads)
+        _kalman.expected(
+            *self._arguments(sequences), noise, *sums, log_densities, log_likelihoods, n_threads
+        )
         return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
 
     def _arguments(self, sequences):

@@ -20,6 +20,7 @@ __all__ = [
     "SplitMergeStep",
     "NewtonSteps",
     "Reinitialises",
+    "RowLikelihoods",
     "RowUpdates",
     "SampledChains",
     "SplitsAndMerges",
@@ -46,6 +47,33 @@ class NewtonSteps(ABC):
         ----------
         data : Batch
             Observations.
+        """
+
+
+class RowLikelihoods(ABC):
+    """Models whose E-step also gives the log-likelihood of each row; their data have `without`."""
+
+    # Whether that of a row depends on the rows before it.
+    is_chained = False
+
+    @abstractmethod
+    def e_step(
+        self,
+        data: Batch,
+        rng: np.random.Generator | None = None,
+        log_likelihoods: Floats | None = None,
+    ) -> tuple[Statistics, float]:
+        """Return the expected statistics and the log-likelihood, weighted averages per observation.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
+        rng : numpy.random.Generator, default=None
+            If given, hidden variables are drawn from their posterior instead of averaged over.
+        log_likelihoods : ndarray of shape (n_rows,), default=None
+            If given, it receives those of all rows, in nats, without their weights; NaN for rows
+            that are missing or have no weight.
         """
 
 

@@ -18,7 +18,12 @@ from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._model import Model, divergences, matching
-from sklearn_onlineem.models.capabilities import Reinitialises, RowUpdates, SplitMergeStep
+from sklearn_onlineem.models.capabilities import (
+    Reinitialises,
+    RowLikelihoods,
+    RowUpdates,
+    SplitMergeStep,
+)
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import emptied
 from sklearn_onlineem.models.terminations import GivenLength, Termination
@@ -52,7 +57,9 @@ class HiddenMarkovStatistics(Statistics):
 
 
 @dataclass(frozen=True)
-class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], Reinitialises, RowUpdates):
+class HiddenMarkovModel(
+    RowLikelihoods, Model[Sequences, HiddenMarkovStatistics], Reinitialises, RowUpdates
+):
     r"""A hidden Markov chain whose states emit rows.
 
     .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
@@ -146,21 +153,31 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], Reinitialises,
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(
-        self, data: Sequences, rng: np.random.Generator | None = None
+        self,
+        data: Sequences,
+        rng: np.random.Generator | None = None,
+        log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
-        chunks = self._chunks(data)
+        chunks, outs = self._chunks(data), log_likelihoods
         rngs = [rng] * len(chunks)
         if rng is not None and len(chunks) > 1:
             # One for each chunk, so that draws do not depend on the order of chunks.
             seeds = rng.integers(1 << 63, size=(len(chunks), 4))
             rngs = [np.random.default_rng(seed) for seed in seeds]
-        sums = walk(self._sums, data.n_threads, chunks, rngs)
+        if outs is not None:
+            outs = np.split(outs, np.cumsum([chunk.n_rows for chunk in chunks])[:-1])
+        sums = walk(self._sums, data.n_threads, chunks, rngs, outs or [None] * len(chunks))
         statistics, log_likelihoods = zip(*sums, strict=True)
         evidence = combine([(1.0 / len(data), part) for part in statistics])
         return evidence, sum(log_likelihoods) / len(data)
 
-    def _sums(self, data, rng):
+    def _sums(self, data, rng, log_likelihoods):
         states, offsets = self._log_densities(data)
+        if log_likelihoods is not None:
+            # Those of the state that explains a row best, so that no row depends on others.
+            states[int(data.before is not None) :].max(axis=1, out=log_likelihoods)
+            if data.observed is not None:
+                log_likelihoods[~data.observed] = np.nan
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
         transitions = np.empty((self.n_components, self.n_components))
         if rng is None:

@@ -22,7 +22,7 @@ from sklearn_onlineem.models._kalman import (
     split_by_gaps,
 )
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models.capabilities import Levels
+from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
 from sklearn_onlineem.models.levels import FEWEST_ROWS, relocated
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.statistics import combine
@@ -39,7 +39,7 @@ _quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 @dataclass(frozen=True, eq=False)
-class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics], Levels):
+class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStatistics], Levels):
     r"""A state that moves linearly and is observed through a linear map, both with Gaussian noise.
 
     .. math::
@@ -97,6 +97,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics], Levels):
     emissions: Regression
 
     has_components = False
+    is_chained = True
 
     def __post_init__(self):
         k, d = self.n_components, self.n_features
@@ -134,7 +135,10 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics], Levels):
 
     @_quietly
     def e_step(
-        self, data: Sequences, rng: np.random.Generator | None = None
+        self,
+        data: Sequences,
+        rng: np.random.Generator | None = None,
+        log_likelihoods: Floats | None = None,
     ) -> tuple[LinearDynamicalStatistics, float]:
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
@@ -144,8 +148,12 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics], Levels):
         if gains is not None and gains.suffice:
             sums = [gains.expected(complete)]
             sums += self._sums(others, rng) if others else []
+            if log_likelihoods is not None:
+                log_likelihoods[:] = self.row_log_likelihoods(data)
         else:
-            sums = self._sums(data, rng)
+            sums = self._sums(data, rng, log_likelihoods)
+        if log_likelihoods is not None and data.observed is not None:
+            log_likelihoods[~data.observed] = np.nan
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
         # The filter may overflow where tables of gains do not, by a digit.
@@ -157,10 +165,19 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics], Levels):
             self._explain_overflow(data)
         return evidence, log_likelihood
 
-    def _sums(self, data, rng):
+    def _sums(self, data, rng, log_likelihoods=None):
         # One generator: those that it spawns would depend on more than its state.
-        pieces = prepared(data, self._first)
-        return [self._padded.expected(piece, data.n_threads, rng) for piece in pieces]
+        pieces, n = prepared(data, self._first), data.n_threads
+        if log_likelihoods is None:
+            return [self._padded.expected(piece, n, rng) for piece in pieces]
+        outs = [np.empty(len(piece.X)) for piece in pieces]
+        sums = [
+            self._padded.expected(piece, n, rng, out)
+            for piece, out in zip(pieces, outs, strict=True)
+        ]
+        rows = [out[piece.n_lead :] for piece, out in zip(pieces, outs, strict=True)]
+        np.concatenate(rows, out=log_likelihoods)
+        return sums
 
     @_quietly
     def relocated(self, data: Sequences) -> tuple[LinearDynamicalModel, Sequences] | None:

@@ -38,6 +38,7 @@ from sklearn_onlineem.models.capabilities import (
     ComponentUpdates,
     NewtonSteps,
     Reinitialises,
+    RowLikelihoods,
     SampledChains,
     SplitMergeStep,
     SplitsAndMerges,
@@ -90,6 +91,7 @@ class MixtureStatistics(Statistics):
 
 @dataclass(frozen=True)
 class MixtureModel(
+    RowLikelihoods,
     Model[Rows, MixtureStatistics],
     ComponentUpdates,
     NewtonSteps,
@@ -139,28 +141,36 @@ class MixtureModel(
         return logs
 
     def e_step(
-        self, data: Rows, rng: np.random.Generator | None = None
+        self,
+        data: Rows,
+        rng: np.random.Generator | None = None,
+        log_likelihoods: Floats | None = None,
     ) -> tuple[MixtureStatistics, float]:
         log_weights, total_weight = self.log_weights, data.total_weight
         family, terms, log_likelihood = self.family, [], 0.0
-        chunks = data.chunks(_CHUNK_ROWS)
-        for chunk in chunks:
+        chunks, out = data.chunks(_CHUNK_ROWS), log_likelihoods
+        for number, chunk in enumerate(chunks):
+            if log_likelihoods is not None and len(chunks) > 1:
+                start = number * _CHUNK_ROWS
+                out = log_likelihoods[start : start + len(chunk)]
             share = chunk.total_weight / total_weight
             if share > 0.0:
                 if rng is None:
-                    found = family.e_step(self.parameters, log_weights, chunk)
+                    found = family.e_step(self.parameters, log_weights, chunk, None, out)
                 elif isinstance(family, HiddenVariables):
                     statistics = partial(family.sampled_statistics, self.parameters, rng=rng)
                     found = e_step_in_blocks(
                         family, self.parameters, log_weights, chunk, rng.random(len(chunk)),
-                        statistics,
+                        statistics, out,
                     )  # fmt: skip
                 else:
                     uniforms = rng.random(len(chunk))
-                    found = family.e_step(self.parameters, log_weights, chunk, uniforms)
+                    found = family.e_step(self.parameters, log_weights, chunk, uniforms, out)
                 counts, emissions, chunk_log_likelihood = found
                 terms.append((share, MixtureStatistics(counts, emissions)))
                 log_likelihood += share * chunk_log_likelihood
+        if log_likelihoods is not None and data.sample_weight is not None:
+            log_likelihoods[data.sample_weight == 0.0] = np.nan
         return terms[0][1] if len(chunks) == 1 else combine(terms), log_likelihood
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:

@@ -43,6 +43,7 @@ from sklearn_onlineem.diagnostics.certificates import step_certificate
 from sklearn_onlineem.diagnostics.drift import Drift
 from sklearn_onlineem.distributed import Round
 from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.outliers import Gate
 from sklearn_onlineem.em.schedules import (
     PowerDecayInRows,
     learning_rate,
@@ -121,6 +122,7 @@ def common_arguments(seed=0):
         "deep": True,
         "index": np.array([1, 0]),
         "first": 3,
+        "log_likelihoods": None,
         "key": "key",
         "compute": list,
         "component.k": 1,
@@ -268,6 +270,7 @@ def model_world(case):
         "terms": [(0.5, evidence), (2.0, evidence)],
         "n_steps": 2,
         "batches": [data, data],
+        "rows": np.array([0]),
         "n_rows": 2,
         "draw_lengths.n": 3,
         "prior": evidence,
@@ -475,6 +478,12 @@ def algorithm_world(case):
         "total_size": 40.0,
         "mean_size": 1.0,
         "new_model": arguments["other"],
+        "found": None,
+        "gate": None,
+        "n_left_out": 0,
+        "q": 0.5,
+        "after.log_likelihoods": np.array([-1.0, -9.0]),
+        "outliers.log_likelihoods": np.array([-1.0, -9.0]),
         "log_likelihood": -1.0,
         "kl_divergence": 0.1,
         "promised": 0.1,
@@ -516,6 +525,7 @@ def algorithm_world(case):
             Never(),
             plan,
             state,
+            Gate().after(-np.linspace(1.0, 2.0, 200)),
             progress,
         ],
         Step(*[1.0] * len(Step._fields)),

@@ -26,7 +26,7 @@ def problem(n, d, K, dtype=np.float64, offset=0.0):
     return X, means, random_covariances(rng, K, d), np.log(rng.dirichlet(np.ones(K)))
 
 
-def run(X, means, covariances, log_weights, *options, most_terms=np.inf, n_threads=1):
+def run(X, means, covariances, log_weights, *options, most_terms=np.inf, n_threads=1, of_rows=NONE):
     K, d = means.shape
     weight, mean, scatter = np.empty(K), np.empty((K, d)), np.empty((K, d, d))
     options = options or (NONE, NO_LABELS, NONE)
@@ -42,6 +42,7 @@ def run(X, means, covariances, log_weights, *options, most_terms=np.inf, n_threa
         weight,
         mean,
         scatter,
+        of_rows,
         n_threads,
     )
     return weight, mean, scatter, log_likelihood
@@ -61,12 +62,14 @@ def test_e_step(n, d, K, dtype, with_options):
             for mean, covariance in zip(means, covariances, strict=True)
         ]
     ).reshape(n, K)
-    responsibilities, _, total = normalise_numpy(joint, *options)
-    *found, log_likelihood = run(X, means, covariances, log_weights, *options)
+    responsibilities, expected_of_rows, total = normalise_numpy(joint, *options)
+    of_rows = np.empty(n)
+    *found, log_likelihood = run(X, means, covariances, log_weights, *options, of_rows=of_rows)
     tolerance = (
         {"rtol": 1e-3, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-9}
     )
     assert_allclose(log_likelihood, total / total_weight, **tolerance)
+    assert_allclose(of_rows, expected_of_rows, **tolerance)
     seen = responsibilities.any(axis=0)
     weight, mean, scatter = moments(X.astype(float), responsibilities[:, seen])
     expected = weight / total_weight, mean, scatter / total_weight

@@ -13,6 +13,7 @@ import numpy as np
 
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.outliers import learn_usual_rows
 from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
 from sklearn_onlineem.em.state import Opening, State
@@ -85,6 +86,8 @@ class Solver(Settings, ABC):
         Whether empty components may be reinitialised in a stream.
     start_rows : int
         First rows of a stream that are kept for its start, for each component; see `Online`.
+    skips_outliers : bool
+        Whether streams leave out rows that are far too surprising; see `Online`.
     """
 
     requires: type | None = None
@@ -94,6 +97,7 @@ class Solver(Settings, ABC):
     has_own_rates = False
     reinitialises = True
     start_rows = 100
+    skips_outliers = True
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         """Return the pseudo-statistics of a prior for the solver's estimate.
@@ -160,13 +164,22 @@ class Solver(Settings, ABC):
             Learning rates, or a `Schedule`.
         """
         self.check(state)
+        found = gate = rng = None
+        n_rows = batch.n_rows
+        if self.skips_outliers:
+            draws = self.samples or state.model.draws
+            rng = state.rng() if draws or self.inertia.draws else None
+            batch, found, gate = learn_usual_rows(
+                state.model, batch, state.gate, state.n_steps, state.n_rows, rng if draws else None
+            )
+            if batch is None:
+                return state.after_none(found[1], n_rows, gate)
         size = state.size_of(batch)
         eta = rate_of(schedule, state.size_seen, size)
         total_size = max(state.size_seen + size, state.expected_size)
-        if isinstance(state.model, Levels):
-            return self._followed(state, batch, eta, size, total_size)
-        after = self._updated(state, batch, eta, size, total_size)
-        return self._with_recent(after, state, batch)
+        step = self._followed if isinstance(state.model, Levels) else self._updated
+        after = step(state, batch, eta, size, total_size, rng, found)
+        return self._with_recent(after, state, batch).with_gate(gate, n_rows - batch.n_rows)
 
     def _with_recent(self, after, before, batch):
         """Return the state after a step; it may keep the batch, or make a split or merge step."""
@@ -183,25 +196,29 @@ class Solver(Settings, ABC):
         move = self._move(after.model, data, n_remembered)
         return after if move is None else after.moved(move, before, batch)
 
-    def _followed(self, state, batch, eta, size, total_size):
+    def _followed(self, state, batch, eta, size, total_size, rng, found):
         """Return the state after a step of a model whose source may have left its level."""
         before, located = state.model, state.model.relocated(batch)
         start, learnt = (before, batch) if located is None else located
-        after = self._updated(state._replace(model=start), learnt, eta, size, total_size)
+        known = found if located is None else None
+        after = self._updated(
+            state._replace(model=start), learnt, eta, size, total_size, rng, known
+        )
         model = after.model.bounded(before)
         if located is None and model is after.model:
             return after
         step = after.step._replace(
-            log_likelihood=before.e_step(batch)[1],
+            log_likelihood=(found or before.e_step(batch))[1],
             kl_divergence=model.kl_divergence(before, like=batch),
             n_rows=state.n_rows + batch.n_rows,
         )
         n_seen = state.n_seen + batch.total_weight
         return after._replace(model=model, step=step, n_seen=n_seen, n_rows=step.n_rows)
 
-    def _updated(self, state, data, eta, size, total_size):
+    def _updated(self, state, data, eta, size, total_size, rng=None, found=None):
         draws, n_seen = self.samples or state.model.draws, data.total_weight
-        rng = state.rng() if draws or self.inertia.draws else None
+        if rng is None and (draws or self.inertia.draws):
+            rng = state.rng()
         model, log_likelihood = online_step(
             state.model,
             data,
@@ -209,6 +226,7 @@ class Solver(Settings, ABC):
             state.prior_terms(total_size, size / n_seen),
             rng if draws else None,
             self.inertia if rng is None else partial(self.inertia, rng=rng),
+            found,
         )
         return state.after(model, eta, log_likelihood, data, size)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -12,8 +12,9 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.outliers import learn_usual_rows
 from sklearn_onlineem.em.schedules import RateSchedule
-from sklearn_onlineem.em.settings import check_number
+from sklearn_onlineem.em.settings import check_bool, check_number
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import AnyModel, Terms, batch_step
@@ -46,6 +47,8 @@ class BayesianOnline(Solver):
         Forgetting factor in (0, 1]: the share of the running statistics that is kept after a batch.
         At 1 the model converges; below, it follows data that drift, and empty components are
         reinitialised as by `Online`. Priors are not forgotten.
+    skips_outliers : bool, default=True
+        As of :class:`~sklearn_onlineem.em.Online`.
 
     References
     ----------
@@ -71,10 +74,12 @@ class BayesianOnline(Solver):
     estimate: str = "mode"
     start_mass: float = 0.01
     forgetting: float = 1.0
+    skips_outliers: bool = True
     has_own_rates = True
     start_rows = 0
 
     def __post_init__(self):
+        check_bool("skips_outliers", self.skips_outliers)
         if self.estimate not in ("mode", "mean"):
             raise ValueError(f"estimate must be 'mode' or 'mean', got {self.estimate!r}.")
         check_number("start_mass", self.start_mass, 0.0, math.inf)
@@ -109,6 +114,14 @@ class BayesianOnline(Solver):
 
     def step(self, state: State, batch: Batch, schedule: RateSchedule | None = None) -> State:
         _check_conjugate(state.model)
+        rng, found, gate = state.rng() if state.model.draws else None, None, None
+        n_rows = batch.n_rows
+        if self.skips_outliers:
+            batch, found, gate = learn_usual_rows(
+                state.model, batch, state.gate, state.n_steps, state.n_rows, rng
+            )
+            if batch is None:
+                return state.after_none(found[1], n_rows, gate)
         before = state.kept
         if not isinstance(before, RunningStatistics):
             # Another solver has fitted the model, or none.
@@ -117,13 +130,13 @@ class BayesianOnline(Solver):
             before = RunningStatistics.of_model(state.model, n, state.lengths_with(batch))
         prior = self.prior_of(state.model, state.prior)
         terms = () if prior is None else ((1.0, prior),)
-        rng = state.rng() if state.model.draws else None
         model, kept, rates, log_likelihood = running_step(
-            state.model, batch, before, terms, self.forgetting, rng
+            state.model, batch, before, terms, self.forgetting, rng, found
         )
         eta = batch.total_weight / (self.forgetting * before.mass)
         size = state.size_of(batch)
         after = state.after(model, eta, log_likelihood, batch, size, kept, rates)
+        after = after.with_gate(gate, n_rows - batch.n_rows)
         if self.forgetting == 1.0:
             # No component is empty for good.
             return after
@@ -134,7 +147,8 @@ class BayesianOnline(Solver):
         return tested
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
-        yield self._shuffled_pass(progress, data, plan, self.step), True
+        of_all = replace(self, skips_outliers=False)
+        yield self._shuffled_pass(progress, data, plan, of_all.step), True
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         return prior if prior is None or self.estimate == "mode" else model.mean_form(prior)
@@ -195,6 +209,7 @@ def running_step(
     prior: Terms = (),
     kept: float = 1.0,
     rng: np.random.Generator | None = None,
+    found: tuple[Statistics, float] | None = None,
 ) -> tuple[AnyModel, RunningStatistics, Floats | None, float]:
     r"""Add the expected statistics of a batch to the running statistics, and maximise.
 
@@ -219,6 +234,8 @@ def running_step(
         The forgetting factor :math:`\zeta`.
     rng : numpy.random.Generator, default=None
         If given, hidden variables are sampled instead of averaged over.
+    found : (Statistics, float), default=None
+        What the model's `e_step` has returned for the data; None: it is called.
 
     Returns
     -------
@@ -230,7 +247,7 @@ def running_step(
     log_likelihood : float
         Mean log-likelihood of the batch per observation, *under the old model*.
     """
-    evidence, log_likelihood = model.e_step(data, rng=rng)
+    evidence, log_likelihood = model.e_step(data, rng=rng) if found is None else found
     n, before = data.total_weight, kept * running.mass
     mass = before + n
     total = combine([(n / mass, evidence), (before / mass, running.statistics)])

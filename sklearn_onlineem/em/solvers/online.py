@@ -66,6 +66,13 @@ class Online(Solver):
         anew from all of them; at last it is settled by batch EM with split and merge steps, of
         topics by passes of online EM, and they are dropped.
         0: the start is made from the first batch.
+    skips_outliers : bool, default=True
+        Whether rows of a stream that are far too surprising are left out of learning, with one
+        warning: those whose surprise, -log p(row), is above the 99 % quantile of the latest 1,000
+        rows by a hundred times its distance from the median; if fewer than 3 % of 300 rows are,
+        and not half of the last 20 as surprising, but for a factor of 2, as rows of a rare cluster
+        are.
+        Hidden Markov models and Kalman filters take such rows as missing.
 
     References
     ----------
@@ -88,10 +95,12 @@ class Online(Solver):
     inertia: Inertia = Exact()
     reinitialises: bool = True
     start_rows: int = 100
+    skips_outliers: bool = True
 
     def __post_init__(self):
         check_count("start_rows", self.start_rows, least=0)
         check_bool("reinitialises", self.reinitialises)
+        check_bool("skips_outliers", self.skips_outliers)
         check_count("average_from", self.average_from, optional=True)
         if not isinstance(self.inertia, Inertia):
             raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
