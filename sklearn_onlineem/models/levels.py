@@ -57,11 +57,12 @@ def relocated(model, data, means, covariances):
     before, after = _cut(model, data, jump)
     if after.n_rows < FEWEST_ROWS:
         return model, before
-    # Means, as those of states that are far from theirs are only in the directions of states.
-    n_known = np.maximum(1, np.count_nonzero(~np.isnan(deviations[jump:]), axis=0))
-    shift = known[jump:].sum(axis=0) / n_known
-    if not ((whitening @ shift) ** 2).sum() > _LEAST_SQUARE:
+    # An outlier moves means, but not medians; means are what states can explain in part.
+    columns = [column[~np.isnan(column)] for column in deviations[jump:].T]
+    medians = np.array([np.median(column) if len(column) else 0.0 for column in columns])
+    if not ((whitening @ medians) ** 2).sum() > _LEAST_SQUARE:
         return None
+    shift = np.array([column.mean() if len(column) else 0.0 for column in columns])
     located = replace(model, emissions=model.emissions.shifted(shift))
     # The state before may be of rows of the new level that the piece before ended with.
     candidates = [after, after.continued(None)]
