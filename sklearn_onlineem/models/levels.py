@@ -63,7 +63,9 @@ def relocated(model, data, means, covariances):
     if not ((whitening @ medians) ** 2).sum() > _LEAST_SQUARE:
         return None
     shift = np.array([column.mean() if len(column) else 0.0 for column in columns])
-    located = replace(model, emissions=model.emissions.shifted(shift))
+    parameters = model.emissions.parameters
+    parameters = replace(parameters, offset=parameters.offset + shift)
+    located = replace(model, emissions=replace(model.emissions, parameters=parameters))
     # The state before may be of rows of the new level that the piece before ended with.
     candidates = [after, after.continued(None)]
     scores = [located.log_likelihood(candidate).sum() for candidate in candidates]

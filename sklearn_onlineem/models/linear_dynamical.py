@@ -193,7 +193,9 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         radius = _radius(self)
         if not radius > 1.0 or radius <= (largest := max(1.0, _radius(before))):
             return self
-        return replace(self, transitions=self.transitions.scaled(largest / radius))
+        parameters = self.transitions.parameters
+        parameters = replace(parameters, matrix=largest / radius * parameters.matrix)
+        return replace(self, transitions=replace(self.transitions, parameters=parameters))
 
     @_quietly
     def own_statistics(

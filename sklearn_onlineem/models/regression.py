@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -152,28 +152,6 @@ class Regression:
         """
         B = self.matrix
         return means @ B.T + self.offset, B @ covariances @ B.T + self.covariance
-
-    def shifted(self, by: Floats) -> Regression:
-        """Return the regressions of y plus a vector.
-
-        Parameters
-        ----------
-        by : ndarray of shape (p,)
-            The vector.
-        """
-        offset = self.parameters.offset + by
-        return replace(self, parameters=replace(self.parameters, offset=offset))
-
-    def scaled(self, factor: float) -> Regression:
-        """Return the regressions with their matrices times a number.
-
-        Parameters
-        ----------
-        factor : float
-            The number.
-        """
-        matrix = factor * self.parameters.matrix
-        return replace(self, parameters=replace(self.parameters, matrix=matrix))
 
     def in_coordinates(
         self, inputs: Floats | None = None, outputs: Floats | None = None
