@@ -60,13 +60,13 @@ class Step(NamedTuple):
     kl_divergence: float
     n_rows: int
     # Fields that only a `ComponentStep` sets.
-    component_rates = n_components = None
+    component_rates = n_components = model_weights = None
     reinitialised = half_of = -1
     certificate = property(_certificate)
 
 
 class ComponentStep(NamedTuple):
-    """Record of an update that changed components of a mixture, or has learning rates for each.
+    """Record of an update with more than a `Step` has: of components, or of several models.
 
     Attributes
     ----------
@@ -79,6 +79,8 @@ class ComponentStep(NamedTuple):
         Active components, if their number has changed or one was reinitialised.
     reinitialised, half_of : int
         An empty component that became half of another, and that other; -1 if none.
+    model_weights : ndarray of shape (n_models,) or None
+        With ``solver="adaptive"``, the weights of the models after the update.
     """
 
     eta: float
@@ -89,6 +91,7 @@ class ComponentStep(NamedTuple):
     n_components: int | None = None
     reinitialised: int = -1
     half_of: int = -1
+    model_weights: Floats | None = None
     certificate = property(_certificate)
 
 
@@ -260,6 +263,11 @@ class State(NamedTuple):
     def own_statistics(self) -> Statistics:
         """Statistics with which the model enters a merge."""
         return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
+
+    @property
+    def scorer(self) -> object:
+        """What has the `log_likelihood` that users see: the model, or several that are mixed."""
+        return self.kept if hasattr(self.kept, "log_likelihood") else self.model
 
     def rng(self) -> np.random.Generator:
         """Return the generator of the next update."""

@@ -386,21 +386,21 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         warn_of_passes(self, progress, data, may_converge)
         warn_of_unused_rates(self, progress)
 
-    def _partial_fit(self, X, y=None, end_of=None, **where):
-        """Update with a batch; `end_of` returns the `end` of the fitted state."""
+    def _partial_fit(self, X, y=None, with_end=None, **where):
+        """Update with a batch; `with_end` returns the state after it and the `end` of the fit."""
         with self._lock():
             if is_empty(self, X):
                 return
             fitted = self.__dict__.get("_fitted")
             if fitted is None or isinstance(fitted.state.kept, Opening):
-                self._learn_first(X, y, end_of, **where)
+                self._learn_first(X, y, with_end, **where)
                 return
             try:
-                self._learn_next(X, y, end_of, **where)
+                self._learn_next(X, y, with_end, **where)
             except INVALID as error:
                 raise_named(error, self)
 
-    def _learn_first(self, X, y, end_of, **where):
+    def _learn_first(self, X, y, with_end, **where):
         """Learn first observations of a stream, from which its start is made."""
         self._validate_params()
         before, solver = self.__dict__.get("_fitted"), self._solver()
@@ -419,7 +419,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                     state = progress.state
                     progress.take(solver.step(state, rest, self._schedule(state)))
                     made, learnt = [state, progress.state], rest
-                end = None if end_of is None else end_of(progress.state.model, learnt)
+                end = None
+                if with_end is not None:
+                    progress.state, end = with_end(progress.state, learnt)
             if solver.has_own_rates:
                 warn_of_unused_rates(self, progress)
             if progress.state.step.reinitialised >= 0:
@@ -428,7 +430,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         for state in made:
             report_update(self, state)
 
-    def _learn_next(self, X, y, end_of, **where):
+    def _learn_next(self, X, y, with_end, **where):
         rules, fitted = self._rules(), self._fitted
         try:
             data = rules.reader.read(X, y, **where)
@@ -452,7 +454,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 state = progress.state
             if state.step.reinitialised >= 0:
                 warn_of_reinitialisation(self, state.step)
-            end = None if end_of is None else end_of(state.model, data)
+            end = None
+            if with_end is not None:
+                state, end = with_end(state, data)
             self._fitted = fitted.after(state, history, end)
         except BaseException:
             self.__dict__.pop("_present_rules", None)
@@ -682,6 +686,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     @property
     def model_(self) -> Model:
         return self._fitted_at_once.state.model
+
+    def _owner_of(self, method):
+        """Return what has a method of inference: the model, or what scores instead of it."""
+        state = self._fitted_at_once.state
+        return state.scorer if method == "log_likelihood" else state.model
 
     @property
     def n_steps_(self) -> int:

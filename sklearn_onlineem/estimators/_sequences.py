@@ -16,6 +16,7 @@ from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.settings import check_bool, check_count
+from sklearn_onlineem.em.solvers import Memories
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._fitted import FitTransformMixin, rollback
 from sklearn_onlineem.estimators._parameters import by_name, estimator, fit_context, parameter
@@ -189,7 +190,7 @@ class SequenceEstimator(
                 f"{type(self).__name__}: continues=True requires termination='given_length', got"
                 f" {termination!r}, with which sequences end."
             )
-        self._partial_fit(X, y, _filtered_end, lengths=lengths, groups=groups, continues=True)
+        self._partial_fit(X, y, _with_end, lengths=lengths, groups=groups, continues=True)
         return self
 
     # ---------------------------------------------------------------------------------- inference
@@ -200,7 +201,7 @@ class SequenceEstimator(
         reader = seen._input()
         data = reader.read(X, None, lengths, groups)
         with error_context(self), single_threaded_blas(data.n_rows):
-            return getattr(seen.model_, method)(data, *arguments), reader.form
+            return getattr(seen._owner_of(method), method)(data, *arguments), reader.form
 
     def score_samples(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -386,8 +387,13 @@ class SequenceEstimator(
         return tags
 
 
-def _filtered_end(model, data):
-    return model.filtered_end(data[len(data) - 1 :])
+def _with_end(state, data):
+    """Return the state with the ends of its models, if it has several, and the end of the model."""
+    last = data[len(data) - 1 :]
+    if isinstance(state.kept, Memories):
+        kept = state.kept.with_ends(last)
+        return state._replace(kept=kept), kept.ends[kept.weights.argmax()]
+    return state, state.model.filtered_end(last)
 
 
 def filled_rows(data):

@@ -76,7 +76,7 @@ class Solver(Settings, ABC):
     is_stochastic : bool
         Whether iterates never converge, so that no rule ends a fit.
     has_own_rates : bool
-        Whether learning rates come from running statistics, not from a schedule.
+        Whether learning rates are those of the solver, not of the estimator's schedule.
     reinitialises : bool
         Whether empty components may be reinitialised in a stream.
     start_rows : int

@@ -318,7 +318,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     learn_doc_topic_prior: bool = parameter(default=True, valid=["boolean"])
     solver: str | Solver = parameter(
         default="online",
-        valid=[StrOptions({"online", "batch", "stochastic", "gibbs"}), Solver],
+        valid=[StrOptions({"online", "adaptive", "batch", "stochastic", "gibbs"}), Solver],
     )
     e_step: str = parameter(default="gibbs", valid=[StrOptions({"gibbs", "map"})])
     n_sweeps: int = parameter(
