@@ -187,12 +187,15 @@ class Opening(NamedTuple):
         the start is final. 0: it is final at once.
     n_started : int
         Rows of the latest start.
+    kept : object or None
+        Data of the solver since then.
     """
 
     batches: tuple[Batch, ...]
     n_rows: int
     size: float
     n_started: int
+    kept: object = None
 
     def with_last(self, n_rows: int) -> Opening:
         """Return an opening that begins with the last observations, of at most so many rows.
@@ -267,7 +270,8 @@ class State(NamedTuple):
     @property
     def scorer(self) -> object:
         """What has the `log_likelihood` that users see: the model, or several that are mixed."""
-        return self.kept if hasattr(self.kept, "log_likelihood") else self.model
+        kept = self.kept.kept if isinstance(self.kept, Opening) else self.kept
+        return kept if hasattr(kept, "log_likelihood") else self.model
 
     def rng(self) -> np.random.Generator:
         """Return the generator of the next update."""

@@ -17,6 +17,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers import Memories
+from sklearn_onlineem.em.state import Opening
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._fitted import FitTransformMixin, rollback
 from sklearn_onlineem.estimators._parameters import by_name, estimator, fit_context, parameter
@@ -389,11 +390,13 @@ class SequenceEstimator(
 
 def _with_end(state, data):
     """Return the state with the ends of its models, if it has several, and the end of the model."""
-    last = data[len(data) - 1 :]
-    if isinstance(state.kept, Memories):
-        kept = state.kept.with_ends(last)
-        return state._replace(kept=kept), kept.ends[kept.weights.argmax()]
-    return state, state.model.filtered_end(last)
+    last, kept = data[len(data) - 1 :], state.scorer
+    if not isinstance(kept, Memories):
+        return state, state.model.filtered_end(last)
+    kept = kept.with_ends(last)
+    is_start = isinstance(state.kept, Opening)
+    state = state._replace(kept=state.kept._replace(kept=kept) if is_start else kept)
+    return state, kept.ends[kept.weights.argmax()]
 
 
 def filled_rows(data):

@@ -60,8 +60,9 @@ def learn_first(estimator, data, before):
         batches = (*opening.batches, copy.deepcopy(data))
         opening = opening._replace(batches=batches, n_rows=n_rows)
         if n_rows < _GROWTH * opening.n_started:
-            state = solver.step(before, data, estimator._schedule(before))
-            return state._replace(kept=opening), data, None
+            since = before._replace(kept=opening.kept)
+            state = solver.step(since, data, estimator._schedule(before))
+            return state._replace(kept=opening._replace(kept=state.kept)), data, None
     else:
         batches = (*opening.batches, data)
     kept, rest = batches[0].followed_by(batches[1:]), None
@@ -78,7 +79,8 @@ def learn_first(estimator, data, before):
     if before is not None:
         state = _after(before, state, data, rest)
     if not is_last:
-        state = state._replace(kept=opening._replace(batches=(kept,), n_started=kept.n_rows))
+        opening = opening._replace(batches=(kept,), n_started=kept.n_rows, kept=None)
+        state = state._replace(kept=opening)
     return state, kept, rest or None
 
 

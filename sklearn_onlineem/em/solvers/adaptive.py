@@ -16,13 +16,14 @@ from sklearn_onlineem.em.schedules import Forgetting, Harmonic, RateSchedule
 from sklearn_onlineem.em.settings import check_bool, check_count, check_number
 from sklearn_onlineem.em.solvers.auto import Auto
 from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.em.state import ComponentStep, Opening, State
+from sklearn_onlineem.em.state import ComponentStep, State
 from sklearn_onlineem.models import Model
 
 __all__ = ["Adaptive", "Memories"]
 
-# Rows between changes of the best model, as the weights expect them.
-_ROWS_BETWEEN_CHANGES = 1000.0
+# Rows after which the past counts for half in the weights of the models, and the share of the rest
+# that is dealt evenly; chosen by benchmarks/real_data/streams.py.
+_HALF_LIFE, _SHARE = 250.0, 0.06
 
 
 class Memories(NamedTuple):
@@ -83,19 +84,22 @@ class Adaptive(Solver):
     r"""Online EM that needs no learning rate: several models learn, and those predict that did.
 
     Each model remembers the past for another half-life, and takes the online steps of
-    :class:`~sklearn_onlineem.em.Online`. Their weights are by fixed share: after each batch of b
-    rows,
+    :class:`~sklearn_onlineem.em.Online`. Their weights are learnt by online EM, too, as those of
+    the components of a mixture, with a fixed share for all: after a batch of b rows,
 
     .. math::
-        w_j \leftarrow (1 - a) \frac{w_j \, p_j(\text{batch})}{\sum_i w_i \, p_i(\text{batch})}
-        + \frac{a}{J}, \qquad a = \min(0.5, b / 1000),
+        w_j \leftarrow (1 - \gamma) w_j + \gamma \Big((1 - a)
+        \frac{w_j \, e^{\ell_j}}{\sum_i w_i \, e^{\ell_i}} + \frac{a}{J}\Big), \qquad
+        \gamma = 1 - 2^{-b / 250}, \quad a = 0.06,
 
-    where :math:`p_j` is the density before the step. *Scores are those of the mixture*,
-    :math:`\log \sum_j w_j p_j(x)` of each observation: `score_samples` and `score`, and criteria
-    from them. `model_`, and all that has components or states, is the model with the largest
-    weight, which also enters merges. `eta0`, `beta` and `schedule` are ignored.
+    where :math:`\ell_j` is the mean log-likelihood of the batch, per observation, before model j
+    learns it: the responsibilities are those of a typical observation. The log-likelihoods come
+    from the steps. *Scores are those of the mixture*, :math:`\log \sum_j w_j p_j(x)` of each
+    observation: `score_samples`, `score`, and criteria made of them. `model_`, and all that has
+    components or states, is the model with the largest weight, which also enters merges. `eta0`,
+    `beta` and `schedule` are ignored.
 
-    Streams start as those of ``Online``, with one model. `fit` learns as
+    Streams start as those of ``Online``; all models begin from each new start. `fit` learns as
     :class:`~sklearn_onlineem.em.Auto`, since data at hand are shuffled, and all models of a stream
     that continues begin from the result.
 
@@ -112,13 +116,14 @@ class Adaptive(Solver):
     -----
     Entries of `history_` are :class:`~sklearn_onlineem.em.state.ComponentStep`, with the new
     `model_weights`. Learning rate and divergence are those of the model with the largest weight;
-    the log-likelihood is :math:`\log \sum_j w_j p_j(\text{batch})`, per observation. A model that
-    cannot take a step, as a batch is impossible under it, becomes a copy of the one with the
-    largest weight.
+    the log-likelihood is :math:`\log \sum_j w_j e^{\ell_j}`, which is at most the mean score of the
+    batch, and equal for one observation. A model that cannot take a step, as the batch is
+    impossible under it, becomes a copy of the one with the largest weight.
 
     References
     ----------
-    Herbster & Warmuth, "Tracking the Best Expert", Machine Learning 1998 (fixed share).
+    Herbster & Warmuth, "Tracking the Best Expert", Machine Learning 1998 (fixed share); Cappe &
+    Moulines, JRSS-B 2009 (online EM, here of the weights).
 
     Examples
     --------
@@ -153,17 +158,17 @@ class Adaptive(Solver):
     def step(self, state: State, batch: Batch, schedule: RateSchedule | None = None) -> State:
         rates = _schedules(self.half_lives, state.observations_needed)
         before, n_models = state.kept, len(rates)
-        if isinstance(before, Opening):
-            return super().step(state, batch, rates[0])
         if not isinstance(before, Memories) or len(before.models) != n_models:
             before = Memories(n_models * (state.model,), np.full(n_models, 1.0 / n_models))
         steps, log_likelihoods = self._steps(state, batch, before, rates)
-        # Relative to the best, as densities of many rows are not in the range of numbers.
-        excess = batch.total_weight * (log_likelihoods - log_likelihoods.max())
-        joint = before.weights * np.exp(excess)
-        log_likelihood = log_likelihoods.max() + math.log(joint.sum()) / batch.total_weight
-        share = min(0.5, state.model.size_of(batch) / _ROWS_BETWEEN_CHANGES)
-        weights = (1.0 - share) * joint / joint.sum() + share / n_models
+        best = log_likelihoods.max()
+        # Models that will be replaced have no weight.
+        weights = np.where(np.isfinite(log_likelihoods), before.weights, 0.0)
+        joint = weights * np.exp(log_likelihoods - best)
+        total = float(joint.sum())
+        gamma = 1.0 - 2.0 ** (-state.model.size_of(batch) / _HALF_LIFE)
+        evidence = (1.0 - _SHARE) / total * joint + _SHARE / n_models
+        weights += gamma * (evidence - weights)
         weights /= weights.sum()
         leader = steps[weights.argmax()]
         models = tuple((leader if one is None else one).model for one in steps)
@@ -171,8 +176,8 @@ class Adaptive(Solver):
         ends = before.ends if before.ends and batch.before is not None else ()
         step = leader.step
         record = ComponentStep(
-            step.eta, log_likelihood, step.kl_divergence, step.n_rows, None, step.n_components,
-            step.reinitialised, step.half_of, weights,
+            step.eta, float(best) + math.log(total), step.kl_divergence, step.n_rows, None,
+            step.n_components, step.reinitialised, step.half_of, weights,
         )  # fmt: skip
         return leader._replace(kept=Memories(models, weights, ends), step=record)
 
