@@ -188,7 +188,7 @@ class Opening(NamedTuple):
     n_started : int
         Rows of the latest start.
     kept : object or None
-        Data of the solver since then.
+        Data of the solver.
     """
 
     batches: tuple[Batch, ...]

@@ -75,11 +75,12 @@ def learn_first(estimator, data, before):
         pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
         model = _settled(estimator, start, kept, pseudo_statistics, is_last)
         start = start._replace(model=model)
+    start = start._replace(kept=opening.kept)
     state = solver.start(start, kept, pseudo_statistics, n_passes)
     if before is not None:
         state = _after(before, state, data, rest)
     if not is_last:
-        opening = opening._replace(batches=(kept,), n_started=kept.n_rows, kept=None)
+        opening = opening._replace(batches=(kept,), n_started=kept.n_rows, kept=state.kept)
         state = state._replace(kept=opening)
     return state, kept, rest or None
 

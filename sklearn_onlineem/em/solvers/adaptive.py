@@ -18,6 +18,7 @@ from sklearn_onlineem.em.solvers.auto import Auto
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import ComponentStep, State
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Adaptive", "Memories"]
 
@@ -154,6 +155,16 @@ class Adaptive(Solver):
                 check_number("half_lives", half_life, 0.0, math.inf)
         check_bool("reinitialises", self.reinitialises)
         check_count("start_rows", self.start_rows, least=0)
+
+    def start(
+        self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
+    ) -> State:
+        after = super().start(state, data, pseudo_statistics, n_passes)
+        if isinstance(state.kept, Memories):
+            # What the weights have learnt between two starts stays.
+            models = len(state.kept.models) * (after.model,)
+            after = after._replace(kept=Memories(models, state.kept.weights))
+        return after
 
     def step(self, state: State, batch: Batch, schedule: RateSchedule | None = None) -> State:
         rates = _schedules(self.half_lives, state.observations_needed)
