@@ -97,8 +97,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         most `max_iter` passes over shuffled mini-batches. "batch": batch EM. "stochastic":
         `max_iter` passes of batch EM that draw the hidden variables; they use neither `tol` nor
         `batch_size`. "bayesian": Bayesian online EM, one pass whose learning rates come from the
-        prior and the data. Strings are short for values, which have further settings: see
-        :ref:`solvers`.
+        prior and the data. "adaptive": as "auto", and streams need no learning rate, see
+        :class:`~sklearn_onlineem.em.Adaptive`. Strings are short for values, which have further
+        settings: see :ref:`solvers`.
         `partial_fit` takes an online step, which draws the hidden variables if the solver does, and
         keeps running statistics if it is "bayesian".
     eta0 : float or "auto", default="auto"
@@ -175,9 +176,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         The latest updates. Log-likelihoods are from before each update, and `n_rows` counts the
         rows read so far, in all passes. Entries are
         :class:`~sklearn_onlineem.em.state.ComponentStep` if components have their own rates
-        (``solver="bayesian"``), or if their number has changed.
+        (``solver="bayesian"``), if their number has changed, or with the weights of several models
+        (``solver="adaptive"``).
     model_ : Model
-        The fitted model, a frozen value.
+        The fitted model, a frozen value; of several, the one with the largest weight.
     """
 
     solver: str | Solver = parameter(

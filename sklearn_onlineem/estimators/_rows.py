@@ -170,6 +170,8 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     def score_samples(self, X: RowData) -> Floats:
         """Return the log-likelihood of each sample; of topic models, a lower bound of it.
 
+        After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)

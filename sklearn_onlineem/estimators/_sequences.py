@@ -209,6 +209,8 @@ class SequenceEstimator(
     ) -> Floats:
         """Return the log-likelihood of each sequence.
 
+        After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
+
         Parameters
         ----------
         X, lengths, groups
