@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.schedules import Forgetting, Harmonic, RateSchedule
+from sklearn_onlineem.em.schedules import Forgetting, Harmonic, PowerDecayInRows, RateSchedule
 from sklearn_onlineem.em.settings import check_bool, check_count, check_number
 from sklearn_onlineem.em.solvers.auto import Auto
 from sklearn_onlineem.em.solvers.base import Plan, Solver
@@ -98,7 +98,7 @@ class Adaptive(Solver):
     from the steps. *Scores are those of the mixture*, :math:`\log \sum_j w_j p_j(x)` of each
     observation: `score_samples`, `score`, and criteria made of them. `model_`, and all that has
     components or states, is the model with the largest weight, which also enters merges. `eta0`,
-    `beta` and `schedule` are ignored.
+    `beta` and `schedule` are ignored, but by `fit` of topics.
 
     Streams start as those of ``Online``; all models begin from each new start. `fit` learns as
     :class:`~sklearn_onlineem.em.Auto`, since data at hand are shuffled, and all models of a stream
@@ -211,6 +211,11 @@ class Adaptive(Solver):
         return steps, np.array(values)
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
+        state = progress.state
+        if state.model.is_exact:
+            # Of the parameters for rates, the defaults.
+            schedule = PowerDecayInRows(state.observations_needed, 0.6)
+            plan = replace(plan, schedule=schedule, rate_is_chosen=False)
         yield from Auto().passes(progress, data, plan)
 
 

@@ -243,7 +243,10 @@ def test_other_half_lives_continue_from_the_leader(rng):
 def test_fit_is_that_of_auto(rng):
     X = clusters(rng, 2500)
     found = GaussianMixture(3, solver="adaptive", random_state=0).fit(X)
-    assert_identical(found.model_, GaussianMixture(3, solver=Auto(), random_state=0).fit(X).model_)
+    expected = GaussianMixture(3, solver=Auto(), random_state=0).fit(X).model_
+    assert_identical(found.model_, expected)
+    with pytest.warns(UserWarning, match="its own learning rates"):
+        assert_identical(found.set_params(eta0=0.1, beta=0.9).fit(X).model_, expected)
 
 
 def test_rates_that_were_set_are_warned_of(rng):
