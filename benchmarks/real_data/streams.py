@@ -23,7 +23,8 @@ so many rows a batch.
 the first row to the last (gradual), or eight times (recurring). Each batch is scored before it is
 learnt; the first 100 rows and those of the first call are not counted. Scores are nats per row less
 those of the best of 15 fixed rates in hindsight: medians over seeds, then over streams, and in how
-many they are within .01. Memories of the rates are in rows, whatever the size of the batches.
+many they are within .01. Memories of the rates are in rows, whatever the size of the batches. Times
+are of `partial_fit` once the start is final, in CPU microseconds a batch.
 
 The first call of a stream has as many rows as there are components, if batches are smaller. To tell
 what starts cost from what rates cost, it can have `--first` rows, and with `--settled` it is `fit`.
@@ -65,6 +66,7 @@ SETTINGS = {
     "forgetting": {"schedule": "forgetting"},
     "forgetting, .98": {"schedule": "forgetting", "beta": 0.98},
     "constant, .02": {"schedule": "constant", "eta0": 0.02},
+    "adaptive": {"solver": "adaptive"},
 }
 
 
@@ -568,15 +570,19 @@ def mixed(first, second, share, most_rows, rng):
 
 
 def prequential(X, batch_size, first, seed, setting):
-    """Mean log-likelihood of batches before they are learnt."""
+    """Mean log-likelihood of batches before they are learnt, and microseconds to learn a batch."""
     estimator = GaussianMixture(K, random_state=seed, **setting)
     rows, *others = pieces(X, batch_size, first.n_rows)
     getattr(estimator, first.method)(rows)
-    scores = []
+    scores, times = [], []
     for batch in others:
         scores.append(estimator.score_samples(batch))
+        before, is_start = time.process_time(), estimator.n_rows_kept_ > 0
         estimator.partial_fit(batch)
-    return np.concatenate(scores)[max(0, N_SKIPPED - len(rows)) :].mean()
+        if not is_start:
+            times.append(time.process_time() - before)
+    score = np.concatenate(scores)[max(0, N_SKIPPED - len(rows)) :].mean()
+    return score, 1e6 * np.mean(times) if times else np.nan
 
 
 def drift(settings, batch_size, *, first, most_rows, n_seeds):
@@ -585,17 +591,20 @@ def drift(settings, batch_size, *, first, most_rows, n_seeds):
     tried = {**fixed, **{f"our {name}": SETTINGS[name] for name in settings}}
     print(f"\nBatches of {batch_size}\n")
     table = Table("nats less the best fixed rate", *settings, "best", width=40)
-    losses = {"stationary": [], "drifting": []}
+    losses, times = {"stationary": [], "drifting": []}, []
     for kind, name in [("stationary", n) for n in STATIONARY] + [("drifting", n) for n in DRIFTING]:
         stream = partial(stationary if kind == "stationary" else drifting, name, most_rows)
         if not is_there(partial(stream, 0), name):
             continue
-        scores = np.array(
+        scores, microseconds = np.moveaxis(
             [
                 [prequential(X, batch_size, first, seed, setting) for setting in tried.values()]
                 for seed, X in enumerate(map(stream, range(n_seeds)))
-            ]
+            ],
+            2,
+            0,
         )
+        times.append(np.median(microseconds[:, len(fixed) :], axis=0))
         best = scores[:, : len(fixed)].max(axis=1)
         loss = np.median(scores[:, len(fixed) :] - best[:, None], axis=0)
         losses[kind].append(loss)
@@ -603,14 +612,14 @@ def drift(settings, batch_size, *, first, most_rows, n_seeds):
         table.row(name, *(f"{x:.3f}" for x in loss), f"  {winner}, {np.median(best):.3f}")
     print()
     columns = [f"{what} {kind[:4]}." for kind in losses for what in ("med.", "worst", "near")]
-    table = Table("setting", *columns, width=24)
+    table = Table("setting", *columns, "us a batch", width=24)
     for i, setting in enumerate(settings):
         cells = []
         for found in losses.values():
             at = np.array(found)[:, i]
             near = f"{np.count_nonzero(at >= -0.01)} of {len(at)}"
             cells += [f"{np.median(at):.3f}", f"{at.min():.3f}", near]
-        table.row(setting, *cells)
+        table.row(setting, *cells, f"{np.nanmedian(times, axis=0)[i]:.0f}")
 
 
 def stationary(name, most_rows, seed):
@@ -659,7 +668,7 @@ def _arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parts = ["orders", "long", "others", "drift"]
-    few = ["default", "beta=.8", "beta=1"]
+    few = ["default", "beta=1", "adaptive"]
     parser.add_argument("--parts", nargs="+", choices=[*parts, "fit"], default=parts)
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=few)
     parser.add_argument("--sets", nargs="+", choices=list(SOURCES), default=list(SOURCES))

@@ -7,6 +7,7 @@ from sklearn_onlineem.em.schedules import (
     PowerDecay,
 )
 from sklearn_onlineem.em.solvers import (
+    Adaptive,
     Auto,
     Batch,
     BayesianOnline,
@@ -21,6 +22,7 @@ from sklearn_onlineem.em.solvers import (
 from sklearn_onlineem.em.state import Restart
 
 __all__ = [
+    "Adaptive",
     "Auto",
     "Batch",
     "BayesianOnline",

@@ -294,7 +294,8 @@ class Forgetting(Schedule):
             start = start if n_seen == 0.0 else 0.0
         kept = factor**n_before
         geometric = n_before if factor == 1.0 else (1.0 - kept) / (1.0 - factor)
-        return 1.0 / (kept * start + factor * geometric)
+        past = kept * start + factor * geometric
+        return 1.0 / past if past > 0.0 else math.inf
 
 
 @lru_cache(maxsize=128)

@@ -62,13 +62,13 @@ class Step(NamedTuple):
     kl_divergence: float
     n_rows: int
     # Fields that only a `ComponentStep` sets.
-    component_rates = n_components = None
+    component_rates = n_components = model_weights = None
     reinitialised = half_of = -1
     certificate = property(_certificate)
 
 
 class ComponentStep(NamedTuple):
-    """Record of an update that changed components of a mixture, or has learning rates for each.
+    """Record of an update with more than a `Step` has: of components, or of several models.
 
     Attributes
     ----------
@@ -81,6 +81,8 @@ class ComponentStep(NamedTuple):
         Active components, if their number has changed or one was reinitialised.
     reinitialised, half_of : int
         An empty component that became half of another, and that other; -1 if none.
+    model_weights : ndarray of shape (n_models,) or None
+        With ``solver="adaptive"``, the weights of the models after the update.
     """
 
     eta: float
@@ -91,6 +93,7 @@ class ComponentStep(NamedTuple):
     n_components: int | None = None
     reinitialised: int = -1
     half_of: int = -1
+    model_weights: Floats | None = None
     certificate = property(_certificate)
 
 
@@ -186,12 +189,15 @@ class Opening(NamedTuple):
         the start is final. 0: it is final at once.
     n_started : int
         Rows of the latest start.
+    kept : object or None
+        Data of the solver.
     """
 
     batches: tuple[Batch, ...]
     n_rows: int
     size: float
     n_started: int
+    kept: object = None
 
     def with_last(self, n_rows: int) -> Opening:
         """Return an opening that begins with the last observations, of at most so many rows.
@@ -274,6 +280,12 @@ class State(NamedTuple):
     def own_statistics(self) -> Statistics:
         """Statistics with which the model enters a merge."""
         return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
+
+    @property
+    def scorer(self) -> object:
+        """What has the `log_likelihood` that users see: the model, or several that are mixed."""
+        kept = self.kept.kept if isinstance(self.kept, Opening) else self.kept
+        return kept if hasattr(kept, "log_likelihood") else self.model
 
     def rng(self) -> np.random.Generator:
         """Return the generator of the next update."""

@@ -31,13 +31,12 @@ class BackgroundScores:
 
     background: float = parameter(default=0.0, valid=[Interval(Real, 0, 1, closed="left")])
 
-    @property
-    def _scoring_model(self):
-        fitted, share, name = self._fitted_at_once, self.background, type(self).__name__
-        model, moments = fitted.state.model, fitted.state.moments
+    def _scoring(self, model):
+        share, name = self.background, type(self).__name__
         if share == 0.0:
             return model
         check_number(f"background of {name}", share, 0.0, 1.0)
+        moments = self._fitted_at_once.state.moments
         if moments is None:
             raise ValueError(
                 f"{name}: background={share} needs rows without missing values that were learnt"

@@ -23,7 +23,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.settings import check_number, merged_params
-from sklearn_onlineem.em.solvers import SOLVERS, Auto, Chains, Online, Plan, Solver, solvers_for
+from sklearn_onlineem.em.solvers import (
+    SOLVERS,
+    Auto,
+    Chains,
+    Memories,
+    Online,
+    Plan,
+    Solver,
+    solvers_for,
+)
 from sklearn_onlineem.em.state import History, Opening, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
@@ -101,8 +110,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         most `max_iter` passes over shuffled mini-batches. "batch": batch EM. "stochastic":
         `max_iter` passes of batch EM that draw the hidden variables; they use neither `tol` nor
         `batch_size`. "bayesian": Bayesian online EM, one pass whose learning rates come from the
-        prior and the data. Strings are short for values, which have further settings: see
-        :ref:`solvers`.
+        prior and the data. "adaptive": as "auto", and streams need no learning rate, see
+        :class:`~sklearn_onlineem.em.Adaptive`. Strings are short for values, which have further
+        settings: see :ref:`solvers`.
         `partial_fit` takes an online step, which draws the hidden variables if the solver does, and
         keeps running statistics if it is "bayesian".
     eta0 : float or "auto", default="auto"
@@ -180,9 +190,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         The latest updates. Log-likelihoods are from before each update, and `n_rows` counts the
         rows read so far, in all passes. Entries are
         :class:`~sklearn_onlineem.em.state.ComponentStep` if components have their own rates
-        (``solver="bayesian"``), or if their number has changed.
+        (``solver="bayesian"``), if their number has changed, or with the weights of several models
+        (``solver="adaptive"``).
     model_ : Model
-        The fitted model, a frozen value.
+        The fitted model, a frozen value; of several, the one with the largest weight.
     """
 
     solver: str | Solver = parameter(
@@ -361,10 +372,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         terms = [(1.0, moments) for moments in found if moments is not None]
         return state._replace(moments=combine(terms) if terms else None)
 
-    @property
-    def _scoring_model(self):
-        """The model whose densities are scores."""
-        return self.model_
+    def _scoring(self, model):
+        """Return a model with the densities that are scores."""
+        return model
 
     @property
     def _most_passes(self):
@@ -413,21 +423,21 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         warn_of_passes(self, progress, data, may_converge)
         warn_of_unused_rates(self, progress)
 
-    def _partial_fit(self, X, y=None, end_of=None, **where):
-        """Update with a batch; `end_of` returns the `end` of the fitted state."""
+    def _partial_fit(self, X, y=None, with_end=None, **where):
+        """Update with a batch; `with_end` returns the state after it and the `end` of the fit."""
         with self._lock():
             if is_empty(self, X):
                 return
             fitted = self.__dict__.get("_fitted")
             if fitted is None or isinstance(fitted.state.kept, Opening):
-                self._learn_first(X, y, end_of, **where)
+                self._learn_first(X, y, with_end, **where)
                 return
             try:
-                self._learn_next(X, y, end_of, **where)
+                self._learn_next(X, y, with_end, **where)
             except INVALID as error:
                 raise_named(error, self)
 
-    def _learn_first(self, X, y, end_of, **where):
+    def _learn_first(self, X, y, with_end, **where):
         """Learn first observations of a stream, from which its start is made."""
         self._validate_params()
         before, solver = self.__dict__.get("_fitted"), self._solver()
@@ -449,11 +459,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                     state = progress.state
                     progress.take(solver.step(state, rest, self._schedule(state)))
                     made, learnt = [state, progress.state], rest
-                end = (
-                    None
-                    if end_of is None
-                    else end_of(progress.state.model, _usual(progress.state, learnt))
-                )
+                end = None
+                if with_end is not None:
+                    of_usual = _usual(progress.state, learnt)
+                    progress.state, end = with_end(progress.state, of_usual)
             if solver.has_own_rates:
                 warn_of_unused_rates(self, progress)
             if progress.state.step.reinitialised >= 0:
@@ -464,7 +473,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         for state in made:
             report_update(self, state)
 
-    def _learn_next(self, X, y, end_of, **where):
+    def _learn_next(self, X, y, with_end, **where):
         rules, fitted = self._rules(), self._fitted
         try:
             data = rules.reader.read(X, y, **where)
@@ -492,7 +501,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 warn_of_reinitialisation(self, state)
             if state.gate is not None and state.gate.left_out:
                 warn_of_outliers(self, fitted.state.gate, state.gate)
-            end = None if end_of is None else end_of(state.model, _usual(state, data))
+            end = None
+            if with_end is not None:
+                state, end = with_end(state, _usual(state, data))
             self._fitted = fitted.after(state, history, end)
         except BaseException:
             self.__dict__.pop("_present_rules", None)
@@ -725,6 +736,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     @property
     def model_(self) -> Model:
         return self._fitted_at_once.state.model
+
+    def _owner_of(self, method):
+        """Return what has a method of inference: the model, or several that score together."""
+        state = self._fitted_at_once.state
+        scorer = state.scorer if method == "log_likelihood" else state.model
+        if isinstance(scorer, Memories):
+            return scorer._replace(models=tuple(map(self._scoring, scorer.models)))
+        return self._scoring(scorer)
 
     @property
     def n_steps_(self) -> int:

@@ -141,7 +141,7 @@ def warn_of_unused_rates(estimator, progress):
     if not unused:
         return
     if has_own_rates:
-        why = "learning rates come from its running statistics."
+        why = "the solver has its own learning rates."
     elif progress.used_rates:
         why = f"schedule={estimator.schedule!r} does not use it."
     else:

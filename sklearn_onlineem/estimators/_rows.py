@@ -165,10 +165,12 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         seen = self._seen()
         data = seen._reader().read(X)
         with single_threaded_blas(len(data)):
-            return getattr(seen._scoring_model, method)(data, *arguments)
+            return getattr(seen._owner_of(method), method)(data, *arguments)
 
     def score_samples(self, X: RowData) -> Floats:
         """Return the log-likelihood of each sample; of topic models, a lower bound of it.
+
+        After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
 
         Parameters
         ----------

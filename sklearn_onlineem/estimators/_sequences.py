@@ -16,6 +16,8 @@ from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.settings import check_bool, check_count
+from sklearn_onlineem.em.solvers import Memories
+from sklearn_onlineem.em.state import Opening
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._fitted import FitTransformMixin, rollback
 from sklearn_onlineem.estimators._parameters import by_name, estimator, fit_context, parameter
@@ -180,8 +182,8 @@ class SequenceEstimator(
         """
         if continues is not False:
             self._check_continues(continues)
-        end_of = _filtered_end if continues else None
-        self._partial_fit(X, y, end_of, lengths=lengths, groups=groups, continues=continues)
+        with_end = _with_end if continues else None
+        self._partial_fit(X, y, with_end, lengths=lengths, groups=groups, continues=continues)
         return self
 
     def _check_continues(self, continues):
@@ -216,7 +218,7 @@ class SequenceEstimator(
                     " partial_fit had continues=True."
                 )
         before = [part.copy() for part in seen._end()] if continues else []
-        return kind(seen._scoring_model, *before)
+        return kind(seen._scoring(seen.model_), *before)
 
     def _infer(self, X, lengths, groups, method, *arguments, continues=False):
         """Return what a method of the model makes of sequences, and the form of these."""
@@ -224,12 +226,14 @@ class SequenceEstimator(
         reader = seen._input()
         data = reader.read(X, None, lengths, groups, continues)
         with error_context(self), single_threaded_blas(data.n_rows):
-            return getattr(seen._scoring_model, method)(data, *arguments), reader.form
+            return getattr(seen._owner_of(method), method)(data, *arguments), reader.form
 
     def score_samples(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Floats:
         """Return the log-likelihood of each sequence.
+
+        After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
 
         Parameters
         ----------
@@ -446,8 +450,15 @@ class SequenceEstimator(
         return tags
 
 
-def _filtered_end(model, data):
-    return model.filtered_end(data[len(data) - 1 :])
+def _with_end(state, data):
+    """Return the state with the ends of its models, if it has several, and the end of the model."""
+    last, kept = data[len(data) - 1 :], state.scorer
+    if not isinstance(kept, Memories):
+        return state, state.model.filtered_end(last)
+    kept = kept.with_ends(last)
+    is_start = isinstance(state.kept, Opening)
+    state = state._replace(kept=state.kept._replace(kept=kept) if is_start else kept)
+    return state, kept.ends[kept.weights.argmax()]
 
 
 def filled_rows(data):

@@ -66,8 +66,10 @@ def learn_first(estimator, data, before):
         batches = (*opening.batches, copy.deepcopy(data))
         opening = opening._replace(batches=batches, n_rows=n_rows)
         if n_rows < _GROWTH * opening.n_started:
-            state = solver.step(before, data, estimator._schedule(before))
-            return state._replace(kept=opening), data, None
+            since = before._replace(kept=opening.kept)
+            state = solver.step(since, data, estimator._schedule(before))
+            opening = opening._replace(kept=state.kept)
+            return state._replace(kept=opening, recent=()), data, None
     else:
         batches = (*opening.batches, data)
     kept, rest = batches[0].followed_by(batches[1:]), None
@@ -90,6 +92,7 @@ def learn_first(estimator, data, before):
         if len(settled) > 1:
             settled.sort(key=lambda model: -model.e_step(usual)[1])
         start = start._replace(model=settled[0])
+    start = start._replace(kept=opening.kept)
     state = solver.start(start, usual, pseudo_statistics, n_passes)
     if before is not None:
         state = _after(before, state, data, rest)
@@ -98,7 +101,8 @@ def learn_first(estimator, data, before):
     if solver.skips_outliers:
         state = state._replace(gate=Gate.of_start(state.model, usual, n_outliers))
     if not is_last:
-        state = state._replace(kept=opening._replace(batches=(kept,), n_started=kept.n_rows))
+        opening = opening._replace(batches=(kept,), n_started=kept.n_rows, kept=state.kept)
+        state = state._replace(kept=opening)
     return state, usual, rest or None
 
 

@@ -166,3 +166,7 @@ def test_forgetting_by_the_step_is_a_half_life_of_equal_batches():
         assert by_row.for_batch(n_seen, 30.0) == pytest.approx(by_step.for_batch(n_seen, 30.0))
     with pytest.raises(ValueError, match="half_life"):
         Forgetting(half_life=0.0)
+
+
+def test_batches_of_many_half_lives_forget_the_past():
+    assert rate_of(Forgetting(half_life=1.0), 1e4, 1e4) == math.inf

@@ -39,6 +39,7 @@ from sklearn_onlineem import (
 from sklearn_onlineem._version import __version__
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import (
+    Adaptive,
     Auto,
     Batch,
     BayesianOnline,
@@ -134,11 +135,12 @@ def fitted_in_all_ways(rng):
     for schedule in (PowerDecay(), PowerDecayInRows(5.0), Harmonic(), Constant(), Forgetting(0.9)):
         yield GaussianMixture(2, schedule=schedule).partial_fit(X)
     solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
-    for solver in [*solvers, SplitMerge(), Componentwise()]:
+    for solver in [*solvers, SplitMerge(), Componentwise(), Adaptive()]:
         yield GaussianMixture(2, solver=solver).partial_fit(X)
     yield GaussianMixture(4, weight_concentration_prior=-30.0).partial_fit(X)
     for container in (sparse.csr_array, sparse.csr_matrix):
         yield PoissonMixture(2).partial_fit(container(counts), sample_weight=counts[:, 0])
+    yield GaussianMixture(2, solver=Adaptive(start_rows=0)).partial_fit(X[:40]).partial_fit(X[40:])
     carrying = GaussianMixture(2, solver=BayesianOnline()).partial_fit(X).partial_fit(X)
     yield carrying
     yield GaussianMixture(2, prior=carrying.as_prior(9.0)).partial_fit(X)

@@ -1,5 +1,6 @@
 """Solvers, one file each; `SOLVERS` translates the strings of estimators."""
 
+from sklearn_onlineem.em.solvers.adaptive import Adaptive, Memories
 from sklearn_onlineem.em.solvers.auto import Auto
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
@@ -15,12 +16,14 @@ from sklearn_onlineem.models import Model
 
 __all__ = [
     "SOLVERS",
+    "Adaptive",
     "Auto",
     "Batch",
     "BayesianOnline",
     "Chains",
     "Componentwise",
     "Gibbs",
+    "Memories",
     "Newton",
     "Online",
     "Plan",
@@ -37,6 +40,7 @@ __all__ = [
 SOLVERS: dict[str, type[Solver]] = {
     "auto": Auto,
     "online": Online,
+    "adaptive": Adaptive,
     "batch": Batch,
     "stochastic": Stochastic,
     "bayesian": BayesianOnline,

@@ -16,7 +16,7 @@ from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.outliers import learn_usual_rows
 from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
-from sklearn_onlineem.em.state import Opening, State
+from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
 from sklearn_onlineem.em.stopping import StoppingRule
 from sklearn_onlineem.models import Model
@@ -81,7 +81,7 @@ class Solver(Settings, ABC):
     is_stochastic : bool
         Whether iterates never converge, so that no rule ends a fit.
     has_own_rates : bool
-        Whether learning rates come from running statistics, not from a schedule.
+        Whether learning rates are those of the solver, not of the estimator's schedule.
     reinitialises : bool
         Whether empty components may be reinitialised in a stream.
     start_rows : int
@@ -164,29 +164,31 @@ class Solver(Settings, ABC):
             Learning rates, or a `Schedule`.
         """
         self.check(state)
-        found = gate = rng = None
-        n_rows = batch.n_rows
-        if self.skips_outliers:
-            draws = self.samples or state.model.draws
-            rng = state.rng() if draws or self.inertia.draws else None
-            batch, found, gate = learn_usual_rows(
-                state.model, batch, state.gate, state.n_steps, state.n_rows, rng if draws else None
-            )
-            if batch is None:
-                return state.after_none(found[1], n_rows, gate)
+        if not self.skips_outliers:
+            return self._learn(state, batch, schedule)
+        draws = self.samples or state.model.draws
+        rng = state.rng() if draws or self.inertia.draws else None
+        usual, found, gate = learn_usual_rows(
+            state.model, batch, state.gate, state.n_steps, state.n_rows, rng if draws else None
+        )
+        if usual is None:
+            return state.after_none(found[1], batch.n_rows, gate)
+        after = self._learn(state, usual, schedule, rng, found)
+        return after.with_gate(gate, batch.n_rows - usual.n_rows)
+
+    def _learn(self, state, batch, schedule, rng=None, found=None):
+        """Return the state after a batch; `rng` and `found` are those of its E-step, if known."""
         size = state.size_of(batch)
         eta = rate_of(schedule, state.size_seen, size)
         total_size = max(state.size_seen + size, state.expected_size)
         step = self._followed if isinstance(state.model, Levels) else self._updated
         after = step(state, batch, eta, size, total_size, rng, found)
-        return self._with_recent(after, state, batch).with_gate(gate, n_rows - batch.n_rows)
+        return self._with_recent(after, state, batch)
 
     def _with_recent(self, after, before, batch):
         """Return the state after a step; it may keep the batch, or make a split or merge step."""
         n_rows = before.n_rows % _PERIOD + batch.n_rows
-        if n_rows <= _PERIOD - _RECENT or isinstance(before.kept, Opening):
-            return after
-        if not self._may_move(after.model, batch):
+        if n_rows <= _PERIOD - _RECENT or not self._may_move(after.model, batch):
             return after
         if n_rows < _PERIOD:
             # Users may overwrite their batch.

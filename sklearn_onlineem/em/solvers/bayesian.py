@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -12,8 +12,6 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.outliers import learn_usual_rows
-from sklearn_onlineem.em.schedules import RateSchedule
 from sklearn_onlineem.em.settings import check_bool, check_number
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
@@ -47,8 +45,9 @@ class BayesianOnline(Solver):
         Forgetting factor in (0, 1]: the share of the running statistics that is kept after a batch.
         At 1 the model converges; below, it follows data that drift, and empty components are
         reinitialised as by `Online`. Priors are not forgotten.
-    skips_outliers : bool, default=True
-        As of :class:`~sklearn_onlineem.em.Online`.
+    skips_outliers : bool, default=False
+        As of :class:`~sklearn_onlineem.em.Online`. Starts from a first batch have components that
+        are too narrow, to which rows of the source may be outliers.
 
     References
     ----------
@@ -74,7 +73,7 @@ class BayesianOnline(Solver):
     estimate: str = "mode"
     start_mass: float = 0.01
     forgetting: float = 1.0
-    skips_outliers: bool = True
+    skips_outliers: bool = False
     has_own_rates = True
     start_rows = 0
 
@@ -89,6 +88,7 @@ class BayesianOnline(Solver):
     def start(
         self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
     ) -> State:
+        self.check(state)
         # The statistics of the last pass become the running statistics; with a proper prior the
         # model maximises their posterior, without the pseudo-statistics.
         share, model, n = 1.0 / data.total_weight, state.model, data.total_weight
@@ -97,7 +97,6 @@ class BayesianOnline(Solver):
         rng = state.rng() if model.draws else None
         for _ in range(n_passes - 1):
             model, _ = batch_step(model, data, terms, rng)
-        _check_conjugate(model)
         evidence, log_likelihood = model.e_step(data, rng=rng)
         counts = None if prior is None else model.effective_counts(prior)
         if counts is not None and (counts > 0.0).all():
@@ -112,16 +111,14 @@ class BayesianOnline(Solver):
             new_model, math.inf, log_likelihood, data, size, kept, rates, before=model
         )
 
-    def step(self, state: State, batch: Batch, schedule: RateSchedule | None = None) -> State:
-        _check_conjugate(state.model)
-        rng, found, gate = state.rng() if state.model.draws else None, None, None
-        n_rows = batch.n_rows
-        if self.skips_outliers:
-            batch, found, gate = learn_usual_rows(
-                state.model, batch, state.gate, state.n_steps, state.n_rows, rng
+    def check(self, state: State) -> None:
+        if not state.model.is_conjugate:
+            raise ValueError(
+                "solver='bayesian' requires statistics of a fixed size; those of"
+                f" {type(state.model).__name__} grow with the data."
             )
-            if batch is None:
-                return state.after_none(found[1], n_rows, gate)
+
+    def _learn(self, state, batch, schedule=None, rng=None, found=None):
         before = state.kept
         if not isinstance(before, RunningStatistics):
             # Another solver has fitted the model, or none.
@@ -130,13 +127,14 @@ class BayesianOnline(Solver):
             before = RunningStatistics.of_model(state.model, n, state.lengths_with(batch))
         prior = self.prior_of(state.model, state.prior)
         terms = () if prior is None else ((1.0, prior),)
+        if rng is None and state.model.draws:
+            rng = state.rng()
         model, kept, rates, log_likelihood = running_step(
             state.model, batch, before, terms, self.forgetting, rng, found
         )
         eta = batch.total_weight / (self.forgetting * before.mass)
         size = state.size_of(batch)
         after = state.after(model, eta, log_likelihood, batch, size, kept, rates)
-        after = after.with_gate(gate, n_rows - batch.n_rows)
         if self.forgetting == 1.0:
             # No component is empty for good.
             return after
@@ -147,19 +145,11 @@ class BayesianOnline(Solver):
         return tested
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
-        of_all = replace(self, skips_outliers=False)
-        yield self._shuffled_pass(progress, data, plan, of_all.step), True
+        self.check(progress.state)
+        yield self._shuffled_pass(progress, data, plan, self._learn), True
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         return prior if prior is None or self.estimate == "mode" else model.mean_form(prior)
-
-
-def _check_conjugate(model):
-    if not model.is_conjugate:
-        raise ValueError(
-            "solver='bayesian' requires statistics of a fixed size; those of"
-            f" {type(model).__name__} grow with the data."
-        )
 
 
 class RunningStatistics(NamedTuple):

@@ -290,6 +290,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def score_samples(self, X: RowData, predictive: bool = False) -> Floats:
         """Return the log-likelihood of each sample.
 
+        After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)

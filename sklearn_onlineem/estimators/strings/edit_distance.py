@@ -325,7 +325,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
-        return seen.model_.log_likelihood(seen._input().read(X))
+        return seen._owner_of("log_likelihood").log_likelihood(seen._input().read(X))
 
     def score(self, X: object, y: object = None) -> float:
         """Return the mean log-likelihood of the pairs in nats; higher is better.

@@ -19,7 +19,7 @@ from sklearn_onlineem.data.documents import MOST_TOKENS, MOST_WORDS, Documents, 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Batch, Gibbs, Stochastic
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.em.solvers import Solver
+from sklearn_onlineem.em.solvers import Memories, Solver
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
@@ -320,7 +320,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     learn_doc_topic_prior: bool = parameter(default=True, valid=["boolean"])
     solver: str | Solver = parameter(
         default="online",
-        valid=[StrOptions({"online", "batch", "stochastic", "gibbs"}), Solver],
+        valid=[StrOptions({"online", "adaptive", "batch", "stochastic", "gibbs"}), Solver],
     )
     e_step: str = parameter(default="gibbs", valid=[StrOptions({"gibbs", "map"})])
     n_sweeps: int = parameter(
@@ -404,7 +404,10 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         if (model.inference, model.learns_alpha) == (inference, self.learn_doc_topic_prior):
             return state
         settings = {"inference": inference, "learns_alpha": self.learn_doc_topic_prior}
-        return state._replace(model=replace(model, **settings))
+        kept = state.kept
+        if isinstance(kept, Memories):
+            kept = kept._replace(models=tuple(replace(one, **settings) for one in kept.models))
+        return state._replace(model=replace(model, **settings), kept=kept)
 
     # --------------------------------------------------------------------------- fitted attributes
 

@@ -272,7 +272,7 @@ def test_statistics_that_grow_are_refused_by_name(rng):
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
 def test_rates_that_were_set_have_no_say_and_the_user_is_told(learn, rng):
     learner = PoissonMixture(solver="bayesian", eta0=0.5)
-    with pytest.warns(UserWarning, match="depends on eta0.*running statistics"):
+    with pytest.warns(UserWarning, match="depends on eta0.*its own learning rates"):
         getattr(learner, learn)(rng.poisson(3.0, (20, 2)))
 
 
