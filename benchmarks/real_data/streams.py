@@ -50,6 +50,7 @@ from benchmarks import datasets
 from benchmarks._table import Table
 from benchmarks.real_data.split_merge import axes, scaled, with_noise
 from sklearn_onlineem import GaussianHMM, GaussianMixture, MultinomialMixture
+from sklearn_onlineem.em import Online
 
 K, N_LAST, N_SKIPPED = 10, 2_000, 100
 ORDERS = ("random", "given", "sorted")
@@ -67,6 +68,8 @@ SETTINGS = {
     "forgetting, .98": {"schedule": "forgetting", "beta": 0.98},
     "constant, .02": {"schedule": "constant", "eta0": 0.02},
     "adaptive": {"solver": "adaptive"},
+    "sample": {"solver": Online(sample=2000)},
+    "not reinitialised": {"solver": Online(reinitialises=False)},
 }
 
 

@@ -13,6 +13,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.outliers import Gate
+from sklearn_onlineem.em.sample import Sample
 from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
@@ -255,6 +256,8 @@ class State(NamedTuple):
         Rows that no longer count, after a `Restart`.
     gate : Gate or None
         What tells outliers of a stream.
+    sample : Sample or None
+        Of all observations of a stream, for challengers.
     """
 
     model: Model
@@ -275,6 +278,7 @@ class State(NamedTuple):
     recent: tuple[Batch, ...] = ()
     n_rows_forgotten: int = 0
     gate: Gate | None = None
+    sample: Sample | None = None
 
     @property
     def own_statistics(self) -> Statistics:
@@ -377,7 +381,7 @@ class State(NamedTuple):
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
-            self.moments, (), self.n_rows_forgotten, self.gate,
+            self.moments, (), self.n_rows_forgotten, self.gate, self.sample,
         )  # fmt: skip
 
     def after_none(self, log_likelihood: float, n_rows: int, gate: Gate) -> State:
@@ -447,6 +451,7 @@ class State(NamedTuple):
         return self._replace(
             size_seen=share * self.size_seen,
             kept=kept,
+            sample=self.sample and Sample(self.sample.size, (*self.seed, self.n_rows)),
             n_rows_forgotten=self.n_rows - min(n_rows, n_counted),
         )
 
@@ -480,4 +485,5 @@ _STATE_TYPES = {
     "recent": tuple,
     "n_rows_forgotten": Integral,
     "gate": Gate | None,
+    "sample": Sample | None,
 }

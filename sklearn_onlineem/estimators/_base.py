@@ -8,6 +8,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar, NamedTuple, Self
@@ -15,12 +16,15 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.sample import Sample
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.settings import check_number, merged_params
 from sklearn_onlineem.em.solvers import (
@@ -35,6 +39,7 @@ from sklearn_onlineem.em.solvers import (
 )
 from sklearn_onlineem.em.state import History, Opening, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
+from sklearn_onlineem.estimators._challengers import with_sample
 from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
 from sklearn_onlineem.estimators._parameters import (
     are_same,
@@ -123,8 +128,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         over the rows of the batch, and pieces may have any sizes.
     beta : float or "auto", default="auto"
         Decay of the learning rate, in [0, 1]; the forgetting factor with ``schedule="forgetting"``.
-        "auto": .8 in streams whose start is made of their first rows, see
-        :class:`~sklearn_onlineem.em.Online`; .6 in others, as from given start values, and in
+        "auto": .8 in streams whose start is made of their first rows, and 1 in those with a sample,
+        see :class:`~sklearn_onlineem.em.Online`; .6 in others, as from given start values, and in
         `fit`; with "forgetting" the past counts for half after 16 times the rows that determine
         the model.
     schedule : str or callable, default="power"
@@ -177,8 +182,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     n_iter_ : int
         Passes of the last `fit`.
     n_rows_kept_ : int
-        Rows of a stream that the estimator holds: the first ones until its start is final, and some
-        500 latest ones at times while a component is empty, see :ref:`changing_streams`; else 0.
+        Rows of a stream that the estimator holds: the first ones until its start is final, some 500
+        latest ones at times while a component is empty, see :ref:`changing_streams`, and those of
+        `sample_`; else 0.
+    sample_ : ndarray, sparse array or list of ndarray
+        With ``solver=Online(sample=...)``, the rows, documents or sequences that the estimator
+        holds.
     n_steps_ : int
         Updates so far.
     n_samples_seen_ : int
@@ -459,6 +468,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                     state = progress.state
                     progress.take(solver.step(state, rest, self._schedule(state)))
                     made, learnt = [state, progress.state], rest
+                if solver.sample and not isinstance(progress.state.kept, Opening):
+                    begun = Sample(solver.sample, progress.state.seed)
+                    progress.state = with_sample(self, progress.state._replace(sample=begun), kept)
+                    if rest is not None:
+                        later = _usual(progress.state, rest)
+                        progress.state = with_sample(self, progress.state, later)
                 end = None
                 if with_end is not None:
                     of_usual = _usual(progress.state, learnt)
@@ -486,6 +501,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             state = rules.solver.step(state, data, rules.schedule)
             if rules.background:
                 state = self._with_moments(state, fitted.state, data)
+            if state.sample is not None or rules.solver.sample is not None:
+                state = with_sample(self, state, _usual(state, data))
         try:
             # Before callbacks, as one may set a parameter, which drops the rules.
             self._present_rules = rules
@@ -553,6 +570,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             eta0 = self._first_rate
         if beta == "auto" and self.schedule != "forgetting":
             beta = _SETTLED_DECAY if is_settled else _DECAY
+            if is_stream and self._solver().sample is not None:
+                beta = 1.0  # A sample serves models of all rows so far.
         return named_schedule(self.schedule, eta0, beta, state.observations_needed)
 
     def _start_parameters(self):
@@ -649,6 +668,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         left_out = {*self._transient, CALLBACKS}
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
         copied.__dict__ = kept | {"callbacks": None}
+        # What callbacks get may be passed on, and has no sample of the rows.
+        progress = replace(progress, state=progress.state._replace(sample=None))
         copied._fitted = self._fitted_with(progress, attributes)
         return copied
 
@@ -756,10 +777,61 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def n_rows_kept_(self) -> int:
-        """First rows of a stream until its start is final; then rows while a component is empty."""
+        """First rows of a stream until its start is final; then rows while a component is empty.
+
+        And those of `sample_`.
+        """
         state = self._fitted_at_once.state
-        n_first = state.kept.n_rows if isinstance(state.kept, Opening) else 0
-        return n_first + sum(batch.n_rows for batch in state.recent)
+        kept = [state.kept] if isinstance(state.kept, Opening) else [*state.recent]
+        if state.sample is not None and state.sample.kept is not None:
+            kept.append(state.sample.kept)
+        return sum(batch.n_rows for batch in kept)
+
+    @property
+    def sample_(self) -> NDArray[np.generic] | sparse.csr_array | list[NDArray[np.generic]]:
+        """The rows, documents or sequences of a stream that the estimator holds, in no order.
+
+        Only with ``solver=Online(sample=...)``, once the start is final, and before `drop_sample`.
+        """
+        sample = self._fitted_at_once.state.sample
+        if sample is None or sample.kept is None:
+            raise AttributeError(
+                f"{type(self).__name__} has sample_ only in streams with Online(sample=...), once"
+                " their start is final."
+            )
+        kept = sample.kept
+        if not isinstance(kept, Sequences):
+            return kept.X if sparse.issparse(kept.X) else self._exposed(kept.X)
+        return [self._exposed(part) for part in np.split(kept.X, kept.offsets[1:-1])]
+
+    def drop_sample(self) -> Self:
+        """Forget the sample of a stream's rows; the stream goes on without it.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.em import Online
+        >>> X = np.random.default_rng(0).poisson(3.0, size=(500, 1))
+        >>> mixture = PoissonMixture(solver=Online(sample=50), random_state=0).partial_fit(X)
+        >>> mixture.sample_.shape, hasattr(mixture.drop_sample(), "sample_")
+        ((50, 1), False)
+        """
+        with self._lock():
+            seen = self._seen()._fitted
+            if seen.state.sample is not None:
+                state = seen.state._replace(sample=Sample(0, ()))
+                self._fitted = seen._replace(state=state)
+        return self
 
     @property
     def history_(self) -> Sequence[Step]:
@@ -801,6 +873,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
         "_parent_callback_ctx",
     )  # fmt: skip
+
+    def _n_rows_saved(self):
+        return self.n_rows_kept_ if self.__sklearn_is_fitted__() else 0
 
     def _check_learnt(self, state):
         fitted = state.get("_fitted")

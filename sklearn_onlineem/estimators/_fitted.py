@@ -31,6 +31,8 @@ __all__ = [
 # Where scikit-learn keeps the callbacks of `set_callbacks`, which are not fitted state.
 CALLBACKS = "_skl_callbacks"
 _VERSION, _CHECKSUM = "_sklearn_onlineem_version", "_checksum"
+# Rows of data that are saved.
+_N_ROWS = "n_rows_kept"
 
 
 class PersistentState:
@@ -42,6 +44,10 @@ class PersistentState:
     # Names of attributes that are not saved.
     _transient = ()
 
+    def _n_rows_saved(self):
+        """Return how many rows of data the state has, for whoever passes it on."""
+        return 0
+
     def _check_learnt(self, state):
         """Raise ValueError if the fitted state has wrong types."""
 
@@ -49,6 +55,8 @@ class PersistentState:
         state = vars(self).copy()
         for name in self._transient:
             state.pop(name, None)
+        if n_rows := self._n_rows_saved():
+            state[_N_ROWS] = n_rows
         return {**state, _VERSION: __version__, _CHECKSUM: _checksum_of(type(self), state)}
 
     def __setstate__(self, state):
@@ -80,6 +88,7 @@ class PersistentState:
         if missing:
             raise ValueError(f"{name}: its state lacks {', '.join(missing)}.")
         self._check_learnt(state)
+        state.pop(_N_ROWS, None)
         # One assignment: a corrupt state leaves the estimator unchanged.
         self.__dict__ = state
 

@@ -21,7 +21,7 @@ from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStoppi
 from sklearn_onlineem.models._coordinates import has_coordinates
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["learn_first"]
+__all__ = ["learn_first", "random_state_of", "settled_model"]
 
 # Rows of a model that tells how many are kept, and most rows that are.
 _FEW_ROWS, _MOST_ROWS = 256, 1 << 14
@@ -80,7 +80,7 @@ def learn_first(estimator, data, before):
     if solver.skips_outliers and _may_lack_rows(estimator, kept):
         rows = far_away(kept)
         usual, n_outliers = kept.without(rows) if len(rows) else kept, len(rows)
-    model, pseudo_statistics = initialiser.stream_model(usual, _random_state(seed))
+    model, pseudo_statistics = initialiser.stream_model(usual, random_state_of(seed))
     start, n_passes = estimator._state_of(model, usual, seed), _PASSES
     in_batches = estimator._settling_batch(len(kept)) < len(kept)
     if n_needed > 0 and (in_batches or n_needed <= 4 * kept.n_rows):
@@ -88,7 +88,9 @@ def learn_first(estimator, data, before):
         starts = [start]
         if is_last and (model := initialiser.further(usual, _as_in_fit(estimator, seed))):
             starts.append(start._replace(model=model))
-        settled = [_settled(estimator, one, usual, pseudo_statistics, is_last) for one in starts]
+        settled = [
+            settled_model(estimator, one, usual, pseudo_statistics, is_last) for one in starts
+        ]
         if len(settled) > 1:
             settled.sort(key=lambda model: -model.e_step(usual)[1])
         start = start._replace(model=settled[0])
@@ -126,7 +128,7 @@ def _after(before, state, data, rest):
     return state._replace(n_steps=n_steps, n_seen=n_seen, n_rows=n_rows, step=step)
 
 
-def _random_state(seed):
+def random_state_of(seed):
     """Return the generator of each start, so that it depends on the rows alone."""
     return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
 
@@ -134,7 +136,7 @@ def _random_state(seed):
 def _as_in_fit(estimator, seed):
     """Return a generator of the draws of `fit`, if they can be repeated."""
     given = estimator.random_state
-    return check_random_state(given) if isinstance(given, Integral) else _random_state(seed)
+    return check_random_state(given) if isinstance(given, Integral) else random_state_of(seed)
 
 
 def _size(estimator, initialiser, data):
@@ -142,12 +144,12 @@ def _size(estimator, initialiser, data):
     if not estimator._keeps_first_rows or not isinstance(getattr(estimator, "init", ""), str):
         return 0.0
     few = data[: data.observations_of(_FEW_ROWS)]
-    model, _ = initialiser.stream_model(few, _random_state((0,)))
+    model, _ = initialiser.stream_model(few, random_state_of((0,)))
     n_components = getattr(model, "n_components", 1)
     return max(n_components, model.n_parameters() / (3.0 * max(1, data.n_features)))
 
 
-def _settled(estimator, start, data, pseudo_statistics, is_last):
+def settled_model(estimator, start, data, pseudo_statistics, is_last=True):
     """Return the model of a start after batch EM towards the maximum."""
 
     def stopping(is_exact=True):

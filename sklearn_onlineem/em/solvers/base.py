@@ -86,6 +86,8 @@ class Solver(Settings, ABC):
         Whether empty components may be reinitialised in a stream.
     start_rows : int
         First rows of a stream that are kept for its start, for each component; see `Online`.
+    sample : int or None
+        Size of the sample of a stream, see `Online`.
     skips_outliers : bool
         Whether streams leave out rows that are far too surprising; see `Online`.
     """
@@ -98,6 +100,7 @@ class Solver(Settings, ABC):
     reinitialises = True
     start_rows = 100
     skips_outliers = True
+    sample: int | None = None
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         """Return the pseudo-statistics of a prior for the solver's estimate.

@@ -71,8 +71,15 @@ class Online(Solver):
         warning: those whose surprise, -log p(row), is above the 99 % quantile of the latest 1,000
         rows by a hundred times its distance from the median; if fewer than 3 % of 300 rows are,
         and not half of the last 20 as surprising, but for a factor of 2, as rows of a rare cluster
-        are.
-        Hidden Markov models and Kalman filters take such rows as missing.
+        are. Hidden Markov models and Kalman filters take such rows as missing.
+    sample : int, default=None
+        Size of a uniform sample of all rows, documents or whole sequences of a stream, for streams
+        that are sorted. *The estimator holds these rows*, and so does its pickle: `sample_` shows
+        them, and `drop_sample` forgets them; merges and callbacks do not get them. Whenever a
+        stream is half as long again, four fifths of the sample make two challengers, by batch EM
+        from the present model and from a new start. One takes its place if it explains the last
+        fifth better, by more than a standard error. So the model is one of all rows so far: not for
+        sources that drift. None: no sample.
 
     References
     ----------
@@ -96,12 +103,14 @@ class Online(Solver):
     reinitialises: bool = True
     start_rows: int = 100
     skips_outliers: bool = True
+    sample: int | None = None
 
     def __post_init__(self):
         check_count("start_rows", self.start_rows, least=0)
         check_bool("reinitialises", self.reinitialises)
         check_bool("skips_outliers", self.skips_outliers)
         check_count("average_from", self.average_from, optional=True)
+        check_count("sample", self.sample, least=10, optional=True)
         if not isinstance(self.inertia, Inertia):
             raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
 

@@ -1,0 +1,86 @@
+"""Challengers: models of a sample of all rows, which may replace the model of a stream."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sklearn_onlineem.em.outliers import Gate
+from sklearn_onlineem.estimators._stream_start import random_state_of, settled_model
+
+__all__ = ["with_sample"]
+
+# How many times the rows of the last trial lead to the next one; pseudo-observations of the present
+# model for the challenger that begins from it, in units of those that determine a model.
+_GROWTH, _SHARE = 1.5, 0.2
+
+
+def with_sample(estimator, state, data):
+    """Return the state after a batch, with a sample that has it; a challenger may have taken over.
+
+    Parameters
+    ----------
+    estimator : OnlineEM
+        Whose start and solver are used.
+    state : State
+        After the batch.
+    data : Batch or None
+        The batch; None if all of its rows are outliers.
+
+    Raises
+    ------
+    ValueError
+        If a sample of this size cannot begin now, or the batch continues a sequence, which is not
+        whole.
+    """
+    size, sample = estimator._solver().sample, state.sample
+    if size is None:
+        return state._replace(sample=None)
+    if sample is None:
+        raise ValueError(f"solver.sample={size} must be set before a stream begins.")
+    if sample.size == 0 or data is None:
+        # It was dropped.
+        return state
+    if size != sample.size:
+        raise ValueError(
+            f"solver.sample is {sample.size} in this stream, and cannot become {size}."
+        )
+    if not hasattr(data, "X") or getattr(data, "before", None) is not None:
+        raise ValueError("solver.sample needs rows, documents, or sequences that are whole.")
+    sample = sample.after(data)
+    if sample.n_rows >= sample.next_trial:
+        # The first rows have just made the start.
+        is_start = sample.next_trial == 0
+        sample = sample._replace(next_trial=math.ceil(_GROWTH * sample.n_rows))
+        if not is_start and sample.is_judge.any():
+            state = _challenged(estimator, state, sample)
+    return state._replace(sample=sample)
+
+
+def _challenged(estimator, state, sample):
+    """Return the state with the model that explains the judges best, by a standard error."""
+    is_judge = sample.is_judge
+    judges, learners = (sample.kept[np.flatnonzero(some)] for some in (is_judge, ~is_judge))
+    seed = (*state.seed, state.n_rows)
+    pseudo_statistics = state.own_statistics.scale(_SHARE * state.observations_needed)
+    starts = [(state.model, pseudo_statistics)]
+    try:
+        starts.append(estimator._start().stream_model(learners, random_state_of(seed)))
+    except ValueError:  # as of rows without a variance
+        pass
+    of_present, best, gain = state.model.log_likelihood(judges), None, 0.0
+    for model, statistics in starts:
+        start = estimator._state_of(model, learners, seed)
+        challenger = settled_model(estimator, start, learners, statistics)
+        gains = challenger.log_likelihood(judges) - of_present
+        error = gains.std() / math.sqrt(len(gains))
+        if gains.mean() > max(gain, error):
+            best, gain = challenger, gains.mean()
+    if best is None:
+        return state
+    # Its components are others.
+    step, gate = state.step._replace(kl_divergence=math.nan), state.gate
+    if gate is not None:
+        gate = Gate.of_start(best, learners, gate.n_left_out)
+    return state._replace(model=best, step=step, gate=gate)
