@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import ParameterGrid
 from sklearn.model_selection._search import (
@@ -307,7 +308,7 @@ class PrequentialSearch(BaseSearchCV):
     def _mean_scores(self):
         """Mean scores; before the first chunk an AttributeError, as for any attribute."""
         if "_sums" not in vars(self):
-            raise AttributeError(
+            raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet, so it has no such"
                 " attribute."
             )
