@@ -185,9 +185,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         Rows of a stream that the estimator holds: the first ones until its start is final, some 500
         latest ones at times while a component is empty, see :ref:`changing_streams`, and those of
         `sample_`; else 0.
-    sample_ : ndarray, sparse array or list of ndarray
-        With ``solver=Online(sample=...)``, the rows, documents or sequences that the estimator
-        holds.
     n_steps_ : int
         Updates so far.
     n_samples_seen_ : int
