@@ -144,6 +144,8 @@ class SplitMerge(Solver):
     in_streams: bool = False
     n_components: str = "free"
     requires = SplitsAndMerges
+    # A cluster that comes up is none.
+    skips_outliers = False
 
     def __post_init__(self):
         check_count("n_merges", self.n_merges)
