@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 
-__all__ = ["Sample"]
+__all__ = ["NO_SAMPLE", "Sample"]
 
 # One of so many observations judges, and the others teach.
 _JUDGES = 5
@@ -20,11 +20,11 @@ _STREAM = 1
 
 
 class Sample(NamedTuple):
-    """Uniform sample of all observations of a stream so far, by their weights: a frozen value.
+    """Uniform sample of all observations of a stream so far: a frozen value.
 
-    Each observation has the key ``log(u) / weight``, for a uniform variable u, and those with the
-    largest keys are kept. How many come until the next one that is kept is drawn, so that others
-    cost no draws. It does not depend on how the stream is cut into batches.
+    Each observation has a uniform key, and those with the largest keys are kept, with their
+    weights. How many come until the next one that is kept is drawn, so that others cost no draws.
+    The sample does not depend on how the stream is cut into batches.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Sample(NamedTuple):
     kept : Batch or None
         The sample, in no order; None before the first observation.
     keys : ndarray of shape (n_kept,)
-        Of the observations that are kept.
-    ahead : float
-        Weight of the observations until the next one that is kept, once there are `size`.
+        Logarithms of the keys of those that are kept.
+    ahead : int
+        Observations until the next one that is kept, itself included, once there are `size`.
     n_draws : int
         Random numbers so far.
     n_rows : int
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
     References
     ----------
     Efraimidis & Spirakis, "Weighted random sampling with a reservoir", Information Processing
-    Letters 2006 (algorithm A-ExpJ).
+    Letters 2006 (algorithm A-ExpJ, here of equal weights).
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Sample(NamedTuple):
     seed: tuple[int, ...]
     kept: Batch | None = None
     keys: Floats = np.empty(0)
-    ahead: float = 0.0
+    ahead: int = 0
     n_draws: int = 0
     n_rows: int = 0
     next_trial: int = 0
@@ -78,34 +78,29 @@ class Sample(NamedTuple):
         data : Batch
             Of the class of those before.
         """
-        n, weights = len(data), getattr(data, "sample_weight", None)
-        if len(self.keys) == self.size and weights is None and n < self.ahead:
+        n, n_before = len(data), len(self.keys)
+        if n_before == self.size and n < self.ahead:
             return self._replace(ahead=self.ahead - n, n_rows=self.n_rows + data.n_rows)
-        weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         bits = np.random.PCG64((*self.seed, _STREAM))
         rng = np.random.Generator(bits.advance(self.n_draws))
         # The first ones are all kept.
-        first = np.flatnonzero(weights > 0.0)[: self.size - len(self.keys)]
-        keys = np.append(self.keys, np.log1p(-rng.random(len(first))) / weights[first])
-        ahead, n_draws = self.ahead, self.n_draws + len(first)
+        begin = min(n, self.size - n_before)
+        keys = np.append(self.keys, np.log1p(-rng.random(begin)))
+        ahead, n_draws = self.ahead, self.n_draws + begin
         # Numbers of observations, those of `data` after those before.
-        places = np.append(np.arange(len(self.keys)), len(self.keys) + first)
-        begin = 0 if len(first) == 0 else int(first[-1]) + 1
+        places = np.arange(n_before + begin)
         if len(keys) == self.size:
-            if len(first):
+            if begin:
                 ahead, n_draws = _jump(keys, rng), n_draws + 1
-            totals = np.append(0.0, weights.cumsum())
-            while True:
-                chosen = int(np.searchsorted(totals, totals[begin] + ahead, side="left")) - 1
-                if chosen >= n:
-                    ahead -= totals[-1] - totals[begin]
-                    break
-                slot, weight = int(keys.argmin()), weights[chosen]
-                # A uniform variable above the one of the smallest key.
-                least = math.exp(keys[slot] * weight)
-                keys[slot] = math.log(least + (1.0 - least) * (1.0 - rng.random())) / weight
-                places[slot], begin = len(self.keys) + chosen, chosen + 1
+            while ahead <= n - begin:
+                begin += ahead
+                slot = int(keys.argmin())
+                # Above the smallest key.
+                least = math.exp(keys[slot])
+                keys[slot] = math.log(least + (1.0 - least) * (1.0 - rng.random()))
+                places[slot] = n_before + begin - 1
                 ahead, n_draws = _jump(keys, rng), n_draws + 2
+            ahead -= n - begin
         kept = data if self.kept is None else self.kept.concatenate([self.kept, data])
         # Of a batch they may be views, which users may overwrite.
         n_rows = self.n_rows + data.n_rows
@@ -120,6 +115,10 @@ class Sample(NamedTuple):
         return (order < self.size // _JUDGES)[: len(self.keys)]
 
 
+# Of a stream that goes on without one.
+NO_SAMPLE = Sample(0, ())
+
+
 def _jump(keys, rng):
-    """Return the weight of the observations until the next one that is kept, itself included."""
-    return max(math.log1p(-rng.random()) / keys.min(), np.nextafter(0.0, 1.0))
+    """Return how many observations come until the next one that is kept, itself included."""
+    return max(1, math.ceil(math.log1p(-rng.random()) / keys.min()))

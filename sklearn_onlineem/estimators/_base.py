@@ -24,7 +24,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
-from sklearn_onlineem.em.sample import Sample
+from sklearn_onlineem.em.sample import NO_SAMPLE, Sample
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.settings import check_number, merged_params
 from sklearn_onlineem.em.solvers import (
@@ -666,7 +666,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
         copied.__dict__ = kept | {"callbacks": None}
         # What callbacks get may be passed on, and has no sample of the rows.
-        progress = replace(progress, state=progress.state._replace(sample=None))
+        progress = replace(progress, state=progress.state._replace(sample=NO_SAMPLE))
         copied._fitted = self._fitted_with(progress, attributes)
         return copied
 
@@ -798,7 +798,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             )
         kept = sample.kept
         if not isinstance(kept, Sequences):
-            return kept.X if sparse.issparse(kept.X) else self._exposed(kept.X)
+            return self._exposed(kept.X)
         return [self._exposed(part) for part in np.split(kept.X, kept.offsets[1:-1])]
 
     def drop_sample(self) -> Self:
@@ -826,7 +826,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         with self._lock():
             seen = self._seen()._fitted
             if seen.state.sample is not None:
-                state = seen.state._replace(sample=Sample(0, ()))
+                state = seen.state._replace(sample=NO_SAMPLE)
                 self._fitted = seen._replace(state=state)
         return self
 

@@ -38,7 +38,10 @@ def with_sample(estimator, state, data):
     if size is None:
         return state._replace(sample=None)
     if sample is None:
-        raise ValueError(f"solver.sample={size} must be set before a stream begins.")
+        raise ValueError(
+            f"solver.sample={size} needs a stream that began with it, by partial_fit. Set another"
+            " solver to go on."
+        )
     if sample.size == 0 or data is None:
         # It was dropped.
         return state
@@ -62,6 +65,8 @@ def _challenged(estimator, state, sample):
     """Return the state with the model that explains the judges best, by a standard error."""
     is_judge = sample.is_judge
     judges, learners = (sample.kept[np.flatnonzero(some)] for some in (is_judge, ~is_judge))
+    if not judges.total_weight > 0.0 < learners.total_weight:
+        return state
     seed = (*state.seed, state.n_rows)
     pseudo_statistics = state.own_statistics.scale(_SHARE * state.observations_needed)
     starts = [(state.model, pseudo_statistics)]
@@ -69,14 +74,19 @@ def _challenged(estimator, state, sample):
         starts.append(estimator._start().stream_model(learners, random_state_of(seed)))
     except ValueError:  # as of rows without a variance
         pass
+    weights = getattr(judges, "sample_weight", None)
     of_present, best, gain = state.model.log_likelihood(judges), None, 0.0
     for model, statistics in starts:
         start = estimator._state_of(model, learners, seed)
-        challenger = settled_model(estimator, start, learners, statistics)
+        try:
+            challenger = settled_model(estimator, start, learners, statistics)
+        except ValueError:
+            continue
         gains = challenger.log_likelihood(judges) - of_present
-        error = gains.std() / math.sqrt(len(gains))
-        if gains.mean() > max(gain, error):
-            best, gain = challenger, gains.mean()
+        mean = np.average(gains, weights=weights)
+        error = math.sqrt(np.average((gains - mean) ** 2, weights=weights) / len(gains))
+        if mean > max(gain, error):
+            best, gain = challenger, mean
     if best is None:
         return state
     # Its components are others.

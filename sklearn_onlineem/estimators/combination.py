@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_onlineem._typing import RandomState
 from sklearn_onlineem._values import average, differences
 from sklearn_onlineem.em.loop import Progress
+from sklearn_onlineem.em.sample import NO_SAMPLE
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators._base import OnlineEM
@@ -243,6 +244,7 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators, align
         observations_needed=needed,
         size_unit=unit,
         moments=combine(moments) if moments else None,
+        sample=None if states[0].sample is None else NO_SAMPLE,
     )
     attributes = {**first._fitted.attributes}
     attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))

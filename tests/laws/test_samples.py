@@ -91,16 +91,22 @@ def test_samples_are_uniform():
         assert stats.chisquare(tenths).pvalue > 1e-3
 
 
-def test_samples_are_uniform_by_weight():
-    X, weights = np.arange(1000.0)[:, None], np.tile([0.0, 1.0, 3.0, 1.0], 250)
-    kept = np.concatenate([sampled(X, weights, seed=i).kept.X[:, 0] for i in range(200)])
-    heavy = np.count_nonzero(kept % 4 == 2) / len(kept)
-    assert not (kept % 4 == 0).any()
-    # 50 of 750 without replacement, of which 250 are three times as heavy.
-    assert abs(heavy - 0.585) < 0.015
-    whole = sampled(X, weights).kept.X
-    pieces = sampled(X, weights, cuts=range(7, 1000, 7)).kept.X
-    np.testing.assert_array_equal(whole, pieces)
+def test_weights_stay_with_their_rows():
+    X, weights = np.arange(1000.0)[:, None], np.arange(1000.0) % 7
+    kept = sampled(X, weights).kept
+    np.testing.assert_array_equal(kept.sample_weight, kept.X[:, 0] % 7)
+
+
+def test_challengers_learn_by_weight():
+    """Of two clusters with as many rows, one weighs three times as much; it comes last."""
+    rng = np.random.default_rng(0)
+    X = np.repeat([-6.0, 6.0], 1500)[:, None] + rng.normal(size=(3000, 1))
+    weights = np.repeat([1.0, 3.0], 1500)
+    mixture = GaussianMixture(2, solver=Online(start_rows=10, sample=400), random_state=0)
+    for begin in range(0, 3000, 50):
+        part = slice(begin, begin + 50)
+        mixture.partial_fit(X[part], sample_weight=weights[part])
+    assert abs(mixture.weights_.max() - 0.75) < 0.03
 
 
 @all_cases
@@ -115,6 +121,10 @@ def test_users_see_and_drop_the_sample(case, rng):
     rows = {tuple(row) for row in dense(X)}
     assert all(tuple(row) in rows for row in dense(sample))
     assert estimator.n_rows_kept_ == 60
+    # What users do with it changes nothing.
+    values = sample.data if sparse.issparse(sample) else sample
+    values[:] = 0
+    assert dense(estimator.sample_).any()
     before = estimator.model_
     assert estimator.drop_sample() is estimator and estimator.n_rows_kept_ == 0
     assert not hasattr(estimator, "sample_") and estimator.model_ is before
@@ -140,9 +150,12 @@ def test_rows_are_not_passed_on(case, rng):
     estimator.set_params(callbacks=[lambda step, copy: copies.append(copy) and None])
     streamed(estimator, X[:1000])
     assert estimator.n_rows_kept_ == 60
-    assert all(copy._fitted.state.sample is None for copy in copies)
+    assert all(copy.n_rows_kept_ == 0 for copy in copies[-3:])
     estimator.set_params(callbacks=None)
-    assert combine_estimators([estimator, estimator]).n_rows_kept_ == 0
+    merged = combine_estimators([estimator, estimator])
+    # They go on without.
+    for other in (merged, copies[-1]):
+        assert other.partial_fit(X[:50]).n_rows_kept_ == 0
     assert estimator.fit(X[:200]).n_rows_kept_ == 0
 
 
@@ -171,7 +184,7 @@ def test_what_cannot_be_sampled_is_refused(rng):
     X = sorted_clusters(rng)
     begun = streamed(GaussianMixture(2, random_state=0), X)
     before = begun._fitted
-    with pytest.raises(ValueError, match="sample=60 must be set before"):
+    with pytest.raises(ValueError, match="sample=60 needs a stream"):
         begun.set_params(solver=SAMPLED).partial_fit(X)
     assert begun._fitted is before
     sampled = streamed(GaussianMixture(2, solver=SAMPLED, random_state=0), X)

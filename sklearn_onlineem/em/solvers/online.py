@@ -75,11 +75,11 @@ class Online(Solver):
     sample : int, default=None
         Size of a uniform sample of all rows, documents or whole sequences of a stream, for streams
         that are sorted. *The estimator holds these rows*, and so does its pickle: `sample_` shows
-        them, and `drop_sample` forgets them; merges and callbacks do not get them. Whenever a
-        stream is half as long again, four fifths of the sample make two challengers, by batch EM
-        from the present model and from a new start. One takes its place if it explains the last
-        fifth better, by more than a standard error. So the model is one of all rows so far: not for
-        sources that drift. None: no sample.
+        them, and `drop_sample` forgets them; merges and callbacks do not get them, and go on
+        without. Whenever a stream is half as long again, four fifths of the sample make two
+        challengers, by batch EM from the present model and from a new start. One takes its place if
+        it explains the last fifth better, by more than a standard error. So the model is one of all
+        rows so far: not for sources that drift. None: no sample.
 
     References
     ----------
