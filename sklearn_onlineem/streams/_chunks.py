@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import partial
 
 import numpy as np
+from scipy import sparse
 from sklearn import get_config
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
-__all__ = ["check_scorable", "learn_chunks", "read", "scored", "with_score"]
+from sklearn_onlineem.data._sparse import canonical_csr
+
+__all__ = ["check_scorable", "learn_chunks", "read", "scored", "sound", "with_score"]
 
 # Chunks between messages, as updates of the estimators.
 _VERBOSE_INTERVAL = 10
 
 
 def learn_chunks(estimator, chunks, learn):
-    """Call `learn` with each chunk that was read; it returns the score to report.
+    """Call `learn` with (X, y, sample_weight) of each chunk; it returns the score to report.
 
-    An error has a note with the number of its chunk.
+    What is not given is None. An error has a note with the number of its chunk.
     """
     name, n_rows = type(estimator).__name__, 0
-    for number, (X, y, sample_weight) in enumerate(chunks, 1):
+    for number, chunk in enumerate(chunks, 1):
         try:
+            X, y, sample_weight = _parts(f"{name}.fit_stream", chunk)
             score = learn(X, y, sample_weight)
         except Exception as error:
             error.add_note(f"{name}.fit_stream failed in chunk {number}; those before are learnt.")
@@ -34,7 +37,7 @@ def learn_chunks(estimator, chunks, learn):
 
 
 def read(estimator, chunks):
-    """Return an iterator over chunks as (X, y, sample_weight), the latter None if not given."""
+    """Return an iterable of chunks, as they come."""
     whose, kind = f"{type(estimator).__name__}.fit_stream", type(chunks).__name__
     if hasattr(chunks, "to_batches"):
         # Tables and data sets of pyarrow.
@@ -50,7 +53,7 @@ def read(estimator, chunks):
         )
     elif not isinstance(chunks, Iterable):
         raise TypeError(f"chunks of {whose} must be an iterable of chunks, got a {kind}.")
-    return map(partial(_parts, whose), chunks)
+    return chunks
 
 
 def _parts(whose, chunk):
@@ -60,12 +63,18 @@ def _parts(whose, chunk):
             f"a chunk of {whose} has {len(parts)} parts; a tuple must be (X, y) or"
             " (X, y, sample_weight)."
         )
-    return tuple(_in_frames(part) for part in (*parts, None, None)[:3])
+    X, y, sample_weight = (_in_frames(part) for part in (*parts, None, None)[:3])
+    return sound(X), y, sample_weight
 
 
 def _in_frames(part):
     """Return record batches and columns of pyarrow as pandas' frames, which have names."""
     return part.to_pandas() if type(part).__module__.startswith("pyarrow") else part
+
+
+def sound(values):
+    """Return sparse matrices as CSR; ValueError if corrupt, as scipy would read beyond arrays."""
+    return canonical_csr(values) if sparse.issparse(values) else values
 
 
 def check_scorable(name, params):
@@ -85,13 +94,14 @@ def scored(estimator, scorer, X, y, sample_weight):
     `score`; NaN of weight 0 without these.
     """
     if sample_weight is not None:
-        check_consistent_length(X, sample_weight)
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
+        check_consistent_length(X, sample_weight)
     if scorer is None and hasattr(estimator, "score_samples"):
         scores = estimator.score_samples(X)
         # Of detectors, a list has the rows of each sequence.
         scores = np.concatenate(scores) if isinstance(scores, list) else np.asarray(scores)
         weight = np.ones(len(scores)) if sample_weight is None else sample_weight
+        check_consistent_length(scores, weight)
         known = ~np.isnan(scores)
         total = float(weight[known].sum())
         return (float(scores[known] @ weight[known] / total) if total > 0 else math.nan), total
@@ -115,5 +125,7 @@ def with_score(sums, score, weight):
         return sums
     before, total, squares = sums
     if before > 0:
-        squares += before * weight / (before + weight) * (score - total / before) ** 2
+        deviation = score - total / before
+        # Python's powers raise where products are infinite.
+        squares += before * weight / (before + weight) * (deviation * deviation)
     return before + weight, total + weight * score, squares

@@ -21,6 +21,11 @@ def fork(estimator):
             kept = {key: value for key, value in vars(part).items() if key not in part._transient}
             forks[id(part)] = object.__new__(type(part))
             forks[id(part)].__dict__ = kept
+            rules = vars(part).get("_present_rules")
+            if rules is not None:
+                # The parameters are the same, and valid; only the reader is of one estimator.
+                reader = forks[id(part)]._input()
+                kept["_present_rules"] = rules._replace(reader=reader)
     return copy.deepcopy(estimator, forks)
 
 

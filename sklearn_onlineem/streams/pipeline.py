@@ -20,6 +20,7 @@ from sklearn_onlineem.streams._chunks import (
     learn_chunks,
     read,
     scored,
+    sound,
     with_score,
 )
 from sklearn_onlineem.streams._copies import fork, is_fitted
@@ -163,6 +164,7 @@ class StreamPipeline(Pipeline):
         self._validate_steps()
         if is_empty(self, X):
             return self
+        X = sound(X)
         if sample_weight is not None:
             params = {**params, "sample_weight": sample_weight}
         arguments = self._arguments(params)

@@ -37,6 +37,7 @@ from sklearn_onlineem.streams._chunks import (
     learn_chunks,
     read,
     scored,
+    sound,
     with_score,
 )
 from sklearn_onlineem.streams._copies import fork, is_fitted
@@ -168,7 +169,7 @@ class PrequentialSearch(BaseSearchCV):
         ValueError, TypeError
             As `partial_fit`; then the search is left unchanged.
         """
-        X, y, sample_weight = indexable(X, y, sample_weight)
+        X, y, sample_weight = indexable(*map(sound, (X, y, sample_weight)))
 
         def part(values, rows):
             return None if values is None else _safe_indexing(values, rows)
@@ -231,6 +232,7 @@ class PrequentialSearch(BaseSearchCV):
         check_scorable(name, params)
         if is_empty(self, X):
             return self
+        X = sound(X)
         if sample_weight is not None:
             params = {**params, "sample_weight": sample_weight}
         if get_config()["enable_metadata_routing"]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import SGDClassifier
@@ -104,6 +105,44 @@ def test_infinite_scores_are_the_worst(chunks):
     assert results["mean_test_score"].tolist() == [-np.inf, -9.0]
     assert results["rank_test_score"].tolist() == [2, 1] and search.best_score_ == -9.0
     assert not np.isfinite(results["std_test_score"][0]) and results["std_test_score"][1] == 0.0
+
+
+def test_scores_may_be_huge(chunks):
+    search = PrequentialSearch(
+        GaussianMixture(), {"reg_covar": [0.1]}, scoring=lambda estimator, X, y: -1e200 * X[0, 0]
+    )
+    results = search.fit_stream(chunks).cv_results_
+    assert np.isfinite(results["mean_test_score"][0]) and results["std_test_score"][0] == np.inf
+
+
+def test_weights_of_other_lengths_are_refused(chunks):
+    search = PrequentialSearch(GaussianMixture(2), {"beta": [0.6]}).partial_fit(chunks[0])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        search.partial_fit(chunks[1], sample_weight=np.ones(len(chunks[1]) - 1))
+
+
+def test_corrupt_sparse_rows_are_refused():
+    corrupt = sparse.coo_array(np.ones((3, 2)))
+    corrupt.coords[0][0] = 10**6
+    search = PrequentialSearch(GaussianMixture(2), {"beta": [0.6]})
+    for learn in (search.fit, search.partial_fit):
+        with pytest.raises(ValueError, match="corrupt coo"):
+            learn(corrupt)
+
+
+def test_parameters_are_validated_once(chunks, monkeypatch):
+    search = PrequentialSearch(GaussianMixture(2, random_state=0), {"beta": [0.6, 0.9]})
+    search.fit_stream(chunks)  # The first rows, which are kept, are learnt otherwise.
+    validated = []
+    validate = GaussianMixture._validate_params
+    monkeypatch.setattr(
+        GaussianMixture, "_validate_params", lambda self: validated.append(self) or validate(self)
+    )
+    search.fit_stream(chunks)
+    assert not validated
+    search.estimators_[0].set_params(beta=-1.0)
+    with pytest.raises(ValueError, match="beta"):
+        search.partial_fit(chunks[0])
 
 
 def test_what_is_handed_out_does_not_change(chunks):
