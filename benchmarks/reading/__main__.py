@@ -41,7 +41,7 @@ LIMITS = {
     "kernel code": 10_360,
     "public names": 87,
     "import circles": 0,
-    "test code": 32_400,
+    "test code": 32_450,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
