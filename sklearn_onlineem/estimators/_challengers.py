@@ -92,5 +92,6 @@ def _challenged(estimator, state, sample):
     # Its components are others.
     step, gate = state.step._replace(kl_divergence=math.nan), state.gate
     if gate is not None:
-        gate = Gate.of_start(best, learners, gate.n_left_out)
+        left_out, gate = gate.left_out, Gate.of_start(best, learners, gate.n_left_out)
+        gate = gate._replace(left_out=left_out)
     return state._replace(model=best, step=step, gate=gate)
