@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-__all__ = ["marginal_log_density", "marginal_sums"]
+__all__ = ["conditional_draws", "conditional_means", "marginal_log_density", "marginal_sums"]
 
 
 def marginal_log_density(means, covariances, X):
@@ -42,6 +42,31 @@ def marginal_sums(means, covariances, X, responsibilities):
         second += np.einsum("kn,kni,knj->kij", shares, deviation, deviation, optimize=True)
         second[:, m[:, None], m] += shares.sum(axis=1)[:, None, None] * spread
     return first, second
+
+
+def conditional_means(means, covariances, X, responsibilities):
+    """Return X with missing values replaced by their expectations, averaged over components."""
+    out = X.copy()
+    for rows, o, m in _patterns(X):
+        gain = np.linalg.solve(covariances[:, o[:, None], o], covariances[:, o[:, None], m])
+        deviation = X[np.ix_(rows, o)] - means[:, None, o]
+        expected = means[:, None, m] + deviation @ gain
+        out[np.ix_(rows, m)] = np.einsum("nk,knm->nm", responsibilities[rows], expected)
+    return out
+
+
+def conditional_draws(means, covariances, X, components, rng):
+    """Return X with missing values drawn from the component of each row."""
+    out, noise = X.copy(), rng.standard_normal(X.shape)
+    for chosen, o, m in _patterns(X):
+        for k in np.unique(components[chosen]):
+            rows = chosen[components[chosen] == k]
+            across = covariances[k][np.ix_(o, m)]
+            gain = np.linalg.solve(covariances[k][np.ix_(o, o)], across)
+            root = np.linalg.cholesky(covariances[k][np.ix_(m, m)] - across.T @ gain)
+            expected = means[k, m] + (X[np.ix_(rows, o)] - means[k, o]) @ gain
+            out[np.ix_(rows, m)] = expected + noise[np.ix_(rows, m)] @ root.T
+    return out
 
 
 def _patterns(X):

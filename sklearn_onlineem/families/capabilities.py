@@ -195,9 +195,11 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
 class Marginals(ABC, Generic[Parameters, Evidence]):
     """Families with distributions of some features alone, for rows with some NaN."""
 
+    lacking = "has no marginal distributions of some features, which rows with NaN need"
+
     @abstractmethod
     def marginal_log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
-        """Return the `log_density` of the observed values of each row, which has at least one.
+        """Return the `log_density` of the observed values of each row; 0 where there are none.
 
         Parameters
         ----------
@@ -225,6 +227,41 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
             Responsibilities of the components for each row.
         n_threads : int, default=1
             How many threads share the rows.
+        """
+
+    @abstractmethod
+    def completed(self, parameters: Parameters, X: Floats, posterior: Floats) -> Floats:
+        """Return X with missing values replaced by their expectations.
+
+        They are those given the observed values of the row in each component, averaged over the
+        components. A nominal value is replaced by the most probable one.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        X : ndarray of shape (n_rows, n_features)
+            Rows; NaN is missing.
+        posterior : ndarray of shape (n_rows, K)
+            Responsibilities of the components for each row, which add up to 1.
+        """
+
+    @abstractmethod
+    def drawn(
+        self, parameters: Parameters, X: Floats, components: Integers, rng: np.random.Generator
+    ) -> Floats:
+        """Return X with missing values drawn, given the observed values and the components.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        X : ndarray of shape (n_rows, n_features)
+            Rows; NaN is missing.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        rng : numpy.random.Generator
+            Source of random numbers.
         """
 
 

@@ -15,7 +15,12 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
-from sklearn_onlineem.families._marginals import marginal_log_density, marginal_sums
+from sklearn_onlineem.families._marginals import (
+    conditional_draws,
+    conditional_means,
+    marginal_log_density,
+    marginal_sums,
+)
 from sklearn_onlineem.families.capabilities import (
     Correlations,
     Marginals,
@@ -253,6 +258,16 @@ class Gaussian(
         shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
         scatter = self.covariance.from_matrices(second - first[:, :, None] * shift[:, None, :])
         return Moments(counts, self.covariance._pooled(counts), mean + shift, scatter)
+
+    def completed(self, parameters: Gaussians, X: Floats, posterior: Floats) -> Floats:
+        covariances = parameters.covariance_matrices
+        return conditional_means(parameters.mean, covariances, X, posterior)
+
+    def drawn(
+        self, parameters: Gaussians, X: Floats, components: Integers, rng: np.random.Generator
+    ) -> Floats:
+        covariances = parameters.covariance_matrices
+        return conditional_draws(parameters.mean, covariances, X, components, rng)
 
     def pseudo_moments(
         self,
