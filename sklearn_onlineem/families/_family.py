@@ -11,14 +11,20 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._kernels import _counts, _natural
-from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._e_step import (
+    NO_LABELS,
+    NOTHING,
+    e_step_in_blocks,
+    optional,
+    per_row,
+)
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
-from sklearn_onlineem.statistics import Statistics, Sums, combine
+from sklearn_onlineem.statistics import Statistics, Sums
 
 __all__ = [
     "NOTHING",
@@ -35,11 +41,8 @@ __all__ = [
 Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 
-_BLOCK = 1024
 _LARGEST_SINGLE = 4096.0
-NOTHING = np.empty(0)
 NO_RESPONSIBILITIES = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("f4", "f8"))}
-NO_LABELS = np.empty(0, dtype=np.int32)
 
 
 class Family(ABC, Generic[Parameters, Evidence]):
@@ -280,25 +283,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
         )  # fmt: skip
 
 
-def e_step_in_blocks(
-    family, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods=None
-):
-    """Return the E-step of a mixture, with statistics from ``statistics_of(X, posterior)``."""
-    terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
-    total_weight = rows.total_weight
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
-        responsibilities = family.log_density(parameters, block.X, n_threads=rows.n_threads)
-        responsibilities = responsibilities + log_weights
-        drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
-        out = NOTHING if log_likelihoods is None else log_likelihoods[start : start + _BLOCK]
-        log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), out)
-        counts += responsibilities.sum(axis=0)
-        statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
-        terms.append((1.0 / total_weight, statistics))
-    return counts / total_weight, combine(terms), log_likelihood / total_weight
-
-
 class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
     r"""An exponential family.
 
@@ -498,19 +482,6 @@ def averages(counts, totals, log_likelihood, rows):
     counts /= total_weight
     totals /= total_weight
     return counts, Sums(counts, totals), log_likelihood / total_weight
-
-
-def per_row(rows):
-    """Return sample weights and labels as kernels take them: empty where there are none."""
-    return (
-        NOTHING if rows.sample_weight is None else rows.sample_weight,
-        NO_LABELS if rows.labels is None else rows.labels,
-    )
-
-
-def optional(array):
-    """Return an array as kernels take it: empty for None."""
-    return NOTHING if array is None else np.asarray(array, dtype=np.float64)
 
 
 def row_outputs(X, log_likelihoods=None):

@@ -1,0 +1,51 @@
+"""The E-step of a mixture by blocks of rows, and rows' weights and labels as kernels take them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem.statistics import combine
+
+__all__ = ["NOTHING", "NO_LABELS", "e_step_in_blocks", "optional", "per_row"]
+
+_BLOCK = 1024
+NOTHING = np.empty(0)
+NO_LABELS = np.empty(0, dtype=np.int32)
+
+
+def e_step_in_blocks(
+    family, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods=None,
+    log_density=None,
+):  # fmt: skip
+    """Return the E-step of a mixture, with statistics from ``statistics_of(X, posterior)``.
+
+    `log_density` is the family's, unless another is given.
+    """
+    log_density = family.log_density if log_density is None else log_density
+    terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
+    total_weight = rows.total_weight
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        responsibilities = log_density(parameters, block.X, n_threads=rows.n_threads)
+        responsibilities = responsibilities + log_weights
+        drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
+        out = NOTHING if log_likelihoods is None else log_likelihoods[start : start + _BLOCK]
+        log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), out)
+        counts += responsibilities.sum(axis=0)
+        statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
+        terms.append((1.0 / total_weight, statistics))
+    return counts / total_weight, combine(terms), log_likelihood / total_weight
+
+
+def per_row(rows):
+    """Return sample weights and labels as kernels take them: empty where there are none."""
+    return (
+        NOTHING if rows.sample_weight is None else rows.sample_weight,
+        NO_LABELS if rows.labels is None else rows.labels,
+    )
+
+
+def optional(array):
+    """Return an array as kernels take it: empty for None."""
+    return NOTHING if array is None else np.asarray(array, dtype=np.float64)
