@@ -7,7 +7,15 @@ import numpy as np
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["NOTHING", "NO_LABELS", "e_step_in_blocks", "optional", "per_row"]
+__all__ = [
+    "NOTHING",
+    "NO_LABELS",
+    "e_step_in_blocks",
+    "log_density_of",
+    "optional",
+    "per_row",
+    "statistics_of",
+]
 
 _BLOCK = 1024
 NOTHING = np.empty(0)
@@ -36,6 +44,32 @@ def e_step_in_blocks(
         statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
         terms.append((1.0 / total_weight, statistics))
     return counts / total_weight, combine(terms), log_likelihood / total_weight
+
+
+def log_density_of(family, parameters, rows):
+    """Return log densities of `Rows`, of the observed values where some are missing."""
+    if not rows.has_gaps:
+        return family.log_density(parameters, rows.X, n_threads=rows.n_threads)
+    out = None
+    for numbers, part in rows.by_completeness():
+        log_density = family.marginal_log_density if part.has_gaps else family.log_density
+        found = log_density(parameters, part.X, n_threads=rows.n_threads)
+        if out is None:
+            out = np.empty((len(rows), found.shape[1]), dtype=rows.dtype)
+        out[numbers] = found
+    return out
+
+
+def statistics_of(family, parameters, rows, posterior):
+    """Return `posterior_statistics` of `Rows`, of which some values may be missing."""
+    if not rows.has_gaps:
+        return family.posterior_statistics(parameters, rows.X, posterior, n_threads=rows.n_threads)
+    terms = []
+    for numbers, part in rows.by_completeness():
+        statistics = family.marginal_statistics if part.has_gaps else family.posterior_statistics
+        shares = np.ascontiguousarray(posterior[numbers])
+        terms.append((1.0, statistics(parameters, part.X, shares, n_threads=rows.n_threads)))
+    return combine(terms)
 
 
 def per_row(rows):
