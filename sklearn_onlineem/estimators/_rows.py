@@ -14,6 +14,7 @@ from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.em.solvers import Gibbs
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._fitted import FitTransformMixin
 from sklearn_onlineem.estimators._parameters import estimator, fit_context
@@ -120,7 +121,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     @property
     def _handles_missing(self):
         try:
-            return isinstance(self._family(), Marginals)
+            return isinstance(self._family(), Marginals) and not isinstance(self._solver(), Gibbs)
         except (KeyError, TypeError, ValueError):
             return False  # Parameters are not yet validated when tags are read.
 

@@ -30,6 +30,7 @@ __all__ = [
     "Initialiser",
     "LearntPrior",
     "STARTS",
+    "check_columns",
     "prior_statistics",
     "start_model",
     "warn_of_few",
@@ -228,6 +229,14 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
     if rows.labels is not None:
         responsibilities = _with_labels(responsibilities, rows)
     return model_of(rows, responsibilities)
+
+
+def check_columns(X):
+    """Raise ValueError if a column has nothing but NaN."""
+    is_empty = np.isnan(X).all(axis=0)
+    if is_empty.any():
+        j = np.flatnonzero(is_empty)[0]
+        raise ValueError(f"Feature {j} of X has no value in the data to start from.")
 
 
 def without_gaps(family, rows, rng, prior=None):

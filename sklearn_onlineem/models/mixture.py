@@ -403,9 +403,11 @@ class MixtureModel(
         collapsed: bool = True,
         dispersed: bool = False,
     ) -> MixtureChain | None:
+        if not collapsed:
+            return None
         if data.has_gaps:
             raise ValueError("solver='gibbs' needs rows without missing values.")
-        return MixtureChain(self, data, prior, rng, dispersed) if collapsed else None
+        return MixtureChain(self, data, prior, rng, dispersed)
 
     def component_steps(
         self, data: Rows, prior: MixtureStatistics | None = None, order: str = "gain"

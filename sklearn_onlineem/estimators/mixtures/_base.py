@@ -25,6 +25,7 @@ from sklearn_onlineem.estimators._start import (
     STARTS,
     Initialiser,
     LearntPrior,
+    check_columns,
     start_model,
     wide_pseudo_rows,
     without_gaps,
@@ -83,6 +84,8 @@ class MixtureInitialiser(Initialiser):
     def estimated(self, data, random_state, pseudo_rows=None):
         if pseudo_rows is None:
             self._check_enough(data)
+            if data.has_gaps:
+                check_columns(data.X)
         data = self._complete(data, random_state)
         family, init = self.family.bind(data.X, data.sample_weight), self.init
         if not isinstance(init, str):
