@@ -461,8 +461,8 @@ def _with_end(state, data):
     return state, kept.ends[kept.weights.argmax()]
 
 
-def filled_rows(data):
-    """Return rows to start from: observed ones, with column means in their gaps."""
+def filled_rows(data, family):
+    """Return rows to start from: observed ones, with column means or symbols in their gaps."""
     rows = Rows(data.X, labels=data.rows.labels, n_threads=data.n_threads)
     if data.observed is None:
         return rows
@@ -475,5 +475,10 @@ def filled_rows(data):
             f"Feature {np.flatnonzero(gaps.all(axis=0))[0]} of X has no value in the data to start"
             " from."
         )
+    if family.is_nominal:  # The observed symbols in turn, as means are none.
+        X = rows.X.copy()
+        for column, missing in zip(X.T, gaps.T, strict=True):
+            column[missing] = np.resize(column[~missing], np.count_nonzero(missing))
+        return replace(rows, X=X)
     means = np.nanmean(rows.X, axis=0, dtype=np.float64)
-    return replace(rows, X=np.where(np.isnan(rows.X), means, rows.X).astype(rows.X.dtype))
+    return replace(rows, X=np.where(gaps, means, rows.X).astype(rows.X.dtype))

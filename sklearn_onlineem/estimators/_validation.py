@@ -180,7 +180,7 @@ def is_ready(estimator, X):
 
 
 def check_values(data, family, first=True):
-    """Let the family check all complete rows, and refuse gaps that it cannot handle.
+    """Let the family check all rows, and refuse gaps that it cannot handle.
 
     A model that has started may get nothing but gaps: time passes.
     """
@@ -195,8 +195,9 @@ def check_values(data, family, first=True):
         )
     if first and not data.observed.any():
         raise ValueError("X has nothing but NaN.")
-    if not incomplete.all():
-        family.check(data.X[~incomplete])
+    checked = data.observed if isinstance(family, Marginals) else ~incomplete
+    if checked.any():
+        family.check(data.X[checked])
 
 
 # Beginnings of scikit-learn's messages on X, and what replaces them. It prints whole arrays, and

@@ -139,11 +139,11 @@ class HiddenMarkovInitialiser(Initialiser):
     def given(self, data):
         if self.given_emissions is None:
             return None
-        given = self.given_emissions(filled_rows(data))
+        given = self.given_emissions(filled_rows(data, self.family))
         return None if given is None else self._model(*given, data)
 
     def estimated(self, data, random_state):
-        rows, n_states = filled_rows(data), self.chain.n_states
+        rows, n_states = filled_rows(data, self.family), self.chain.n_states
         if len(rows) < n_states:
             raise ValueError(
                 f"at least n_components={n_states} rows are needed to start from, got"
@@ -170,7 +170,7 @@ class HiddenMarkovInitialiser(Initialiser):
         return replace(model, transmat=np.hstack([drawn, model.transmat[:, n_states:]]))
 
     def further(self, data, random_state):
-        if len(np.unique(filled_rows(data).X, axis=0)) <= self.chain.n_states:
+        if len(np.unique(filled_rows(data, self.family).X, axis=0)) <= self.chain.n_states:
             return None
         try:
             return self.estimated(data, random_state)
@@ -181,7 +181,7 @@ class HiddenMarkovInitialiser(Initialiser):
         return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
 
     def stream_model(self, data, random_state):
-        rows = filled_rows(data)
+        rows = filled_rows(data, self.family)
         family = self.family.bind(rows.X)
         emissions = wide_pseudo_rows(family, rows, self.chain.n_states, self.prior)
         model = self._estimated(data, rows, family, random_state, emissions)
