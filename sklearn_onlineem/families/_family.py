@@ -377,32 +377,13 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
     def log_density(self, parameters: Parameters, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         natural = self.to_natural(parameters)
         offset = -self.log_partition(natural)
-        phi, base = self._observe(X, n_threads)
-        out = np.empty((X.shape[0], len(natural)), dtype=phi.dtype)
-        if sparse.issparse(phi):
-            entries, natural_T = _entries(phi, natural), np.ascontiguousarray(natural.T)
-            _counts.log_density(*entries, natural_T, offset, base, out, n_threads)
-        else:
-            origin = np.zeros(phi.shape[1])
-            _natural.log_density(
-                phi, origin, _natural.LINEAR, natural, offset, base, out, n_threads
-            )
-        return out
+        return linear_log_density(*self._observe(X, n_threads), natural, offset, n_threads)
 
     def expected_statistics(
         self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
     ) -> Evidence:
         phi = promoted(self.sufficient_statistics(X))
-        weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
-        counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
-        if sparse.issparse(phi):
-            totals = np.empty((n_statistics, len(counts)))
-            _counts.statistics(*_csr(phi), weights, counts, totals, n_threads)
-            return Sums(counts, np.ascontiguousarray(totals.T))
-        totals = np.empty((len(counts), n_statistics))
-        origin = np.zeros(n_statistics)
-        _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, n_threads)
-        return Sums(counts, totals)
+        return linear_statistics(phi, responsibilities, n_threads)
 
     def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
         return Sums(weights, weights[:, None] * self.mean_statistics(parameters))
@@ -434,24 +415,55 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         )
         natural = self.to_natural(parameters)
         offset = log_weights - self.log_partition(natural)
-        sample = (base, *per_row(rows), optional(uniforms))
-        counts = np.empty(len(natural))
-        if sparse.issparse(phi):
-            natural_T, totals = np.ascontiguousarray(natural.T), np.empty(natural.T.shape)
-            log_likelihood = _counts.e_step(
-                *_entries(phi, natural), natural_T, offset, *sample, counts, totals,
-                *row_outputs(phi, log_likelihoods), rows.n_threads,
-            )  # fmt: skip
-            return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
-        totals = np.empty(natural.shape)
-        log_likelihood = _natural.e_step(
-            phi, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
-            counts, totals, *row_outputs(phi, log_likelihoods), rows.n_threads,
-        )  # fmt: skip
-        return averages(counts, totals, log_likelihood, rows)
+        return linear_e_step(phi, base, natural, offset, rows, uniforms, log_likelihoods)
 
     def _observe(self, X, n_threads=1):
         return promoted(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)
+
+
+def linear_log_density(phi, base, natural, offset, n_threads=1):
+    """Return offset_k + natural_k . phi_n + base_n, of shape (n_rows, K), dense or CSR."""
+    out = np.empty((phi.shape[0], len(natural)), dtype=phi.dtype)
+    if sparse.issparse(phi):
+        entries, natural_T = _entries(phi, natural), np.ascontiguousarray(natural.T)
+        _counts.log_density(*entries, natural_T, offset, base, out, n_threads)
+    else:
+        origin = np.zeros(phi.shape[1])
+        _natural.log_density(phi, origin, _natural.LINEAR, natural, offset, base, out, n_threads)
+    return out
+
+
+def linear_statistics(phi, responsibilities, n_threads=1):
+    """Return the sums over rows of responsibility times phi, dense or CSR."""
+    weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
+    counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
+    if sparse.issparse(phi):
+        totals = np.empty((n_statistics, len(counts)))
+        _counts.statistics(*_csr(phi), weights, counts, totals, n_threads)
+        return Sums(counts, np.ascontiguousarray(totals.T))
+    totals = np.empty((len(counts), n_statistics))
+    origin = np.zeros(n_statistics)
+    _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, n_threads)
+    return Sums(counts, totals)
+
+
+def linear_e_step(phi, base, natural, offset, rows, uniforms=None, log_likelihoods=None):
+    """Return `Family.e_step` of rows with log densities as in `linear_log_density`."""
+    sample = (base, *per_row(rows), optional(uniforms))
+    counts = np.empty(len(natural))
+    if sparse.issparse(phi):
+        natural_T, totals = np.ascontiguousarray(natural.T), np.empty(natural.T.shape)
+        log_likelihood = _counts.e_step(
+            *_entries(phi, natural), natural_T, offset, *sample, counts, totals,
+            *row_outputs(phi, log_likelihoods), rows.n_threads,
+        )  # fmt: skip
+        return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
+    totals = np.empty(natural.shape)
+    log_likelihood = _natural.e_step(
+        phi, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
+        counts, totals, *row_outputs(phi, log_likelihoods), rows.n_threads,
+    )  # fmt: skip
+    return averages(counts, totals, log_likelihood, rows)
 
 
 def promoted(phi):

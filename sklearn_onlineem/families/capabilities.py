@@ -195,7 +195,10 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
 
 
 class Marginals(ABC, Generic[Parameters, Evidence]):
-    """Families with distributions of some features alone, for rows with some NaN."""
+    """Families with distributions of some features alone, for rows with some NaN.
+
+    Their `Family.check` ignores NaN.
+    """
 
     lacking = "has no marginal distributions of some features, which rows with NaN need"
 
