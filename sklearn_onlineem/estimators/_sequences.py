@@ -36,7 +36,7 @@ from sklearn_onlineem.estimators._validation import (
     is_ready,
 )
 
-__all__ = ["SequenceEstimator", "SequencesInput", "filled_rows", "observed_rows"]
+__all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
 
 
 class SequencesInput:
@@ -472,13 +472,3 @@ def observed_rows(data):
     if has_gaps:
         check_columns(rows.X)
     return replace(rows, has_gaps=has_gaps)
-
-
-def filled_rows(data):
-    """Return the rows to start from, with column means in their gaps."""
-    rows = observed_rows(data)
-    if not rows.has_gaps:
-        return rows
-    means = np.nanmean(rows.X, axis=0, dtype=np.float64)
-    X = np.where(np.isnan(rows.X), means, rows.X).astype(rows.X.dtype)
-    return replace(rows, X=X, has_gaps=False)
