@@ -91,8 +91,10 @@ class Gaussians:
     mean: Floats
     covariance: Floats
 
-    def __post_init__(self):
-        covariance = self.covariance
+    # As of `Moments`.
+    def __init__(self, mean: Floats, covariance: Floats) -> None:
+        values = self.__dict__
+        values["mean"], values["covariance"] = mean, covariance
         if covariance.ndim == 2:
             return
         precision, factor = np.empty_like(covariance), np.empty_like(covariance)
@@ -104,7 +106,7 @@ class Gaussians:
                 " few or too similar. Decrease n_components or increase reg_covar."
             )
         # Matrices are factorised here; for variances all is computed when needed.
-        self.__dict__.update(precision=precision, precision_factor=factor, log_det=log_det)
+        values.update(precision=precision, precision_factor=factor, log_det=log_det)
 
     @cached_property
     def precision(self) -> Floats:

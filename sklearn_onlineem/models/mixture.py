@@ -81,6 +81,11 @@ class MixtureStatistics(Statistics):
     counts: Floats
     emissions: Statistics
 
+    # As of `Moments`.
+    def __init__(self, counts: Floats, emissions: Statistics) -> None:
+        values = self.__dict__
+        values["counts"], values["emissions"] = counts, emissions
+
     def merge(self, a: float, other: MixtureStatistics, b: float) -> MixtureStatistics:
         counts = np.empty_like(self.counts)
         merge_counts(a, self.counts, b, other.counts, counts)
@@ -130,6 +135,11 @@ class MixtureModel(
     family: Family
     weights: Floats
     parameters: object
+
+    # As of `Moments`.
+    def __init__(self, family: Family, weights: Floats, parameters: object) -> None:
+        values = self.__dict__
+        values["family"], values["weights"], values["parameters"] = family, weights, parameters
 
     @property
     def n_components(self) -> int:
