@@ -175,8 +175,12 @@ class Gaussian(
         return self.covariance._kl_divergence(p, q)
 
     def log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
-        shape = self.covariance
         offset = parameters._offset(np.zeros(len(parameters.mean)))
+        return self._less_squares(parameters, X, offset, n_threads)
+
+    def _less_squares(self, parameters, X, offset, n_threads):
+        """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K)."""
+        shape = self.covariance
         about = shape._about(parameters, X)
         if about is None:
             return shape._centred_log_density(parameters, X, offset, n_threads)
