@@ -413,7 +413,10 @@ def _log_density(parameters, ratios, n_observed, highest=None):
     def of(d):
         return log_rising(0.5 * degrees, 0.5 * d) + 0.5 * d * np.log(2.0 / degrees)
 
-    constants, exponents = _by_number(of, n_observed), _by_number(lambda d: 0.5 * (degrees + d), n_observed)
+    constants, exponents = (
+        _by_number(of, n_observed),
+        _by_number(lambda d: 0.5 * (degrees + d), n_observed),
+    )
     return highest + constants - exponents * np.log(ratios)
 
 

@@ -611,6 +611,7 @@ OTHER_FAMILIES = [
     ),
 ]
 
+
 def _student_t_log_density(family, parameters, k):
     mean, covariances = parameters.gaussians.mean[k], parameters.gaussians.covariance_matrices
     degrees = np.broadcast_to(parameters.degrees_of_freedom, len(covariances))[k]
