@@ -93,9 +93,9 @@ class StudentT(
         D = (x - m)' S^{-1} (x - m)
 
     The precision u of each row is hidden, with :math:`E[u \mid x] = (\nu + d) / (\nu + D)`: rows
-    far away have little weight. The M-step takes means by the weights r E[u], :math:`S = \sum r E[u]
-    (x - m)(x - m)' / \sum r`, and solves :math:`\log(\nu / 2) - \psi(\nu / 2) = \sum r E[u - \log u
-    - 1] / \sum r`. Divergences are those of x and u together. All features of a row have one u, so
+    far away have little weight. The M-step takes means by the weights r E[u], :math:`S = \sum r
+    E[u] (x - m)(x - m)' / \sum r`, and solves :math:`\log(\nu / 2) - \psi(\nu / 2) = \sum r
+    E[u - \log u - 1] / \sum r`. Divergences are those of x and u together. All features of a row have one u, so
     that diagonal scale matrices leave them uncorrelated, but not independent. Parameters are
     `StudentTs`; statistics are centred (`StudentTStatistics`). Without parameters, as of first
     clusters, statistics have u independent of the rows, with 10 degrees of freedom.
@@ -322,7 +322,7 @@ class StudentT(
         return _log_density(parameters, ratios, n_observed, highest)
 
     def _marginal_ratios(self, parameters, X, n_threads=1):
-        """Return 1 + D / nu of observed values, their numbers, and Gaussian densities at centres."""
+        """Return 1 + D / nu, numbers of observed values, and Gaussian densities at centres."""
         highest = self._gaussian.marginal_log_density(*_centred(parameters, X), n_threads)
         found = self._gaussian.marginal_log_density(parameters.gaussians, X, n_threads)
         n_observed = np.count_nonzero(~np.isnan(X), axis=1)
@@ -410,14 +410,11 @@ def _log_density(parameters, ratios, n_observed, highest=None):
     if highest is None:
         highest = parameters.gaussians._offset(0.0)
 
-    def of(d):
+    def constants(d):
         return log_rising(0.5 * degrees, 0.5 * d) + 0.5 * d * np.log(2.0 / degrees)
 
-    constants, exponents = (
-        _by_number(of, n_observed),
-        _by_number(lambda d: 0.5 * (degrees + d), n_observed),
-    )
-    return highest + constants - exponents * np.log(ratios)
+    exponents = _by_number(lambda d: 0.5 * (degrees + d), n_observed)
+    return highest + _by_number(constants, n_observed) - exponents * np.log(ratios)
 
 
 def _expected(parameters, ratios, n_observed):
@@ -428,7 +425,7 @@ def _expected(parameters, ratios, n_observed):
 
 
 def _by_number(function, n_observed):
-    """Return a function (K,) of the number of observed values of each row, computed once for each."""
+    """Return a function of the number of observed values of each row, (n_rows, K) or (K,)."""
     if np.ndim(n_observed) == 0:
         return function(n_observed)
     table = function(np.arange(n_observed.max(initial=0) + 1.0)[:, None])
