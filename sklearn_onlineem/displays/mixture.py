@@ -132,7 +132,7 @@ class MixtureDisplay(Display):
         X : array-like of shape (n_samples, n_features), default=None
             Rows to draw, as the estimator takes them. None: only components are drawn.
         features : int, str or list of these, default=None
-            Features to draw, by index or name; one or two of Gaussian, t and Laplace components. None:
+            Features to draw, by index or name; one or two of components drawn in a plane. None:
             all, if there are at most two; else two discriminant directions of Gaussian components,
             those of largest :math:`v' B v / v' W v`, scaled to :math:`v' W v = 1` (B is the
             covariance of the means, W the mean covariance); else the features that separate the

@@ -95,10 +95,10 @@ class StudentT(
     The precision u of each row is hidden, with :math:`E[u \mid x] = (\nu + d) / (\nu + D)`: rows
     far away have little weight. The M-step takes means by the weights r E[u], :math:`S = \sum r
     E[u] (x - m)(x - m)' / \sum r`, and solves :math:`\log(\nu / 2) - \psi(\nu / 2) = \sum r
-    E[u - \log u - 1] / \sum r`. Divergences are those of x and u together. All features of a row have one u, so
-    that diagonal scale matrices leave them uncorrelated, but not independent. Parameters are
-    `StudentTs`; statistics are centred (`StudentTStatistics`). Without parameters, as of first
-    clusters, statistics have u independent of the rows, with 10 degrees of freedom.
+    E[u - \log u - 1] / \sum r`. Divergences are those of x and u together. All features of a row
+    have one u, so that diagonal scale matrices leave them uncorrelated, but not independent.
+    Parameters are `StudentTs`; statistics are centred (`StudentTStatistics`). Without parameters,
+    as of first clusters, statistics have u independent of the rows, with 10 degrees of freedom.
 
     Parameters
     ----------
