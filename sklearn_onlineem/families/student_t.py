@@ -37,7 +37,10 @@ _LEAST_DEGREES, _MOST_DEGREES = 0.1, 1e3
 _START_DEGREES = 10.0
 # So that far rows have a finite density, and weight 0.
 _LARGEST_RATIO = 1e290
-_CLIPPED_SHARE = 0.05
+# Of first floors and clusters: a column is clipped so many ranges between its quartiles beyond these,
+# and rows are left out whose squares are so many times the median's.
+_FENCES, _LARGEST_SQUARE = 3.0, 50.0
+_QUANTILE_ROWS = 1 << 14
 _BLOCK = 1024
 
 
@@ -98,7 +101,8 @@ class StudentT(
     E[u - \log u - 1] / \sum r`. Divergences are those of x and u together. All features of a row
     have one u, so that diagonal scale matrices leave them uncorrelated, but not independent.
     Parameters are `StudentTs`; statistics are centred (`StudentTStatistics`). Without parameters,
-    as of first clusters, statistics have u independent of the rows, with 10 degrees of freedom.
+    as of first clusters, statistics have u independent of the rows, with 10 degrees of freedom, and
+    leave out rows far from the median.
 
     Parameters
     ----------
@@ -109,7 +113,7 @@ class StudentT(
         0.1 to 1000. Learnt ones are in the same range: with 1000, densities are near Gaussian.
     reg_covar : float, default=None
         Added to the diagonals of S by the M-step, from 0 to 1e100. None: 1e-6 times the variance of
-        each feature in the first data, or of its middle 90 % if that is less, and never below the
+        each feature in the first data, without its outliers if that is less, and never below the
         resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `reg_covar` by `bind`, for each feature.
@@ -155,15 +159,22 @@ class StudentT(
         floor = variance_floor(X, sample_weight, self.reg_covar)
         if self.reg_covar is None:
             # Few outliers may have most of a variance.
-            shares = [_CLIPPED_SHARE, 1.0 - _CLIPPED_SHARE]
-            bounds = np.quantile(X, shares, axis=0, weights=sample_weight, method="inverted_cdf")
-            floor = np.minimum(floor, variance_floor(np.clip(X, *bounds), sample_weight, None))
+            clipped = np.clip(X, *_fences(X, sample_weight))
+            floor = np.minimum(floor, variance_floor(clipped, sample_weight, None))
         return replace(self, floor=floor)
 
     def start_coordinates(
         self, X: Floats, sample_weight: Floats | None = None
     ) -> tuple[Callable[[Floats], Floats], ...]:
-        return self.covariance.start_coordinates(X, sample_weight)
+        maps_of, fences = self.covariance.start_coordinates, _fences(X, sample_weight)
+        clipped = np.clip(X, *fences)
+        if np.array_equal(clipped, X):
+            return maps_of(X, sample_weight)
+        # To k-means, outliers are clusters: without them it may start better.
+        maps = [
+            lambda rows, to=to: to(np.clip(rows, *fences)) for to in maps_of(clipped, sample_weight)
+        ]
+        return (maps_of(X, sample_weight)[0], *maps)
 
     def log_density(self, parameters: StudentTs, X: Floats, n_threads: int = 1) -> Floats:
         ratios = self._ratios(parameters, X, n_threads)
@@ -178,11 +189,12 @@ class StudentT(
     def expected_statistics(
         self, X: Floats, responsibilities: Floats, n_threads: int = 1
     ) -> StudentTStatistics:
-        # No parameters are given, so take u as independent of the rows.
-        moments = self._gaussian.expected_statistics(X, responsibilities, n_threads)
-        degrees = self._start_degrees(1)
-        counts = responsibilities.sum(axis=0, dtype=np.float64)
-        return StudentTStatistics(moments, Sums(counts, (counts * _mean_gap(degrees))[:, None]))
+        # No parameters are given, so take u as independent of the rows, but leave out outliers.
+        inside = np.transpose([_are_inside(X, weights) for weights in responsibilities.T])
+        weights = np.where(inside, responsibilities, 0.0)
+        moments = self._gaussian.expected_statistics(X, weights, n_threads)
+        counts, gap = weights.sum(axis=0), _mean_gap(self._start_degrees(1))
+        return StudentTStatistics(moments, Sums(counts, (counts * gap)[:, None]))
 
     def posterior_statistics(
         self, parameters: StudentTs, X: Floats, posterior: Floats, n_threads: int = 1
@@ -387,6 +399,30 @@ class StudentT(
     @property
     def prior_keys(self) -> list[str]:
         return self._gaussian.prior_keys
+
+
+def _fences(X, sample_weight):
+    """Return bounds of each column, beyond which there are outliers: [low, high]."""
+    low, _, high = _quartiles(X, sample_weight)
+    beyond = np.where(high > low, _FENCES * (high - low), np.inf)
+    return (low - beyond).astype(X.dtype), (high + beyond).astype(X.dtype)
+
+
+def _quartiles(X, weight):
+    step = -(-len(X) // _QUANTILE_ROWS)
+    X, weight = X[::step].astype(np.float64, copy=False), None if weight is None else weight[::step]
+    return np.quantile(X, [0.25, 0.5, 0.75], axis=0, weights=weight, method="inverted_cdf")
+
+
+def _are_inside(X, weights):
+    """Return which rows of a cluster are no outliers."""
+    if not weights[:: -(-len(X) // _QUANTILE_ROWS)].any():
+        return np.ones(len(X), dtype=bool)
+    low, median, high = _quartiles(X, weights)
+    unit = np.where(high > low, high - low, np.inf)
+    squares = (((X - median) / unit) ** 2).sum(axis=1)
+    typical = _quartiles(squares, weights)[1]
+    return (squares <= _LARGEST_SQUARE * typical) | (typical == 0.0)
 
 
 def _log_scaled(a):

@@ -40,7 +40,7 @@ class StudentTMixture(BackgroundScores, BaseMixture):
         1000.
     reg_covar : float or "relative", default="relative"
         What each M-step adds to the diagonals of S. "relative" is 1e-6 times the variance of each
-        feature in the first data, or of its middle 90 % if that is less.
+        feature in the first data, without its outliers if that is less.
     prior : dict, "auto", LearntPrior or None, default="auto"
         Hyper-parameters of the prior of means and scale matrices, as in `GaussianMixture` with the
         same `covariance_type`; or the result of `as_prior` of a fitted estimator. Degrees of
