@@ -37,11 +37,11 @@ _LEAST_DEGREES, _MOST_DEGREES = 0.1, 1e3
 _START_DEGREES = 10.0
 # So that far rows have a finite density, and weight 0.
 _LARGEST_RATIO = 1e290
-# Of first floors and clusters: a column is clipped so many ranges between its quartiles beyond these,
-# and rows are left out whose squares are so many times the median's.
+# Of first floors and clusters: columns are clipped so many ranges between their quartiles beyond
+# these, and rows are left out whose squares are so many times the median's.
 _FENCES, _LARGEST_SQUARE = 3.0, 50.0
 _QUANTILE_ROWS = 1 << 14
-_BLOCK = 1024
+_BLOCK = 4096
 
 
 class StudentTs(NamedTuple):
@@ -177,14 +177,16 @@ class StudentT(
         return (maps_of(X, sample_weight)[0], *maps)
 
     def log_density(self, parameters: StudentTs, X: Floats, n_threads: int = 1) -> Floats:
-        ratios = self._ratios(parameters, X, n_threads)
-        return _log_density(parameters, ratios, X.shape[1]).astype(X.dtype, copy=False)
+        about = self.covariance._about(parameters.gaussians, X)
+        logs = np.log(self._ratios(parameters, about, X, n_threads))
+        return _log_density(parameters, logs, X.shape[1]).astype(X.dtype, copy=False)
 
-    def _ratios(self, parameters, X, n_threads):
+    def _ratios(self, parameters, about, X, n_threads):
         """Return 1 + D / nu of all rows and components, of shape (n_rows, K)."""
-        zeros = np.zeros(len(parameters.gaussians.mean))
-        squares = self._gaussian._less_squares(parameters.gaussians, X, zeros, n_threads)
-        return _ratios_of(-2.0 * squares.astype(np.float64, copy=False), parameters)
+        # `about` is where the covariance's features are taken, of all rows.
+        gaussians, zeros = parameters.gaussians, np.zeros(len(parameters.gaussians.mean))
+        squares = self._gaussian._less_squares(gaussians, about, X, zeros, n_threads)
+        return _ratios_of(squares.astype(np.float64, copy=False), parameters)
 
     def expected_statistics(
         self, X: Floats, responsibilities: Floats, n_threads: int = 1
@@ -199,8 +201,10 @@ class StudentT(
     def posterior_statistics(
         self, parameters: StudentTs, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> StudentTStatistics:
-        latent = _expected(parameters, self._ratios(parameters, X, n_threads), X.shape[1])
-        return self._statistics(parameters, X, posterior, *latent, n_threads)
+        about = self.covariance._about(parameters.gaussians, X)
+        ratios = self._ratios(parameters, about, X, n_threads)
+        latent = _expected(parameters, ratios, np.log(ratios), X.shape[1])
+        return self._statistics(about, X, posterior, *latent, n_threads)
 
     def sampled_statistics(
         self,
@@ -210,21 +214,26 @@ class StudentT(
         rng: np.random.Generator,
         n_threads: int = 1,
     ) -> StudentTStatistics:
-        ratios, degrees = self._ratios(parameters, X, n_threads), parameters.degrees_of_freedom
+        about = self.covariance._about(parameters.gaussians, X)
+        ratios, degrees = (
+            self._ratios(parameters, about, X, n_threads),
+            parameters.degrees_of_freedom,
+        )
         u = rng.standard_gamma(np.broadcast_to(0.5 * (degrees + X.shape[1]), ratios.shape))
         u *= 2.0 / (degrees * ratios)
-        return self._statistics(parameters, X, posterior, u, u - 1.0 - np.log(u), n_threads)
+        return self._statistics(about, X, posterior, u, u - 1.0 - np.log(u), n_threads)
 
-    def _statistics(self, parameters, X, posterior, u, gaps, n_threads):
+    def _statistics(self, about, X, posterior, u, gaps, n_threads):
         """Return statistics of rows with (expected) precisions u and u - 1 - log u."""
-        gaussians, weights = parameters.gaussians, posterior * u
-        moments = self._gaussian.posterior_statistics(gaussians, X, weights, n_threads)
+        moments = self._gaussian._statistics_about(about, X, posterior * u, n_threads)
         return self._joined(moments, posterior, gaps)
 
     def _joined(self, moments, posterior, gaps):
-        counts = posterior.sum(axis=0, dtype=np.float64)
-        degrees, totals = self.covariance._pooled(counts), (posterior * gaps).sum(axis=0)
-        return StudentTStatistics(replace(moments, degrees=degrees), Sums(counts, totals[:, None]))
+        counts = np.einsum("nk->k", posterior, dtype=np.float64)
+        totals = np.einsum("nk,nk->k", posterior, gaps, dtype=np.float64)
+        degrees = self.covariance._pooled(counts)
+        moments = Moments(moments.weight, degrees, moments.mean, moments.scatter)
+        return StudentTStatistics(moments, Sums(counts, totals[:, None]))
 
     def e_step(
         self,
@@ -236,18 +245,20 @@ class StudentT(
     ) -> tuple[Floats, StudentTStatistics, float]:
         # As `e_step_in_blocks`, but distances are computed once.
         terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
-        total_weight, n_features = rows.total_weight, rows.X.shape[1]
+        total_weight, n_features, n_threads = rows.total_weight, rows.X.shape[1], rows.n_threads
+        about = self.covariance._about(parameters.gaussians, rows.X)
         for start in range(0, len(rows), _BLOCK):
             end = start + _BLOCK
             block = rows[start:end]
-            ratios = self._ratios(parameters, block.X, rows.n_threads)
-            posterior = _log_density(parameters, ratios, n_features)
+            ratios = self._ratios(parameters, about, block.X, n_threads)
+            logs = np.log(ratios)
+            posterior = _log_density(parameters, logs, n_features)
             posterior += log_weights
             drawn = None if uniforms is None else uniforms[start:end]
             out = NOTHING if log_likelihoods is None else log_likelihoods[start:end]
             log_likelihood += normalise(posterior, *per_row(block), optional(drawn), out)
-            latent = _expected(parameters, ratios, n_features)
-            statistics = self._statistics(parameters, block.X, posterior, *latent, rows.n_threads)
+            latent = _expected(parameters, ratios, logs, n_features)
+            statistics = self._statistics(about, block.X, posterior, *latent, n_threads)
             counts += statistics.precisions.weight
             terms.append((1.0 / total_weight, statistics))
         return counts / total_weight, combine(terms), log_likelihood / total_weight
@@ -331,14 +342,14 @@ class StudentT(
 
     def marginal_log_density(self, parameters: StudentTs, X: Floats, n_threads: int = 1) -> Floats:
         ratios, n_observed, highest = self._marginal_ratios(parameters, X, n_threads)
-        return _log_density(parameters, ratios, n_observed, highest)
+        return _log_density(parameters, np.log(ratios), n_observed, highest)
 
     def _marginal_ratios(self, parameters, X, n_threads=1):
         """Return 1 + D / nu, numbers of observed values, and Gaussian densities at centres."""
         highest = self._gaussian.marginal_log_density(*_centred(parameters, X), n_threads)
         found = self._gaussian.marginal_log_density(parameters.gaussians, X, n_threads)
         n_observed = np.count_nonzero(~np.isnan(X), axis=1)
-        return _ratios_of(2.0 * (highest - found), parameters), n_observed, highest
+        return _ratios_of(found - highest, parameters), n_observed, highest
 
     def marginal_statistics(
         self, parameters: StudentTs, X: Floats, posterior: Floats, n_threads: int = 1
@@ -346,7 +357,7 @@ class StudentT(
         # E[u x x'] of missing values is E[u] times that of their expectations, plus what Gaussians
         # have of their covariance given the observed ones: it is divided by u, so not weighted.
         ratios, n_observed, _ = self._marginal_ratios(parameters, X, n_threads)
-        u, gaps = _expected(parameters, ratios, n_observed)
+        u, gaps = _expected(parameters, ratios, np.log(ratios), n_observed)
         weighted, of_gaussian = posterior * u, self._gaussian.marginal_statistics
         moments = of_gaussian(parameters.gaussians, X, weighted, n_threads)
         given = [of_gaussian(*_centred(parameters, X), r, n_threads) for r in (posterior, weighted)]
@@ -435,13 +446,16 @@ def _mean_gap(degrees):
     return np.log(0.5 * degrees) - psi(0.5 * degrees)
 
 
-def _ratios_of(squares, parameters):
-    ratios = squares / parameters.degrees_of_freedom
-    return 1.0 + np.clip(ratios, 0.0, _LARGEST_RATIO, out=ratios)
+def _ratios_of(less_halves, parameters):
+    """Return 1 + D / nu from -D / 2, which changes in place."""
+    less_halves *= -2.0 / parameters.degrees_of_freedom
+    np.clip(less_halves, 0.0, _LARGEST_RATIO, out=less_halves)
+    less_halves += 1.0
+    return less_halves
 
 
-def _log_density(parameters, ratios, n_observed, highest=None):
-    """Return log densities from 1 + D / nu, and Gaussian log densities at the centres."""
+def _log_density(parameters, logs, n_observed, highest=None):
+    """Return log densities from log(1 + D / nu), and Gaussian log densities at the centres."""
     degrees = parameters.degrees_of_freedom
     if highest is None:
         highest = parameters.gaussians._offset(0.0)
@@ -449,15 +463,18 @@ def _log_density(parameters, ratios, n_observed, highest=None):
     def constants(d):
         return log_rising(0.5 * degrees, 0.5 * d) + 0.5 * d * np.log(2.0 / degrees)
 
-    exponents = _by_number(lambda d: 0.5 * (degrees + d), n_observed)
-    return highest + _by_number(constants, n_observed) - exponents * np.log(ratios)
+    out = _by_number(lambda d: -0.5 * (degrees + d), n_observed) * logs
+    out += highest + _by_number(constants, n_observed)
+    return out
 
 
-def _expected(parameters, ratios, n_observed):
-    """Return E[u | x] and E[u - 1 - log u | x] from 1 + D / nu, of shape (n_rows, K)."""
+def _expected(parameters, ratios, logs, n_observed):
+    """Return E[u | x] and E[u - 1 - log u | x] from 1 + D / nu and its log, (n_rows, K)."""
     degrees = parameters.degrees_of_freedom
     u = _by_number(lambda d: 1.0 + d / degrees, n_observed) / ratios
-    return u, u - 1.0 - np.log(u) + _by_number(lambda d: _mean_gap(degrees + d), n_observed)
+    gaps = u + logs
+    gaps += _by_number(lambda d: _mean_gap(degrees + d) - np.log1p(d / degrees) - 1.0, n_observed)
+    return u, gaps
 
 
 def _by_number(function, n_observed):

@@ -85,11 +85,11 @@ def precision_moments(x, mean, scale, degrees):
             u, degrees / 2, scale=2 / degrees
         )
 
-    total, first, gap = (
-        quad(lambda u: f(u) * joint(u), 0.0, np.inf, epsabs=1e-13, limit=200)[0]
-        for f in (lambda u: 1.0, lambda u: u, lambda u: u - np.log(u) - 1.0)
-    )
-    return first / total, gap / total
+    def integral(f):
+        return quad(lambda u: f(u) * joint(u), 0.0, np.inf, epsabs=1e-13, limit=200)[0]
+
+    total = integral(lambda u: 1.0)
+    return integral(lambda u: u) / total, integral(lambda u: u - np.log(u) - 1.0) / total
 
 
 def test_expected_precisions_are_integrals():
