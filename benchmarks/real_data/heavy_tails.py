@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks._table import Table
 from benchmarks.real_data.split_merge import scaled
-from benchmarks.real_data.streams import SOURCES, Source, Labelled, is_there
+from benchmarks.real_data.streams import SOURCES, Labelled, Source, is_there
 from sklearn_onlineem import GaussianMixture, LaplaceMixture, StudentTMixture
 
 SETS = {

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, psi, xlogy
 
-from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem._kernels import _student_t
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, check_setting
@@ -226,11 +226,9 @@ class StudentT(
     def _statistics(self, about, X, posterior, u, gaps, n_threads):
         """Return statistics of rows with (expected) precisions u and u - 1 - log u."""
         moments = self._gaussian._statistics_about(about, X, posterior * u, n_threads)
-        return self._joined(moments, posterior, gaps)
+        return self._joined(moments, *_sums(posterior, gaps))
 
-    def _joined(self, moments, posterior, gaps):
-        counts = np.einsum("nk->k", posterior, dtype=np.float64)
-        totals = np.einsum("nk,nk->k", posterior, gaps, dtype=np.float64)
+    def _joined(self, moments, counts, totals):
         degrees = self.covariance._pooled(counts)
         moments = Moments(moments.weight, degrees, moments.mean, moments.scatter)
         return StudentTStatistics(moments, Sums(counts, totals[:, None]))
@@ -244,24 +242,26 @@ class StudentT(
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, StudentTStatistics, float]:
         # As `e_step_in_blocks`, but distances are computed once.
-        terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
-        total_weight, n_features, n_threads = rows.total_weight, rows.X.shape[1], rows.n_threads
-        about = self.covariance._about(parameters.gaussians, rows.X)
+        gaussians, n_features = parameters.gaussians, rows.X.shape[1]
+        degrees = np.broadcast_to(parameters.degrees_of_freedom, len(log_weights)).copy()
+        constants = log_weights + gaussians._offset(0.0) + _log_constant(degrees, n_features)
+        gaps, zeros = _mean_gap(degrees + n_features), np.zeros(len(degrees))
+        about, terms, log_likelihood = self.covariance._about(gaussians, rows.X), [], 0.0
+        all_counts, share = np.zeros(len(degrees)), 1.0 / rows.total_weight
         for start in range(0, len(rows), _BLOCK):
             end = start + _BLOCK
-            block = rows[start:end]
-            ratios = self._ratios(parameters, about, block.X, n_threads)
-            logs = np.log(ratios)
-            posterior = _log_density(parameters, logs, n_features)
-            posterior += log_weights
-            drawn = None if uniforms is None else uniforms[start:end]
-            out = NOTHING if log_likelihoods is None else log_likelihoods[start:end]
-            log_likelihood += normalise(posterior, *per_row(block), optional(drawn), out)
-            latent = _expected(parameters, ratios, logs, n_features)
-            statistics = self._statistics(about, block.X, posterior, *latent, n_threads)
-            counts += statistics.precisions.weight
-            terms.append((1.0 / total_weight, statistics))
-        return counts / total_weight, combine(terms), log_likelihood / total_weight
+            block, counts, totals = rows[start:end], np.empty_like(zeros), np.empty_like(zeros)
+            weights = self._gaussian._less_squares(gaussians, about, block.X, zeros, rows.n_threads)
+            weights = weights.astype(np.float64, copy=False)
+            log_likelihood += _student_t.weigh(
+                weights, degrees, n_features, constants, gaps, *per_row(block),
+                optional(None if uniforms is None else uniforms[start:end]), counts, totals,
+                NOTHING if log_likelihoods is None else log_likelihoods[start:end],
+            )  # fmt: skip
+            moments = self._gaussian._statistics_about(about, block.X, weights, rows.n_threads)
+            terms.append((share, self._joined(moments, counts, totals)))
+            all_counts += counts
+        return share * all_counts, combine(terms), share * log_likelihood
 
     def own_statistics(self, parameters: StudentTs, weights: Floats) -> StudentTStatistics:
         # E[u] = 1.
@@ -362,7 +362,7 @@ class StudentT(
         moments = of_gaussian(parameters.gaussians, X, weighted, n_threads)
         given = [of_gaussian(*_centred(parameters, X), r, n_threads) for r in (posterior, weighted)]
         scatter = moments.scatter + (given[0].scatter - given[1].scatter)
-        return self._joined(replace(moments, scatter=scatter), posterior, gaps)
+        return self._joined(replace(moments, scatter=scatter), *_sums(posterior, gaps))
 
     def completed(self, parameters: StudentTs, X: Floats, posterior: Floats) -> Floats:
         return self._gaussian.completed(parameters.gaussians, X, posterior)
@@ -460,12 +460,19 @@ def _log_density(parameters, logs, n_observed, highest=None):
     if highest is None:
         highest = parameters.gaussians._offset(0.0)
 
-    def constants(d):
-        return log_rising(0.5 * degrees, 0.5 * d) + 0.5 * d * np.log(2.0 / degrees)
-
     out = _by_number(lambda d: -0.5 * (degrees + d), n_observed) * logs
-    out += highest + _by_number(constants, n_observed)
+    out += highest + _by_number(lambda d: _log_constant(degrees, d), n_observed)
     return out
+
+
+def _log_constant(degrees, d):
+    """Return the log density at the centre, less that of a Gaussian of the same scale."""
+    return log_rising(0.5 * degrees, 0.5 * d) + 0.5 * d * np.log(2.0 / degrees)
+
+
+def _sums(posterior, gaps):
+    counts = np.einsum("nk->k", posterior, dtype=np.float64)
+    return counts, np.einsum("nk,nk->k", posterior, gaps, dtype=np.float64)
 
 
 def _expected(parameters, ratios, logs, n_observed):
