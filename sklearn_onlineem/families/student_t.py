@@ -31,8 +31,7 @@ from sklearn_onlineem.statistics import Moments, Statistics, Sums, combine
 
 __all__ = ["StudentT", "StudentTStatistics", "StudentTs"]
 
-# Range of learnt and given degrees of freedom. Beyond, densities hardly differ from Gaussians'.
-_LEAST_DEGREES, _MOST_DEGREES = 0.1, 1e3
+_LEARNT = ("each", "shared")
 # Of components that are learnt from clusters of rows alone.
 _START_DEGREES = 10.0
 # So that far rows have a finite density, and weight 0.
@@ -141,13 +140,19 @@ class StudentT(
     reg_covar: float | None = None
     floor: Floats | None = None
 
+    # Of degrees of freedom. Beyond, densities hardly differ from Gaussians'.
+    range_of_degrees = 0.1, 1e3
+
     def __post_init__(self):
         if self.reg_covar is not None:
             check_setting("reg_covar", self.reg_covar, 0.0, MOST)
-        if self.degrees_of_freedom not in ("each", "shared"):
-            check_setting(
-                "degrees_of_freedom", self.degrees_of_freedom, _LEAST_DEGREES, _MOST_DEGREES
-            )
+        if not self.learns_degrees:
+            check_setting("degrees_of_freedom", self.degrees_of_freedom, *self.range_of_degrees)
+
+    @property
+    def learns_degrees(self) -> bool:
+        """Whether degrees of freedom are learnt."""
+        return isinstance(self.degrees_of_freedom, str) and self.degrees_of_freedom in _LEARNT
 
     @property
     def _gaussian(self):
@@ -283,13 +288,13 @@ class StudentT(
             else previous.degrees_of_freedom.copy()
         )
         seen = counts > 0.0
-        if self.degrees_of_freedom in ("each", "shared") and seen.any():
-            limits = _mean_gap(np.array([_MOST_DEGREES, _LEAST_DEGREES]))
-            degrees[seen] = 2.0 * gamma_shapes(np.clip(gaps[seen] / counts[seen], *limits))
+        if self.learns_degrees and seen.any():
+            most, least = _mean_gap(np.array(self.range_of_degrees))
+            degrees[seen] = 2.0 * gamma_shapes(np.clip(gaps[seen] / counts[seen], least, most))
         return StudentTs(gaussians, degrees)
 
     def _start_degrees(self, n):
-        if self.degrees_of_freedom in ("each", "shared"):
+        if self.learns_degrees:
             return np.full(n, _START_DEGREES)
         return np.full(1, float(self.degrees_of_freedom))
 
@@ -329,8 +334,7 @@ class StudentT(
         return StudentTs(gaussians, parameters.degrees_of_freedom)
 
     def n_parameters(self, parameters: StudentTs) -> int:
-        learnt = self.degrees_of_freedom in ("each", "shared")
-        n_degrees = learnt * len(parameters.degrees_of_freedom)
+        n_degrees = self.learns_degrees * len(parameters.degrees_of_freedom)
         return self._gaussian.n_parameters(parameters.gaussians) + n_degrees
 
     def n_shared_parameters(self, parameters: StudentTs) -> int:
