@@ -24,6 +24,7 @@ from sklearn_onlineem.estimators import (
     PerSequence,
     PoissonHMM,
     PoissonMixture,
+    StudentTMixture,
     WishartMixture,
     combine_estimators,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "PoissonMixture",
     "PrequentialSearch",
     "StreamPipeline",
+    "StudentTMixture",
     "WishartMixture",
     "__version__",
     "combine_estimators",

@@ -23,6 +23,7 @@ from sklearn_onlineem.families import (
     Laplace,
     Multinomial,
     Poisson,
+    StudentT,
 )
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 
@@ -188,6 +189,10 @@ def _distribution(family, parameters, j):
     """Return the distribution of feature j under all components, as scipy's."""
     if isinstance(family, Gaussian):
         return stats.norm(parameters.mean[:, j], np.sqrt(parameters.covariance_matrices[:, j, j]))
+    if isinstance(family, StudentT):
+        gaussians, degrees = parameters
+        scales = np.sqrt(gaussians.covariance_matrices[:, j, j])
+        return stats.t(degrees, gaussians.mean[:, j], scales)
     if isinstance(family, Laplace):
         return stats.laplace(parameters.location[:, j], parameters.scale[:, j])
     if isinstance(family, Exponential):

@@ -173,9 +173,13 @@ class Gaussian(
         return self.covariance._kl_divergence(p, q)
 
     def log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
-        shape = self.covariance
         offset = parameters._offset(np.zeros(len(parameters.mean)))
-        about = shape._about(parameters, X)
+        about = self.covariance._about(parameters, X)
+        return self._less_squares(parameters, about, X, offset, n_threads)
+
+    def _less_squares(self, parameters, about, X, offset, n_threads):
+        """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K)."""
+        shape = self.covariance
         if about is None:
             return shape._centred_log_density(parameters, X, offset, n_threads)
         centre, natural, quadratic = about
@@ -193,8 +197,11 @@ class Gaussian(
     def posterior_statistics(
         self, parameters: Gaussians, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> Moments:
+        about = self.covariance._about(parameters, X)
+        return self._statistics_about(about, X, posterior, n_threads)
+
+    def _statistics_about(self, about, X, posterior, n_threads):
         shape = self.covariance
-        about = shape._about(parameters, X)
         if about is None:
             return shape._centred_statistics(X, posterior, n_threads)
         centre, natural, _ = about

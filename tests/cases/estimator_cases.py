@@ -30,6 +30,7 @@ from sklearn_onlineem import (
     Mixture,
     MultinomialMixture,
     PoissonMixture,
+    StudentTMixture,
     WishartMixture,
 )
 from sklearn_onlineem.families import Categorical
@@ -163,6 +164,23 @@ ESTIMATORS = [
     EstimatorCase(GammaMixture, gamma_clusters, **POSITIVE),
     EstimatorCase(GammaMixture, gamma_clusters, {"shape": 20.0}, "GammaMixture(shape)", **POSITIVE),
     EstimatorCase(LaplaceMixture, normal_clusters, regular=False, centre=np.median, **REAL),
+    *(
+        EstimatorCase(
+            StudentTMixture,
+            normal_clusters,
+            {"covariance_type": kind, "degrees_of_freedom": degrees},
+            f"StudentTMixture({kind}, {degrees})",
+            hidden=True,
+            regular=False,
+            **GAUSSIAN,
+        )
+        for kind, degrees in (
+            ("full", "each"),
+            ("tied", "shared"),
+            ("diag", 5.0),
+            ("spherical", "each"),
+        )
+    ),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),
     EstimatorCase(
         WishartMixture,

@@ -29,6 +29,7 @@ from sklearn_onlineem.families import (
     Diagonal,
     Exponential,
     Family,
+    Full,
     Gamma,
     Gaussian,
     Gaussians,
@@ -37,6 +38,7 @@ from sklearn_onlineem.families import (
     Multinomial,
     Poisson,
     Spherical,
+    StudentT,
     Tied,
     Wishart,
 )
@@ -44,6 +46,7 @@ from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 from sklearn_onlineem.families.laplace import Laplaces
+from sklearn_onlineem.families.student_t import StudentTs
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
 
 
@@ -87,6 +90,8 @@ class FamilyCase:
     n_redundant: Callable = lambda d: 0
     is_quick: bool = False
     complete_log_density: Callable | None = None
+    # The part of parameters that is learnt.
+    learnt: Callable = lambda parameters: parameters
     # Whether densities are smooth functions of the parameters, as a minimiser by slopes needs.
     is_smooth: bool = True
     # Whether the statistics of any data are those of some parameters.
@@ -606,6 +611,63 @@ OTHER_FAMILIES = [
     ),
 ]
 
+
+def _student_t_log_density(family, parameters, k):
+    mean, covariances = parameters.gaussians.mean[k], parameters.gaussians.covariance_matrices
+    degrees = np.broadcast_to(parameters.degrees_of_freedom, len(covariances))[k]
+    return stats.multivariate_t(mean, covariances[k], degrees).logpdf
+
+
+def _student_t_complete_log_density(old, new, X):
+    """Of Gaussian rows and gamma precisions whose posterior is another gamma distribution."""
+
+    def squares(parameters):
+        deviation = X[:, None] - parameters.gaussians.mean
+        precisions = np.linalg.inv(parameters.gaussians.covariance_matrices)
+        return np.einsum("nki,kij,nkj->nk", deviation, precisions, deviation)
+
+    shape = 0.5 * (old.degrees_of_freedom + X.shape[1])
+    rate = 0.5 * (old.degrees_of_freedom + squares(old))
+    u, log_u = shape / rate, psi(shape) - np.log(rate)
+    log_det = np.linalg.slogdet(new.gaussians.covariance_matrices)[1]
+    half = 0.5 * new.degrees_of_freedom
+    log_gamma = half * np.log(half) - gammaln(half) + half * (log_u - u)
+    return log_gamma - 0.5 * (log_det + u * squares(new))
+
+
+def _student_t_case(covariance, degrees_of_freedom):
+    gaussian = next(
+        case for case in FAMILIES if case.is_gaussian and case.family.covariance == covariance
+    )
+    family = StudentT(covariance, degrees_of_freedom, reg_covar=0.0)
+    is_given = not isinstance(degrees_of_freedom, str)
+
+    def draw(rng, n_components, d):
+        degrees = rng.uniform(1.5, 12.0, n_components if degrees_of_freedom == "each" else 1)
+        if is_given:
+            degrees = np.array([degrees_of_freedom])
+        return StudentTs(gaussian.draw(rng, n_components, d), degrees)
+
+    def encode(parameters):
+        degrees = [] if is_given else np.log(parameters.degrees_of_freedom)
+        return np.concatenate([gaussian.encode(parameters.gaussians), degrees])
+
+    def decode(vector, like):
+        if is_given:
+            return StudentTs(gaussian.decode(vector, like.gaussians), like.degrees_of_freedom)
+        n = len(like.degrees_of_freedom)
+        return StudentTs(gaussian.decode(vector[:-n], like.gaussians), np.exp(vector[-n:]))
+
+    return FamilyCase(
+        family, draw, normal_rows, _student_t_log_density, encode, decode, gaussian.prior,
+        lambda family, parameters: gaussian.log_prior(gaussian.family, parameters.gaussians),
+        complete_log_density=_student_t_complete_log_density,
+        regular=False,
+        is_quick=isinstance(covariance, Diagonal),
+        learnt=lambda parameters: parameters.gaussians if is_given else parameters,
+    )  # fmt: skip
+
+
 # Whose components have hidden variables of their own: statistics depend on the old parameters.
 HIDDEN_FAMILIES = [
     FamilyCase(
@@ -623,6 +685,10 @@ HIDDEN_FAMILIES = [
         complete_log_density=_compound_complete_log_density,
         is_quick=True,
     ),
+    _student_t_case(Full(), "each"),
+    _student_t_case(Tied(), "shared"),
+    _student_t_case(Diagonal(), "each"),
+    _student_t_case(Spherical(), 5.0),
 ]
 
 

@@ -149,7 +149,8 @@ def test_a_constant_column(case, rng):
 
 
 def _matrices(mixture):
-    covariance, d = mixture.model_.parameters.covariance, mixture.n_features_in_
+    parameters, d = mixture.model_.parameters, mixture.n_features_in_
+    covariance = getattr(parameters, "gaussians", parameters).covariance
     return covariance if covariance.ndim == 3 else covariance[:, None, :] * np.eye(d)
 
 

@@ -24,6 +24,7 @@ from sklearn_onlineem import (
     PoissonMixture,
     PrequentialSearch,
     StreamPipeline,
+    StudentTMixture,
     combine_estimators,
 )
 from sklearn_onlineem.data import Batch
@@ -50,7 +51,14 @@ from sklearn_onlineem.em import Constant, Gibbs, Online, PowerDecay, Restart
 from sklearn_onlineem.em.schedules import named_schedule, rate_of
 from sklearn_onlineem.em.state import Step
 from sklearn_onlineem.em.step import Sampled
-from sklearn_onlineem.families import Diagonal, ExponentialFamily, Gaussian, Laplace, Poisson
+from sklearn_onlineem.families import (
+    Diagonal,
+    ExponentialFamily,
+    Gaussian,
+    Laplace,
+    Poisson,
+    StudentT,
+)
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine
 
@@ -208,6 +216,9 @@ assert_type(Poisson().kl_divergence(rates, rates), Floats)
 assert_type(Gaussian(Diagonal()).prior_statistics(2, n_features=2, shape=1.0).mean, Floats)
 laplaces = Laplace().m_step(Laplace().expected_statistics(X, np.ones((100, 1))))
 assert_type(laplaces.location, Floats)
+students = StudentT(Diagonal(), 5.0).m_step(StudentT().expected_statistics(X, np.ones((100, 1))))
+assert_type(students.gaussians.mean, Floats)
+assert_type(StudentTMixture(degrees_of_freedom="shared").fit(X).degrees_of_freedom_, Floats)
 assert_type(Mixture(2, family=family).fit(X).means_, Floats)
 
 model = MixtureModel(family, weights, rates)

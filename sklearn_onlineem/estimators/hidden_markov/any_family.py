@@ -33,7 +33,8 @@ class HMM(BaseHMM):
     ----------
     family : str or Family, default="gaussian_diag"
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
-        "multinomial", "bernoulli", "categorical", "exponential", "gamma", "laplace", "wishart", or
+        "multinomial", "bernoulli", "categorical", "exponential", "gamma", "laplace",
+        "student_t_full", "student_t_tied", "student_t_diag", "student_t_spherical", "wishart", or
         an instance of a :class:`~sklearn_onlineem.families.Family`.
 
     Attributes

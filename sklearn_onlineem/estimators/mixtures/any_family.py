@@ -21,7 +21,8 @@ class Mixture(BaseMixture):
     family : str or Family, default="gaussian_full"
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
         "multinomial", "compound_dirichlet", "bernoulli", "categorical", "exponential", "gamma",
-        "laplace", "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
+        "laplace", "student_t_full", "student_t_tied", "student_t_diag", "student_t_spherical",
+        "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
 
-__all__ = ["GaussianMixture"]
+__all__ = ["GaussianMixture", "without_shared_axes"]
 
 # Smaller ones have no finite inverse.
 _LEAST_PRECISION = 1e-300
@@ -60,7 +60,7 @@ class GaussianMixture(BackgroundScores, BaseMixture):
 
     See Also
     --------
-    LaplaceMixture : For rows with outliers.
+    StudentTMixture : Components with heavy tails.
     GaussianHMM : Rows that follow each other in time.
     Mixture : Components of any family.
 
@@ -143,13 +143,7 @@ class GaussianMixture(BackgroundScores, BaseMixture):
     # ----------------------------------------------------------------------------- fitted values
 
     def _in_shape(self, values):
-        """Drop the axes of length 1 of shared values."""
-        covariance = self.model_.family.covariance
-        if isinstance(covariance, Tied):
-            values = values[0]
-        elif isinstance(covariance, Spherical):
-            values = values[:, 0]
-        return self._exposed(values)
+        return self._exposed(without_shared_axes(self.model_.family.covariance, values))
 
     @fitted_property
     def covariances_(self) -> Floats:
@@ -162,3 +156,10 @@ class GaussianMixture(BackgroundScores, BaseMixture):
     @fitted_property
     def precisions_cholesky_(self) -> Floats:
         return self._in_shape(self.model_.parameters.precision_factor)
+
+
+def without_shared_axes(covariance, values):
+    """Return covariances, or values of their shape, without the axes of length 1."""
+    if isinstance(covariance, Tied):
+        return values[0]
+    return values[:, 0] if isinstance(covariance, Spherical) else values
