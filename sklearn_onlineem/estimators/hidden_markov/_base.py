@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,8 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
+from sklearn_onlineem.estimators._known import settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
+from sklearn_onlineem.estimators._sequences import (
+    SequenceEstimator,
+    SequencesInput,
+    filled_rows,
+)
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
@@ -22,13 +28,48 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     HiddenMarkovInitialiser,
     excess,
 )
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovStatistics
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter
-from sklearn_onlineem.models.terminations import EndState, GivenLength
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 __all__ = ["BaseHMM"]
 
 _CONCENTRATION = [None, Interval(Real, 0, None, closed="neither"), "array-like"]
+
+
+def _put_start(model, values):
+    return replace(model, start=shares_as_given("startprob_", values))
+
+
+def _put_transitions(model, values):
+    has_end = isinstance(model.termination, EndState)
+    transmat = shares_as_given("transmat_", values, may_lack=has_end)
+    if has_end:
+        end = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
+        transmat = np.column_stack([transmat, end])
+        if end.max() <= len(end) * np.finfo(np.float64).eps:
+            raise ValueError(
+                "transmat_ leaves no room for the end: with termination='end_state' rows add up to"
+                " less than 1, and the rest is the probability to end there."
+            )
+    if isinstance(model.termination, AbsorbingStates):
+        states = list(model.termination.states)
+        if not np.array_equal(transmat[states], np.eye(len(transmat))[states]):
+            raise ValueError(f"transmat_ must not leave the absorbing states {states}.")
+    return replace(model, transmat=transmat)
+
+
+def _put_end(model, values):
+    if not isinstance(model.termination, EndState):
+        raise ValueError("endprob_ requires termination='end_state'.")
+    if not (0.0 <= values.min() and 0.0 < values.max() <= 1.0):
+        raise ValueError("endprob_ must be in 0..1, and above 0 in one state at least.")
+    inner = model.transmat[:, :-1]
+    totals, rest = inner.sum(axis=1), 1.0 - values
+    if (rest[totals == 0.0] > 0.0).any():
+        raise ValueError("endprob_ must be 1 in states that go nowhere else; set transmat_ first.")
+    scale = np.divide(rest, totals, out=np.ones_like(rest), where=totals > 0.0)
+    return replace(model, transmat=np.column_stack([inner * scale[:, None], values]))
 
 
 @estimator
@@ -126,22 +167,27 @@ class BaseHMM(SequenceEstimator):
         return SequencesInput(self, family, fresh, self.n_components, self.semi_supervised)
 
     def _initialiser(self):
-        letters = "st" + self._emission_letters
-        if set(self.params) - set(letters):
-            raise ValueError(f"params has letters other than {letters!r}: {self.params!r}.")
-        learnt = "".join(c for c in "st" if c in self.params)
-        learnt += "e" * any(letter in self.params for letter in self._emission_letters)
-        chain = Chain(
+        return HiddenMarkovInitialiser(
+            self._family(), self._chain(), self._learnt(), self.init, self._emission_prior,
+            self._given_emissions, self._with_given_emissions,
+        )  # fmt: skip
+
+    def _chain(self):
+        return Chain(
             self.n_components,
             self.termination,
             self.absorbing_states,
             self.startprob_init,
             self.transmat_init,
         )
-        return HiddenMarkovInitialiser(
-            self._family(), chain, learnt, self.init, self._emission_prior, self._given_emissions,
-            self._with_given_emissions,
-        )  # fmt: skip
+
+    def _learnt(self):
+        """Return which of start, transitions and emissions are learnt, as models take it."""
+        letters = "st" + self._emission_letters
+        if set(self.params) - set(letters):
+            raise ValueError(f"params has letters other than {letters!r}: {self.params!r}.")
+        learnt = "".join(c for c in "st" if c in self.params)
+        return learnt + "e" * any(letter in self.params for letter in self._emission_letters)
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
@@ -166,16 +212,39 @@ class BaseHMM(SequenceEstimator):
 
     # ------------------------------------------------------------------------------- fitted values
 
-    @fitted_property
+    _all_parts = ("start", "transitions", "end", "emissions")
+    _optional_parts = frozenset({"end"})
+
+    def _blank(self, sizes, n_features, given):
+        start, transmat, termination = self._chain().parts(2.0)
+        family = self._known_family(sizes)
+        parameters = self._standard(family, n_features)
+        return HiddenMarkovModel(family, start, transmat, parameters, termination, self._learnt())
+
+    def _known_family(self, sizes):
+        return self._family()
+
+    def _standard(self, family, n_features):
+        """Return parameters of this shape, into which values are put."""
+        return np.full((self.n_components, n_features), 1.0 / n_features)
+
+    def _bound(self, model, data):
+        rows = filled_rows(data)
+        family, parameters = model.family.bind(rows.X), model.parameters
+        if self._lacks_lengths():
+            parameters = family.with_mean_length(parameters, rows.X)
+        return replace(model, family=family, parameters=parameters)
+
+    @settable("k", _put_start, "start")
     def startprob_(self) -> Floats:
         return self._exposed(self.model_.start)
 
-    @fitted_property
+    @settable("kk", _put_transitions, "transitions")
     def transmat_(self) -> Floats:
         model = self.model_
         return self._exposed(model.transmat[:, : model.n_components])
 
-    @fitted_property
+    @settable("k", _put_end, "end")
     def endprob_(self) -> Floats | None:
         model = self.model_
         if not isinstance(model.termination, EndState):

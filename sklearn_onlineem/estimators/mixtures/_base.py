@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
+from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
@@ -36,7 +37,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Means, require
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
-__all__ = ["BaseMixture", "MixtureInitialiser"]
+__all__ = ["BaseMixture", "MixtureInitialiser", "put_means"]
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,19 @@ class MixtureInitialiser(Initialiser):
                 raise ValueError(f"means_init: {error}") from error
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters)
+
+
+def _put_weights(model, values):
+    return replace(model, weights=shares_as_given("weights_", values))
+
+
+@put_parameters
+def put_means(family, parameters, means):
+    require(family, Means)
+    means = finite_start("means_", means, means.shape)
+    family.check_means(means)
+    # Other parameters may still be missing.
+    return parameters if parameters is None else family.with_means(parameters, means)
 
 
 @estimator
@@ -209,7 +223,24 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         excess = 0.0 if concentration is None else concentration - 1.0
         return MixtureStatistics(np.full(self.n_components, excess), emissions)
 
-    @fitted_property
+    _all_parts = ("weights", "means")
+
+    def _blank(self, sizes, n_features, given):
+        family, n_components = self._family(), self.n_components
+        uniform = np.full(n_components, 1.0 / n_components)
+        return MixtureModel(family, uniform, self._standard(family, n_components, n_features))
+
+    def _standard(self, family, n_components, n_features):
+        """Return parameters of this shape, into which values are put."""
+        return np.full((n_components, n_features), 1.0 / n_features)
+
+    def _bound(self, model, data):
+        family, parameters = model.family.bind(data.X, data.sample_weight), model.parameters
+        if self._lacks_lengths():
+            parameters = family.with_mean_length(parameters, data.X, data.sample_weight)
+        return MixtureModel(family, model.weights, parameters)
+
+    @settable("k", _put_weights, "weights")
     def weights_(self) -> Floats:
         return self._exposed(self.model_.weights)
 
@@ -217,7 +248,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def n_components_(self) -> int:
         return self.model_.n_active
 
-    @fitted_property
+    @settable("kd", put_means, "means")
     def means_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.means(model.parameters))
