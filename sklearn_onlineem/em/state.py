@@ -476,7 +476,9 @@ class State(NamedTuple):
         model : Model
             Of the same shape.
         """
-        kept = self.kept.of_another(model, self.lengths) if hasattr(self.kept, "of_another") else None
+        kept = (
+            self.kept.of_another(model, self.lengths) if hasattr(self.kept, "of_another") else None
+        )
         sample = self.sample and Sample(self.sample.size, (*self.seed, self.n_rows))
         return self._replace(
             model=model, kept=kept, merged=None, recent=(), gate=None, sample=sample

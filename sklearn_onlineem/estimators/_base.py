@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -104,9 +103,7 @@ class Rules(NamedTuple):
 
 
 @estimator
-class OnlineEM(
-    KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimator
-):
+class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimator):
     """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
 
     Parameters

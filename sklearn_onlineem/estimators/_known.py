@@ -64,6 +64,10 @@ class Settable(Generic[Value]):
         """Return the same attribute with other parts, for the class of a family with others."""
         return Settable(self._read, self._axes, self._put, parts)
 
+    def read_only(self) -> property:
+        """Return the same attribute for a class in which others determine it."""
+        return property(lambda estimator: self._read(estimator._seen()), doc=self.__doc__)
+
     def __get__(self, instance: object, owner: type) -> Value:
         if instance is None:
             return self
@@ -83,7 +87,9 @@ class Settable(Generic[Value]):
         try:
             values = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"{self.name} must be an array of numbers, got {value!r:.60}.") from None
+            raise ValueError(
+                f"{self.name} must be an array of numbers, got {value!r:.60}."
+            ) from None
         axes = self._axes if isinstance(self._axes, str) else self._axes(estimator, values)
         if values.ndim != len(axes):
             raise ValueError(f"{self.name} must have {len(axes)} axes, got shape {values.shape}.")
@@ -151,11 +157,7 @@ def put_parameters(put: Callable[[Any, Any, Floats], object]) -> Callable[..., M
 def put_all_parameters(model: Any, parameters: object) -> Model:
     """Return a model with the family's parameters of all components."""
     family, n_components = model.family, model.n_components
-    try:
-        X = _one_row(family, parameters)
-        density = family.log_density(parameters, X)
-    except (TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ValueError(f"parameters_ must be those of {family!r}: {error}") from error
+    density = _one_density(family, parameters)[1]
     if density.shape != (1, n_components) or np.isnan(density).any():
         raise ValueError(f"parameters_ must be those of {n_components} components of {family!r}.")
     return replace(model, parameters=copy.deepcopy(parameters))
@@ -163,11 +165,19 @@ def put_all_parameters(model: Any, parameters: object) -> Model:
 
 def n_features_of(family: Family, given: dict[str, Any]) -> int | None:
     """Return the number of columns of a family's `parameters_`, or None if they are not given."""
-    return _one_row(family, given["parameters_"]).shape[1] if "parameters_" in given else None
+    if "parameters_" not in given:
+        return None
+    return _one_density(family, given["parameters_"])[0].shape[1]
 
 
-def _one_row(family, parameters):
-    return family.sample(parameters, np.zeros(1, dtype=np.intp), np.random.default_rng(0))
+def _one_density(family, parameters):
+    """Return a row of the first component, and its log densities under all of them."""
+    first = np.zeros(1, dtype=np.intp)
+    try:
+        X = family.sample(parameters, first, np.random.default_rng(0))
+        return X, family.log_density(parameters, X)
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ValueError(f"parameters_ must be those of {family!r}: {error}") from error
 
 
 def shares_as_given(name: str, values: Floats, may_lack: bool = False) -> Floats:
@@ -249,7 +259,8 @@ class KnownModel:
         ----------
         **parameters
             The fitted attributes that can be set, without the underscore at the end; and parameters
-            of the constructor. The number of components or states follows.
+            of the constructor. The number of components or states follows. Of names that are both,
+            arrays are attributes, and numbers parameters.
 
         Returns
         -------
@@ -264,9 +275,14 @@ class KnownModel:
         TypeError
             If a name is unknown.
         """
-        names = {name.removesuffix("_"): name for name in _settables(cls)}
-        given = {names[name]: parameters[name] for name in parameters if name in names}
-        settings = {name: value for name, value in parameters.items() if name not in names}
+        names, given, settings = {n.removesuffix("_"): n for n in _settables(cls)}, {}, {}
+        for name, value in parameters.items():
+            # A number that parameters of the constructor may be, too, is one.
+            is_setting = name not in names or (name in cls._defaults and np.ndim(value) == 0)
+            if is_setting:
+                settings[name] = value
+            else:
+                given[names[name]] = value
         estimator = cls(**settings)
         with error_context(estimator):
             for name, value in given.items():
@@ -353,9 +369,7 @@ class KnownModel:
             for axis, size in own.items():
                 if sizes.setdefault(axis, size) != size:
                     what = _AXES.get(axis, "entries along an axis")
-                    raise ValueError(
-                        f"{name} has {size} {what}, but {sizes[axis]} are expected."
-                    )
+                    raise ValueError(f"{name} has {size} {what}, but {sizes[axis]} are expected.")
         return converted, sizes
 
     def _with(self, model, given):
@@ -379,9 +393,7 @@ class KnownModel:
         missing, table = self._missing_parts(given), _settables(type(self))
         names = [
             " or ".join(
-                name.removesuffix("_") + end
-                for name, value in table.items()
-                if part in value.parts
+                name.removesuffix("_") + end for name, value in table.items() if part in value.parts
             )
             for part in missing
         ]

@@ -13,7 +13,6 @@ from scipy.special import gammaln, logsumexp, psi
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._collapsed import mean_total
 from sklearn_onlineem.families._checks import (
     LEAST,
     MOST_SHAPE,
@@ -22,6 +21,7 @@ from sklearn_onlineem.families._checks import (
     check_non_negative,
     check_setting,
 )
+from sklearn_onlineem.families._collapsed import mean_total
 from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.families._family import (

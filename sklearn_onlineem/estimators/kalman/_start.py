@@ -133,7 +133,11 @@ class System:
             name: np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
             for name, shape in shapes.items()
         }
-        arrays = {**defaults, **self.known(n_features), **arrays}
+        checked = {
+            name: _checked_array(name, array, tuple(shapes[name]), f"{name}_")
+            for name, array in arrays.items()
+        }
+        arrays = {**defaults, **self.known(n_features), **checked}
         return self.model(arrays, self.floor_of(arrays, n_features))
 
     def floor_of(self, arrays, n_features):

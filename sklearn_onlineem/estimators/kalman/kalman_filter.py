@@ -37,6 +37,11 @@ __all__ = ["KalmanFilter"]
 _ARRAY = [None, Real, "array-like"]
 
 
+def _array(name):
+    """Declare a settable attribute by its name in pykalman."""
+    return settable(FIELDS[name].axes, partial(put_array, name), name)
+
+
 @estimator
 class KalmanFilter(SequenceEstimator):
     r"""Linear dynamical system learnt by EM: like pykalman's, with `partial_fit`.
@@ -527,34 +532,34 @@ class KalmanFilter(SequenceEstimator):
     def filtered_state_(self) -> tuple[Floats, Floats]:
         return tuple(map(self._exposed, self._end()))
 
-    @settable(FIELDS["transition_matrices"].axes, partial(put_array, "transition_matrices"), "transition_matrices")
+    @_array("transition_matrices")
     def transition_matrices_(self) -> Floats:
         return self._exposed(array_of(self.model_, "transition_matrices"))
 
-    @settable(FIELDS["observation_matrices"].axes, partial(put_array, "observation_matrices"), "observation_matrices")
+    @_array("observation_matrices")
     def observation_matrices_(self) -> Floats:
         return self._exposed(array_of(self.model_, "observation_matrices"))
 
-    @settable(FIELDS["transition_covariance"].axes, partial(put_array, "transition_covariance"), "transition_covariance")
+    @_array("transition_covariance")
     def transition_covariance_(self) -> Floats:
         return self._exposed(array_of(self.model_, "transition_covariance"))
 
-    @settable(FIELDS["observation_covariance"].axes, partial(put_array, "observation_covariance"), "observation_covariance")
+    @_array("observation_covariance")
     def observation_covariance_(self) -> Floats:
         return self._exposed(array_of(self.model_, "observation_covariance"))
 
-    @settable(FIELDS["transition_offsets"].axes, partial(put_array, "transition_offsets"), "transition_offsets")
+    @_array("transition_offsets")
     def transition_offsets_(self) -> Floats:
         return self._exposed(array_of(self.model_, "transition_offsets"))
 
-    @settable(FIELDS["observation_offsets"].axes, partial(put_array, "observation_offsets"), "observation_offsets")
+    @_array("observation_offsets")
     def observation_offsets_(self) -> Floats:
         return self._exposed(array_of(self.model_, "observation_offsets"))
 
-    @settable(FIELDS["initial_state_mean"].axes, partial(put_array, "initial_state_mean"), "initial_state_mean")
+    @_array("initial_state_mean")
     def initial_state_mean_(self) -> Floats:
         return self._exposed(array_of(self.model_, "initial_state_mean"))
 
-    @settable(FIELDS["initial_state_covariance"].axes, partial(put_array, "initial_state_covariance"), "initial_state_covariance")
+    @_array("initial_state_covariance")
     def initial_state_covariance_(self) -> Floats:
         return self._exposed(array_of(self.model_, "initial_state_covariance"))

@@ -132,8 +132,7 @@ def put_means(family, parameters, means):
     require(family, Means)
     means = finite_start("means_", means, means.shape)
     family.check_means(means)
-    # Other parameters may still be missing.
-    return parameters if parameters is None else family.with_means(parameters, means)
+    return family.with_means(parameters, means)
 
 
 @estimator

@@ -57,14 +57,14 @@ class Mixture(BaseMixture):
     def _family(self):
         return FAMILIES[self.family] if isinstance(self.family, str) else self.family
 
-    _all_parts = ("weights", "parameters", "means")
-    _optional_parts = frozenset({"means"})
+    _all_parts = ("weights", "parameters")
+    means_ = BaseMixture.means_.read_only()
 
     def _standard(self, family, n_components, n_features):
         return None
 
     def _features_of(self, sizes, given):
-        return sizes.get("d") or n_features_of(self._family(), given)
+        return n_features_of(self._family(), given)
 
     @settable(None, put_all_parameters, "parameters")
     def parameters_(self) -> object:

@@ -57,9 +57,7 @@ def _put_precision_factors(family, parameters, values):
     is_diagonal = factors.ndim == 2
     diagonals = factors if is_diagonal else np.einsum("kii->ki", factors)
     if not ((diagonals > 0.0).all() and (is_diagonal or np.array_equal(factors, np.triu(factors)))):
-        raise ValueError(
-            "precisions_cholesky_ must be upper triangular, with diagonals above 0."
-        )
+        raise ValueError("precisions_cholesky_ must be upper triangular, with diagonals above 0.")
     if is_diagonal:
         return Gaussians(parameters.mean, 1.0 / factors**2)
     inverses = np.linalg.inv(factors)
