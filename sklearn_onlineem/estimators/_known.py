@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, wraps
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -32,6 +32,7 @@ from sklearn_onlineem.models import Model
 __all__ = [
     "KnownModel",
     "Settable",
+    "Value",
     "check_definite",
     "n_features_of",
     "put_all_parameters",
@@ -53,7 +54,7 @@ class Settable(Generic[Value]):
         put: Callable[..., Model],
         parts: str,
     ) -> None:
-        self._read, self._axes, self._put = read, axes, put
+        self.read, self._axes, self._put = read, axes, put
         self.parts = frozenset(parts.split())
         wraps(read)(self)
 
@@ -62,20 +63,22 @@ class Settable(Generic[Value]):
 
     def covering(self, parts: str) -> Settable[Value]:
         """Return the same attribute with other parts, for the class of a family with others."""
-        return Settable(self._read, self._axes, self._put, parts)
+        return Settable(self.read, self._axes, self._put, parts)
 
-    def read_only(self) -> property:
-        """Return the same attribute for a class in which others determine it."""
-        return property(lambda estimator: self._read(estimator._seen()), doc=self.__doc__)
+    @overload
+    def __get__(self, instance: None, owner: type) -> Settable[Value]: ...
 
-    def __get__(self, instance: object, owner: type) -> Value:
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+
+    def __get__(self, instance, owner):
         if instance is None:
             return self
         given = instance.__dict__.get("_given", {})
         if self.name in given and "_fitted" not in instance.__dict__:
             value = given[self.name]
             return value.copy() if isinstance(value, np.ndarray) else value
-        return self._read(instance._seen())
+        return self.read(instance._seen())
 
     def __set__(self, instance: object, value: object) -> None:
         instance._set_known({self.name: value})
@@ -190,7 +193,7 @@ def shares_as_given(name: str, values: Floats, may_lack: bool = False) -> Floats
 
 
 def check_definite(name: str, matrices: Floats) -> None:
-    """Raise ValueError unless matrices are symmetric and positive definite, or variances above 0."""
+    """Raise ValueError unless matrices are positive definite, or variances above 0."""
     if matrices.ndim == 2:
         wrong = np.flatnonzero((matrices <= 0.0).any(axis=1))
         what = "above 0"

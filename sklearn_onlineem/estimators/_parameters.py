@@ -148,7 +148,14 @@ def naming_calls(cls: Method) -> Method:
         is_ours = getattr(BaseEstimator, name, None) is not method
         if is_public and is_ours and not hasattr(method, "names_calls"):
             setattr(cls, name, with_named_calls(method))
+    for name, method in inspect.getmembers_static(cls, _is_class_method):
+        if not (name.startswith("_") or hasattr(method.__func__, "names_calls")):
+            setattr(cls, name, classmethod(with_named_calls(method.__func__)))
     return cls
+
+
+def _is_class_method(member):
+    return isinstance(member, classmethod)
 
 
 def with_named_calls(method: Method) -> Method:
@@ -178,7 +185,8 @@ def _refusal(method, instance, args, kwargs):
         found = error
     else:
         return None
-    kind, parameters = type(instance), list(signature.parameters.values())[1:]
+    kind = instance if isinstance(instance, type) else type(instance)
+    parameters = list(signature.parameters.values())[1:]
     is_constructor = method.__name__ == "__init__"
     whose = kind.__name__ if is_constructor else f"{kind.__name__}.{method.__name__}"
     kinds = [parameter.kind for parameter in parameters]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from numbers import Integral, Real
 
@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._fitted import fitted_property
-from sklearn_onlineem.estimators._known import settable
+from sklearn_onlineem.estimators._known import Settable, Value, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators._start import LearntPrior
@@ -37,7 +37,7 @@ __all__ = ["KalmanFilter"]
 _ARRAY = [None, Real, "array-like"]
 
 
-def _array(name):
+def _array(name: str) -> Callable[[Callable[[KalmanFilter], Value]], Settable[Value]]:
     """Declare a settable attribute by its name in pykalman."""
     return settable(FIELDS[name].axes, partial(put_array, name), name)
 
