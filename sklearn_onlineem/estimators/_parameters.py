@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import wraps
@@ -287,6 +287,8 @@ def are_same(a, b):
     """Return whether two values of a parameter are equal, or of a class without equality."""
     if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
         return True
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(are_same(a[key], b[key]) for key in a)
     # NumPy 2.0 can't compare strings with numbers.
     return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)
 

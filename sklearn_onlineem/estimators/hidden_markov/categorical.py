@@ -87,6 +87,15 @@ class CategoricalHMM(BaseHMM):
 
     _takes_positive_only = True
 
+    def _mask_shapes(self):
+        return {**super()._mask_shapes(), "emissionprob": [(self.n_components, None)]}
+
+    def _learnt_probabilities(self, learnt):
+        mask = learnt["emissionprob"]
+        return (
+            mask if mask is True else mask.reshape(len(mask), -1, self.n_features or mask.shape[1])
+        )
+
     def _family(self):
         return Categorical(self.n_features)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -11,6 +12,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
+from sklearn_onlineem.estimators._learnt import by_component, gaussian_mask_shapes
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
@@ -66,6 +68,13 @@ class GaussianHMM(BackgroundScores, BaseHMM):
     reg_covar : float or "relative", default="relative"
         What each M-step adds to the variances; "relative" is 1e-6 times the variance of each
         feature in the first data.
+    params : str or dict, default="ste"
+        Which of start (s), transitions (t), means (m) and covariances (c) are learnt; e is both of
+        these. The rest stays as it starts, or as it was set. Or a dict of masks, True where an
+        entry is learnt: "startprob", "transmat" and "emissions" as of all hidden Markov models,
+        "means" and "covars" of shape (n_components,). With diagonal and spherical covariances
+        "means" may be of shape (n_components, n_features); tied ones are learnt or not. Parts
+        without a mask are learnt. See :ref:`known_models`.
     means_init : array-like of shape (n_components, n_features), default=None
         Means to start from.
     covars_init : array-like, default=None
@@ -128,16 +137,25 @@ class GaussianHMM(BackgroundScores, BaseHMM):
     )
     covars_weight: float = parameter(default=1.0, valid=[Interval(Real, 0, None, closed="left")])
 
-    _emission_letters = "emc"
+    _emission_letters: ClassVar[dict[str, tuple[str, ...]]] = {
+        "m": ("means",),
+        "c": ("covars",),
+        "e": ("means", "covars"),
+    }
+
+    def _mask_shapes(self):
+        return {**super()._mask_shapes(), **gaussian_mask_shapes(self, "covars")}
+
     _handles_missing = True
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
+        learnt = self._learnt()
         return Gaussian(
             COVARIANCES[self.covariance_type],
             reg_covar,
-            learns_means=not {"e", "m"}.isdisjoint(self.params),
-            learns_covariances=not {"e", "c"}.isdisjoint(self.params),
+            learns_means=by_component(learnt["means"]),
+            learns_covariances=learnt["covars"],
         )
 
     def _given_emissions(self, rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
@@ -68,7 +69,10 @@ class PoissonHMM(BaseHMM):
     lambdas_prior: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
     lambdas_weight: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
 
-    _emission_letters = "el"
+    _emission_letters: ClassVar[dict[str, tuple[str, ...]]] = {
+        "l": ("emissions",),
+        "e": ("emissions",),
+    }
 
     _takes_positive_only = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -12,6 +13,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
+from sklearn_onlineem.estimators._learnt import by_component, gaussian_mask_shapes
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -96,6 +98,14 @@ class GaussianMixture(BackgroundScores, BaseMixture):
     init_params : str, default=None
         scikit-learn's name for `init`, the start, which it overrides.
 
+    params : str or dict, default="wp"
+        What is learnt: "w", the weights, "m", the means, and "c", the covariances; "p" is both of
+        these. The rest stays as it starts, or as it was set. Or a dict of masks, True where an
+        entry is learnt: "weights", "means", "covariances", and "parameters" of all of a component,
+        of shape (n_components,). With diagonal and spherical covariances "means" may be of shape
+        (n_components, n_features); tied ones are learnt or not. Parts without a mask are learnt.
+        See :ref:`known_models`.
+
     Attributes
     ----------
     covariances_, precisions_, precisions_cholesky_ : ndarray
@@ -145,7 +155,23 @@ class GaussianMixture(BackgroundScores, BaseMixture):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
-        return Gaussian(COVARIANCES[self.covariance_type], reg_covar)
+        learnt = self._learnt()
+        return Gaussian(
+            COVARIANCES[self.covariance_type],
+            reg_covar,
+            learns_means=by_component(learnt["means"]),
+            learns_covariances=learnt["covariances"],
+        )
+
+    _letters: ClassVar[dict[str, tuple[str, ...]]] = {
+        "w": ("weights",),
+        "m": ("means",),
+        "c": ("covariances",),
+        "p": ("means", "covariances"),
+    }
+
+    def _mask_shapes(self):
+        return {**super()._mask_shapes(), **gaussian_mask_shapes(self, "covariances")}
 
     def _initialiser(self):
         is_given = self.means_init is not None and self.precisions_init is not None
