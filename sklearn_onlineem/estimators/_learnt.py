@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_onlineem.models.fixed import Fixed
 
-__all__ = ["by_component", "fixed_entries", "gaussian_mask_shapes", "learnt_parts"]
+__all__ = ["fixed_entries", "gaussian_mask_shapes", "learnt_gaussians", "learnt_parts"]
 
 
 def learnt_parts(params, letters, shapes):
@@ -68,9 +68,18 @@ def gaussian_mask_shapes(estimator, covariances):
     return {"means": means, covariances: [] if kind == "tied" else [each]}
 
 
-def by_component(mask):
-    """Return a mask of components as one of their features."""
-    return mask[:, None] if isinstance(mask, np.ndarray) and mask.ndim == 1 else mask
+def learnt_gaussians(learnt, covariances, of_components):
+    """Return what Gaussian families take: masks of means, (K, 1) or (K, d), and of covariances.
+
+    `covariances` and `of_components` are names of parts. What fixes all of a component fixes its
+    mean, about which covariances are then learnt; a shared covariance is no component's.
+    """
+    means, spread, whole = (learnt[name] for name in ("means", covariances, of_components))
+    if isinstance(means, np.ndarray) and means.ndim == 1:
+        means = means[:, None]
+    if isinstance(whole, np.ndarray):
+        return means & whole[:, None], spread
+    return means, spread
 
 
 def fixed_entries(**learnt):

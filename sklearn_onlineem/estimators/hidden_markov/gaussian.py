@@ -12,7 +12,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
-from sklearn_onlineem.estimators._learnt import by_component, gaussian_mask_shapes
+from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
@@ -150,12 +150,12 @@ class GaussianHMM(BackgroundScores, BaseHMM):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
-        learnt = self._learnt()
+        means, covariances = learnt_gaussians(self._learnt(), "covars", "emissions")
         return Gaussian(
             COVARIANCES[self.covariance_type],
             reg_covar,
-            learns_means=by_component(learnt["means"]),
-            learns_covariances=learnt["covars"],
+            learns_means=means,
+            learns_covariances=covariances,
         )
 
     def _given_emissions(self, rows):
