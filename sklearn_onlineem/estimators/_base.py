@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -41,6 +40,7 @@ from sklearn_onlineem.em.state import History, Opening, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._challengers import with_sample
 from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
+from sklearn_onlineem.estimators._known import KnownModel
 from sklearn_onlineem.estimators._parameters import (
     are_same,
     available_if,
@@ -103,7 +103,7 @@ class Rules(NamedTuple):
 
 
 @estimator
-class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimator):
+class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimator):
     """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
 
     Parameters
@@ -298,6 +298,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
                 self._check_structure()
+            elif self.warm_start and "_given" in self.__dict__:
+                raise self._not_fitted()
             reader, solver = self._input(fresh=not resumes), self._solver()
             data = reader.read(X, y, **where)
             n_init = 1 if resumes else getattr(self, "n_init", 1)
@@ -308,7 +310,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                     # Start.
                     if resumes:
                         log(self, "continues from the fitted model")
-                        start = self._resumed(seed=_drawn_seed(random_state))
+                        seed, known = _drawn_seed(random_state), self._known_model(data)
+                        if known is None:
+                            start = self._resumed(seed=seed)
+                        else:
+                            start = self._state_of(known, data, seed)._replace(is_known=True)
                         history, bounds = self._fitted.history, self._fitted.lower_bounds
                     else:
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
@@ -408,13 +414,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             rule(bound_before, math.inf)
             return rule
 
+        is_given = state.is_known or self._learnt_prior is not None or self._has_start_values()
         return Plan(
             self._schedule(state, is_stream=False),
             self.batch_size,
             stopping,
             np.random.default_rng(state.seed),
             rate_is_chosen=self.eta0 != "auto",
-            start_is_given=self._learnt_prior is not None or self._has_start_values(),
+            start_is_given=is_given,
             max_iter=self._most_passes,
             bound_before=bound_before,
         )
@@ -435,7 +442,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             if is_empty(self, X):
                 return
             fitted = self.__dict__.get("_fitted")
-            if fitted is None or isinstance(fitted.state.kept, Opening):
+            if fitted is None and "_given" in self.__dict__:
+                raise self._not_fitted()
+            if fitted is None or fitted.state.awaits_data or isinstance(fitted.state.kept, Opening):
                 self._learn_first(X, y, with_end, **where)
                 return
             try:
@@ -455,7 +464,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             if not len(data):
                 return
             with single_threaded_blas(data.n_rows):
-                start = before and self._resumed()
+                start = None
+                if before is not None and not before.state.awaits_data:
+                    start = self._resumed()
                 state, kept, rest = learn_first(self, data, start)
                 if self.background:
                     state = self._with_moments(state, start, data)
@@ -565,7 +576,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         if not isinstance(self.schedule, str):
             return self.schedule
         eta0, beta, keeps = self.eta0, self.beta, is_stream and self._keeps_first_rows
-        is_settled = keeps and self._solver().start_rows > 0 and not self._has_start_values()
+        is_given = state.is_known or self._has_start_values()
+        is_settled = keeps and self._solver().start_rows > 0 and not is_given
         # What comes from a start that was not settled has to be forgotten soon.
         if eta0 == "auto" and not is_settled:
             eta0 = self._first_rate
@@ -649,7 +661,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _commit(self, progress, attributes, end=None):
         """Set the fitted state after a progress, in one assignment."""
         self._fitted = self._fitted_with(progress, attributes, end)
-        self.__dict__.pop("_present_rules", None)
+        for name in ("_present_rules", "_given"):
+            self.__dict__.pop(name, None)
 
     def _fitted_with(self, progress, attributes, end=None):
         """Return the fitted state after a progress; `attributes` are those of first data."""
@@ -679,10 +692,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         seen = object.__new__(type(self))
         seen.__dict__ = self.__dict__.copy()
         if "_fitted" not in seen.__dict__:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with"
-                " appropriate arguments before using this estimator."
-            )
+            raise self._not_fitted()
         return seen
 
     def _check_structure(self):

@@ -386,7 +386,7 @@ def relative_shares(name, values, shape):
 def shares(name, values, shape, may_lack=False):
     """Return start values that add up to 1 in each row, or to less with `may_lack`."""
     values = relative_shares(name, values, shape)
-    totals = np.atleast_1d(values.sum(axis=-1))
+    totals = values.sum(axis=-1).ravel()
     wrong = np.flatnonzero(totals > 1.0 + _ROUNDING if may_lack else abs(totals - 1.0) > _ROUNDING)
     if len(wrong):
         expected = "add up to at most 1" if may_lack else "add up to 1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -49,6 +49,7 @@ from sklearn_onlineem.models.capabilities import (
     SplitsAndMerges,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.regrouping import regrouped
 from sklearn_onlineem.models.split_merge import (
     check_split_merge,
@@ -64,6 +65,7 @@ __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
 # Python looks for Ctrl-C between chunks, so a chunk should take well below a second.
 _CHUNK_ROWS = 1 << 16
 _POSTERIOR_ROWS = 1 << 12
+_NOTHING_FIXED = Fixed()
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ class MixtureModel(
         Non-negative, adding up to 1.
     parameters : object
         The family's parameters of all components.
+    fixed : Fixed, default=None
+        Entries that the M-step leaves as they are. None: all are learnt.
 
     Examples
     --------
@@ -135,11 +139,15 @@ class MixtureModel(
     family: Family
     weights: Floats
     parameters: object
+    fixed: Fixed | None = None
 
     # As of `Moments`.
-    def __init__(self, family: Family, weights: Floats, parameters: object) -> None:
+    def __init__(
+        self, family: Family, weights: Floats, parameters: object, fixed: Fixed | None = None
+    ) -> None:
         values = self.__dict__
         values["family"], values["weights"], values["parameters"] = family, weights, parameters
+        values["fixed"] = fixed
 
     @property
     def n_components(self) -> int:
@@ -205,8 +213,11 @@ class MixtureModel(
         weights = np.empty(len(self.weights))
         if not weights_from_counts(statistics.counts, self.weights, weights):
             weights = self.weights
-        parameters = self.family.m_step(statistics.emissions, self.parameters)
-        return MixtureModel(self.family, weights, parameters)
+        parameters, fixed = self.family.m_step(statistics.emissions, self.parameters), self.fixed
+        if fixed is not None:
+            weights = fixed.shares("weights", weights, self.weights)
+            parameters = fixed.parameters(parameters, self.parameters)
+        return MixtureModel(self.family, weights, parameters, fixed)
 
     def expected_log_likelihood(self, statistics: MixtureStatistics) -> float:
         emitted = self.family.expected_log_density(self.parameters, statistics.emissions)
@@ -222,10 +233,14 @@ class MixtureModel(
         return self.family.effective_counts(statistics.emissions)
 
     def n_parameters(self) -> int:
-        family = self.family
+        family, fixed = self.family, self.fixed or _NOTHING_FIXED
         shared = n_shared_parameters(family, self.parameters)
-        own = (family.n_parameters(self.parameters) - shared) // self.n_components
-        return shared + self.n_active * (own + 1) - 1
+        own = family.n_parameters(self.parameters) - shared
+        is_active = self.weights > 0.0
+        n_learnt = np.count_nonzero(
+            is_active if fixed.components is None else is_active & ~fixed.components
+        )
+        return shared + own * n_learnt // self.n_components + fixed.n_free("weights", is_active)
 
     def mean_form(self, prior: MixtureStatistics) -> MixtureStatistics:
         if not (prior.counts > -1.0).all():
@@ -270,7 +285,12 @@ class MixtureModel(
     def check_split_merge(
         self, prior: MixtureStatistics | None, data: Rows | None = None, fixed: bool = False
     ) -> None:
+        self._check_all_learnt("split and merge steps change")
         check_split_merge(prior, data, fixed)
+
+    def _check_all_learnt(self, what):
+        if self.fixed is not None:
+            raise ValueError(f"{what} all parameters, but params fixes some: use another solver.")
 
     def regrouped(
         self,
@@ -281,7 +301,7 @@ class MixtureModel(
         return regrouped(self, data, rng, prior)
 
     def has_empty(self, data: Rows) -> bool:
-        return bool(emptied(self.weights).any())
+        return self.fixed is None and bool(emptied(self.weights).any())
 
     def reinitialised(self, data: Rows) -> SplitMergeStep | None:
         return reinitialised(self, self.without_gaps(data))
@@ -299,7 +319,7 @@ class MixtureModel(
         if self.n_components > 1 or not hasattr(self.family, "likelihood_step"):
             raise ValueError(f"{type(self).__name__} {NewtonSteps.lacking}.")
         parameters, log_likelihood, is_last = self.family.likelihood_step(self.parameters, data)
-        return MixtureModel(self.family, self.weights, parameters), log_likelihood, is_last
+        return replace(self, parameters=parameters), log_likelihood, is_last
 
     def log_likelihood(self, data: Rows) -> Floats:
         out = np.empty(len(data))
@@ -394,6 +414,7 @@ class MixtureModel(
         order = self.order_in(reference)
         if (order == np.arange(len(order))).all():
             return self
+        self._check_all_learnt("renumbering moves")
         parameters = take(self.parameters, order)
         return MixtureModel(self.family, self.weights[order], parameters)
 
@@ -417,11 +438,13 @@ class MixtureModel(
             return None
         if data.has_gaps:
             raise ValueError("solver='gibbs' needs rows without missing values.")
+        self._check_all_learnt("solver='gibbs' draws")
         return MixtureChain(self, data, prior, rng, dispersed)
 
     def component_steps(
         self, data: Rows, prior: MixtureStatistics | None = None, order: str = "gain"
     ) -> ComponentSteps:
+        self._check_all_learnt("solver='componentwise' learns")
         return ComponentSteps(self, data, prior, order)
 
     def pseudo_data(self, n: int, rng: np.random.Generator, like: Rows | None = None) -> Rows:

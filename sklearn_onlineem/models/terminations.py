@@ -176,6 +176,10 @@ class GivenLength(Termination):
     def occupancies(
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
     ) -> tuple[Floats, Floats]:
+        if like is None:
+            raise ValueError(
+                "lengths of sequences are given, not modelled, and unknown before first data."
+            )
         survival = like.survival
         transitions = _occupancy(start, transmat, survival[1:])
         emissions = _occupancy(start, transmat, survival)

@@ -19,6 +19,7 @@ from sklearn_onlineem.estimators._start import (
 from sklearn_onlineem.estimators._validation import finite_start, shares
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
@@ -136,6 +137,7 @@ class HiddenMarkovInitialiser(Initialiser):
     prior: Callable | None = None
     given_emissions: Callable | None = None
     with_given: Callable | None = None
+    fixed: Fixed | None = None
 
     def given(self, data):
         if self.given_emissions is None:
@@ -208,4 +210,6 @@ class HiddenMarkovInitialiser(Initialiser):
 
     def _model(self, family, parameters, data):
         start, transmat, termination = self.chain.parts(data.n_rows / len(data))
-        return HiddenMarkovModel(family, start, transmat, parameters, termination, self.learnt)
+        return HiddenMarkovModel(
+            family, start, transmat, parameters, termination, self.learnt, self.fixed
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._known import n_features_of, put_all_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.families import Family
@@ -75,7 +76,13 @@ class HMM(BaseHMM):
     def _family(self):
         return FAMILIES[self.family] if isinstance(self.family, str) else self.family
 
-    @property
+    def _standard(self, family, n_features):
+        return None
+
+    def _features_of(self, sizes, given):
+        return n_features_of(self._family(), given)
+
+    @settable(None, put_all_parameters, "emissions")
     def parameters_(self) -> object:
         return self.model_.parameters
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from sklearn.utils._param_validation import StrOptions
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import n_features_of, put_all_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Family
@@ -57,6 +60,19 @@ class Mixture(BaseMixture):
     def _family(self):
         return FAMILIES[self.family] if isinstance(self.family, str) else self.family
 
-    @property
+    _all_parts = ("weights", "parameters")
+
+    def _standard(self, family, n_components, n_features):
+        return None
+
+    def _features_of(self, sizes, given):
+        return n_features_of(self._family(), given)
+
+    # The parameters determine them.
+    @fitted_property
+    def means_(self) -> Floats:
+        return BaseMixture.means_.read(self)
+
+    @settable(None, put_all_parameters, "parameters")
     def parameters_(self) -> object:
         return self.model_.parameters

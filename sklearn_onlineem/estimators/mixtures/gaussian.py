@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -11,7 +12,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
+from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -21,6 +23,51 @@ __all__ = ["GaussianMixture", "without_shared_axes"]
 
 # Smaller ones have no finite inverse.
 _LEAST_PRECISION = 1e-300
+
+
+_AXES = {"full": "kdd", "tied": "dd", "diag": "kd", "spherical": "k"}
+
+
+def _axes(estimator, values):
+    return _AXES[estimator.covariance_type]
+
+
+def _as_stored(family, values):
+    """Return covariances, or the like, with the axes of length 1 of shared values."""
+    if isinstance(family.covariance, Tied):
+        return values[None]
+    return values[:, None] if isinstance(family.covariance, Spherical) else values
+
+
+@put_parameters
+def _put_covariances(family, parameters, values):
+    covariances = _as_stored(family, values)
+    check_definite("covariances_", covariances)
+    return Gaussians(parameters.mean, covariances)
+
+
+@put_parameters
+def _put_precisions(family, parameters, values):
+    precisions = _as_stored(family, values)
+    check_definite("precisions_", precisions)
+    return Gaussians(parameters.mean, _inverse(precisions))
+
+
+@put_parameters
+def _put_precision_factors(family, parameters, values):
+    factors = _as_stored(family, values)
+    is_diagonal = factors.ndim == 2
+    diagonals = factors if is_diagonal else np.einsum("kii->ki", factors)
+    if not ((diagonals > 0.0).all() and (is_diagonal or np.array_equal(factors, np.triu(factors)))):
+        raise ValueError("precisions_cholesky_ must be upper triangular, with diagonals above 0.")
+    if is_diagonal:
+        return Gaussians(parameters.mean, 1.0 / factors**2)
+    inverses = np.linalg.inv(factors)
+    return Gaussians(parameters.mean, inverses.transpose(0, 2, 1) @ inverses)
+
+
+def _inverse(matrices):
+    return 1.0 / matrices if matrices.ndim == 2 else np.linalg.inv(matrices)
 
 
 @estimator
@@ -50,6 +97,14 @@ class GaussianMixture(BackgroundScores, BaseMixture):
         Precisions to start from, shaped like `precisions_`.
     init_params : str, default=None
         scikit-learn's name for `init`, the start, which it overrides.
+
+    params : str or dict, default="wp"
+        What is learnt: "w", the weights, "m", the means, and "c", the covariances; "p" is both of
+        these. The rest stays as it starts, or as it was set. Or a dict of masks, True where an
+        entry is learnt: "weights", "means", "covariances", and "parameters" of all of a component,
+        of shape (n_components,). With diagonal and spherical covariances "means" may be of shape
+        (n_components, n_features); tied ones are learnt or not. Parts without a mask are learnt.
+        See :ref:`known_models`.
 
     Attributes
     ----------
@@ -100,7 +155,23 @@ class GaussianMixture(BackgroundScores, BaseMixture):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
-        return Gaussian(COVARIANCES[self.covariance_type], reg_covar)
+        means, covariances = learnt_gaussians(self._learnt(), "covariances", "parameters")
+        return Gaussian(
+            COVARIANCES[self.covariance_type],
+            reg_covar,
+            learns_means=means,
+            learns_covariances=covariances,
+        )
+
+    _letters: ClassVar[dict[str, tuple[str, ...]]] = {
+        "w": ("weights",),
+        "m": ("means",),
+        "c": ("covariances",),
+        "p": ("means", "covariances"),
+    }
+
+    def _mask_shapes(self):
+        return {**super()._mask_shapes(), **gaussian_mask_shapes(self, "covariances")}
 
     def _initialiser(self):
         is_given = self.means_init is not None and self.precisions_init is not None
@@ -145,15 +216,21 @@ class GaussianMixture(BackgroundScores, BaseMixture):
     def _in_shape(self, values):
         return self._exposed(without_shared_axes(self.model_.family.covariance, values))
 
-    @fitted_property
+    _all_parts = ("weights", "means", "covariances")
+
+    def _standard(self, family, n_components, n_features):
+        unit = np.tile(np.eye(n_features), (n_components, 1, 1))
+        return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
+
+    @settable(_axes, _put_covariances, "covariances")
     def covariances_(self) -> Floats:
         return self._in_shape(self.model_.parameters.covariance)
 
-    @fitted_property
+    @settable(_axes, _put_precisions, "covariances")
     def precisions_(self) -> Floats:
         return self._in_shape(self.model_.parameters.precision)
 
-    @fitted_property
+    @settable(_axes, _put_precision_factors, "covariances")
     def precisions_cholesky_(self) -> Floats:
         return self._in_shape(self.model_.parameters.precision_factor)
 
