@@ -25,6 +25,7 @@ from sklearn_onlineem.estimators.mixtures import (
     WishartMixture,
 )
 from sklearn_onlineem.estimators.per_sequence import PerSequence
+from sklearn_onlineem.estimators.regression import MixtureRegressor
 from sklearn_onlineem.estimators.strings import EditDistance, EditDistanceClassifier
 from sklearn_onlineem.estimators.topics import LatentDirichletAllocation
 
@@ -46,6 +47,7 @@ __all__ = [
     "LatentDirichletAllocation",
     "MarkovChainMixture",
     "Mixture",
+    "MixtureRegressor",
     "MultinomialHMM",
     "MultinomialMixture",
     "PerSequence",
