@@ -23,6 +23,7 @@ __all__ = ["ConditionalMixture", "conditional"]
 # Numbers in a block of deviations of rows from the means of all components.
 _BLOCK_VALUES = 1 << 20
 _LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)
+_DENSITY_AT_0 = math.exp(-_LOG_ROOT_2_PI)
 # Errors of quantiles and their probabilities that are due to rounding.
 _ROUNDING = 1e-14
 _MOST_STEPS = 200
@@ -284,17 +285,24 @@ def _quantiles_of_mixtures(q, weights, means, scales):
     of_components, counts = means + scales * ndtri(q), weights > 0.0
     lower = np.where(counts, of_components, np.inf).min(axis=1)
     upper = np.where(counts, of_components, -np.inf).max(axis=1)
-    x, root_2_pi = 0.5 * (lower + upper), math.sqrt(2.0 * math.pi)
-    # Newton's method; bisection where that would leave the bounds, and at every third step.
-    for number in range(_MOST_STEPS):
+    x, out = np.einsum("nk,nk->n", weights, of_components), np.empty(len(means))
+    x, rows = np.clip(x, lower, upper), np.arange(len(means))
+    # Newton's method; bisection where that would leave the bounds, or has not halved the error.
+    previous = np.full(len(means), np.inf)
+    for _ in range(_MOST_STEPS):
         standardised = (x[:, None] - means) / scales
         excess = np.einsum("nk,nk->n", weights, ndtr(standardised)) - q
         lower, upper = np.where(excess < 0.0, x, lower), np.where(excess > 0.0, x, upper)
-        settled = (np.abs(excess) <= _ROUNDING * q) | (upper - lower <= _ROUNDING * np.abs(x))
-        if settled.all():
+        out[rows] = x
+        left = (np.abs(excess) > _ROUNDING * q) & (upper - lower > _ROUNDING * np.abs(x))
+        if not left.any():
             break
-        slope = np.einsum("nk,nk->n", weights, np.exp(-0.5 * standardised**2) / scales) / root_2_pi
+        slope = np.einsum("nk,nk->n", weights, np.exp(-0.5 * standardised**2) / scales)
+        slope *= _DENSITY_AT_0
         newton = x - np.divide(excess, slope, out=np.full_like(x, np.inf), where=slope > 0.0)
-        is_inside = (lower < newton) & (newton < upper) & (number % 3 < 2)
-        x = np.where(settled, x, np.where(is_inside, newton, 0.5 * (lower + upper)))
-    return x
+        is_better = (lower < newton) & (newton < upper) & (np.abs(excess) < 0.5 * np.abs(previous))
+        x = np.where(is_better, newton, 0.5 * (lower + upper))
+        rows, x, lower, upper, previous, weights, means, scales = (
+            values[left] for values in (rows, x, lower, upper, excess, weights, means, scales)
+        )
+    return out
