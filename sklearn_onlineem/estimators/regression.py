@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.estimators._fitted import PersistentState
+from sklearn_onlineem.estimators._fitted import PersistentState, rollback
 from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.estimators._validation import (
     check_complete,
+    checked_weight,
     converted,
     error_context,
     is_empty,
@@ -26,10 +27,22 @@ from sklearn_onlineem.models.conditional import ConditionalMixture
 
 __all__ = ["MixtureRegressor"]
 
-# Of the default mixture, chosen by benchmarks/real_data/regression.py.
-_N_COMPONENTS = 5
+# The default mixture, chosen by benchmarks/real_data/regression.py: its components, the fewest rows
+# of one for each column, and the mode of the prior of variances, in those of the columns.
+_MOST_COMPONENTS, _LEAST_ROWS, _SHARE_OF_VARIANCE = 8, 10, 0.25
+# Rows of a stream that tell the variances of the columns.
+_ROWS_OF_VARIANCE = 1000
 
 Mixture = TypeVar("Mixture", bound=BaseEstimator)
+
+
+def _prior_of_covariances(variances):
+    """Return a weak prior of covariances whose mode is a share of the variances of the columns."""
+    d = len(variances)
+    degrees = float(d)
+    # The mode of an inverse Wishart distribution with as many degrees as columns.
+    scale = np.diag((degrees + d + 1.0) * _SHARE_OF_VARIANCE * variances)
+    return {"covariance": scale, "degrees_of_freedom": degrees}
 
 
 def _mixture_has(name):
@@ -61,7 +74,9 @@ class MixtureRegressor(
     ----------
     mixture : estimator, default=None
         A mixture with `conditional`, such as `GaussianMixture`, of features and targets. It is
-        cloned. None: ``GaussianMixture(5, random_state=0)``.
+        cloned. None: a `GaussianMixture` of 8 components with ``random_state=0``, of fewer in `fit`
+        to less than 10 rows for each column of each component, and a weak prior of covariances,
+        whose mode is diagonal, with a quarter of the variance of each column.
 
     Attributes
     ----------
@@ -112,11 +127,6 @@ class MixtureRegressor(
     def __init__(self, mixture: Mixture | None = None):
         self.mixture = mixture
 
-    def _new_mixture(self):
-        if self.mixture is None:
-            return GaussianMixture(_N_COMPONENTS, random_state=0)
-        return clone(self.mixture)
-
     # The mixture validates its own parameters.
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: RowData, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -140,7 +150,7 @@ class MixtureRegressor(
         TypeError, ValueError
             If a parameter or the data are invalid. The regressor is left unchanged.
         """
-        return self._learn(self._new_mixture().fit, X, y, sample_weight, fresh=True)
+        return self._learn("fit", X, y, sample_weight, fresh=True)
 
     @available_if(_mixture_has("partial_fit"))
     @fit_context(prefer_skip_nested_validation=False)
@@ -169,11 +179,9 @@ class MixtureRegressor(
         """
         if is_empty(self, X):
             return self
-        fresh = not hasattr(self, "mixture_")
-        mixture = self._new_mixture() if fresh else self.mixture_
-        return self._learn(mixture.partial_fit, X, y, sample_weight, fresh)
+        return self._learn("partial_fit", X, y, sample_weight, not hasattr(self, "mixture_"))
 
-    def _learn(self, learn, X, y, sample_weight, fresh):
+    def _learn(self, method, X, y, sample_weight, fresh):
         with error_context(self):
             X, attributes = converted(self, X, fresh, ensure_all_finite="allow-nan")
             columns, is_column = self._targets(X, y)
@@ -181,8 +189,33 @@ class MixtureRegressor(
                 raise ValueError(
                     f"y has {columns.shape[1]} targets, but {self.n_outputs_} are expected."
                 )
-            weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-            mixture = learn(np.hstack([X, columns]), **weight)
+            rows = np.hstack([X, columns])
+            given = {} if sample_weight is None else {"sample_weight": sample_weight}
+            if self.mixture is not None:
+                mixture = clone(self.mixture) if fresh else self.mixture_
+                mixture = getattr(mixture, method)(rows, **given)
+            elif fresh:
+                weight = None if sample_weight is None else checked_weight(sample_weight, X)
+                known = np.ma.masked_invalid(rows)
+                deviation = known - np.ma.average(known, axis=0, weights=weight)
+                variances = np.ma.average(deviation**2, axis=0, weights=weight).filled(0.0)
+                n_components, n_rows = (
+                    _MOST_COMPONENTS,
+                    len(rows) if weight is None else weight.sum(),
+                )
+                if method == "fit":
+                    n_components = np.clip(n_rows // (_LEAST_ROWS * rows.shape[1]), 1, n_components)
+                prior = _prior_of_covariances(variances)
+                mixture = GaussianMixture(int(n_components), prior=prior, random_state=0)
+                getattr(mixture, method)(rows, **given)
+            else:
+                mixture = self.mixture_
+                with rollback(mixture):
+                    if mixture.n_samples_seen_ < _ROWS_OF_VARIANCE:
+                        nothing = np.full((1, rows.shape[1]), np.nan)
+                        variances = np.diag(mixture.conditional(nothing).covariance()[0])
+                        mixture.set_params(prior=_prior_of_covariances(variances))
+                    mixture.partial_fit(rows, **given)
         # One assignment, as other threads may read it.
         if fresh:
             attributes = {**attributes, "n_outputs_": columns.shape[1], "_is_column": is_column}
@@ -201,6 +234,10 @@ class MixtureRegressor(
             y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y", estimator=self
         )
         check_consistent_length(X, y)
+        with np.errstate(over="ignore"):
+            overflows = not np.isfinite(np.square(y).sum())
+        if overflows:
+            raise ValueError(f"y has values whose squares overflow {y.dtype}; rescale the targets.")
         return y.reshape(len(y), -1), y.ndim == 2
 
     # --------------------------------------------------------------------------------- inference

@@ -134,11 +134,51 @@ def test_predictions_are_better_than_a_line_and_intervals_cover():
     assert_identical(state_of(stream.mixture_), state_of(learner))
 
 
-def test_the_default_mixture_has_five_components():
-    X, y = flat(bent(500))
-    default = MixtureRegressor().fit(X, y)
-    assert_array_equal(default.predict(X), MixtureRegressor(mixture(5)).fit(X, y).predict(X))
-    assert default.mixture is None and default.mixture_.n_components == 5
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_default_mixture_has_a_weak_prior(weighted):
+    X, y = flat(bent(400))
+    weight = np.arange(400) % 3 if weighted else None
+    default = MixtureRegressor().fit(X, y, sample_weight=weight)
+    variances = np.cov(np.column_stack([X, y]).T, aweights=weight, ddof=0).diagonal()
+    # The mode of an inverse Wishart distribution of 3 degrees is a 7th of its scale.
+    prior = {"covariance": np.diag(7.0 * 0.25 * variances), "degrees_of_freedom": 3.0}
+    expected = MixtureRegressor(mixture(8, prior=prior)).fit(X, y, sample_weight=weight)
+    assert_allclose(default.predict(X), expected.predict(X), rtol=1e-9)
+    assert default.mixture is None
+
+
+def test_the_default_has_fewer_components_for_few_rows():
+    X, y = flat(bent(400))
+    for n, expected in ((400, 8), (200, 6), (65, 2), (20, 1)):
+        default = MixtureRegressor().fit(X[:n], y[:n])
+        assert default.mixture_.n_components == expected
+    doubled = MixtureRegressor().fit(X[:65], y[:65], sample_weight=np.full(65, 2.0))
+    assert doubled.mixture_.n_components == 4
+    assert MixtureRegressor().partial_fit(X[:20], y[:20]).mixture_.n_components == 8
+    # What no rows determine is not fitted to noise.
+    rng = np.random.default_rng(0)
+    X, X_new = rng.normal(size=(300, 10)), rng.normal(size=(1000, 10))
+    y, y_new = X[:, 0] + rng.normal(size=300), X_new[:, 0] + rng.normal(size=1000)
+    regressor, free = MixtureRegressor().fit(X, y), MixtureRegressor(mixture(8)).fit(X, y)
+    assert regressor.score(X_new, y_new) > 0.4 > free.score(X_new, y_new)
+    normal = stats.norm(scale=y.std()).logpdf(y_new)
+    assert regressor.score_samples(X_new, y_new).mean() > normal.mean() + 0.2
+    assert free.score_samples(X_new, y_new).mean() < normal.mean()
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_the_default_of_a_stream_follows_the_variance_of_its_rows(size):
+    X, y = flat(bent(1400))
+    stream, units = MixtureRegressor(), np.array([1e-3, 1e5])
+    elsewhere = MixtureRegressor()
+    for start in range(0, 1400, size):
+        rows = slice(start, start + size)
+        stream.partial_fit(X[rows], y[rows])
+        elsewhere.partial_fit(X[rows] * units, 1e4 * y[rows])
+    prior = np.diag(stream.mixture_.prior["covariance"]) / (7.0 * 0.25)
+    assert_allclose(prior, np.var(np.column_stack([X, y]), axis=0), rtol=0.2)
+    assert stream.score(X, y) > 0.9
+    assert elsewhere.score(X * units, 1e4 * y) == pytest.approx(stream.score(X, y), abs=0.01)
 
 
 def test_features_that_are_missing_are_integrated_out():
@@ -293,9 +333,10 @@ def test_no_rows_change_nothing():
     assert_identical(state_of(stream.mixture_), before)
 
 
-def test_what_fails_changes_nothing():
+@pytest.mark.parametrize("chosen", [mixture(), None], ids=["given", "default"])
+def test_what_fails_changes_nothing(chosen):
     X, y = flat(bent(200))
-    regressor = MixtureRegressor(mixture()).partial_fit(X, y)
+    regressor = MixtureRegressor(chosen).partial_fit(X, y)
     before, learnt = vars(regressor).copy(), state_of(regressor.mixture_)
     wrong = [
         (X[:, :1], y),
@@ -312,8 +353,11 @@ def test_what_fails_changes_nothing():
     for X_wrong, y_wrong in wrong[1:4] + wrong[5:]:
         with pytest.raises(ValueError, match="MixtureRegressor|inconsistent"):
             regressor.fit(X_wrong, y_wrong)
-    with pytest.raises(ValueError, match="MixtureRegressor.*squares overflow"):
-        regressor.fit(X, y * 1e200)
+    for one in (regressor, MixtureRegressor()):
+        with pytest.raises(
+            ValueError, match="MixtureRegressor: y has values whose squares overflow"
+        ):
+            one.fit(X, y * 1e200)
     assert vars(regressor) == before
     assert_identical(state_of(regressor.mixture_), learnt)
 
