@@ -26,6 +26,7 @@ from sklearn_onlineem.estimators.mixtures import (
     WishartMixture,
 )
 from sklearn_onlineem.estimators.per_sequence import PerSequence
+from sklearn_onlineem.estimators.regression import MixtureRegressor
 from sklearn_onlineem.estimators.strings import EditDistance, EditDistanceClassifier
 from sklearn_onlineem.estimators.topics import LatentDirichletAllocation
 
@@ -47,6 +48,7 @@ __all__ = [
     "LatentDirichletAllocation",
     "MarkovChainMixture",
     "Mixture",
+    "MixtureRegressor",
     "MultinomialHMM",
     "MultinomialMixture",
     "PerSequence",
