@@ -475,7 +475,7 @@ def filled_rows(data, family):
             f"Feature {np.flatnonzero(gaps.all(axis=0))[0]} of X has no value in the data to start"
             " from."
         )
-    if family.is_nominal:  # The observed symbols in turn, as means are none.
+    if family.has_symbols:  # The observed symbols in turn, as means are none.
         X = rows.X.copy()
         for column, missing in zip(X.T, gaps.T, strict=True):
             column[missing] = np.resize(column[~missing], np.count_nonzero(missing))

@@ -36,6 +36,7 @@ from sklearn_onlineem.families import (
     MarkovChain,
     Multinomial,
     Poisson,
+    Product,
     Spherical,
     Tied,
     Wishart,
@@ -603,6 +604,56 @@ OTHER_FAMILIES = [
         _laplace_log_prior,
         is_smooth=False,
         regular=False,
+    ),
+]
+
+
+def _product_case(cases, columns):
+    """Of families of these cases, which have so many columns, whatever is asked for."""
+    family, sizes = Product([case.family for case in cases], columns), [len(c) for c in columns]
+    places = np.argsort(np.concatenate(columns))
+
+    def each(*values):
+        return zip(cases, *values, strict=True)
+
+    def rows(rng, n, d):
+        parts = np.hstack([case.rows(rng, n, size) for case, size in each(sizes)])
+        return np.ascontiguousarray(parts[:, places])
+
+    def log_density(family, parameters, k):
+        parts = [case.log_density(case.family, p, k) for case, p in each(parameters)]
+        groups = list(zip(parts, columns, strict=True))
+        return lambda X: sum(part(X[:, own]) for part, own in groups)
+
+    def decode(vector, like):
+        lengths = [case.encode(p).size for case, p in each(like)]
+        vectors = np.split(vector, np.cumsum(lengths)[:-1])
+        return tuple(case.decode(v, p) for case, v, p in each(vectors, like))
+
+    def log_prior(family, parameters):
+        return sum(case.log_prior(case.family, p) for case, p in each(parameters))
+
+    return FamilyCase(
+        family,
+        lambda rng, n_components, d: tuple(
+            case.draw(rng, n_components, size) for case, size in each(sizes)
+        ),
+        rows,
+        log_density,
+        lambda parameters: np.concatenate([case.encode(p) for case, p in each(parameters)]),
+        decode,
+        lambda d: {str(g): case.prior(size) for g, (case, size) in enumerate(each(sizes))},
+        log_prior,
+        n_redundant=lambda d: sum(case.n_redundant(size) for case, size in each(sizes)),
+        is_smooth=all(case.is_smooth for case in cases),
+        regular=all(case.regular for case in cases),
+    )
+
+
+_OF_CLASS = {type(case.family): case for case in reversed([*FAMILIES, *OTHER_FAMILIES])}
+OTHER_FAMILIES += [
+    _product_case(
+        [_OF_CLASS[kind] for kind in (Gaussian, Poisson, Categorical)], [[3, 0], [1], [2]]
     ),
 ]
 

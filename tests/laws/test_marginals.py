@@ -16,6 +16,9 @@ from sklearn_onlineem.families import (
     Gamma,
     Gaussians,
     Laplace,
+    Multinomial,
+    Poisson,
+    Product,
     Spherical,
 )
 from sklearn_onlineem.families.capabilities import Marginals, require
@@ -27,7 +30,8 @@ CASES = [case for case in VISIBLE if isinstance(case.family, Marginals)]
 INDEPENDENT = [
     case
     for case in CASES
-    if not case.is_gaussian or isinstance(case.family.covariance, Diagonal | Spherical)
+    if (isinstance(case.family.covariance, Diagonal | Spherical) if case.is_gaussian else True)
+    and not isinstance(case.family, Product)
 ]
 WITHOUT = [case for case in [*VISIBLE, *HIDDEN_FAMILIES] if case not in CASES]
 SPARSE = [case for case in CASES if case.counts]
@@ -43,6 +47,27 @@ def with_gaps(rng, X, share=0.4):
     X = np.where(rng.random(X.shape) < share, np.nan, X)
     X[0], X[1] = np.nan_to_num(X[0], nan=1.0), np.nan
     return X
+
+
+def nominal_columns(family, n_features=4):
+    """Which columns are symbols."""
+    if not isinstance(family, Product):
+        return np.full(n_features, family.is_nominal)
+    groups = zip(family.families, family.columns, strict=True)
+    symbols = [j for factor, columns in groups if factor.is_nominal for j in columns]
+    return np.isin(np.arange(n_features), symbols)
+
+
+def restricted_product(family, parameters, columns):
+    """A product of the groups that have some of the columns, and its parameters."""
+    factors, groups, values = [], [], []
+    for factor, own, known in zip(family.families, family.columns, parameters, strict=True):
+        places = [place for place, j in enumerate(own) if j in columns]
+        if places:
+            factors.append(factor)
+            groups.append([list(columns).index(own[place]) for place in places])
+            values.append(restricted(factor, known, np.array(places)))
+    return Product(factors, groups), tuple(values)
 
 
 def restricted(family, parameters, columns):
@@ -78,10 +103,14 @@ def test_log_density_is_that_of_the_family_of_the_observed_columns(case, rng):
         if len(o) == 0:
             assert_array_equal(log_density, 0.0)
             continue
-        of_columns = restricted(case.family, parameters, o)
-        expected = [case.log_density(case.family, of_columns, k)(x[None, o]) for k in range(3)]
-        assert_allclose(log_density, np.ravel(expected), rtol=1e-9, atol=1e-9)
-        same = case.family.log_density(of_columns, np.ascontiguousarray(x[None, o]))[0]
+        family, x = case.family, np.ascontiguousarray(x[None, o])
+        if isinstance(family, Product):
+            family, of_columns = restricted_product(family, parameters, o)
+        else:
+            of_columns = restricted(family, parameters, o)
+            expected = [case.log_density(family, of_columns, k)(x) for k in range(3)]
+            assert_allclose(log_density, np.ravel(expected), rtol=1e-9, atol=1e-9)
+        same = family.log_density(of_columns, x)[0]
         assert_allclose(log_density, same, rtol=1e-9, atol=1e-9)
 
 
@@ -184,9 +213,10 @@ def test_drawn_values_are_in_the_support_and_observed_ones_stay(case, rng):
     assert_array_equal(drawn, again)
     assert_array_equal(drawn[~np.isnan(X)], X[~np.isnan(X)])
     family.check(drawn)
-    # Each in its own component and column.
-    values, missing = np.unique(drawn[np.isnan(X)]), np.isnan(X).sum()
-    assert len(values) == missing or len(values) < 50
+    # Each by itself.
+    for column, missing in zip(drawn.T, np.isnan(X).T, strict=True):
+        values = np.unique(column[missing])
+        assert len(values) == missing.sum() or 1 < len(values) < 50
 
 
 @all_cases
@@ -199,13 +229,14 @@ def test_completed_values_are_the_means_of_draws(case, rng):
     for draw in drawn:
         components = (posterior.cumsum(axis=1) < rng.random((len(X), 1))).sum(axis=1)
         draw[:] = family.drawn(parameters, X, np.minimum(components, 2), rng)
-    if family.is_nominal:
-        counts = (drawn[..., None] == np.arange(family.n_categories)).mean(axis=0)
-        chosen = np.take_along_axis(counts, completed[..., None].astype(int), axis=2)[..., 0]
-        assert (chosen >= counts.max(axis=2) - 0.15).all()
-        return
+    is_symbol = nominal_columns(family)
+    symbols = completed[:, is_symbol, None].astype(int)
+    counts = (drawn[:, :, is_symbol, None] == np.arange(3)).mean(axis=0)
+    chosen = np.take_along_axis(counts, symbols, axis=2)[..., 0]
+    assert (chosen >= counts.max(axis=2, initial=0.0) - 0.15).all()
     error = drawn.std(axis=0) / np.sqrt(len(drawn))
-    assert (np.abs(drawn.mean(axis=0) - completed) <= 4.5 * error + 1e-9).all()
+    is_close = np.abs(drawn.mean(axis=0) - completed) <= 4.5 * error + 1e-9
+    assert is_close[:, ~is_symbol].all()
 
 
 @pytest.mark.parametrize("case", [case for case in INDEPENDENT if not case.is_gaussian], ids=repr)
@@ -303,6 +334,8 @@ def test_a_component_without_rows_keeps_its_parameters(case, rng):
 
 
 def arrays_of(parameters):
+    if type(parameters) is tuple:
+        return [array for factor in parameters for array in arrays_of(factor)]
     if isinstance(parameters, Gaussians):
         return parameters.mean, parameters.covariance
     return parameters if isinstance(parameters, tuple) else (parameters,)
@@ -347,3 +380,52 @@ def test_lists_of_medians_grow_by_rows_and_not_by_gaps(rng):
 def test_families_without_marginals_are_refused_by_name(case):
     with pytest.raises(ValueError, match=f"{type(case.family).__name__} has no marginal"):
         require(case.family, Marginals)
+
+
+def product_with_documents(rng):
+    """Of a family without marginal distributions, and one with some."""
+    family = Product([Poisson(), Multinomial()], [[0, 4], [1, 2, 3]], names=["visits", "words"])
+    parameters = rng.uniform(1.0, 4.0, (3, 2)), 9.0 * rng.dirichlet(np.ones(3), 3)
+    X = np.empty((40, 5))
+    X[:, [0, 4]] = rng.poisson(3.0, (40, 2))
+    X[:, 1:4] = rng.multinomial(9, np.full(3, 1.0 / 3.0), 40)
+    X[rng.random(40) < 0.3, 1:4] = np.nan
+    X[rng.random(40) < 0.3, 0] = np.nan
+    return family, parameters, X
+
+
+def test_a_group_without_values_leaves_its_factor_out(rng):
+    family, parameters, X = product_with_documents(rng)
+    poisson, multinomial = family.families
+    counts, words = X[:, [0, 4]].copy(), X[:, 1:4].copy()
+    known = ~np.isnan(words[:, 0])
+    expected = poisson.marginal_log_density(parameters[0], counts)
+    expected[known] += multinomial.log_density(parameters[1], words[known])
+    family.check(X)
+    assert_allclose(family.marginal_log_density(parameters, X), expected, rtol=1e-12)
+    posterior = rng.dirichlet(np.ones(3), 40)
+    found = family.marginal_statistics(parameters, X, posterior)
+    assert_close(found.factors[0], poisson.marginal_statistics(parameters[0], counts, posterior))
+    own = multinomial.own_statistics(parameters[1], posterior[~known].sum(axis=0))
+    of_words = multinomial.expected_statistics(words[known], posterior[known]) + own
+    assert_close(found.factors[1], of_words)
+    completed = family.completed(parameters, X, posterior)
+    assert_allclose(completed[~known][:, 1:4], (posterior @ parameters[1])[~known])
+    drawn = family.drawn(parameters, X, np.zeros(40, int), rng)
+    assert_array_equal(drawn[:, 1:4].sum(axis=1), 9.0)
+    # No group of the rows is complete.
+    nothing = np.full((2, 5), np.nan)
+    assert_array_equal(family.marginal_log_density(parameters, nothing), np.zeros((2, 3)))
+
+
+def test_a_group_with_some_values_is_refused_by_the_name_of_its_family(rng):
+    family, parameters, X = product_with_documents(rng)
+    X[3, 1:4] = [1.0, np.nan, 2.0]
+    for use in (
+        family.check,
+        lambda X: family.marginal_log_density(parameters, X),
+        lambda X: family.marginal_statistics(parameters, X, np.ones((40, 3))),
+        lambda X: family.completed(parameters, X, np.ones((40, 3))),
+    ):
+        with pytest.raises(ValueError, match="Multinomial has no marginal"):
+            use(X)
