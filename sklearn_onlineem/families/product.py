@@ -284,6 +284,12 @@ class Product(
     def n_shared_parameters(self, parameters: tuple) -> int:
         return sum(n_shared_parameters(family, own) for family, own in self._each(parameters))
 
+    def with_shared(self, parameters: tuple, shared: tuple) -> tuple:
+        return tuple(
+            family.with_shared(own, other) if n_shared_parameters(family, own) else own
+            for family, own, other in self._each(parameters, shared)
+        )
+
     def effective_counts(self, statistics: ProductStatistics) -> Floats:
         counts = [
             family.effective_counts(factor) for family, factor in self._each(statistics.factors)
