@@ -279,6 +279,8 @@ def are_same(a, b):
     """Return whether two values of a parameter are equal, or of a class without equality."""
     if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
         return True
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(map(are_same, a.values(), b.values()))
     # NumPy 2.0 can't compare strings with numbers.
     return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)
 

@@ -21,7 +21,6 @@ from sklearn_onlineem.estimators._validation import (
     INVALID,
     checked_labels,
     checked_weight,
-    converted,
     is_ready,
     raise_named,
 )
@@ -33,7 +32,7 @@ class RowsInput:
     """Reads rows as `fit`, `partial_fit` and `predict` take them.
 
     The family checks the values, after `prepare` if that is given. First (`fresh`) data define the
-    `attributes` of the estimator.
+    `attributes` of the estimator, and its family if that is None.
     """
 
     def __init__(
@@ -55,7 +54,8 @@ class RowsInput:
                 rows = rows[np.flatnonzero(weight)]
             if self._prepare is not None:
                 rows = replace(rows, X=self._prepare(rows.X))
-            self._family.check(rows.X)
+            family = self._estimator._family() if self._family is None else self._family
+            family.check(rows.X)
         except INVALID as error:
             raise_named(error, self._estimator)
         return rows
@@ -65,7 +65,7 @@ class RowsInput:
 
     def _converted(self, X):
         if self._fresh or not is_ready(self._estimator, X):
-            X, self.attributes = converted(self._estimator, X, self._fresh)
+            X, self.attributes = self._estimator._converted(X, self._fresh)
         return X
 
     def _batch(self, X, weight, y, n_threads):
@@ -91,7 +91,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     _takes_positive_only = False
 
     def _input(self, fresh=False):
-        family = self._family() if fresh else self.model_.family
+        family = None if fresh else self.model_.family
         n_components = getattr(self, "n_components", 1)
         takes_labels = getattr(self, "semi_supervised", False)
         return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
