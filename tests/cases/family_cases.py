@@ -111,7 +111,9 @@ class FamilyCase:
 
 def name_of(family):
     """The name of a family: of its class and, for a Gaussian, of its covariance."""
-    covariance = getattr(family, "covariance", None)
+    covariance, sizes = getattr(family, "covariance", None), getattr(family, "n_categories", None)
+    if isinstance(sizes, tuple):
+        return f"{type(family).__name__}{sizes}"
     return ("" if covariance is None else type(covariance).__name__) + type(family).__name__
 
 
@@ -224,9 +226,24 @@ def _gamma_log_density(family, parameters, k):
 
 
 def _categorical_log_density(family, parameters, k):
-    probabilities = parameters[k].reshape(-1, family.n_categories)
-    columns = np.arange(len(probabilities))
-    return lambda X: np.log(probabilities[columns, X.astype(int)]).sum(axis=1)
+    sizes = family.n_categories
+    if not isinstance(sizes, tuple):
+        sizes = (sizes,) * (len(parameters[k]) // sizes)
+    logs = np.split(np.log(parameters[k]), np.cumsum(sizes)[:-1])
+    return lambda X: sum(log[x] for log, x in zip(logs, X.T.astype(int), strict=True))
+
+
+# Of columns with different numbers of symbols, whatever number of columns is asked for.
+SIZES = (2, 4, 3, 1)
+
+
+def _by_sizes(function, values):
+    parts = np.split(values, np.cumsum(SIZES)[:-1], axis=1)
+    return np.concatenate([function(part) for part in parts], axis=1)
+
+
+def _draw_by_sizes(rng, n_components, d):
+    return np.hstack([rng.dirichlet(np.ones(size), n_components) for size in SIZES])
 
 
 def _multinomial_log_density(family, parameters, k):
@@ -423,6 +440,18 @@ FAMILIES = [
         lambda d: {"concentration": 2.5},
         _dirichlet_log_prior(2.5, 3),
         n_redundant=lambda d: d,
+        is_quick=True,
+    ),
+    _vector_case(
+        Categorical(n_categories=SIZES),
+        _draw_by_sizes,
+        lambda rng, n, d: rng.integers(0, SIZES, (n, len(SIZES))).astype(float),
+        _categorical_log_density,
+        np.log,
+        lambda logs: _by_sizes(lambda part: softmax(part, axis=1), logs),
+        lambda d: {"concentration": 2.5},
+        lambda family, p: 1.5 * np.log(_by_sizes(lambda x: x / x.sum(1, keepdims=True), p)).sum(),
+        n_redundant=lambda d: len(SIZES),
         is_quick=True,
     ),
     _vector_case(
