@@ -67,6 +67,7 @@ from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import (
     INVALID,
     check_complete,
+    converted,
     error_context,
     is_empty,
     raise_named,
@@ -255,6 +256,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     @abstractmethod
     def _initialiser(self):
         """Return the `Initialiser` of the parameters."""
+
+    def _converted(self, X, fresh, ensure_all_finite=True):
+        """Return rows as kernels take them, and the attributes that first data define."""
+        return converted(self, X, fresh, ensure_all_finite)
 
     def _prior(self, model, n_features):
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
@@ -882,7 +887,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     # fit end with it.
     _transient = (
         "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
-        "_parent_callback_ctx",
+        "_parent_callback_ctx", "_first_attributes",
     )  # fmt: skip
 
     def _n_rows_saved(self):

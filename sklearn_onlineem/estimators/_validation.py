@@ -20,7 +20,6 @@ from sklearn.utils.validation import (
 
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
-from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families.capabilities import Marginals
 
 __all__ = [
@@ -189,14 +188,14 @@ def check_values(data, family, first=True):
     if observed is None:
         family.check(data.X)
         return
-    some = Rows.unchecked(data.X[observed])
-    if not isinstance(family, Marginals) and np.isnan(some.X).any():
+    some = data.X[observed]
+    if not isinstance(family, Marginals) and np.isnan(some).any():
         raise ValueError(
             f"X has NaN in rows with other values: {family} has no marginal distributions of"
             " some features. Only whole rows can be missing."
         )
     if len(some):
-        family.check(some.filled().X)
+        family.check(some)
     elif first:
         raise ValueError("X has nothing but NaN.")
 

@@ -18,6 +18,7 @@ from sklearn_onlineem.families.laplace import Laplace
 from sklearn_onlineem.families.markov_chain import MarkovChain
 from sklearn_onlineem.families.multinomial import Multinomial
 from sklearn_onlineem.families.poisson import Poisson
+from sklearn_onlineem.families.product import Product
 from sklearn_onlineem.families.student_t import StudentT
 from sklearn_onlineem.families.wishart import Wishart
 
@@ -37,6 +38,7 @@ __all__ = [
     "MarkovChain",
     "Multinomial",
     "Poisson",
+    "Product",
     "Spherical",
     "StudentT",
     "Tied",

@@ -33,6 +33,11 @@ class IndependentColumns(Marginals[Parameters, Evidence]):
     def _of_values(self, parameters, components, columns, n_features):
         """Return parameters of components of one column, one for each pair of these numbers."""
 
+    def _drawn_values(self, parameters, components, columns, n_features, rng):
+        """Draw a value for each pair of these numbers."""
+        of_values = self._of_values(parameters, components, columns, n_features)
+        return self.sample(of_values, np.arange(len(columns)), rng)[:, 0]
+
     def _typical(self, parameters, column, posterior):
         """Return the expectation of a column, or its most probable symbol, for each posterior."""
         return posterior @ self.means(parameters)[:, column]
@@ -55,8 +60,7 @@ class IndependentColumns(Marginals[Parameters, Evidence]):
         rng: np.random.Generator,
     ) -> FloatsOrSparse:
         rows, columns = _gaps(X)
-        of_values = self._of_values(parameters, components[rows], columns, X.shape[1])
-        return filled(X, self.sample(of_values, np.arange(len(rows)), rng)[:, 0])
+        return filled(X, self._drawn_values(parameters, components[rows], columns, X.shape[1], rng))
 
 
 class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Floats, Sums]):

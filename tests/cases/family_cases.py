@@ -37,6 +37,7 @@ from sklearn_onlineem.families import (
     MarkovChain,
     Multinomial,
     Poisson,
+    Product,
     Spherical,
     StudentT,
     Tied,
@@ -115,7 +116,9 @@ class FamilyCase:
 
 def name_of(family):
     """The name of a family: of its class and, for a Gaussian, of its covariance."""
-    covariance = getattr(family, "covariance", None)
+    covariance, sizes = getattr(family, "covariance", None), getattr(family, "n_categories", None)
+    if isinstance(sizes, tuple):
+        return f"{type(family).__name__}{sizes}"
     return ("" if covariance is None else type(covariance).__name__) + type(family).__name__
 
 
@@ -228,9 +231,24 @@ def _gamma_log_density(family, parameters, k):
 
 
 def _categorical_log_density(family, parameters, k):
-    probabilities = parameters[k].reshape(-1, family.n_categories)
-    columns = np.arange(len(probabilities))
-    return lambda X: np.log(probabilities[columns, X.astype(int)]).sum(axis=1)
+    sizes = family.n_categories
+    if not isinstance(sizes, tuple):
+        sizes = (sizes,) * (len(parameters[k]) // sizes)
+    logs = np.split(np.log(parameters[k]), np.cumsum(sizes)[:-1])
+    return lambda X: sum(log[x] for log, x in zip(logs, X.T.astype(int), strict=True))
+
+
+# Of columns with different numbers of symbols, whatever number of columns is asked for.
+SIZES = (2, 4, 3, 1)
+
+
+def _by_sizes(function, values):
+    parts = np.split(values, np.cumsum(SIZES)[:-1], axis=1)
+    return np.concatenate([function(part) for part in parts], axis=1)
+
+
+def _draw_by_sizes(rng, n_components, d):
+    return np.hstack([rng.dirichlet(np.ones(size), n_components) for size in SIZES])
 
 
 def _multinomial_log_density(family, parameters, k):
@@ -427,6 +445,18 @@ FAMILIES = [
         lambda d: {"concentration": 2.5},
         _dirichlet_log_prior(2.5, 3),
         n_redundant=lambda d: d,
+        is_quick=True,
+    ),
+    _vector_case(
+        Categorical(n_categories=SIZES),
+        _draw_by_sizes,
+        lambda rng, n, d: rng.integers(0, SIZES, (n, len(SIZES))).astype(float),
+        _categorical_log_density,
+        np.log,
+        lambda logs: _by_sizes(lambda part: softmax(part, axis=1), logs),
+        lambda d: {"concentration": 2.5},
+        lambda family, p: 1.5 * np.log(_by_sizes(lambda x: x / x.sum(1, keepdims=True), p)).sum(),
+        n_redundant=lambda d: len(SIZES),
         is_quick=True,
     ),
     _vector_case(
@@ -667,6 +697,56 @@ def _student_t_case(covariance, degrees_of_freedom):
         learnt=lambda parameters: parameters.gaussians if is_given else parameters,
     )  # fmt: skip
 
+
+def _product_case(cases, columns):
+    """Of families of these cases, which have so many columns, whatever is asked for."""
+    family, sizes = Product([case.family for case in cases], columns), [len(c) for c in columns]
+    places = np.argsort(np.concatenate(columns))
+
+    def each(*values):
+        return zip(cases, *values, strict=True)
+
+    def rows(rng, n, d):
+        parts = np.hstack([case.rows(rng, n, size) for case, size in each(sizes)])
+        return np.ascontiguousarray(parts[:, places])
+
+    def log_density(family, parameters, k):
+        parts = [case.log_density(case.family, p, k) for case, p in each(parameters)]
+        groups = list(zip(parts, columns, strict=True))
+        return lambda X: sum(part(X[:, own]) for part, own in groups)
+
+    def decode(vector, like):
+        lengths = [case.encode(p).size for case, p in each(like)]
+        vectors = np.split(vector, np.cumsum(lengths)[:-1])
+        return tuple(case.decode(v, p) for case, v, p in each(vectors, like))
+
+    def log_prior(family, parameters):
+        return sum(case.log_prior(case.family, p) for case, p in each(parameters))
+
+    return FamilyCase(
+        family,
+        lambda rng, n_components, d: tuple(
+            case.draw(rng, n_components, size) for case, size in each(sizes)
+        ),
+        rows,
+        log_density,
+        lambda parameters: np.concatenate([case.encode(p) for case, p in each(parameters)]),
+        decode,
+        lambda d: {str(g): case.prior(size) for g, (case, size) in enumerate(each(sizes))},
+        log_prior,
+        n_redundant=lambda d: sum(case.n_redundant(size) for case, size in each(sizes)),
+        is_smooth=all(case.is_smooth for case in cases),
+        regular=all(case.regular for case in cases),
+    )
+
+
+_BY_NAME = {repr(case): case for case in FAMILIES}
+OTHER_FAMILIES += [
+    _product_case(
+        [_BY_NAME[name] for name in ("TiedGaussian", "Poisson", "Categorical")],
+        [[3, 0], [1], [2]],
+    ),
+]
 
 # Whose components have hidden variables of their own: statistics depend on the old parameters.
 HIDDEN_FAMILIES = [

@@ -153,7 +153,7 @@ class HiddenMarkovInitialiser(Initialiser):
                 f" n_samples={len(rows)}. Pass more rows, or initial parameters of the emissions."
             )
         family, statistics = self.family.bind(rows.X), None
-        if family.is_nominal:
+        if family.has_symbols:
             # No symbol is in two clusters. Emissions made of them alone would never share one, and
             # EM could not change that: each state starts from all rows, too.
             warn_of_few(rows.X, n_states)
