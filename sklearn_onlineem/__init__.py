@@ -24,6 +24,7 @@ from sklearn_onlineem.estimators import (
     PerSequence,
     PoissonHMM,
     PoissonMixture,
+    RegressionMixture,
     WishartMixture,
     combine_estimators,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "PerSequence",
     "PoissonHMM",
     "PoissonMixture",
+    "RegressionMixture",
     "PrequentialSearch",
     "StreamPipeline",
     "WishartMixture",

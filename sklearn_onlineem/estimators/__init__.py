@@ -22,6 +22,7 @@ from sklearn_onlineem.estimators.mixtures import (
     Mixture,
     MultinomialMixture,
     PoissonMixture,
+    RegressionMixture,
     WishartMixture,
 )
 from sklearn_onlineem.estimators.per_sequence import PerSequence
@@ -51,6 +52,7 @@ __all__ = [
     "PerSequence",
     "PoissonHMM",
     "PoissonMixture",
+    "RegressionMixture",
     "WishartMixture",
     "combine_estimators",
 ]

@@ -34,6 +34,7 @@ from sklearn_onlineem import (
     PerSequence,
     PoissonHMM,
     PoissonMixture,
+    RegressionMixture,
     WishartMixture,
 )
 from sklearn_onlineem.em import Online, Stochastic
@@ -187,6 +188,8 @@ def expected_failures(estimator):
         GammaMixture(),
         WishartMixtureOfAnyRows(),
         Mixture(),
+        RegressionMixture(),
+        RegressionMixture(3),
         GaussianHMM(),
         CategoricalHMMOfAnyRows(),
         MultinomialHMM(),

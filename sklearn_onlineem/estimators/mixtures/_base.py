@@ -36,7 +36,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Means, require
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
-__all__ = ["BaseMixture", "MixtureInitialiser"]
+__all__ = ["BaseMixture", "MixtureInitialiser", "MixtureParameters"]
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class MixtureInitialiser(Initialiser):
 
 
 @estimator
-class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
-    """Base of the mixture estimators: they say which family, and name its parameters.
+class MixtureParameters:
+    """Mixin of the estimators of mixtures, whatever their data are.
 
     Parameters
     ----------
@@ -138,15 +138,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Number of components.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept.
-    init : str or array-like, default="k-means"
-        Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
-        centres), centres of shape (n_components, n_features), or responsibilities of shape
-        (n_samples, n_components). Distances do not depend on the units of columns; see
-        :ref:`starts`.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.
-    means_init : array-like of shape (n_components, n_features), default=None
-        Means to start from.
     weight_concentration_prior : float, default=None
         Concentration of a symmetric Dirichlet prior on the weights. None: no prior. Below 1 the
         prior is sparse: of the components with fewer rows than 1 minus the concentration, each step
@@ -157,16 +150,11 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         pseudo-count of each word, count, symbol, transition, zero and one in each component, so
         that what no row has shown has a probability. Pseudo-counts of words, counts and transitions
         come in rows of the first data's mean sum. For other families "auto" is no prior.
-    semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
-        as pipelines and searches may pass one.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
         Weights of the components.
-    means_ : ndarray of shape (n_components, n_features)
-        Means of the components.
     n_components_ : int
         Components whose weight is not 0.
     """
@@ -181,22 +169,13 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         kw_only=False,
     )
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
-    init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     weights_init: object = parameter(default=None, valid=[None, "array-like"])
-    means_init: object = parameter(default=None, valid=[None, "array-like"])
     weight_concentration_prior: float | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither")]
     )
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
         default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
     )
-    semi_supervised: bool = parameter(default=False, valid=["boolean"])
-
-    def _initialiser(self):
-        return MixtureInitialiser(
-            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
-            self._emission_prior,
-        )  # fmt: skip
 
     def _prior(self, model, n_features):
         family, parameters = model.family, model.parameters
@@ -216,6 +195,40 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     @fitted_property
     def n_components_(self) -> int:
         return self.model_.n_active
+
+
+@estimator
+class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
+    """Base of the mixtures that cluster rows: they say which family, and name its parameters.
+
+    Parameters
+    ----------
+    init : str or array-like, default="k-means"
+        Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
+        centres), centres of shape (n_components, n_features), or responsibilities of shape
+        (n_samples, n_components). Distances do not depend on the units of columns; see
+        :ref:`starts`.
+    means_init : array-like of shape (n_components, n_features), default=None
+        Means to start from.
+    semi_supervised : bool, default=False
+        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
+        as pipelines and searches may pass one.
+
+    Attributes
+    ----------
+    means_ : ndarray of shape (n_components, n_features)
+        Means of the components.
+    """
+
+    init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
+    means_init: object = parameter(default=None, valid=[None, "array-like"])
+    semi_supervised: bool = parameter(default=False, valid=["boolean"])
+
+    def _initialiser(self):
+        return MixtureInitialiser(
+            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
+            self._emission_prior,
+        )  # fmt: skip
 
     @fitted_property
     def means_(self) -> Floats:
