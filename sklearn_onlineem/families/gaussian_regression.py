@@ -7,6 +7,8 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import linalg
+from scipy.linalg import lapack
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
@@ -28,6 +30,9 @@ from sklearn_onlineem.statistics import Moments
 __all__ = ["GaussianRegression", "Regressions"]
 
 _BLOCK = 1024
+# Standard deviations of inputs, relative to their means, that are rounding, and the least share of
+# an input's variance that others may leave unexplained.
+_ROUNDING, _LEAST_SHARE = 4.0 * np.finfo(float).eps, 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,20 +225,25 @@ class GaussianRegression(
 
     def m_step(self, statistics: Moments, previous: Regressions | None = None) -> Regressions:
         q, weight, mean = self.n_inputs, statistics.weight, statistics.mean
-        centred = replace(statistics, mean=np.zeros_like(mean))
+        zeros, seen = np.zeros_like(mean), (weight > NEGLIGIBLE)[:, None]
         if previous is None:
             known = AffineGaussian.zeros(len(mean), q, mean.shape[1] - q)
-            input_covariance = np.zeros((len(mean), q, q))
+            B, R, input_covariance = known.matrix, known.covariance, np.zeros((len(mean), q, q))
         else:
-            known, input_covariance = previous._about(previous.mean), previous.input_covariance
-            mean = np.where(weight[:, None] > 0.0, mean, previous.mean)
-        found = self._regression.m_step(centred, known)
-        seen = (weight > NEGLIGIBLE)[:, None, None]
+            B, R, input_covariance = previous.matrix, previous.covariance, previous.input_covariance
+            mean = np.where(seen, mean, previous.mean)
+        # About the means, where offsets are 0.
+        resolution = weight[:, None] * (_ROUNDING * mean[:, :q]) ** 2
+        arrays = statistics.scatter, B, resolution
+        B = np.array([*map(_coefficients, *arrays)])
+        found = self._regression.m_step(
+            replace(statistics, mean=zeros), AffineGaussian(B, zeros[:, q:], R), {"covariance"}
+        )
         input_covariance = np.divide(
             statistics.scatter[:, :q, :q], weight[:, None, None],
-            out=input_covariance.copy(), where=seen,
+            out=input_covariance.copy(), where=seen[:, :, None],
         )  # fmt: skip
-        return Regressions(mean, found.matrix, found.covariance, input_covariance)
+        return Regressions(mean, B, found.covariance, input_covariance)
 
     def expected_log_density(self, parameters: Regressions, statistics: Moments) -> float:
         about_means = replace(statistics, mean=statistics.mean - parameters.mean)
@@ -344,3 +354,23 @@ class GaussianRegression(
 
     def mean_form(self, prior: Moments) -> Moments:
         return self._regression.mean_form(prior, self.n_inputs)
+
+
+def _coefficients(scatter, previous, resolution):
+    """Return the matrix B that maximises a scatter of (x, y).
+
+    Combinations of inputs that do not vary keep their coefficients.
+    """
+    q = previous.shape[1]
+    xx, yx = scatter[:q, :q], scatter[q:, :q]
+    varies = xx.diagonal() > resolution
+    inverse = np.zeros(q)
+    inverse[varies] = xx.diagonal()[varies] ** -0.5
+    correlation = xx * inverse[:, None] * inverse
+    right = ((yx - previous @ xx) * inverse).T
+    factor, failed = lapack.dpotrf(correlation, lower=1)
+    if not failed and (factor.diagonal() ** 2 > _LEAST_SHARE).all():
+        solution = lapack.dpotrs(factor, right, lower=1)[0]
+    else:
+        solution = linalg.pinvh(correlation, rtol=_LEAST_SHARE) @ right
+    return previous + (solution * inverse[:, None]).T
