@@ -22,6 +22,7 @@ from sklearn_onlineem.estimators.mixtures import (
     Mixture,
     MultinomialMixture,
     PoissonMixture,
+    RegressionMixture,
     StudentTMixture,
     WishartMixture,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "PerSequence",
     "PoissonHMM",
     "PoissonMixture",
+    "RegressionMixture",
     "StudentTMixture",
     "WishartMixture",
     "combine_estimators",

@@ -31,6 +31,7 @@ __all__ = [
     "LearntPrior",
     "STARTS",
     "check_columns",
+    "distinct_rows",
     "prior_statistics",
     "start_model",
     "warn_of_few",
@@ -216,7 +217,7 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
         elif not isinstance(start, str):
             responsibilities = _from_array(start, family, rows, n_components)
         else:
-            distinct, group = _distinct(rows)
+            distinct, group = distinct_rows(rows)
             if len(distinct) > n_components:
                 find = STARTS[start]
                 responsibilities = find(family, distinct, n_components, rng, likelihood_of)
@@ -324,7 +325,7 @@ def warn_of_few(X, n_components):
     )
 
 
-def _distinct(rows):
+def distinct_rows(rows):
     """Return distinct rows, sorted, with their total weights, and the place of each row there."""
     X = rows.X
     if sparse.issparse(X):

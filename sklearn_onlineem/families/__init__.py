@@ -14,6 +14,7 @@ from sklearn_onlineem.families.covariance_shapes import (
 from sklearn_onlineem.families.exponential import Exponential
 from sklearn_onlineem.families.gamma import Gamma
 from sklearn_onlineem.families.gaussian import Gaussian
+from sklearn_onlineem.families.gaussian_regression import GaussianRegression
 from sklearn_onlineem.families.laplace import Laplace
 from sklearn_onlineem.families.markov_chain import MarkovChain
 from sklearn_onlineem.families.multinomial import Multinomial
@@ -33,6 +34,7 @@ __all__ = [
     "Full",
     "Gamma",
     "Gaussian",
+    "GaussianRegression",
     "Gaussians",
     "Laplace",
     "MarkovChain",

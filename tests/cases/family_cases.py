@@ -32,6 +32,7 @@ from sklearn_onlineem.families import (
     Full,
     Gamma,
     Gaussian,
+    GaussianRegression,
     Gaussians,
     Laplace,
     MarkovChain,
@@ -46,6 +47,7 @@ from sklearn_onlineem.families import (
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.families.gamma import FixedShapeGamma
+from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.families.laplace import Laplaces
 from sklearn_onlineem.families.student_t import StudentTs
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
@@ -97,6 +99,8 @@ class FamilyCase:
     is_smooth: bool = True
     # Whether the statistics of any data are those of some parameters.
     regular: bool = True
+    # First columns that are known, and no features of a density.
+    n_inputs: int = 0
 
     def __repr__(self):
         return name_of(self.family)
@@ -623,8 +627,88 @@ def _laplace_decode(vector, like):
     return Laplaces(location, np.exp(log_scale))
 
 
-# For which no sums suffice.
+def _regression_codes(shape):
+    """Covariances (K, p, p) of noise to unconstrained vectors, and back."""
+    if isinstance(shape, Full):
+        return _encode_matrices, _decode_matrices
+    n = 1 if isinstance(shape, Spherical) else None
+
+    def decode(vector, shape):
+        variances = np.exp(vector).reshape(shape[0], -1, 1)
+        return variances * np.eye(shape[1])
+
+    return lambda covariance: np.log(np.einsum("kii->ki", covariance)[:, :n]).ravel(), decode
+
+
+def _regression_log_prior(family, parameters):
+    """Of matrix-normal coefficients, normal offsets, and inverse Wishart covariances."""
+    total, p = 0.0, parameters.covariance.shape[1]
+    for B, c, R in zip(parameters.matrix, parameters.offset, parameters.covariance, strict=True):
+        inverse, log_det = np.linalg.inv(R), np.linalg.slogdet(R)[1]
+        squares = 2.0 * (B - 0.3) @ (B - 0.3).T + 2.0 * np.outer(c - 0.5, c - 0.5)
+        degrees = B.shape[1] + 1.0 + (p + 3.0) + p + 1.0
+        total -= 0.5 * (degrees * log_det + np.trace(inverse @ (squares + 1.5 * np.eye(p))))
+    return total
+
+
+@dataclass(frozen=True)
+class _RegressionCase(FamilyCase):
+    def __repr__(self):
+        return f"{type(self.family.noise).__name__}GaussianRegression"
+
+    def identified(self, parameters):
+        return parameters.matrix, parameters.offset, parameters.covariance
+
+
+def _regression_case(shape, **capabilities):
+    """Of one input, which is the first column of the rows."""
+    encode_noise, decode_noise = _regression_codes(shape)
+
+    def draw(rng, n_components, d):
+        p = d - 1
+        return Regressions(
+            rng.standard_normal((n_components, d)),
+            rng.standard_normal((n_components, p, 1)),
+            np.array([shape.nearest(R) for R in positive_definite(rng, n_components, p)]),
+            rng.uniform(0.3, 3.0, (n_components, 1, 1)),
+        )
+
+    def log_density(family, parameters, k):
+        B, c = parameters.matrix[k], parameters.offset[k]
+        noise = stats.multivariate_normal(np.zeros(len(c)), parameters.covariance[k])
+        return lambda X: noise.logpdf(X[:, 1:] - X[:, :1] @ B.T - c)
+
+    def encode(parameters):
+        linear = parameters.matrix.ravel(), parameters.offset.ravel()
+        return np.concatenate([*linear, encode_noise(parameters.covariance)])
+
+    def decode(vector, like):
+        B, c, R = np.split(vector, np.cumsum([like.matrix.size, like.offset.size]))
+        B, inputs = B.reshape(like.matrix.shape), like.mean[:, :1]
+        outputs = c.reshape(like.offset.shape) + np.einsum("kpq,kq->kp", B, inputs)
+        R = decode_noise(R, like.covariance.shape)
+        return Regressions(np.hstack([inputs, outputs]), B, R, like.input_covariance)
+
+    prior = {"matrix": 0.3, "matrix_precision": 2.0, "offset": 0.5, "offset_precision": 2.0}
+    return _RegressionCase(
+        GaussianRegression(1, shape, reg_covar=0.0),
+        draw,
+        normal_rows,
+        log_density,
+        encode,
+        decode,
+        lambda d: {**prior, "covariance": 1.5 * np.eye(d - 1), "degrees_of_freedom": d + 2.0},
+        _regression_log_prior,
+        n_inputs=1,
+        **capabilities,
+    )
+
+
+# Of which no sums suffice, or whose inputs have no model.
 OTHER_FAMILIES = [
+    _regression_case(Full(), is_quick=True),
+    _regression_case(Diagonal()),
+    _regression_case(Spherical()),
     FamilyCase(
         Laplace(min_scale=0.0),
         lambda rng, n_components, d: Laplaces(

@@ -191,6 +191,8 @@ def family_world(case):
             "moments.mean": statistics.mean,
             "moments.scatter": statistics.scatter,
         }
+    if case.n_inputs:
+        arguments |= {"inputs": X[:, : case.n_inputs]}
     if hasattr(p, "alpha"):
         arguments |= {"dirichlets.alpha": p.alpha, "length": p.length}
     objects = [family, statistics]

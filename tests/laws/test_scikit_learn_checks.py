@@ -35,6 +35,7 @@ from sklearn_onlineem import (
     PerSequence,
     PoissonHMM,
     PoissonMixture,
+    RegressionMixture,
     WishartMixture,
 )
 from sklearn_onlineem.em import Online, Stochastic
@@ -190,6 +191,8 @@ def expected_failures(estimator):
         GammaMixture(),
         WishartMixtureOfAnyRows(),
         Mixture(),
+        RegressionMixture(),
+        RegressionMixture(3),
         GaussianHMM(),
         CategoricalHMMOfAnyRows(),
         MultinomialHMM(),

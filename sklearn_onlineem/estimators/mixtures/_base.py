@@ -45,7 +45,7 @@ from sklearn_onlineem.families.capabilities import Means, require
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
-__all__ = ["BaseMixture", "MixtureInitialiser", "put_means"]
+__all__ = ["BaseMixture", "MixtureInitialiser", "MixtureParameters", "put_means"]
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ def _handles_missing(mixture):
 
 
 @estimator
-class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
-    """Base of the mixture estimators: they say which family, and name its parameters.
+class MixtureParameters:
+    """Mixin of the estimators of mixtures, whatever their data are.
 
     Parameters
     ----------
@@ -176,15 +176,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Number of components.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept.
-    init : str or array-like, default="k-means"
-        Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
-        centres), centres of shape (n_components, n_features), or responsibilities of shape
-        (n_samples, n_components). Distances do not depend on the units of columns; see
-        :ref:`starts`.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.
-    means_init : array-like of shape (n_components, n_features), default=None
-        Means to start from.
     weight_concentration_prior : float, default=None
         Concentration of a symmetric Dirichlet prior on the weights. None: no prior. Below 1 the
         prior is sparse: of the components with fewer rows than 1 minus the concentration, each step
@@ -200,16 +193,11 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         as it starts, or as it was set. Or a dict of masks, True where an entry is learnt:
         "weights", and "parameters" of all of a component, of shape (n_components,). Parts without a
         mask are learnt. See :ref:`known_models`.
-    semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
-        as pipelines and searches may pass one.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
         Weights of the components.
-    means_ : ndarray of shape (n_components, n_features)
-        Means of the components.
     n_components_ : int
         Components whose weight is not 0.
     """
@@ -224,9 +212,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         kw_only=False,
     )
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
-    init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     weights_init: object = parameter(default=None, valid=[None, "array-like"])
-    means_init: object = parameter(default=None, valid=[None, "array-like"])
     weight_concentration_prior: float | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither")]
     )
@@ -236,7 +222,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     params: str | Mapping[str, object] = parameter(
         default="wp", valid=[str, Mapping], structural=True
     )
-    semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     # Parts of the model by letters of `params`.
     _letters: ClassVar[dict[str, tuple[str, ...]]] = {"w": ("weights",), "p": ("parameters",)}
@@ -259,12 +244,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             **{name: part if part is True else every & part for name, part in parts.items()}
         )
         return Fixed() if fixed is None and others else fixed
-
-    def _initialiser(self):
-        return MixtureInitialiser(
-            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
-            self._emission_prior, fixed=self._fixed(),
-        )  # fmt: skip
 
     def _prior(self, model, n_features):
         family, parameters = model.family, model.parameters
@@ -290,7 +269,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return np.full((n_components, n_features), 1.0 / n_features)
 
     def _bound(self, model, data):
-        family, parameters = model.family.bind(data.X, data.sample_weight), model.parameters
+        X = data.filled().X if data.has_gaps else data.X
+        family, parameters = model.family.bind(X, data.sample_weight), model.parameters
         if self._lacks_lengths():
             parameters = family.with_mean_length(parameters, data.X, data.sample_weight)
         return replace(model, family=family, parameters=parameters)
@@ -302,6 +282,40 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     @fitted_property
     def n_components_(self) -> int:
         return self.model_.n_active
+
+
+@estimator
+class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
+    """Base of the mixtures that cluster rows: they say which family, and name its parameters.
+
+    Parameters
+    ----------
+    init : str or array-like, default="k-means"
+        Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
+        centres), centres of shape (n_components, n_features), or responsibilities of shape
+        (n_samples, n_components). Distances do not depend on the units of columns; see
+        :ref:`starts`.
+    means_init : array-like of shape (n_components, n_features), default=None
+        Means to start from.
+    semi_supervised : bool, default=False
+        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
+        as pipelines and searches may pass one.
+
+    Attributes
+    ----------
+    means_ : ndarray of shape (n_components, n_features)
+        Means of the components.
+    """
+
+    init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
+    means_init: object = parameter(default=None, valid=[None, "array-like"])
+    semi_supervised: bool = parameter(default=False, valid=["boolean"])
+
+    def _initialiser(self):
+        return MixtureInitialiser(
+            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
+            self._emission_prior, fixed=self._fixed(),
+        )  # fmt: skip
 
     @settable("kd", put_means, "means")
     def means_(self) -> Floats:
