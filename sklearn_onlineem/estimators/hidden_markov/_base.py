@@ -21,7 +21,7 @@ from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import (
     SequenceEstimator,
     SequencesInput,
-    filled_rows,
+    observed_rows,
 )
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -272,7 +272,8 @@ class BaseHMM(SequenceEstimator):
         return np.full((self.n_components, n_features), 1.0 / n_features)
 
     def _bound(self, model, data):
-        rows = filled_rows(data)
+        rows = observed_rows(data)
+        rows = rows.filled() if rows.has_gaps else rows
         family, parameters = model.family.bind(rows.X), model.parameters
         if self._lacks_lengths():
             parameters = family.with_mean_length(parameters, rows.X)
