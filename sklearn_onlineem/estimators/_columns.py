@@ -36,6 +36,9 @@ class ColumnFamilies:
             return product_of(family, known.get("feature_names_in_"), known.get("n_features_in_"))
         return FAMILIES[family] if isinstance(family, str) else family
 
+    def _family_before_data(self):
+        return None if isinstance(self.family, dict) else self._family()
+
     def _converted(self, X, fresh, ensure_all_finite=True):
         X, attributes = super()._converted(X, fresh, ensure_all_finite)
         if fresh:

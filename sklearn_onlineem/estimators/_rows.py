@@ -110,10 +110,14 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     _takes_positive_only = False
 
     def _input(self, fresh=False):
-        family = None if fresh else self.model_.family
+        family = self._family_before_data() if fresh else self.model_.family
         n_components = getattr(self, "n_components", 1)
         takes_labels = getattr(self, "semi_supervised", False)
         return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
+
+    def _family_before_data(self):
+        """Return the family, or None if the first data define it."""
+        return self._family()
 
     def _reader(self):
         """Return the input that reads data for inference."""
