@@ -30,6 +30,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.models import Model
 
 __all__ = [
+    "FromParameters",
     "KnownModel",
     "Settable",
     "Value",
@@ -254,55 +255,6 @@ class KnownModel:
 
     # -------------------------------------------------------------------------------------- use
 
-    @classmethod
-    def from_parameters(cls, **parameters: object) -> Self:
-        """Return an estimator that is fitted, of a model whose parameters are known.
-
-        Parameters
-        ----------
-        **parameters
-            The fitted attributes that can be set, without the underscore at the end; and parameters
-            of the constructor. The number of components or states follows. Of names that are both,
-            arrays are attributes, and numbers parameters.
-
-        Returns
-        -------
-        estimator : object
-            It has seen no data: `n_samples_seen_` is 0. `partial_fit`, and `fit` with
-            ``warm_start=True``, continue from its model; see :ref:`known_models`.
-
-        Raises
-        ------
-        ValueError
-            If a value is invalid, or one is missing.
-        TypeError
-            If a name is unknown.
-        """
-        names, given, settings = {n.removesuffix("_"): n for n in _settables(cls)}, {}, {}
-        for name, value in parameters.items():
-            # A number that parameters of the constructor may be, too, is one.
-            is_setting = name not in names or (name in cls._defaults and np.ndim(value) == 0)
-            if is_setting:
-                settings[name] = value
-            else:
-                given[names[name]] = value
-        estimator = cls(**settings)
-        with error_context(estimator):
-            for name, value in given.items():
-                _, sizes = _settables(cls)[name].converted(estimator, value)
-                for axis, parameter in cls._sizing_parameters.items():
-                    if axis in sizes and parameter not in settings:
-                        settings[parameter] = sizes[axis]
-        estimator = cls(**settings)
-        estimator._set_known(given)
-        if not estimator.__sklearn_is_fitted__():
-            missing = estimator._missing(estimator.__dict__.get("_given", {}), "")
-            raise ValueError(f"{cls.__name__}.from_parameters needs {missing}, too.")
-        return estimator
-
-    # Parameters that are sizes, by letters of axes.
-    _sizing_parameters: ClassVar[dict[str, str]] = {"k": "n_components"}
-
     def _set_known(self, new):
         """Set fitted attributes: all of them, or none if one is invalid."""
         self._validate_params()
@@ -414,6 +366,67 @@ class KnownModel:
             f"{what}: {', '.join(given)} {'is' if len(given) == 1 else 'are'} set. Set"
             f" {self._missing(given)}, too, or call 'fit'."
         )
+
+
+class FromParameters:
+    """Mixin of estimators all of whose parameters can be set."""
+
+    # Parameters that are sizes, by letters of axes.
+    _sizing_parameters: ClassVar[dict[str, str]] = {"k": "n_components"}
+
+    @classmethod
+    def from_parameters(cls, **parameters: object) -> Self:
+        """Return an estimator that is fitted, of a model whose parameters are known.
+
+        Parameters
+        ----------
+        **parameters
+            The fitted attributes that can be set, without the underscore at the end; and parameters
+            of the constructor. The number of components or states follows. Of names that are both,
+            arrays are attributes, and numbers parameters.
+
+        Returns
+        -------
+        estimator : object
+            It has seen no data: `n_samples_seen_` is 0. `partial_fit`, and `fit` with
+            ``warm_start=True``, continue from its model; see :ref:`known_models`.
+
+        Raises
+        ------
+        ValueError
+            If a value is invalid, or one is missing.
+        TypeError
+            If a name is unknown.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> known = PoissonMixture.from_parameters(weights=[0.5, 0.5], rates=[[1.0], [9.0]])
+        >>> known.n_components, known.predict([[0], [7]])
+        (2, array([0, 1]))
+        """
+        names, given, settings = {n.removesuffix("_"): n for n in _settables(cls)}, {}, {}
+        for name, value in parameters.items():
+            # A number that parameters of the constructor may be, too, is one.
+            is_setting = name not in names or (name in cls._defaults and np.ndim(value) == 0)
+            if is_setting:
+                settings[name] = value
+            else:
+                given[names[name]] = value
+        estimator = cls(**settings)
+        estimator._validate_params()
+        with error_context(estimator):
+            for name, value in given.items():
+                _, sizes = _settables(cls)[name].converted(estimator, value)
+                for axis, parameter in cls._sizing_parameters.items():
+                    if axis in sizes and parameter not in settings:
+                        settings[parameter] = sizes[axis]
+        estimator = cls(**settings)
+        estimator._set_known(given)
+        if not estimator.__sklearn_is_fitted__():
+            missing = estimator._missing(estimator.__dict__.get("_given", {}), "")
+            raise ValueError(f"{cls.__name__}.from_parameters needs {missing}, too.")
+        return estimator
 
 
 _AXES = {"k": "components or states", "d": "columns"}

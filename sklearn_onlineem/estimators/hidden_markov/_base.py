@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
-from sklearn_onlineem.estimators._known import settable, shares_as_given
+from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
 from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import (
@@ -76,7 +76,7 @@ def _put_end(model, values):
 
 
 @estimator
-class BaseHMM(SequenceEstimator):
+class BaseHMM(FromParameters, SequenceEstimator):
     """Base of the hidden Markov models: they say which family, and name its parameters.
 
     Parameters

@@ -17,7 +17,12 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
-from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
+from sklearn_onlineem.estimators._known import (
+    FromParameters,
+    put_parameters,
+    settable,
+    shares_as_given,
+)
 from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
@@ -140,7 +145,7 @@ def put_means(family, parameters, means):
 
 
 @estimator
-class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
+class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator):
     """Base of the mixture estimators: they say which family, and name its parameters.
 
     Parameters

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import put_parameters, settable
+from sklearn_onlineem.estimators._known import FromParameters, put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import Initialiser, LearntPrior
@@ -34,7 +34,7 @@ def _put_alpha(family, parameters, alpha):
 
 
 @estimator
-class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
+class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, RowEstimator):
     r"""Compound Dirichlet (Dirichlet-multinomial, Polya) counts, learnt online or in batch.
 
     .. math:: h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h)
