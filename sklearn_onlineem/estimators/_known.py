@@ -161,27 +161,27 @@ def put_parameters(put: Callable[[Any, Any, Floats], object]) -> Callable[..., M
 def put_all_parameters(model: Any, parameters: object) -> Model:
     """Return a model with the family's parameters of all components."""
     family, n_components = model.family, model.n_components
-    density = _one_density(family, parameters)[1]
-    if density.shape != (1, n_components) or np.isnan(density).any():
+    _, density = _drawn(family, parameters, n_components)
+    if density.shape[1] != n_components or not np.isfinite(np.diagonal(density)).all():
         raise ValueError(f"parameters_ must be those of {n_components} components of {family!r}.")
     return replace(model, parameters=copy.deepcopy(parameters))
 
 
 def n_features_of(family: Family, given: dict[str, Any]) -> int | None:
     """Return the number of columns of a family's `parameters_`, or None if they are not given."""
-    if "parameters_" not in given:
-        return None
-    return _one_density(family, given["parameters_"])[0].shape[1]
+    return _drawn(family, given["parameters_"], 1)[0].shape[1] if "parameters_" in given else None
 
 
-def _one_density(family, parameters):
-    """Return a row of the first component, and its log densities under all of them."""
-    first = np.zeros(1, dtype=np.intp)
+def _drawn(family, parameters, n_components):
+    """Return a row of each of the first components, and the log densities of these."""
     try:
-        X = family.sample(parameters, first, np.random.default_rng(0))
-        return X, family.log_density(parameters, X)
+        with np.errstate(all="ignore"):
+            X = family.sample(parameters, np.arange(n_components), np.random.default_rng(0))
+            return X, family.log_density(parameters, X)
     except (TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ValueError(f"parameters_ must be those of {family!r}: {error}") from error
+        raise ValueError(
+            f"parameters_ must be those of {n_components} components of {family!r}: {error}"
+        ) from error
 
 
 def shares_as_given(name: str, values: Floats, may_lack: bool = False) -> Floats:
@@ -242,7 +242,7 @@ class KnownModel:
         """Return a model of these sizes, into which values are put."""
         raise ValueError("its fitted attributes cannot be set.")
 
-    def _bound(self, model, data):
+    def _bound(self, model, data, lacks_lengths=False):
         """Return a known model with what depends on the first data."""
         return model
 
@@ -251,7 +251,7 @@ class KnownModel:
         fitted = self.__dict__.get("_fitted")
         if fitted is None or not fitted.state.awaits_data:
             return None
-        return self._bound(fitted.state.model, data)
+        return self._bound(fitted.state.model, data, self._lacks_lengths())
 
     # -------------------------------------------------------------------------------------- use
 

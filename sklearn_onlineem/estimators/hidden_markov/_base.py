@@ -144,7 +144,7 @@ class BaseHMM(FromParameters, SequenceEstimator):
     )
     absorbing_states: object = parameter(default=None, valid=[None, "array-like"], structural=True)
     params: str | Mapping[str, object] = parameter(
-        default="ste", valid=[str, Mapping], structural=True
+        default="ste", valid=[str, dict], structural=True
     )
     startprob_init: object = parameter(default=None, valid=[None, "array-like"])
     transmat_init: object = parameter(default=None, valid=[None, "array-like"])
@@ -271,10 +271,10 @@ class BaseHMM(FromParameters, SequenceEstimator):
         """Return parameters of this shape, into which values are put."""
         return np.full((self.n_components, n_features), 1.0 / n_features)
 
-    def _bound(self, model, data):
+    def _bound(self, model, data, lacks_lengths=False):
         rows = filled_rows(data)
         family, parameters = model.family.bind(rows.X), model.parameters
-        if self._lacks_lengths():
+        if lacks_lengths:
             parameters = family.with_mean_length(parameters, rows.X)
         return replace(model, family=family, parameters=parameters)
 

@@ -217,9 +217,7 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
         default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
     )
-    params: str | Mapping[str, object] = parameter(
-        default="wp", valid=[str, Mapping], structural=True
-    )
+    params: str | Mapping[str, object] = parameter(default="wp", valid=[str, dict], structural=True)
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     # Parts of the model by letters of `params`.
@@ -273,9 +271,9 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
         """Return parameters of this shape, into which values are put."""
         return np.full((n_components, n_features), 1.0 / n_features)
 
-    def _bound(self, model, data):
+    def _bound(self, model, data, lacks_lengths=False):
         family, parameters = model.family.bind(data.X, data.sample_weight), model.parameters
-        if self._lacks_lengths():
+        if lacks_lengths:
             parameters = family.with_mean_length(parameters, data.X, data.sample_weight)
         return replace(model, family=family, parameters=parameters)
 

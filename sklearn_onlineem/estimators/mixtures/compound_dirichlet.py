@@ -120,10 +120,11 @@ class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, RowEstimator):
     def _blank(self, sizes, n_features, given):
         return MixtureModel(Family(), np.ones(1), _standard(1, n_features))
 
-    def _bound(self, model, data):
-        family = model.family
-        parameters = family.with_mean_length(model.parameters, data.X, data.sample_weight)
-        return MixtureModel(family, model.weights, parameters)
+    def _bound(self, model, data, lacks_lengths=False):
+        if not lacks_lengths:
+            return model
+        parameters = model.family.with_mean_length(model.parameters, data.X, data.sample_weight)
+        return replace(model, parameters=parameters)
 
     @settable("d", _put_alpha, "alpha")
     def alpha_(self) -> Floats:
