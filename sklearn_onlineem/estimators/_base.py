@@ -451,7 +451,12 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             fitted = self.__dict__.get("_fitted")
             if fitted is None and "_given" in self.__dict__:
                 raise self._not_fitted()
-            if fitted is None or fitted.state.awaits_data or isinstance(fitted.state.kept, Opening):
+            # A known model awaits its first data where there is no size of an observation.
+            if (
+                fitted is None
+                or fitted.state.size_unit == 0.0
+                or isinstance(fitted.state.kept, Opening)
+            ):
                 self._learn_first(X, y, with_end, **where)
                 return
             try:
