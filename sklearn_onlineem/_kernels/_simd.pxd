@@ -14,6 +14,7 @@ cdef extern from "_simd.h" nogil:
     ctypedef double* restricted "double* __restrict"
     enum:
         PARTIAL_SUMS
+    double log_double(double x)
     float largest_magnitude_float(const float* x, Py_ssize_t n)
     void add_squares(const reals* x, Py_ssize_t n, reals* partial)
     void exp_columns(

@@ -61,18 +61,23 @@ def without_frame(ax, *sides):
 class Ellipses:
     r"""Regions of Gaussians in the plane, :math:`(x - m)' S^{-1} (x - m) \le r^2`.
 
-    The region of probability p has :math:`r^2 = F^{-1}_{\chi^2_2}(p) = -2 \log(1 - p)`.
+    The region of probability p has :math:`r^2 = F^{-1}_{\chi^2_2}(p) = -2 \log(1 - p)`. That of
+    Student's t distribution, of some `degrees` of freedom, has :math:`r^2 = 2 F^{-1}_{2, \nu}(p)`.
     """
 
     centres: np.ndarray
     covariances: np.ndarray
+    degrees: np.ndarray | None = None
 
     def patch(self, k, mass, **style):
         """Return the boundary of the region of component k of this probability."""
         from matplotlib.patches import Ellipse
 
         variances, axes = np.linalg.eigh(self.covariances[k])
-        radius = np.sqrt(stats.chi2.ppf(mass, 2))
+        if self.degrees is None:
+            radius = np.sqrt(stats.chi2.ppf(mass, 2))
+        else:
+            radius = np.sqrt(2.0 * stats.f.ppf(mass, 2, self.degrees[k]))
         width, height = 2.0 * radius * np.sqrt(np.maximum(variances, 0.0))
         angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
         return Ellipse(self.centres[k], width, height, angle=angle, **style)

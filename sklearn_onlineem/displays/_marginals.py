@@ -23,6 +23,7 @@ from sklearn_onlineem.families import (
     Laplace,
     Multinomial,
     Poisson,
+    StudentT,
 )
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 
@@ -156,8 +157,8 @@ def marginal(model, column, j, name):
     """Return the marginal of feature j of a mixture; `column` are its values, or None."""
     family, weights, heights, edges = model.family, model.weights, None, None
     if isinstance(family, Categorical):
-        n = family.n_categories
-        probabilities = model.parameters.reshape(len(weights), -1, n)[:, j]
+        probabilities = family.probabilities(model.parameters)[j]
+        n = probabilities.shape[1]
         if column is not None:
             heights = np.bincount(column.astype(int), minlength=n) / len(column)
             edges = np.arange(n + 1) - 0.5
@@ -188,6 +189,10 @@ def _distribution(family, parameters, j):
     """Return the distribution of feature j under all components, as scipy's."""
     if isinstance(family, Gaussian):
         return stats.norm(parameters.mean[:, j], np.sqrt(parameters.covariance_matrices[:, j, j]))
+    if isinstance(family, StudentT):
+        gaussians, degrees = parameters
+        scales = np.sqrt(gaussians.covariance_matrices[:, j, j])
+        return stats.t(degrees, gaussians.mean[:, j], scales)
     if isinstance(family, Laplace):
         return stats.laplace(parameters.location[:, j], parameters.scale[:, j])
     if isinstance(family, Exponential):

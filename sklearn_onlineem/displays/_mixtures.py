@@ -16,6 +16,7 @@ from sklearn_onlineem.families import (
     Gaussian,
     Gaussians,
     Laplace,
+    StudentT,
     Tied,
 )
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -122,7 +123,8 @@ def projection_of(model, names, chosen=None):
     if chosen is not None:
         axes = tuple(names[j] for j in chosen)
         return Projection(axes, np.eye(len(names))[:, chosen], np.zeros(len(names)))
-    means, covariances = model.parameters.mean, model.parameters.covariance
+    gaussians = _gaussians_of(model)
+    means, covariances = gaussians.mean, gaussians.covariance
     directions = discriminant_directions(model.weights, means, covariances)
     axes = "first discriminant", "second discriminant"
     return Projection(axes, directions, model.weights @ means)
@@ -134,19 +136,26 @@ def plane_of(model, projection, X=None):
         location, scale = model.parameters
         regions = Diamonds(projection.points(location), scale @ projection.directions)
     else:
-        means, covariances = model.parameters.mean, model.parameters.covariance
-        projected = projection.covariances(covariances, model.n_components)
-        regions = Ellipses(projection.points(means), projected)
+        gaussians, degrees = _gaussians_of(model), None
+        if isinstance(model.family, StudentT):
+            degrees = np.broadcast_to(model.parameters.degrees_of_freedom, model.n_components)
+        projected = projection.covariances(gaussians.covariance, model.n_components)
+        regions = Ellipses(projection.points(gaussians.mean), projected, degrees)
     if X is None:
         return Plane(projection.names, regions)
     components = model.posterior(Rows(X)).argmax(axis=1)
     return Plane(projection.names, regions, projection.points(X), components)
 
 
+def _gaussians_of(model):
+    is_student = isinstance(model.family, StudentT)
+    return model.parameters.gaussians if is_student else model.parameters
+
+
 def check_planar(model):
     """Raise ValueError if regions of components of the family are not known in a plane."""
-    if not isinstance(model.family, Gaussian | Laplace):
+    if not isinstance(model.family, Gaussian | StudentT | Laplace):
         raise ValueError(
-            f"{type(model.family).__name__} components cannot be drawn in a plane; Gaussian and"
-            " Laplace components can."
+            f"{type(model.family).__name__} components cannot be drawn in a plane; Gaussian,"
+            " Student's t and Laplace components can."
         )

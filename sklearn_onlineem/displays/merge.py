@@ -113,7 +113,8 @@ class MergeDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            The result of `combine_estimators`: a mixture of Gaussian or Laplace components.
+            The result of `combine_estimators`: a mixture of Gaussian, Student's t or Laplace
+            components.
         sites : list of estimators
             The mixtures that were merged.
         X : array-like of shape (n_samples, n_features), default=None

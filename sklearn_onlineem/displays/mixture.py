@@ -46,11 +46,11 @@ _SINGLE = (Categorical, Exponential, FixedShapeGamma, Gamma, Poisson)
 class MixtureDisplay(Display):
     """Data and the components of a mixture.
 
-    Gaussian components are ellipses of given probability, in two features or in the two directions
-    that separate the components best; Laplace components are diamonds, in two features. Counts and
-    durations are shown feature by feature, as a histogram with a line for each component; the
-    probabilities of binary features and of multinomial counts are shown side by side. Components of
-    larger weight are darker.
+    Gaussian and Student's t components are ellipses of given probability, in two features or in the
+    two directions that separate the components best; Laplace components are diamonds, in two
+    features. Counts and durations are shown feature by feature, as a histogram with a line for each
+    component; the probabilities of binary features and of multinomial counts are shown side by
+    side. Components of larger weight are darker.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class MixtureDisplay(Display):
         X : array-like of shape (n_samples, n_features), default=None
             Rows to draw, as the estimator takes them. None: only components are drawn.
         features : int, str or list of these, default=None
-            Features to draw, by index or name; one or two of Gaussian and Laplace components. None:
+            Features to draw, by index or name; one or two of components drawn in a plane. None:
             all, if there are at most two; else two discriminant directions of Gaussian components,
             those of largest :math:`v' B v / v' W v`, scaled to :math:`v' W v = 1` (B is the
             covariance of the means, W the mean covariance); else the features that separate the

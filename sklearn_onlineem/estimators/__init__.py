@@ -22,9 +22,12 @@ from sklearn_onlineem.estimators.mixtures import (
     Mixture,
     MultinomialMixture,
     PoissonMixture,
+    RegressionMixture,
+    StudentTMixture,
     WishartMixture,
 )
 from sklearn_onlineem.estimators.per_sequence import PerSequence
+from sklearn_onlineem.estimators.regression import MixtureRegressor
 from sklearn_onlineem.estimators.strings import EditDistance, EditDistanceClassifier
 from sklearn_onlineem.estimators.topics import LatentDirichletAllocation
 
@@ -46,11 +49,14 @@ __all__ = [
     "LatentDirichletAllocation",
     "MarkovChainMixture",
     "Mixture",
+    "MixtureRegressor",
     "MultinomialHMM",
     "MultinomialMixture",
     "PerSequence",
     "PoissonHMM",
     "PoissonMixture",
+    "RegressionMixture",
+    "StudentTMixture",
     "WishartMixture",
     "combine_estimators",
 ]

@@ -68,6 +68,7 @@ from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import (
     INVALID,
     check_complete,
+    converted,
     error_context,
     is_empty,
     raise_named,
@@ -256,6 +257,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     @abstractmethod
     def _initialiser(self):
         """Return the `Initialiser` of the parameters."""
+
+    def _converted(self, X, fresh, ensure_all_finite=True):
+        """Return rows as kernels take them, and the attributes that first data define."""
+        return converted(self, X, fresh, ensure_all_finite)
 
     def _prior(self, model, n_features):
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
@@ -473,6 +478,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 self._check_structure()
             reader = self._input(fresh=before is None)
             data = reader.read(X, y, **where)
+            if not len(data):
+                return
             with single_threaded_blas(data.n_rows):
                 start = None
                 if before is not None and not before.state.awaits_data:
@@ -515,6 +522,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             data = rules.reader.read(X, y, **where)
         finally:
             rules.reader.release()
+        if not len(data):  # Nothing of it was observed.
+            return
         state = fitted.state
         if rules is not self.__dict__.get("_present_rules"):
             state = self._resumed()
@@ -891,7 +900,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     # fit end with it.
     _transient = (
         "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
-        "_parent_callback_ctx",
+        "_parent_callback_ctx", "_first_attributes",
     )  # fmt: skip
 
     def _n_rows_saved(self):

@@ -15,6 +15,7 @@ from sklearn_onlineem.families import (
     Multinomial,
     Poisson,
     Spherical,
+    StudentT,
     Tied,
     Wishart,
 )
@@ -33,5 +34,6 @@ FAMILIES = {
     "laplace": Laplace(),
     "multinomial": Multinomial(),
     "poisson": Poisson(),
+    **{f"student_t_{name}": StudentT(shape) for name, shape in COVARIANCES.items()},
     "wishart": Wishart(),
 }

@@ -288,7 +288,7 @@ def are_same(a, b):
     if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
         return True
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(are_same(a[key], b[key]) for key in a)
+        return list(a) == list(b) and all(map(are_same, a.values(), b.values()))
     # NumPy 2.0 can't compare strings with numbers.
     return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)
 

@@ -26,22 +26,23 @@ from sklearn_onlineem.estimators._sequence_forms import (
     check_rows_of_y,
     sequence_form,
 )
+from sklearn_onlineem.estimators._start import check_columns
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._validation import (
     check_values,
     checked_labels,
-    converted,
     error_context,
     is_ready,
 )
 
-__all__ = ["SequenceEstimator", "SequencesInput", "filled_rows"]
+__all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
 
 
 class SequencesInput:
     """Reads sequences in all forms of the user; `form` is that of the last.
 
-    The family checks the values, and first (`fresh`) data define the `attributes` of the estimator.
+    The family checks the values, and first (`fresh`) data define the `attributes` of the estimator,
+    and its family if that is None.
     """
 
     def __init__(self, estimator, family, fresh=False, n_states=1, takes_labels=False):
@@ -60,14 +61,15 @@ class SequencesInput:
             n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
             rows = Rows.unchecked(X, None, labels, n_threads)
             data = Sequences.unchecked(rows, self.form.offsets)
-            check_values(data, self._family, self._fresh)
+            family = self._estimator._family() if self._family is None else self._family
+            check_values(data, family, self._fresh)
         if continues and not self._fresh:
             return data.continued(self._estimator._fitted.end)
         return data
 
     def _converted(self, X):
         if self._fresh or not is_ready(self._estimator, X):
-            X, self.attributes = converted(self._estimator, X, self._fresh, "allow-nan")
+            X, self.attributes = self._estimator._converted(X, self._fresh, "allow-nan")
         return X
 
     def release(self):
@@ -461,19 +463,13 @@ def _with_end(state, data):
     return state, kept.ends[kept.weights.argmax()]
 
 
-def filled_rows(data):
-    """Return rows to start from: observed ones, with column means in their gaps."""
-    rows = Rows(data.X, labels=data.rows.labels, n_threads=data.n_threads)
+def observed_rows(data):
+    """Return the rows to start from, of which anything is observed."""
+    rows = Rows.unchecked(data.X, None, data.rows.labels, data.n_threads)
     if data.observed is None:
         return rows
     rows = rows[np.flatnonzero(data.observed)]
-    gaps = np.isnan(rows.X)
-    if not gaps.any():
-        return rows
-    if gaps.all(axis=0).any():
-        raise ValueError(
-            f"Feature {np.flatnonzero(gaps.all(axis=0))[0]} of X has no value in the data to start"
-            " from."
-        )
-    means = np.nanmean(rows.X, axis=0, dtype=np.float64)
-    return replace(rows, X=np.where(np.isnan(rows.X), means, rows.X).astype(rows.X.dtype))
+    has_gaps = bool(np.isnan(rows.X).any())
+    if has_gaps:
+        check_columns(rows.X)
+    return replace(rows, has_gaps=has_gaps)

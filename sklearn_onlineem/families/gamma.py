@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, polygamma, psi
+from scipy.special import gammaln, psi
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import (
@@ -21,8 +21,8 @@ from sklearn_onlineem.families._checks import (
     check_setting,
 )
 from sklearn_onlineem.families._durations import Durations
-from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families._roots import increasing_root
+from sklearn_onlineem.families._independent_columns import ExponentialColumns
+from sklearn_onlineem.families._roots import gamma_shapes
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.exponential import floored_mean
@@ -33,8 +33,9 @@ __all__ = ["FixedShapeGamma", "Gamma"]
 _MIN_MEAN = 1e-12
 
 
-class _PositiveData(ExponentialFamily[Floats, Sums]):
+class _PositiveData(ExponentialColumns):
     support_is_convex = True
+    _stand_in = 1.0
 
     @abstractmethod
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
@@ -101,12 +102,7 @@ class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
         mean_log, mean = np.split(parameters, 2, axis=1)
-        gap = np.log(mean) - mean_log
-        # Minka's starting point, within 2 % of the root.
-        start = (3.0 - gap + np.sqrt((gap - 3.0) ** 2 + 24.0 * gap)) / (12.0 * gap)
-        shapes = increasing_root(
-            lambda a: psi(a) - np.log(a), lambda a: polygamma(1, a) - 1.0 / a, -gap, start
-        )
+        shapes = gamma_shapes(np.log(mean) - mean_log)
         return shapes, shapes / mean
 
     def to_natural(self, parameters: Floats) -> Floats:
@@ -124,9 +120,9 @@ class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
         mean_log, mean = np.split(parameters, 2, axis=1)
         return self.regularise(np.concatenate([mean_log + np.log(means / mean), means], axis=1))
 
-    def log_partition(self, natural: Floats) -> Floats:
+    def log_partitions(self, natural: Floats) -> Floats:
         shapes, rates = _shapes_and_rates_of(natural)
-        return (gammaln(shapes) - shapes * np.log(rates)).sum(axis=1)
+        return gammaln(shapes) - shapes * np.log(rates)
 
     def regularise(self, mean: Floats) -> Floats:
         mean_log, mean = np.split(mean, 2, axis=1)

@@ -30,9 +30,10 @@ from sklearn_onlineem import (
     Mixture,
     MultinomialMixture,
     PoissonMixture,
+    StudentTMixture,
     WishartMixture,
 )
-from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.families import Categorical, GaussianRegression
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,11 @@ class EstimatorCase(RowCapabilities):
 
 def normal_clusters(rng, y):
     return rng.standard_normal((len(y), 4)) + 8.0 * np.eye(4)[y]
+
+
+def output_clusters(rng, y):
+    """The first column is an input, and alike in all clusters."""
+    return np.hstack([rng.standard_normal((len(y), 1)), normal_clusters(rng, y)])
 
 
 def count_clusters(rng, y):
@@ -163,6 +169,23 @@ ESTIMATORS = [
     EstimatorCase(GammaMixture, gamma_clusters, **POSITIVE),
     EstimatorCase(GammaMixture, gamma_clusters, {"shape": 20.0}, "GammaMixture(shape)", **POSITIVE),
     EstimatorCase(LaplaceMixture, normal_clusters, regular=False, centre=np.median, **REAL),
+    *(
+        EstimatorCase(
+            StudentTMixture,
+            normal_clusters,
+            {"covariance_type": kind, "degrees_of_freedom": degrees},
+            f"StudentTMixture({kind}, {degrees})",
+            hidden=True,
+            regular=False,
+            **GAUSSIAN,
+        )
+        for kind, degrees in (
+            ("full", "each"),
+            ("tied", "shared"),
+            ("diag", 5.0),
+            ("spherical", "each"),
+        )
+    ),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),
     EstimatorCase(
         WishartMixture,
@@ -180,6 +203,13 @@ ESTIMATORS = [
     ),
     EstimatorCase(
         Mixture, normal_clusters, {"family": "gaussian_full"}, "Mixture(gaussian_full)", **GAUSSIAN
+    ),
+    EstimatorCase(
+        Mixture,
+        output_clusters,
+        {"family": GaussianRegression(n_inputs=1)},
+        "Mixture(GaussianRegression)",
+        **GAUSSIAN,
     ),
 ]
 

@@ -62,6 +62,7 @@ WAYS = {
     "CompoundDirichletMixture",
     "MarkovChainMixture",
     "LaplaceMixture",
+    "StudentTMixture(full, each)",
     "GaussianHMM(diag)",
     "CategoricalHMM",
     "HMM(gaussian, absorbing)",

@@ -21,6 +21,7 @@ from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.step import batch_step
+from sklearn_onlineem.families import StudentT
 from sklearn_onlineem.models._coordinates import coordinates_of
 
 
@@ -38,7 +39,11 @@ def test_eigenvalues_are_those_of_the_jacobian_of_em(case):
                                rtol=0, atol=1e-7)  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [case for case in STILL if case.is_mixture], ids=repr)
+# By differences, products are not those of the symmetric matrix to all digits.
+EXACT = [c for c in STILL if c.is_mixture and not isinstance(c.case.family, StudentT)]
+
+
+@pytest.mark.parametrize("case", EXACT, ids=repr)
 def test_products_are_those_of_the_matrix(case, rng):
     """Of rows with weights and labels, at any model."""
     model, rows = case.draw(rng), case.rich_data(rng, 80)

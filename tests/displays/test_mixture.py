@@ -25,6 +25,7 @@ from sklearn_onlineem import (
     Mixture,
     MultinomialMixture,
     PoissonMixture,
+    StudentTMixture,
     WishartMixture,
 )
 from sklearn_onlineem.displays import MixtureDisplay
@@ -84,7 +85,10 @@ def test_ellipses_are_where_squared_distances_are_the_quantile_of_their_mass(kin
             np.testing.assert_allclose(distances, stats.chi2.ppf(mass, 2), rtol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", [GaussianMixture(1), LaplaceMixture(1)], ids=str)
+PLANAR = [GaussianMixture(1), StudentTMixture(1, degrees_of_freedom=2.0), LaplaceMixture(1)]
+
+
+@pytest.mark.parametrize("estimator", PLANAR, ids=str)
 def test_regions_hold_their_mass_of_what_is_drawn_from_the_component(estimator):
     X = np.random.default_rng(0).standard_normal((500, 2)) * [1.0, 5.0] + [3.0, 0.0]
     estimator.set_params(random_state=0).fit(X)
@@ -206,6 +210,8 @@ SINGLE = [
     (GaussianMixture(2, covariance_type="tied"), reals),
     (GaussianMixture(2, covariance_type="spherical"), reals),
     (LaplaceMixture(2), reals),
+    (StudentTMixture(2), reals),
+    (StudentTMixture(2, covariance_type="diag", degrees_of_freedom=3.0), reals),
     (PoissonMixture(2), counts),
     (ExponentialMixture(2), durations),
     (GammaMixture(2), durations),

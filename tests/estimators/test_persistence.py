@@ -30,6 +30,7 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     LatentDirichletAllocation,
+    MixtureRegressor,
     PerSequence,
     PoissonMixture,
     PrequentialSearch,
@@ -158,6 +159,7 @@ def fitted_in_all_ways(rng):
     yield DistributedEM(PoissonMixture(2, max_iter=2), n_shards=2, n_jobs=1).fit(counts)
     yield PerSequence(StandardScaler()).fit([X])
     yield AnomalyDetector(GaussianMixture(2, background=0.1)).partial_fit(X)
+    yield MixtureRegressor().partial_fit(X, X[:, 0])
     yield GaussianMixture(solver=Online(start_rows=5, sample=10)).partial_fit(X)
     pipeline = StreamPipeline([("scaler", StandardScaler()), ("mixture", GaussianMixture())])
     yield PrequentialSearch(pipeline.fit_stream([X]), {"mixture__beta": [0.6]}).partial_fit(X)

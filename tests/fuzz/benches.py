@@ -33,6 +33,7 @@ from sklearn_onlineem import (
     GaussianMixture,
     LatentDirichletAllocation,
     MarkovChainMixture,
+    MixtureRegressor,
     PerSequence,
 )
 from sklearn_onlineem.distributed import DistributedEM
@@ -114,6 +115,10 @@ def common_arguments(rng):
         "input_features": None,
         "transform": one_of(rng, [None, "default", "pandas"]),
         "deep": True,
+        "features": one_of(rng, [None, [0]]),
+        "return_std": bool(rng.integers(2)),
+        "level": 0.8,
+        "random_state": 0,
         "client": None,
         "validation": None,
     }
@@ -134,6 +139,18 @@ def of_rows(X, labels, takes_sparse=False):
             "sample_weight": one_of(rng, [None, np.ones(n), np.linspace(0.0, 1.0, n + 1)[1:]]),
             "validation": one_of(rng, [None, rows]),
         }
+
+    return arguments
+
+
+def of_targets(X, labels):
+    """Arguments of regressors: of rows, with targets."""
+    of_features = of_rows(X, labels)
+
+    def arguments(rng):
+        valid = of_features(rng)
+        targets = X[: np.shape(valid["X"])[0], 0] ** 2
+        return {**valid, "y": targets}
 
     return arguments
 
@@ -311,6 +328,9 @@ def other_benches():
     def odd_rows_of_sequences(**parameters):
         return AnomalyDetector(**{"estimator": GaussianHMM(2, **quick), **parameters})
 
+    def regressor(**parameters):
+        return MixtureRegressor(**{"mixture": GaussianMixture(2, **quick), **parameters})
+
     def distributed(**parameters):
         chosen = {"estimator": GaussianMixture(2, **quick), "n_shards": 2, "n_jobs": 1}
         return DistributedEM(**{**chosen, **parameters})
@@ -332,6 +352,9 @@ def other_benches():
     yield Bench("PerSequence", per_sequence, of_parts, {"X": sequences}, (OverflowError,), False)
     yield Bench("AnomalyDetector", odd_rows, of_rows(rows, y), {"X": rows})
     yield Bench("AnomalyDetector(HMM)", odd_rows_of_sequences, of_parts, {"X": sequences})
+    targets = {"X": rows, "y": rows[:, 0] ** 2}
+    # R^2 of one row is NaN.
+    yield Bench("MixtureRegressor", regressor, of_targets(rows, y), targets, (), False)
     yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
 
 

@@ -146,6 +146,8 @@ CALLS = [
          (*EVENTS, ones(3, K), ones(K), ones(K, D + 1), ones(K, D), 1)),
     Call("_compound_dirichlet.likelihood", (*EVENTS, ones(3), ones(3), ones(3), ones(3))),
     Call("_compound_dirichlet.solve", (-2.0 * ones(K, D), ones(K, D))),
+    Call("_student_t.weigh",
+         (ones(N, K), ones(K), D, ones(K), ones(K), *PER_ROW, ones(K), ones(K), ones(N))),
     Call("_responsibilities.normalise", (ones(N, K), *PER_ROW, ones(N)), {("log_joint", 1)}),
     Call("_responsibilities.merge_counts", (1.0, ones(K), 1.0, ones(K), ones(K))),
     Call("_responsibilities.weights_from_counts", (ones(K), ones(K), ones(K))),

@@ -134,7 +134,7 @@ def test_weights_stand_for_repeated_rows_in_partial_fit(case, rng):
 def test_scaled_weights_change_nothing_but_the_rows_seen(case, rng):
     X, y = case.data(rng, 200)
     # Unbiased moments, which compound Dirichlets start from, depend on the number of rows.
-    given = "alpha_init" if case.hidden else "init"
+    given = "alpha_init" if "alpha_init" in case().get_params() else "init"
     arguments = {given: centres(X, y), "solver": "batch", "max_iter": 10, "tol": 0.0}
     plain = case(**arguments).fit(X)
     scaled = case(**arguments).fit(X, sample_weight=np.full(200, 2.5))

@@ -38,9 +38,8 @@ SEPARATE = [case for case in MIXTURES if not shares_parameters(case, np.random.d
 all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
 with_a_prior = pytest.mark.parametrize("concentration", [None, 1.7], ids=["ML", "MAP"])
 separate = pytest.mark.parametrize("case", SEPARATE, ids=repr)
-exponential = pytest.mark.parametrize(
-    "case", [case for case in SEPARATE if case.case.family.is_conjugate], ids=repr
-)
+EXPONENTIAL = [case for case in SEPARATE if case.case.family.is_conjugate and case.regular]
+exponential = pytest.mark.parametrize("case", EXPONENTIAL, ids=repr)
 
 
 def prior_of(case, model, data, concentration):
@@ -180,6 +179,10 @@ def test_a_single_component_takes_steps_of_batch_em(case, concentration, rng):
     expected, log_likelihood = batch_step(model, data, terms_of(prior, data))
     assert_allclose(steps.sweep(), log_likelihood, rtol=1e-12)
     if shares_parameters(case, rng):
+        # Of components alone, only means move.
+        family, parameters = model.family, model.parameters
+        moved = family.with_means(parameters, family.means(expected.parameters))
+        expected = replace(model, parameters=moved)
         expected = batch_step(expected, data, terms_of(prior, data))[0]
     assert_close(steps.model(), expected, rtol=1e-8, atol=1e-9)
 

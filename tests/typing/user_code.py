@@ -20,10 +20,12 @@ from sklearn_onlineem import (
     LatentDirichletAllocation,
     MarkovChainMixture,
     Mixture,
+    MixtureRegressor,
     PerSequence,
     PoissonMixture,
     PrequentialSearch,
     StreamPipeline,
+    StudentTMixture,
     combine_estimators,
 )
 from sklearn_onlineem.data import Batch
@@ -50,7 +52,15 @@ from sklearn_onlineem.em import Constant, Gibbs, Online, PowerDecay, Restart
 from sklearn_onlineem.em.schedules import named_schedule, rate_of
 from sklearn_onlineem.em.state import Step
 from sklearn_onlineem.em.step import Sampled
-from sklearn_onlineem.families import Diagonal, ExponentialFamily, Gaussian, Laplace, Poisson
+from sklearn_onlineem.families import (
+    Diagonal,
+    ExponentialFamily,
+    Gaussian,
+    Laplace,
+    Poisson,
+    StudentT,
+)
+from sklearn_onlineem.models.conditional import ConditionalMixture
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine
 
@@ -91,6 +101,15 @@ assert_type(detector.decision_function(X), Floats | list[Floats])
 assert_type(detector.predict(X), Integers | list[Integers])
 assert_type(detector.offset_, float)
 assert_type(detector.estimator_, GaussianMixture)
+
+regressor = MixtureRegressor(mixture).fit(X, y)
+assert_type(regressor.partial_fit(X, y), MixtureRegressor[GaussianMixture])
+assert_type(regressor.predict_interval(X, level=0.8), tuple[Floats, Floats])
+assert_type(regressor.score_samples(X, y), Floats)
+assert_type(regressor.mixture_, GaussianMixture)
+assert_type(regressor.conditional(X).quantile(0.5), Floats)
+assert_type(mixture.conditional(X), ConditionalMixture)
+assert_type(mixture.conditional(X, features=[0]).sample(0), Floats)
 
 hmm = GaussianHMM(2, random_state=0).fit([X, X]).partial_fit(X, continues=True)
 assert_type(hmm, GaussianHMM)
@@ -208,6 +227,9 @@ assert_type(Poisson().kl_divergence(rates, rates), Floats)
 assert_type(Gaussian(Diagonal()).prior_statistics(2, n_features=2, shape=1.0).mean, Floats)
 laplaces = Laplace().m_step(Laplace().expected_statistics(X, np.ones((100, 1))))
 assert_type(laplaces.location, Floats)
+students = StudentT(Diagonal(), 5.0).m_step(StudentT().expected_statistics(X, np.ones((100, 1))))
+assert_type(students.gaussians.mean, Floats)
+assert_type(StudentTMixture(degrees_of_freedom="shared").fit(X).degrees_of_freedom_, Floats)
 assert_type(Mixture(2, family=family).fit(X).means_, Floats)
 
 model = MixtureModel(family, weights, rates)

@@ -170,7 +170,7 @@ class BaseHMM(FromParameters, SequenceEstimator):
         """Return the family of the emissions, not yet bound to data."""
 
     def _input(self, fresh=False):
-        family = self._family() if fresh else self.model_.family
+        family = None if fresh else self.model_.family
         return SequencesInput(self, family, fresh, self.n_components, self.semi_supervised)
 
     def _initialiser(self):

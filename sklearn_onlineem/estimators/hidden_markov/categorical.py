@@ -86,6 +86,7 @@ class CategoricalHMM(BaseHMM):
     )
 
     _takes_positive_only = True
+    _handles_missing = True
 
     def _mask_shapes(self):
         return {**super()._mask_shapes(), "emissionprob": [(self.n_components, None)]}

@@ -75,6 +75,7 @@ class PoissonHMM(BaseHMM):
     }
 
     _takes_positive_only = True
+    _handles_missing = True
 
     def _family(self):
         return Poisson()

@@ -14,6 +14,8 @@ from sklearn_onlineem.estimators.mixtures.durations import ExponentialMixture, G
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 from sklearn_onlineem.estimators.mixtures.laplace import LaplaceMixture
 from sklearn_onlineem.estimators.mixtures.markov_chain import MarkovChainMixture
+from sklearn_onlineem.estimators.mixtures.regression import RegressionMixture
+from sklearn_onlineem.estimators.mixtures.student_t import StudentTMixture
 from sklearn_onlineem.estimators.mixtures.wishart import WishartMixture
 
 __all__ = [
@@ -28,5 +30,7 @@ __all__ = [
     "Mixture",
     "MultinomialMixture",
     "PoissonMixture",
+    "RegressionMixture",
+    "StudentTMixture",
     "WishartMixture",
 ]

@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_feature_names_in
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
@@ -30,8 +33,10 @@ from sklearn_onlineem.estimators._start import (
     STARTS,
     Initialiser,
     LearntPrior,
+    check_columns,
     start_model,
     wide_pseudo_rows,
+    without_gaps,
 )
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import (
@@ -45,7 +50,7 @@ from sklearn_onlineem.families.capabilities import Means, require
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
-__all__ = ["BaseMixture", "MixtureInitialiser", "put_means"]
+__all__ = ["BaseMixture", "MixtureInitialiser", "MixtureParameters", "put_means"]
 
 
 @dataclass(frozen=True)
@@ -72,13 +77,15 @@ class MixtureInitialiser(Initialiser):
         from_means = self.means is not None and self.family.determined_by_means
         if self.given_parameters is None and not from_means:
             return None
-        family, parameters = self.family.bind(data.X, data.sample_weight), None
+        X = data.filled().X if data.has_gaps else data.X
+        family, parameters = self.family.bind(X, data.sample_weight), None
         if self.given_parameters is not None:
             parameters = self.given_parameters(family, data)
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         return self._with_given(MixtureModel(family, uniform, parameters), data)
 
     def stream_model(self, data, random_state):
+        data = self._complete(data, random_state)
         family = self.family.bind(data.X, data.sample_weight)
         emissions = wide_pseudo_rows(family, data, self.n_components, self.prior)
         model = self.estimated(data, random_state, emissions)
@@ -87,6 +94,9 @@ class MixtureInitialiser(Initialiser):
     def estimated(self, data, random_state, pseudo_rows=None):
         if pseudo_rows is None:
             self._check_enough(data)
+            if data.has_gaps:
+                check_columns(data.X)
+        data = self._complete(data, random_state)
         family, init = self.family.bind(data.X, data.sample_weight), self.init
         if not isinstance(init, str):
             init = np.asarray(init, dtype=np.float64)
@@ -101,6 +111,12 @@ class MixtureInitialiser(Initialiser):
             parameters = self.with_given(family, model.parameters)
             model = MixtureModel(family, model.weights, parameters)
         return self._with_given(model, data)
+
+    def _complete(self, data, random_state):
+        """Return rows without gaps, for the start."""
+        if not data.has_gaps:
+            return data
+        return without_gaps(self.family, data, random_state, self.prior)
 
     def _check_enough(self, data):
         """Refuse fewer rows than components."""
@@ -144,9 +160,14 @@ def put_means(family, parameters, means):
     return family.with_means(parameters, means)
 
 
+def _handles_missing(mixture):
+    """Return whether rows may have missing values: for methods that need that."""
+    return mixture._handles_missing
+
+
 @estimator
-class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator):
-    """Base of the mixture estimators: they say which family, and name its parameters.
+class MixtureParameters:
+    """Mixin of the estimators of mixtures, whatever their data are.
 
     Parameters
     ----------
@@ -160,15 +181,8 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
         Number of components.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept.
-    init : str or array-like, default="k-means"
-        Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
-        centres), centres of shape (n_components, n_features), or responsibilities of shape
-        (n_samples, n_components). Distances do not depend on the units of columns; see
-        :ref:`starts`.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.
-    means_init : array-like of shape (n_components, n_features), default=None
-        Means to start from.
     weight_concentration_prior : float, default=None
         Concentration of a symmetric Dirichlet prior on the weights. None: no prior. Below 1 the
         prior is sparse: of the components with fewer rows than 1 minus the concentration, each step
@@ -184,16 +198,11 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
         as it starts, or as it was set. Or a dict of masks, True where an entry is learnt:
         "weights", and "parameters" of all of a component, of shape (n_components,). Parts without a
         mask are learnt. See :ref:`known_models`.
-    semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
-        as pipelines and searches may pass one.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
         Weights of the components.
-    means_ : ndarray of shape (n_components, n_features)
-        Means of the components.
     n_components_ : int
         Components whose weight is not 0.
     """
@@ -208,9 +217,7 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
         kw_only=False,
     )
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
-    init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     weights_init: object = parameter(default=None, valid=[None, "array-like"])
-    means_init: object = parameter(default=None, valid=[None, "array-like"])
     weight_concentration_prior: float | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither")]
     )
@@ -218,7 +225,6 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
         default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
     )
     params: str | Mapping[str, object] = parameter(default="wp", valid=[str, dict], structural=True)
-    semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     # Parts of the model by letters of `params`.
     _letters: ClassVar[dict[str, tuple[str, ...]]] = {"w": ("weights",), "p": ("parameters",)}
@@ -241,12 +247,6 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
             **{name: part if part is True else every & part for name, part in parts.items()}
         )
         return Fixed() if fixed is None and others else fixed
-
-    def _initialiser(self):
-        return MixtureInitialiser(
-            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
-            self._emission_prior, fixed=self._fixed(),
-        )  # fmt: skip
 
     def _prior(self, model, n_features):
         family, parameters = model.family, model.parameters
@@ -272,7 +272,8 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
         return np.full((n_components, n_features), 1.0 / n_features)
 
     def _bound(self, model, data, lacks_lengths=False):
-        family, parameters = model.family.bind(data.X, data.sample_weight), model.parameters
+        X = data.filled().X if data.has_gaps else data.X
+        family, parameters = model.family.bind(X, data.sample_weight), model.parameters
         if lacks_lengths:
             parameters = family.with_mean_length(parameters, data.X, data.sample_weight)
         return replace(model, family=family, parameters=parameters)
@@ -284,6 +285,40 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
     @fitted_property
     def n_components_(self) -> int:
         return self.model_.n_active
+
+
+@estimator
+class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
+    """Base of the mixtures that cluster rows: they say which family, and name its parameters.
+
+    Parameters
+    ----------
+    init : str or array-like, default="k-means"
+        Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
+        centres), centres of shape (n_components, n_features), or responsibilities of shape
+        (n_samples, n_components). Distances do not depend on the units of columns; see
+        :ref:`starts`.
+    means_init : array-like of shape (n_components, n_features), default=None
+        Means to start from.
+    semi_supervised : bool, default=False
+        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
+        as pipelines and searches may pass one.
+
+    Attributes
+    ----------
+    means_ : ndarray of shape (n_components, n_features)
+        Means of the components.
+    """
+
+    init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
+    means_init: object = parameter(default=None, valid=[None, "array-like"])
+    semi_supervised: bool = parameter(default=False, valid=["boolean"])
+
+    def _initialiser(self):
+        return MixtureInitialiser(
+            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
+            self._emission_prior, fixed=self._fixed(),
+        )  # fmt: skip
 
     @settable("kd", put_means, "means")
     def means_(self) -> Floats:
@@ -427,6 +462,84 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator)
             If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X)
+
+    @available_if(_handles_missing)
+    def impute(self, X: RowData) -> Floats:
+        """Return X with missing values replaced by their expectations given the others.
+
+        Expectations are averaged over the components; a nominal value is replaced by the most
+        probable one. The output follows `set_output`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows; NaN is missing.
+
+        Returns
+        -------
+        X : array-like of shape (n_samples, n_features)
+            Without missing values.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0], [3.0, np.nan]])
+        >>> GaussianMixture().fit(X).impute(X)[3].round(2)
+        array([3., 7.])
+        """
+        return self._in_container(self._infer(X, "completed"), X)
+
+    @available_if(_handles_missing)
+    def sample_missing(self, X: RowData) -> Floats:
+        """Return X with missing values drawn, given the others.
+
+        A component is drawn for each row from its posterior, then what is missing in the row.
+        Several draws show what imputation leaves open (multiple imputation). They depend on
+        `random_state`: draws are the same at each call if it is a number. The output follows
+        `set_output`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows; NaN is missing.
+
+        Returns
+        -------
+        X : array-like of shape (n_samples, n_features)
+            Without missing values.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(500, 1)) + [0.0, 5.0]
+        >>> mixture = GaussianMixture(random_state=0).fit(X)
+        >>> drawn = mixture.sample_missing(np.column_stack([X[:, 0], np.full(500, np.nan)]))
+        >>> bool(abs(np.corrcoef(drawn.T)[0, 1] - np.corrcoef(X.T)[0, 1]) < 0.1)
+        True
+        """
+        return self._in_container(self._infer(X, "drawn", self._generator()), X)
+
+    def _in_container(self, rows, X):
+        """Return rows in the container that `set_output` says, with the columns of X."""
+        kind = _get_output_config("transform", self)["dense"]
+        if kind == "default":
+            return rows
+        names = _check_feature_names_in(self, generate_names=True)
+        adapter = ADAPTERS_MANAGER.adapters[kind]
+        return adapter.create_container(rows, X, columns=names, inplace=False)
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, Integers]:
         """Draw rows from the fitted mixture.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import ClassVar
@@ -9,17 +10,24 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
 from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
+from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._validation import (
+    LARGEST_SQUARE,
+    converted,
+    error_context,
+    finite_start,
+)
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
+from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
 
-__all__ = ["GaussianMixture"]
+__all__ = ["GaussianMixture", "without_shared_axes"]
 
 # Smaller ones have no finite inverse.
 _LEAST_PRECISION = 1e-300
@@ -115,7 +123,8 @@ class GaussianMixture(BackgroundScores, BaseMixture):
 
     See Also
     --------
-    LaplaceMixture : For rows with outliers.
+    MixtureRegressor : Predicts targets by a mixture of features and targets.
+    StudentTMixture : Components with heavy tails.
     GaussianHMM : Rows that follow each other in time.
     Mixture : Components of any family.
 
@@ -214,13 +223,7 @@ class GaussianMixture(BackgroundScores, BaseMixture):
     # ----------------------------------------------------------------------------- fitted values
 
     def _in_shape(self, values):
-        """Drop the axes of length 1 of shared values."""
-        covariance = self.model_.family.covariance
-        if isinstance(covariance, Tied):
-            values = values[0]
-        elif isinstance(covariance, Spherical):
-            values = values[:, 0]
-        return self._exposed(values)
+        return self._exposed(without_shared_axes(self.model_.family.covariance, values))
 
     _all_parts = ("weights", "means", "covariances")
 
@@ -239,3 +242,61 @@ class GaussianMixture(BackgroundScores, BaseMixture):
     @settable(_axes, _put_precision_factors, "covariances")
     def precisions_cholesky_(self) -> Floats:
         return self._in_shape(self.model_.parameters.precision_factor)
+
+    # --------------------------------------------------------------------------------- inference
+
+    def conditional(self, X: RowData, features: Sequence[int] | None = None) -> ConditionalMixture:
+        """Return for each row the mixture of its missing values, given its observed ones.
+
+        It is that of `model_`, without a `background`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows; NaN is missing. A row of nothing but NaN has the mixture itself.
+        features : sequence of int, default=None
+            The columns that the result has. None: all, those that are observed with their values.
+
+        Returns
+        -------
+        conditional : ConditionalMixture
+            In float64: `weights` (n_samples, n_components), `means` (n_samples, n_components,
+            n_features), `covariances`, and the methods `mean`, `covariance`, `sample`,
+            `log_density`, `quantile` and `interval`.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or an argument is invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-3.0, 3.0, size=3000)
+        >>> X = np.column_stack([x, np.abs(x) + 0.1 * rng.normal(size=3000)])
+        >>> given = GaussianMixture(5, random_state=0).fit(X).conditional([[-2.0, np.nan]])
+        >>> given.mean().round(1), np.round(given.interval(0.9), 1)[:, 0, 1]
+        (array([[-2.,  2.]]), array([1.8, 2.2]))
+        """
+        seen = self._seen()
+        with error_context(self):
+            X, _ = converted(seen, X, False, ensure_all_finite="allow-nan")
+            columns = range(X.shape[1]) if features is None else features
+            columns = np.asarray(columns)
+            is_valid = columns.ndim == 1 and np.issubdtype(columns.dtype, np.integer)
+            if not is_valid or not np.isin(columns, np.arange(X.shape[1])).all():
+                top = X.shape[1] - 1
+                raise ValueError(
+                    f"features must be numbers of columns, 0 to {top}, got {features!r:.60}."
+                )
+            with single_threaded_blas(len(X)):
+                return conditional(seen.model_, X, columns)
+
+
+def without_shared_axes(covariance, values):
+    """Return covariances, or values of their shape, without the axes of length 1."""
+    if isinstance(covariance, Tied):
+        return values[0]
+    return values[:, 0] if isinstance(covariance, Spherical) else values

@@ -1,4 +1,4 @@
-"""Mixtures of real numbers with outliers."""
+"""Mixtures of real numbers around medians."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class LaplaceMixture(BackgroundScores, BaseMixture):
 
     .. math:: p(x) = \sum_k w_k \prod_j \frac{1}{2 b_{kj}} e^{-|x_j - m_{kj}| / b_{kj}}
 
-    Outliers move its components less than those of a `GaussianMixture`. Laplace distributions are
-    no exponential family: statistics list rows, so that a pass of batch EM takes memory for a copy
-    of the data and their responsibilities. Each step is exact nevertheless.
+    Features of a component are independent: on most data, densities are far below those of mixtures
+    with covariances, `GaussianMixture` and `StudentTMixture`; see :ref:`heavy_tails`. Laplace
+    distributions are no exponential family: statistics list rows, so that a pass of batch EM takes
+    memory for a copy of the data and their responsibilities. Each step is exact nevertheless.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class LaplaceMixture(BackgroundScores, BaseMixture):
     See Also
     --------
     families.Laplace : Formulas, and a floor of the scales other than 1e-3 times the data's.
-    GaussianMixture : For rows without outliers.
+    StudentTMixture : Heavy tails with covariances.
 
     References
     ----------

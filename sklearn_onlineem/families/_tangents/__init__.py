@@ -11,6 +11,7 @@ from sklearn_onlineem.families import (
     MarkovChain,
     Multinomial,
     Poisson,
+    StudentT,
     Wishart,
 )
 from sklearn_onlineem.families._tangents.base import (
@@ -25,6 +26,7 @@ from sklearn_onlineem.families._tangents.base import (
 from sklearn_onlineem.families._tangents.compound_dirichlet import CompoundDirichletTangents
 from sklearn_onlineem.families._tangents.gaussian import gaussian_tangents
 from sklearn_onlineem.families._tangents.laplace import LaplaceTangents
+from sklearn_onlineem.families._tangents.student_t import StudentTTangents
 from sklearn_onlineem.families._tangents.wishart import (
     FixedDegreesWishartTangents,
     WishartTangents,
@@ -47,5 +49,6 @@ TANGENTS = {
     MarkovChain: MarkovChainTangents,
     Multinomial: MultinomialTangents,
     Poisson: PoissonTangents,
+    StudentT: StudentTTangents,
     Wishart: WishartTangents,
 }

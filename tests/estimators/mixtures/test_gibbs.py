@@ -22,6 +22,7 @@ from sklearn_onlineem import (
     LatentDirichletAllocation,
     MultinomialMixture,
     PoissonMixture,
+    StudentTMixture,
     WishartMixture,
 )
 from sklearn_onlineem.em import Gibbs
@@ -179,6 +180,7 @@ OTHERS = [
     (GammaMixture, {"prior": {"pseudo_count": 2.0, "mean_log": -0.5, "mean": 1.0}}),
     (CompoundDirichletMixture, {}),
     (WishartMixture, {}),
+    (StudentTMixture, {}),
 ]
 
 

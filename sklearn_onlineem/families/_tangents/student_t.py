@@ -1,0 +1,115 @@
+"""Directions of Student's t components, about rows and their hidden precisions as complete data."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import polygamma, psi
+
+from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem.families._tangents.base import Attribute, Tangents
+from sklearn_onlineem.families._tangents.gaussian import gaussian_tangents
+
+__all__ = ["StudentTTangents"]
+
+
+class StudentTTangents(Tangents):
+    r"""Tangents of Gaussians given the precisions u, and of half the degrees of freedom, b.
+
+    .. math:: s_b = (\log b - \psi(b)) - (u - \log u - 1), \quad
+        \operatorname{Var} s_b = \psi'(b) - 1 / b
+
+    It is uncorrelated with the scores of means and scale matrices. Precisions are hidden: there are
+    no features of rows, only expectations.
+    """
+
+    has_features = False
+
+    def __init__(self, family, parameters):
+        super().__init__(family, parameters)
+        self._gaussian = gaussian_tangents(family._gaussian, parameters.gaussians)
+        self._n_degrees = int(family.learns_degrees)
+
+    @property
+    def n_own(self):
+        return self._gaussian.n_own + self._n_degrees
+
+    @property
+    def parts(self):
+        d, n = self._gaussian.d, self._gaussian.n_own
+        parts = {"means": slice(0, d), "scales": slice(d, n)}
+        return parts | ({"degrees of freedom": slice(n, n + 1)} if self._n_degrees else {})
+
+    @property
+    def shared(self):
+        d, n = self._gaussian.d, self._gaussian.n_own
+        scales_are_shared = self.family.covariance.is_shared
+        degrees_are_shared = self.family.degrees_of_freedom == "shared"
+        return slice(d if scales_are_shared else n, self.n_own if degrees_are_shared else n)
+
+    @cached_property
+    def _halves(self):
+        """Half the degrees of freedom, and the root of the variance of their score, (K, 1)."""
+        n = len(self.parameters.gaussians.mean)
+        b = 0.5 * np.broadcast_to(self.parameters.degrees_of_freedom, n)[:, None]
+        return b, np.sqrt(polygamma(1, b) - 1.0 / b)
+
+    def _with_degrees(self, of_gaussians, of_degrees):
+        return np.column_stack([of_gaussians, of_degrees]) if self._n_degrees else of_gaussians
+
+    @property
+    def is_free(self):
+        least, most = self.family.range_of_degrees
+        degrees = 2.0 * self._halves[0]
+        inside = (least * (1.0 + 1e-6) < degrees) & (degrees < most * (1.0 - 1e-6))
+        return self._with_degrees(self._gaussian.is_free, inside)
+
+    def effective_counts(self, statistics):
+        counts = self._gaussian.effective_counts(statistics.moments)
+        return self._with_degrees(counts, statistics.precisions.weight)
+
+    def score(self, statistics):
+        (b, root), (counts, totals) = self._halves, vars(statistics.precisions).values()
+        of_degrees = counts[:, None] * (np.log(b) - psi(b)) - totals
+        return self._with_degrees(self._gaussian.score(statistics.moments), of_degrees / root)
+
+    def is_proper(self, prior):
+        return self._gaussian.is_proper(prior.moments)
+
+    def floor_penalty(self, statistics):
+        return self._gaussian.floor_penalty(statistics.moments)
+
+    def natural(self, v):
+        return v
+
+    whitened = natural
+
+    def _relative(self, v):
+        """Return the relative changes of the degrees of freedom along v, (K, n_degrees)."""
+        b, root = self._halves
+        return v[:, self._gaussian.n_own :] / (root * b)
+
+    def size(self, v):
+        relative = np.abs(self._relative(v)).max(initial=0.0)
+        return max(self._gaussian.size(v[:, : self._gaussian.n_own]), relative)
+
+    def moved(self, v):
+        degrees = self.parameters.degrees_of_freedom
+        if self._n_degrees:
+            degrees = degrees * np.exp(self._relative(v)[: len(degrees), 0])
+        gaussians = self._gaussian.moved(v[:, : self._gaussian.n_own])
+        return type(self.parameters)(gaussians, degrees)
+
+    def attributes(self):
+        found = self._named(self._gaussian.attributes())
+        if self._n_degrees:
+            found["degrees_of_freedom_"] = Attribute(2.0 * self._halves[0][:, 0], "positive")
+        return found
+
+    def derivatives(self, v):
+        found = self._named(self._gaussian.derivatives(v[:, : self._gaussian.n_own]))
+        if self._n_degrees:
+            found["degrees_of_freedom_"] = 2.0 * (self._halves[0] * self._relative(v))[:, 0]
+        return found
+
+    def _named(self, of_gaussian):
+        return {"means_": of_gaussian["means_"], "scales_": of_gaussian["covariances_"]}

@@ -1,0 +1,502 @@
+"""Multivariate Student's t distributions: Gaussians whose covariance varies from row to row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln, psi, xlogy
+
+from sklearn_onlineem._kernels import _student_t
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._checks import MOST, check_setting
+from sklearn_onlineem.families._collapsed import log_rising
+from sklearn_onlineem.families._family import NOTHING, Family, optional, per_row
+from sklearn_onlineem.families._roots import gamma_shapes
+from sklearn_onlineem.families.capabilities import (
+    ConjugatePriors,
+    Correlations,
+    HiddenVariables,
+    Marginals,
+    Means,
+    SharedParameters,
+)
+from sklearn_onlineem.families.covariance_shapes import Covariance, Full, Gaussians
+from sklearn_onlineem.families.gaussian import Gaussian, variance_floor
+from sklearn_onlineem.statistics import Moments, Statistics, Sums, combine
+
+__all__ = ["StudentT", "StudentTStatistics", "StudentTs"]
+
+_LEARNT = ("each", "shared")
+# Of components that are learnt from clusters of rows alone.
+_START_DEGREES = 10.0
+# So that far rows have a finite density, and weight 0.
+_LARGEST_RATIO = 1e290
+# Of first floors and clusters: columns are clipped so many ranges between their quartiles beyond
+# these, and rows are left out whose squares are so many times the median's.
+_FENCES, _LARGEST_SQUARE = 3.0, 50.0
+_QUANTILE_ROWS = 1 << 14
+_BLOCK = 4096
+
+
+class StudentTs(NamedTuple):
+    """The parameters of K components.
+
+    Parameters
+    ----------
+    gaussians : Gaussians
+        Centres, which are the means if degrees of freedom are above 1, and scale matrices in the
+        place of the covariances. Above 2, the covariance is the scale matrix times
+        ``degrees_of_freedom / (degrees_of_freedom - 2)``.
+    degrees_of_freedom : ndarray of shape (K,) or (1,)
+        Above 0; (1,) if all components share them, or if they are given.
+    """
+
+    gaussians: Gaussians
+    degrees_of_freedom: Floats
+
+
+@dataclass(frozen=True)
+class StudentTStatistics(Statistics):
+    """Expected statistics of rows x and of their precisions u.
+
+    Parameters
+    ----------
+    moments : Moments
+        Weighted by u; the degrees of the scatters are sums of responsibilities alone.
+    precisions : Sums
+        Responsibilities, and their sums times u - log u - 1, of shape (K, 1).
+    """
+
+    moments: Moments
+    precisions: Sums
+
+
+@dataclass(frozen=True, eq=False)
+class StudentT(
+    Family[StudentTs, StudentTStatistics],
+    Means[StudentTs],
+    ConjugatePriors[StudentTs, StudentTStatistics],
+    HiddenVariables[StudentTs, StudentTStatistics],
+    Marginals[StudentTs, StudentTStatistics],
+    Correlations[StudentTs],
+    SharedParameters[StudentTs],
+):
+    r"""Multivariate Student's t distributions: Gaussians with heavy tails.
+
+    .. math::
+        & u \sim \mathrm{Gamma}(\nu / 2, \nu / 2), \quad x \mid u \sim N(m, S / u), \\
+        & p(x \mid m, S, \nu) = \frac{\Gamma((\nu + d) / 2)}{\Gamma(\nu / 2) \,
+        |\nu \pi S|^{1/2}} \left(1 + D / \nu\right)^{-(\nu + d) / 2}, \quad
+        D = (x - m)' S^{-1} (x - m)
+
+    The precision u of each row is hidden, with :math:`E[u \mid x] = (\nu + d) / (\nu + D)`: rows
+    far away have little weight. The M-step takes means by the weights r E[u], :math:`S = \sum r
+    E[u] (x - m)(x - m)' / \sum r`, and solves :math:`\log(\nu / 2) - \psi(\nu / 2) = \sum r
+    E[u - \log u - 1] / \sum r`. Divergences are those of x and u together. All features of a row
+    have one u, so that diagonal scale matrices leave them uncorrelated, but not independent.
+    Parameters are `StudentTs`; statistics are centred (`StudentTStatistics`). Without parameters,
+    as of first clusters, statistics have u independent of the rows, with 10 degrees of freedom, and
+    leave out rows far from the median.
+
+    Parameters
+    ----------
+    covariance : Covariance, default=Full()
+        Shape of the scale matrices S: `Full()`, `Tied()`, `Diagonal()` or `Spherical()`.
+    degrees_of_freedom : {"each", "shared"} or float, default="each"
+        Whether each component learns its own :math:`\nu`, all learn one, or all have this one, from
+        0.1 to 1000. Learnt ones are in the same range: with 1000, densities are near Gaussian.
+    reg_covar : float, default=None
+        Added to the diagonals of S by the M-step, from 0 to 1e100. None: 1e-6 times the variance of
+        each feature in the first data, without its outliers if that is less, and never below the
+        resolution of the numbers themselves.
+    floor : ndarray of shape (n_features,), default=None
+        Computed from `reg_covar` by `bind`, for each feature.
+
+    References
+    ----------
+    Lange, Little & Taylor, "Robust statistical modeling using the t distribution", JASA 1989; Liu &
+    Rubin, "ML estimation of the t distribution using EM and its extensions, ECM and ECME",
+    Statistica Sinica 1995; Peel & McLachlan, "Robust mixture modelling using the t distribution",
+    Statistics and Computing 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Gaussians, StudentT
+    >>> from sklearn_onlineem.families.student_t import StudentTs
+    >>> cauchy = StudentTs(Gaussians(np.zeros((1, 1)), np.ones((1, 1, 1))), np.ones(1))
+    >>> np.exp(-StudentT().log_density(cauchy, np.array([[0.0], [1.0]]))) / np.pi
+    array([[1.],
+           [2.]])
+    """
+
+    covariance: Covariance = Full()
+    degrees_of_freedom: str | float = "each"
+    reg_covar: float | None = None
+    floor: Floats | None = None
+
+    # Of degrees of freedom. Beyond, densities hardly differ from Gaussians'.
+    range_of_degrees = 0.1, 1e3
+
+    def __post_init__(self):
+        if self.reg_covar is not None:
+            check_setting("reg_covar", self.reg_covar, 0.0, MOST)
+        if not self.learns_degrees:
+            check_setting("degrees_of_freedom", self.degrees_of_freedom, *self.range_of_degrees)
+
+    @property
+    def learns_degrees(self) -> bool:
+        """Whether degrees of freedom are learnt."""
+        return isinstance(self.degrees_of_freedom, str) and self.degrees_of_freedom in _LEARNT
+
+    @property
+    def _gaussian(self):
+        return Gaussian(self.covariance, self.reg_covar, self.floor)
+
+    def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
+        if self.floor is not None:
+            return self
+        floor = variance_floor(X, sample_weight, self.reg_covar)
+        if self.reg_covar is None:
+            # Few outliers may have most of a variance.
+            clipped = np.clip(X, *_fences(X, sample_weight))
+            floor = np.minimum(floor, variance_floor(clipped, sample_weight, None))
+        return replace(self, floor=floor)
+
+    def start_coordinates(
+        self, X: Floats, sample_weight: Floats | None = None
+    ) -> tuple[Callable[[Floats], Floats], ...]:
+        maps_of, fences = self.covariance.start_coordinates, _fences(X, sample_weight)
+        clipped = np.clip(X, *fences)
+        if np.array_equal(clipped, X):
+            return maps_of(X, sample_weight)
+        # To k-means, outliers are clusters: without them it may start better.
+        maps = [
+            lambda rows, to=to: to(np.clip(rows, *fences)) for to in maps_of(clipped, sample_weight)
+        ]
+        return (maps_of(X, sample_weight)[0], *maps)
+
+    def log_density(self, parameters: StudentTs, X: Floats, n_threads: int = 1) -> Floats:
+        about = self.covariance._about(parameters.gaussians, X)
+        logs = np.log(self._ratios(parameters, about, X, n_threads))
+        return _log_density(parameters, logs, X.shape[1]).astype(X.dtype, copy=False)
+
+    def _ratios(self, parameters, about, X, n_threads):
+        """Return 1 + D / nu of all rows and components, of shape (n_rows, K)."""
+        # `about` is where the covariance's features are taken, of all rows.
+        gaussians, zeros = parameters.gaussians, np.zeros(len(parameters.gaussians.mean))
+        squares = self._gaussian._less_squares(gaussians, about, X, zeros, n_threads)
+        return _ratios_of(squares.astype(np.float64, copy=False), parameters)
+
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> StudentTStatistics:
+        # No parameters are given, so take u as independent of the rows, but leave out outliers.
+        inside = np.transpose([_are_inside(X, weights) for weights in responsibilities.T])
+        weights = np.where(inside, responsibilities, 0.0)
+        moments = self._gaussian.expected_statistics(X, weights, n_threads)
+        counts, gap = weights.sum(axis=0), _mean_gap(self._start_degrees(1))
+        return StudentTStatistics(moments, Sums(counts, (counts * gap)[:, None]))
+
+    def posterior_statistics(
+        self, parameters: StudentTs, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> StudentTStatistics:
+        about = self.covariance._about(parameters.gaussians, X)
+        ratios = self._ratios(parameters, about, X, n_threads)
+        latent = _expected(parameters, ratios, np.log(ratios), X.shape[1])
+        return self._statistics(about, X, posterior, *latent, n_threads)
+
+    def sampled_statistics(
+        self,
+        parameters: StudentTs,
+        X: Floats,
+        posterior: Floats,
+        rng: np.random.Generator,
+        n_threads: int = 1,
+    ) -> StudentTStatistics:
+        about = self.covariance._about(parameters.gaussians, X)
+        ratios, degrees = (
+            self._ratios(parameters, about, X, n_threads),
+            parameters.degrees_of_freedom,
+        )
+        u = rng.standard_gamma(np.broadcast_to(0.5 * (degrees + X.shape[1]), ratios.shape))
+        u *= 2.0 / (degrees * ratios)
+        return self._statistics(about, X, posterior, u, u - 1.0 - np.log(u), n_threads)
+
+    def _statistics(self, about, X, posterior, u, gaps, n_threads):
+        """Return statistics of rows with (expected) precisions u and u - 1 - log u."""
+        moments = self._gaussian._statistics_about(about, X, posterior * u, n_threads)
+        return self._joined(moments, *_sums(posterior, gaps))
+
+    def _joined(self, moments, counts, totals):
+        degrees = self.covariance._pooled(counts)
+        moments = Moments(moments.weight, degrees, moments.mean, moments.scatter)
+        return StudentTStatistics(moments, Sums(counts, totals[:, None]))
+
+    def e_step(
+        self,
+        parameters: StudentTs,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
+    ) -> tuple[Floats, StudentTStatistics, float]:
+        # As `e_step_in_blocks`, but distances are computed once.
+        gaussians, n_features = parameters.gaussians, rows.X.shape[1]
+        degrees = np.broadcast_to(parameters.degrees_of_freedom, len(log_weights)).copy()
+        constants = log_weights + gaussians._offset(0.0) + _log_constant(degrees, n_features)
+        gaps, zeros = _mean_gap(degrees + n_features), np.zeros(len(degrees))
+        about, terms, log_likelihood = self.covariance._about(gaussians, rows.X), [], 0.0
+        all_counts, share = np.zeros(len(degrees)), 1.0 / rows.total_weight
+        for start in range(0, len(rows), _BLOCK):
+            end = start + _BLOCK
+            block, counts, totals = rows[start:end], np.empty_like(zeros), np.empty_like(zeros)
+            weights = self._gaussian._less_squares(gaussians, about, block.X, zeros, rows.n_threads)
+            weights = weights.astype(np.float64, copy=False)
+            log_likelihood += _student_t.weigh(
+                weights, degrees, n_features, constants, gaps, *per_row(block),
+                optional(None if uniforms is None else uniforms[start:end]), counts, totals,
+                NOTHING if log_likelihoods is None else log_likelihoods[start:end],
+            )  # fmt: skip
+            moments = self._gaussian._statistics_about(about, block.X, weights, rows.n_threads)
+            terms.append((share, self._joined(moments, counts, totals)))
+            all_counts += counts
+        return share * all_counts, combine(terms), share * log_likelihood
+
+    def own_statistics(self, parameters: StudentTs, weights: Floats) -> StudentTStatistics:
+        # E[u] = 1.
+        moments = self._gaussian.own_statistics(parameters.gaussians, weights)
+        gaps = weights * _mean_gap(parameters.degrees_of_freedom)
+        return StudentTStatistics(moments, Sums(weights, gaps[:, None]))
+
+    def m_step(
+        self, statistics: StudentTStatistics, previous: StudentTs | None = None
+    ) -> StudentTs:
+        kept = None if previous is None else previous.gaussians
+        gaussians = self._gaussian.m_step(statistics.moments, kept)
+        counts, gaps = statistics.precisions.weight, statistics.precisions.total[:, 0]
+        if self.degrees_of_freedom == "shared":
+            counts, gaps = counts.sum(keepdims=True), gaps.sum(keepdims=True)
+        degrees = (
+            self._start_degrees(len(counts))
+            if previous is None
+            else previous.degrees_of_freedom.copy()
+        )
+        seen = counts > 0.0
+        if self.learns_degrees and seen.any():
+            most, least = _mean_gap(np.array(self.range_of_degrees))
+            degrees[seen] = 2.0 * gamma_shapes(np.clip(gaps[seen] / counts[seen], least, most))
+        return StudentTs(gaussians, degrees)
+
+    def _start_degrees(self, n):
+        if self.learns_degrees:
+            return np.full(n, _START_DEGREES)
+        return np.full(1, float(self.degrees_of_freedom))
+
+    def expected_log_density(self, parameters: StudentTs, statistics: StudentTStatistics) -> float:
+        shape, precisions = 0.5 * parameters.degrees_of_freedom, statistics.precisions
+        of_precisions = precisions.weight * (_log_scaled(shape) - shape)
+        of_precisions -= precisions.total[:, 0] * shape
+        gaussians = parameters.gaussians
+        of_rows = self._gaussian.expected_log_density(gaussians, statistics.moments)
+        return of_rows + float(of_precisions.sum())
+
+    def kl_divergence(self, p: StudentTs, q: StudentTs) -> Floats:
+        a, b = 0.5 * p.degrees_of_freedom, 0.5 * q.degrees_of_freedom
+        gap = _mean_gap(p.degrees_of_freedom)
+        of_precisions = _log_scaled(a) - _log_scaled(b) - (a - b) * (1.0 + gap)
+        return self._gaussian.kl_divergence(p.gaussians, q.gaussians) + of_precisions
+
+    def sample(
+        self, parameters: StudentTs, components: Integers, rng: np.random.Generator
+    ) -> Floats:
+        mean = parameters.gaussians.mean
+        shapes = np.broadcast_to(0.5 * parameters.degrees_of_freedom, len(mean))[components]
+        u = rng.standard_gamma(shapes) / shapes
+        about_zero = Gaussians(np.zeros_like(mean), parameters.gaussians.covariance)
+        noise = self._gaussian.sample(about_zero, components, rng)
+        return mean[components] + noise / np.sqrt(u)[:, None]
+
+    def means(self, parameters: StudentTs) -> Floats:
+        return parameters.gaussians.mean
+
+    def with_means(self, parameters: StudentTs, means: Floats) -> StudentTs:
+        gaussians = self._gaussian.with_means(parameters.gaussians, means)
+        return StudentTs(gaussians, parameters.degrees_of_freedom)
+
+    def diagonalised(self, parameters: StudentTs) -> StudentTs:
+        gaussians = self._gaussian.diagonalised(parameters.gaussians)
+        return StudentTs(gaussians, parameters.degrees_of_freedom)
+
+    def n_parameters(self, parameters: StudentTs) -> int:
+        n_degrees = self.learns_degrees * len(parameters.degrees_of_freedom)
+        return self._gaussian.n_parameters(parameters.gaussians) + n_degrees
+
+    def n_shared_parameters(self, parameters: StudentTs) -> int:
+        n_degrees = int(self.degrees_of_freedom == "shared")
+        return self._gaussian.n_shared_parameters(parameters.gaussians) + n_degrees
+
+    def effective_counts(self, statistics: StudentTStatistics) -> Floats:
+        return statistics.precisions.weight
+
+    def marginal_log_density(self, parameters: StudentTs, X: Floats, n_threads: int = 1) -> Floats:
+        ratios, n_observed, highest = self._marginal_ratios(parameters, X, n_threads)
+        return _log_density(parameters, np.log(ratios), n_observed, highest)
+
+    def _marginal_ratios(self, parameters, X, n_threads=1):
+        """Return 1 + D / nu, numbers of observed values, and Gaussian densities at centres."""
+        highest = self._gaussian.marginal_log_density(*_centred(parameters, X), n_threads)
+        found = self._gaussian.marginal_log_density(parameters.gaussians, X, n_threads)
+        n_observed = np.count_nonzero(~np.isnan(X), axis=1)
+        return _ratios_of(found - highest, parameters), n_observed, highest
+
+    def marginal_statistics(
+        self, parameters: StudentTs, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> StudentTStatistics:
+        # E[u x x'] of missing values is E[u] times that of their expectations, plus what Gaussians
+        # have of their covariance given the observed ones: it is divided by u, so not weighted.
+        ratios, n_observed, _ = self._marginal_ratios(parameters, X, n_threads)
+        u, gaps = _expected(parameters, ratios, np.log(ratios), n_observed)
+        weighted, of_gaussian = posterior * u, self._gaussian.marginal_statistics
+        moments = of_gaussian(parameters.gaussians, X, weighted, n_threads)
+        given = [of_gaussian(*_centred(parameters, X), r, n_threads) for r in (posterior, weighted)]
+        scatter = moments.scatter + (given[0].scatter - given[1].scatter)
+        return self._joined(replace(moments, scatter=scatter), *_sums(posterior, gaps))
+
+    def completed(self, parameters: StudentTs, X: Floats, posterior: Floats) -> Floats:
+        return self._gaussian.completed(parameters.gaussians, X, posterior)
+
+    def drawn(
+        self, parameters: StudentTs, X: Floats, components: Integers, rng: np.random.Generator
+    ) -> Floats:
+        ratios, n_observed, _ = self._marginal_ratios(parameters, X)
+        rows, every = np.arange(len(X)), len(parameters.gaussians.mean)
+        degrees = np.broadcast_to(parameters.degrees_of_freedom, every)[components]
+        u = rng.standard_gamma(0.5 * (degrees + n_observed))
+        u *= 2.0 / (degrees * ratios[rows, components])
+        expected = self.completed(parameters, X, np.eye(every)[components])
+        noise = self._gaussian.drawn(parameters.gaussians, X, components, rng) - expected
+        return np.where(np.isnan(X), expected + noise / np.sqrt(u)[:, None], X)
+
+    def prior_statistics(
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        mean: ArrayLike = 0.0,
+        mean_precision: float = 0.0,
+        **of_covariance: ArrayLike | None,
+    ) -> StudentTStatistics:
+        """Return a prior of centres and scale matrices, that of `Gaussian` of the same covariance.
+
+        It is conjugate given the precisions u. Degrees of freedom have no prior.
+
+        Parameters
+        ----------
+        n_components, n_features : int
+            K, and columns of a row.
+        mean, mean_precision, **of_covariance
+            As in :meth:`Gaussian.prior_statistics`, with scale matrices for covariances.
+        """
+        moments = self._gaussian.prior_statistics(
+            n_components, n_features=n_features, mean=mean, mean_precision=mean_precision,
+            **of_covariance,
+        )  # fmt: skip
+        return StudentTStatistics(
+            moments, Sums(np.zeros(n_components), np.zeros((n_components, 1)))
+        )
+
+    @property
+    def prior_keys(self) -> list[str]:
+        return self._gaussian.prior_keys
+
+
+def _fences(X, sample_weight):
+    """Return bounds of each column, beyond which there are outliers: [low, high]."""
+    low, _, high = _quartiles(X, sample_weight)
+    beyond = np.where(high > low, _FENCES * (high - low), np.inf)
+    return (low - beyond).astype(X.dtype), (high + beyond).astype(X.dtype)
+
+
+def _quartiles(X, weight):
+    step = -(-len(X) // _QUANTILE_ROWS)
+    X, weight = X[::step].astype(np.float64, copy=False), None if weight is None else weight[::step]
+    return np.quantile(X, [0.25, 0.5, 0.75], axis=0, weights=weight, method="inverted_cdf")
+
+
+def _are_inside(X, weights):
+    """Return which rows of a cluster are no outliers."""
+    if not weights[:: -(-len(X) // _QUANTILE_ROWS)].any():
+        return np.ones(len(X), dtype=bool)
+    low, median, high = _quartiles(X, weights)
+    unit = np.where(high > low, high - low, np.inf)
+    squares = (((X - median) / unit) ** 2).sum(axis=1)
+    typical = _quartiles(squares, weights)[1]
+    return (squares <= _LARGEST_SQUARE * typical) | (typical == 0.0)
+
+
+def _log_scaled(a):
+    """Return log(a^a / Gamma(a)), of the density of a Gamma(a, a) variable."""
+    return xlogy(a, a) - gammaln(a)
+
+
+def _mean_gap(degrees):
+    """Return E[u - log u - 1] of u ~ Gamma(degrees / 2, degrees / 2)."""
+    return np.log(0.5 * degrees) - psi(0.5 * degrees)
+
+
+def _ratios_of(less_halves, parameters):
+    """Return 1 + D / nu from -D / 2, which changes in place."""
+    less_halves *= -2.0 / parameters.degrees_of_freedom
+    np.clip(less_halves, 0.0, _LARGEST_RATIO, out=less_halves)
+    less_halves += 1.0
+    return less_halves
+
+
+def _log_density(parameters, logs, n_observed, highest=None):
+    """Return log densities from log(1 + D / nu), and Gaussian log densities at the centres."""
+    degrees = parameters.degrees_of_freedom
+    if highest is None:
+        highest = parameters.gaussians._offset(0.0)
+
+    out = _by_number(lambda d: -0.5 * (degrees + d), n_observed) * logs
+    out += highest + _by_number(lambda d: _log_constant(degrees, d), n_observed)
+    return out
+
+
+def _log_constant(degrees, d):
+    """Return the log density at the centre, less that of a Gaussian of the same scale."""
+    return log_rising(0.5 * degrees, 0.5 * d) + 0.5 * d * np.log(2.0 / degrees)
+
+
+def _sums(posterior, gaps):
+    counts = np.einsum("nk->k", posterior, dtype=np.float64)
+    return counts, np.einsum("nk,nk->k", posterior, gaps, dtype=np.float64)
+
+
+def _expected(parameters, ratios, logs, n_observed):
+    """Return E[u | x] and E[u - 1 - log u | x] from 1 + D / nu and its log, (n_rows, K)."""
+    degrees = parameters.degrees_of_freedom
+    u = _by_number(lambda d: 1.0 + d / degrees, n_observed) / ratios
+    gaps = u + logs
+    gaps += _by_number(lambda d: _mean_gap(degrees + d) - np.log1p(d / degrees) - 1.0, n_observed)
+    return u, gaps
+
+
+def _by_number(function, n_observed):
+    """Return a function of the number of observed values of each row, (n_rows, K) or (K,)."""
+    if np.ndim(n_observed) == 0:
+        return function(n_observed)
+    table = function(np.arange(n_observed.max(initial=0) + 1.0)[:, None])
+    return table[n_observed]
+
+
+def _centred(parameters, X):
+    """Return Gaussians about zero, and rows of zeros with the gaps of X."""
+    gaussians = parameters.gaussians
+    return Gaussians(np.zeros_like(gaussians.mean), gaussians.covariance), 0.0 * X
