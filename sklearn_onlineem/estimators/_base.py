@@ -60,6 +60,7 @@ from sklearn_onlineem.estimators._progress import (
     warn_of_passes,
     warn_of_reinitialisation,
     warn_of_unused_rates,
+    warn_user,
 )
 from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
 from sklearn_onlineem.estimators._stream_start import learn_first
@@ -303,8 +304,14 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
                 self._check_structure()
-            elif self.warm_start and "_given" in self.__dict__:
-                raise self._not_fitted()
+            elif "_given" in self.__dict__:
+                if self.warm_start:
+                    raise self._not_fitted()
+                names = ", ".join(self.__dict__["_given"])
+                warn_user(
+                    f"{type(self).__name__}: fit starts anew, and does not use {names}, which"
+                    " were set. Initial values are parameters whose names end in '_init'."
+                )
             reader, solver = self._input(fresh=not resumes), self._solver()
             data = reader.read(X, y, **where)
             n_init = 1 if resumes else getattr(self, "n_init", 1)
@@ -360,7 +367,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def _start(self):
         """Return the initialiser of the parameters, or of a learnt prior."""
         learnt = self._learnt_prior
-        return self._initialiser() if learnt is None else LearntStart(learnt)
+        return self._initialiser() if learnt is None else LearntStart(learnt, self._bound)
 
     def _pseudo_statistics(self, model, n_features):
         """Return the whole prior as pseudo-statistics, or None."""
@@ -449,7 +456,12 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             fitted = self.__dict__.get("_fitted")
             if fitted is None and "_given" in self.__dict__:
                 raise self._not_fitted()
-            if fitted is None or fitted.state.awaits_data or isinstance(fitted.state.kept, Opening):
+            # A known model awaits its first data where there is no size of an observation.
+            if (
+                fitted is None
+                or fitted.state.size_unit == 0.0
+                or isinstance(fitted.state.kept, Opening)
+            ):
                 self._learn_first(X, y, with_end, **where)
                 return
             try:
@@ -499,7 +511,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 warn_of_reinitialisation(self, progress.state)
             if progress.state.gate is not None:
                 warn_of_outliers(self, before and before.state.gate, progress.state.gate)
-            self._commit(progress, None if before else reader.attributes, end)
+            is_first = before is None or before.state.awaits_data
+            self._commit(progress, reader.attributes if is_first else None, end)
         for state in made:
             report_update(self, state)
 

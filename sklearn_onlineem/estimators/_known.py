@@ -30,6 +30,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.models import Model
 
 __all__ = [
+    "FromParameters",
     "KnownModel",
     "Settable",
     "Value",
@@ -160,27 +161,27 @@ def put_parameters(put: Callable[[Any, Any, Floats], object]) -> Callable[..., M
 def put_all_parameters(model: Any, parameters: object) -> Model:
     """Return a model with the family's parameters of all components."""
     family, n_components = model.family, model.n_components
-    density = _one_density(family, parameters)[1]
-    if density.shape != (1, n_components) or np.isnan(density).any():
+    _, density = _drawn(family, parameters, n_components)
+    if density.shape[1] != n_components or not np.isfinite(np.diagonal(density)).all():
         raise ValueError(f"parameters_ must be those of {n_components} components of {family!r}.")
     return replace(model, parameters=copy.deepcopy(parameters))
 
 
 def n_features_of(family: Family, given: dict[str, Any]) -> int | None:
     """Return the number of columns of a family's `parameters_`, or None if they are not given."""
-    if "parameters_" not in given:
-        return None
-    return _one_density(family, given["parameters_"])[0].shape[1]
+    return _drawn(family, given["parameters_"], 1)[0].shape[1] if "parameters_" in given else None
 
 
-def _one_density(family, parameters):
-    """Return a row of the first component, and its log densities under all of them."""
-    first = np.zeros(1, dtype=np.intp)
+def _drawn(family, parameters, n_components):
+    """Return a row of each of the first components, and the log densities of these."""
     try:
-        X = family.sample(parameters, first, np.random.default_rng(0))
-        return X, family.log_density(parameters, X)
+        with np.errstate(all="ignore"):
+            X = family.sample(parameters, np.arange(n_components), np.random.default_rng(0))
+            return X, family.log_density(parameters, X)
     except (TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ValueError(f"parameters_ must be those of {family!r}: {error}") from error
+        raise ValueError(
+            f"parameters_ must be those of {n_components} components of {family!r}: {error}"
+        ) from error
 
 
 def shares_as_given(name: str, values: Floats, may_lack: bool = False) -> Floats:
@@ -241,7 +242,7 @@ class KnownModel:
         """Return a model of these sizes, into which values are put."""
         raise ValueError("its fitted attributes cannot be set.")
 
-    def _bound(self, model, data):
+    def _bound(self, model, data, lacks_lengths=False):
         """Return a known model with what depends on the first data."""
         return model
 
@@ -250,58 +251,9 @@ class KnownModel:
         fitted = self.__dict__.get("_fitted")
         if fitted is None or not fitted.state.awaits_data:
             return None
-        return self._bound(fitted.state.model, data)
+        return self._bound(fitted.state.model, data, self._lacks_lengths())
 
     # -------------------------------------------------------------------------------------- use
-
-    @classmethod
-    def from_parameters(cls, **parameters: object) -> Self:
-        """Return an estimator that is fitted, of a model whose parameters are known.
-
-        Parameters
-        ----------
-        **parameters
-            The fitted attributes that can be set, without the underscore at the end; and parameters
-            of the constructor. The number of components or states follows. Of names that are both,
-            arrays are attributes, and numbers parameters.
-
-        Returns
-        -------
-        estimator : object
-            It has seen no data: `n_samples_seen_` is 0. `partial_fit`, and `fit` with
-            ``warm_start=True``, continue from its model; see :ref:`known_models`.
-
-        Raises
-        ------
-        ValueError
-            If a value is invalid, or one is missing.
-        TypeError
-            If a name is unknown.
-        """
-        names, given, settings = {n.removesuffix("_"): n for n in _settables(cls)}, {}, {}
-        for name, value in parameters.items():
-            # A number that parameters of the constructor may be, too, is one.
-            is_setting = name not in names or (name in cls._defaults and np.ndim(value) == 0)
-            if is_setting:
-                settings[name] = value
-            else:
-                given[names[name]] = value
-        estimator = cls(**settings)
-        with error_context(estimator):
-            for name, value in given.items():
-                _, sizes = _settables(cls)[name].converted(estimator, value)
-                for axis, parameter in cls._sizing_parameters.items():
-                    if axis in sizes and parameter not in settings:
-                        settings[parameter] = sizes[axis]
-        estimator = cls(**settings)
-        estimator._set_known(given)
-        if not estimator.__sklearn_is_fitted__():
-            missing = estimator._missing(estimator.__dict__.get("_given", {}), "")
-            raise ValueError(f"{cls.__name__}.from_parameters needs {missing}, too.")
-        return estimator
-
-    # Parameters that are sizes, by letters of axes.
-    _sizing_parameters: ClassVar[dict[str, str]] = {"k": "n_components"}
 
     def _set_known(self, new):
         """Set fitted attributes: all of them, or none if one is invalid."""
@@ -414,6 +366,67 @@ class KnownModel:
             f"{what}: {', '.join(given)} {'is' if len(given) == 1 else 'are'} set. Set"
             f" {self._missing(given)}, too, or call 'fit'."
         )
+
+
+class FromParameters:
+    """Mixin of estimators all of whose parameters can be set."""
+
+    # Parameters that are sizes, by letters of axes.
+    _sizing_parameters: ClassVar[dict[str, str]] = {"k": "n_components"}
+
+    @classmethod
+    def from_parameters(cls, **parameters: object) -> Self:
+        """Return an estimator that is fitted, of a model whose parameters are known.
+
+        Parameters
+        ----------
+        **parameters
+            The fitted attributes that can be set, without the underscore at the end; and parameters
+            of the constructor. The number of components or states follows. Of names that are both,
+            arrays are attributes, and numbers parameters.
+
+        Returns
+        -------
+        estimator : object
+            It has seen no data: `n_samples_seen_` is 0. `partial_fit`, and `fit` with
+            ``warm_start=True``, continue from its model; see :ref:`known_models`.
+
+        Raises
+        ------
+        ValueError
+            If a value is invalid, or one is missing.
+        TypeError
+            If a name is unknown.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> known = PoissonMixture.from_parameters(weights=[0.5, 0.5], rates=[[1.0], [9.0]])
+        >>> known.n_components, known.predict([[0], [7]])
+        (2, array([0, 1]))
+        """
+        names, given, settings = {n.removesuffix("_"): n for n in _settables(cls)}, {}, {}
+        for name, value in parameters.items():
+            # A number that parameters of the constructor may be, too, is one.
+            is_setting = name not in names or (name in cls._defaults and np.ndim(value) == 0)
+            if is_setting:
+                settings[name] = value
+            else:
+                given[names[name]] = value
+        estimator = cls(**settings)
+        estimator._validate_params()
+        with error_context(estimator):
+            for name, value in given.items():
+                _, sizes = _settables(cls)[name].converted(estimator, value)
+                for axis, parameter in cls._sizing_parameters.items():
+                    if axis in sizes and parameter not in settings:
+                        settings[parameter] = sizes[axis]
+        estimator = cls(**settings)
+        estimator._set_known(given)
+        if not estimator.__sklearn_is_fitted__():
+            missing = estimator._missing(estimator.__dict__.get("_given", {}), "")
+            raise ValueError(f"{cls.__name__}.from_parameters needs {missing}, too.")
+        return estimator
 
 
 _AXES = {"k": "components or states", "d": "columns"}

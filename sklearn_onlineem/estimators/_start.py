@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -114,9 +115,10 @@ class LearntPrior:
 
 @dataclass(frozen=True)
 class LearntStart(Initialiser):
-    """The model of a learnt prior as the start."""
+    """The model of a learnt prior as the start, bound to the first data."""
 
     prior: LearntPrior
+    bound: Callable
 
     def given(self, data):
         if data.n_features != self.prior.n_features:
@@ -124,7 +126,7 @@ class LearntStart(Initialiser):
                 f"X has {data.n_features} features, but prior was learnt from"
                 f" {self.prior.n_features}."
             )
-        return self.prior.model
+        return self.bound(self.prior.model, data)
 
     def estimated(self, data, random_state):
         raise AssertionError("a learnt prior always gives a start")

@@ -161,15 +161,22 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
     """Return rows as kernels take them, and the attributes that first data define.
 
     `fresh` data define `n_features_in_` and `feature_names_in_`; others are checked for agreement.
+    The first data of a known model define the names alone.
     The estimator is not changed.
     """
-    if not fresh:
+    fitted = None if fresh else vars(estimator).get("_fitted")
+    awaits_data = fitted is not None and fitted.state.awaits_data
+    if not (fresh or awaits_data):
         return _checked(estimator, X, False, ensure_all_finite), {}
     # Validation writes to a blank estimator, whose attributes are set once all has succeeded.
     blank, params = object.__new__(type(estimator)), estimator.get_params(deep=False)
     vars(blank).update(params)
     X = _checked(blank, X, True, ensure_all_finite)
     attributes = {name: value for name, value in vars(blank).items() if name not in params}
+    if awaits_data:
+        # A known model gets names of columns.
+        _check_width(X, fitted.attributes["n_features_in_"])
+        return X, {**attributes, **fitted.attributes}
     return X, {**attributes, "n_features_in_": X.shape[1], "_dtype": X.dtype}
 
 
@@ -293,9 +300,8 @@ def _checked(estimator, X, reset, ensure_all_finite):
             order="C",
             ensure_all_finite=ensure_all_finite,
         )
-    if not reset and X.shape[1] != estimator.n_features_in_:
-        expected = estimator.n_features_in_
-        raise ValueError(f"X has {X.shape[1]} features, but {expected} are expected.")
+    if not reset:
+        _check_width(X, estimator.n_features_in_)
     if not sparse.issparse(X):
         X = np.require(X, requirements=["A", "C"])
     values = X.data if sparse.issparse(X) else X
@@ -308,6 +314,11 @@ def _checked(estimator, X, reset, ensure_all_finite):
     if reset and square < _SMALLEST_SQUARE and values.any():
         raise ValueError(f"X has values whose squares underflow {values.dtype}; rescale the data.")
     return X
+
+
+def _check_width(X, expected):
+    if X.shape[1] != expected:
+        raise ValueError(f"X has {X.shape[1]} features, but {expected} are expected.")
 
 
 def _sum_of_squares(values):

@@ -238,9 +238,11 @@ class Gaussian(
 
     def m_step(self, statistics: Moments, previous: Gaussians | None = None) -> Gaussians:
         maximiser, floor = self.covariance._maximiser, self._added(statistics.mean.shape[1])
-        if previous is not None and self._has_masks:
+        if previous is None or (self.learns_means is True and self.learns_covariances is True):
+            return maximiser(statistics, previous, floor)
+        if self._has_masks:
             return self._masked_maximiser(statistics, previous, floor)
-        if previous is None or (self.learns_means and self.learns_covariances):
+        if self.learns_means and self.learns_covariances:
             return maximiser(statistics, previous, floor)
         if self.learns_covariances:
             about_known = self._about_means(statistics, previous.mean)

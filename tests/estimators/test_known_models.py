@@ -481,3 +481,32 @@ def test_known_models_are_priors_and_merge():
     hmm = PoissonHMM.from_parameters(startprob=[1.0], transmat=[[1.0]], lambdas=[[1.0]])
     with pytest.raises(ValueError, match="PoissonHMM: lengths of sequences are given"):
         hmm.as_prior(1.0)
+
+
+def test_a_known_model_is_a_prior_of_another(rng):
+    X = rng.normal(size=(50, 1))
+    prior = known_mixture().as_prior(10.0)
+    fitted = GaussianMixture(2, prior=prior, random_state=0).fit(X)
+    # Its floor is that of the data, as everywhere.
+    assert fitted.model_.family.floor is not None
+    assert fitted.means_[1, 0] == pytest.approx(10.0)
+
+
+def test_the_first_data_of_a_known_model_name_its_columns(rng):
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(rng.normal(size=(20, 1)), columns=["height"])
+    known = known_mixture()
+    known.predict(X)
+    assert not hasattr(known, "feature_names_in_")
+    assert known.partial_fit(X).feature_names_in_ == ["height"]
+    warm = known_mixture(warm_start=True, max_iter=1, tol=0.0).fit(X)
+    assert warm.feature_names_in_ == ["height"]
+    with pytest.raises(ValueError, match="X has 2 features, but 1 are expected"):
+        known_mixture().partial_fit(pd.DataFrame(np.zeros((3, 2)), columns=["a", "b"]))
+
+
+def test_a_fit_warns_of_values_that_it_does_not_use(rng):
+    hmm = GaussianHMM(2, random_state=0)
+    hmm.means_ = [[0.0], [5.0]]
+    with pytest.warns(UserWarning, match="GaussianHMM: fit starts anew, and does not use means_"):
+        hmm.fit(rng.normal(size=(50, 1)))

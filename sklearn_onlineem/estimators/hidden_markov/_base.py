@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
-from sklearn_onlineem.estimators._known import settable, shares_as_given
+from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
 from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import (
@@ -76,7 +76,7 @@ def _put_end(model, values):
 
 
 @estimator
-class BaseHMM(SequenceEstimator):
+class BaseHMM(FromParameters, SequenceEstimator):
     """Base of the hidden Markov models: they say which family, and name its parameters.
 
     Parameters
@@ -144,7 +144,7 @@ class BaseHMM(SequenceEstimator):
     )
     absorbing_states: object = parameter(default=None, valid=[None, "array-like"], structural=True)
     params: str | Mapping[str, object] = parameter(
-        default="ste", valid=[str, Mapping], structural=True
+        default="ste", valid=[str, dict], structural=True
     )
     startprob_init: object = parameter(default=None, valid=[None, "array-like"])
     transmat_init: object = parameter(default=None, valid=[None, "array-like"])
@@ -271,11 +271,11 @@ class BaseHMM(SequenceEstimator):
         """Return parameters of this shape, into which values are put."""
         return np.full((self.n_components, n_features), 1.0 / n_features)
 
-    def _bound(self, model, data):
+    def _bound(self, model, data, lacks_lengths=False):
         rows = observed_rows(data)
         rows = rows.filled() if rows.has_gaps else rows
         family, parameters = model.family.bind(rows.X), model.parameters
-        if self._lacks_lengths():
+        if lacks_lengths:
             parameters = family.with_mean_length(parameters, rows.X)
         return replace(model, family=family, parameters=parameters)
 

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._fitted import fitted_property
-from sklearn_onlineem.estimators._known import Settable, Value, settable
+from sklearn_onlineem.estimators._known import FromParameters, Settable, Value, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators._start import LearntPrior
@@ -43,7 +43,7 @@ def _array(name: str) -> Callable[[Callable[[KalmanFilter], Value]], Settable[Va
 
 
 @estimator
-class KalmanFilter(SequenceEstimator):
+class KalmanFilter(FromParameters, SequenceEstimator):
     r"""Linear dynamical system learnt by EM: like pykalman's, with `partial_fit`.
 
     .. math::

@@ -20,7 +20,12 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
-from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
+from sklearn_onlineem.estimators._known import (
+    FromParameters,
+    put_parameters,
+    settable,
+    shares_as_given,
+)
 from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
@@ -219,9 +224,7 @@ class MixtureParameters:
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
         default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
     )
-    params: str | Mapping[str, object] = parameter(
-        default="wp", valid=[str, Mapping], structural=True
-    )
+    params: str | Mapping[str, object] = parameter(default="wp", valid=[str, dict], structural=True)
 
     # Parts of the model by letters of `params`.
     _letters: ClassVar[dict[str, tuple[str, ...]]] = {"w": ("weights",), "p": ("parameters",)}
@@ -268,10 +271,10 @@ class MixtureParameters:
         """Return parameters of this shape, into which values are put."""
         return np.full((n_components, n_features), 1.0 / n_features)
 
-    def _bound(self, model, data):
+    def _bound(self, model, data, lacks_lengths=False):
         X = data.filled().X if data.has_gaps else data.X
         family, parameters = model.family.bind(X, data.sample_weight), model.parameters
-        if self._lacks_lengths():
+        if lacks_lengths:
             parameters = family.with_mean_length(parameters, data.X, data.sample_weight)
         return replace(model, family=family, parameters=parameters)
 
@@ -285,7 +288,7 @@ class MixtureParameters:
 
 
 @estimator
-class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
+class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
     """Base of the mixtures that cluster rows: they say which family, and name its parameters.
 
     Parameters

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import put_parameters, settable
+from sklearn_onlineem.estimators._known import FromParameters, put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import Initialiser, LearntPrior
@@ -34,7 +34,7 @@ def _put_alpha(family, parameters, alpha):
 
 
 @estimator
-class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
+class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, RowEstimator):
     r"""Compound Dirichlet (Dirichlet-multinomial, Polya) counts, learnt online or in batch.
 
     .. math:: h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h)
@@ -120,10 +120,11 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
     def _blank(self, sizes, n_features, given):
         return MixtureModel(Family(), np.ones(1), _standard(1, n_features))
 
-    def _bound(self, model, data):
-        family = model.family
-        parameters = family.with_mean_length(model.parameters, data.X, data.sample_weight)
-        return MixtureModel(family, model.weights, parameters)
+    def _bound(self, model, data, lacks_lengths=False):
+        if not lacks_lengths:
+            return model
+        parameters = model.family.with_mean_length(model.parameters, data.X, data.sample_weight)
+        return replace(model, parameters=parameters)
 
     @settable("d", _put_alpha, "alpha")
     def alpha_(self) -> Floats:
