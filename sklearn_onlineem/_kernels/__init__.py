@@ -4,7 +4,7 @@
 # in NumPy becomes a kernel.
 #
 #   _natural            mixtures of exponential families in natural form, dense rows
-#   _natural_gaussian   full Gaussians through _natural
+#   _natural_gaussian   Gaussians through _natural
 #   _gaussian           Gaussians centred on each component
 #   _counts             the natural form for CSR rows of counts
 #   _log_factorials     base measures of counts
