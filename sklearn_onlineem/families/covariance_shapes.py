@@ -21,7 +21,7 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._checks import above, at_least, positive_semidefinite
-from sklearn_onlineem.families._family import NOTHING, optional, per_row, row_outputs
+from sklearn_onlineem.families._family import optional, per_row, row_outputs
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
 from sklearn_onlineem.families._start_coordinates import independent, standardised, whitened
 from sklearn_onlineem.statistics import Moments
