@@ -22,8 +22,8 @@ from sklearn_onlineem.estimators._validation import (
     checked_labels,
     checked_weight,
     converted,
-    is_ready,
     raise_named,
+    ready,
 )
 
 __all__ = ["RowEstimator", "RowsInput"]
@@ -64,9 +64,10 @@ class RowsInput:
         """Drop the rows that were read, of which nothing is kept."""
 
     def _converted(self, X):
-        if self._fresh or not is_ready(self._estimator, X):
-            X, self.attributes = converted(self._estimator, X, self._fresh)
-        return X
+        found = None if self._fresh else ready(self._estimator, X)
+        if found is None:
+            found, self.attributes = converted(self._estimator, X, self._fresh)
+        return found
 
     def _batch(self, X, weight, y, n_threads):
         """Combine converted rows with their weights and labels."""
