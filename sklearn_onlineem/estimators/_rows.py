@@ -23,8 +23,8 @@ from sklearn_onlineem.estimators._validation import (
     INVALID,
     checked_labels,
     checked_weight,
-    is_ready,
     raise_named,
+    ready,
 )
 from sklearn_onlineem.families.capabilities import Marginals
 
@@ -75,16 +75,18 @@ class RowsInput:
 
     def _converted(self, X):
         self._has_gaps = False
-        if self._fresh or not is_ready(self._estimator, X):
-            takes_gaps = self._family is None or isinstance(self._family, Marginals)
-            finite = "allow-nan" if takes_gaps else True
-            X, self.attributes = self._estimator._converted(X, self._fresh, finite)
-            if self._family is None:
-                self._family = self._estimator._family()
-            if takes_gaps and np.isnan(X.sum()):
-                if sparse.issparse(X):
-                    raise ValueError("X is sparse and has NaN: missing values need a dense array.")
-                self._has_gaps = True
+        found = None if self._fresh else ready(self._estimator, X)
+        if found is not None:
+            return found
+        takes_gaps = self._family is None or isinstance(self._family, Marginals)
+        finite = "allow-nan" if takes_gaps else True
+        X, self.attributes = self._estimator._converted(X, self._fresh, finite)
+        if self._family is None:
+            self._family = self._estimator._family()
+        if takes_gaps and np.isnan(X.sum()):
+            if sparse.issparse(X):
+                raise ValueError("X is sparse and has NaN: missing values need a dense array.")
+            self._has_gaps = True
         return X
 
     def _batch(self, X, weight, y, n_threads):

@@ -32,7 +32,7 @@ from sklearn_onlineem.estimators._validation import (
     check_values,
     checked_labels,
     error_context,
-    is_ready,
+    ready,
 )
 
 __all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
@@ -68,9 +68,10 @@ class SequencesInput:
         return data
 
     def _converted(self, X):
-        if self._fresh or not is_ready(self._estimator, X):
-            X, self.attributes = self._estimator._converted(X, self._fresh, "allow-nan")
-        return X
+        found = None if self._fresh else ready(self._estimator, X)
+        if found is None:
+            found, self.attributes = self._estimator._converted(X, self._fresh, "allow-nan")
+        return found
 
     def release(self):
         """Drop the sequences that were read."""

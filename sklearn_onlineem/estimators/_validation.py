@@ -37,9 +37,9 @@ __all__ = [
     "filled",
     "finite_start",
     "is_empty",
-    "is_ready",
     "error_context",
     "raise_named",
+    "ready",
     "relative_shares",
     "shares",
 ]
@@ -180,10 +180,22 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
     return X, {**attributes, "n_features_in_": X.shape[1], "_dtype": X.dtype}
 
 
-def is_ready(estimator, X):
-    """Return whether X needs no conversion: the hot path of streams of small batches."""
+def ready(estimator, X):
+    """Return X as kernels take it if nothing can be wrong, else None: for small batches.
+
+    It is an array, or a data frame of pandas with the columns of the first data.
+    """
     known = estimator._fitted.attributes
-    return "feature_names_in_" not in known and _rows.are_ready(X, known["n_features_in_"])
+    names = known.get("feature_names_in_")
+    if names is not None:
+        if type(X) is not getattr(sys.modules.get("pandas"), "DataFrame", None):
+            return None
+        # Others are sparse, or may have NA.
+        is_plain = all(isinstance(dtype, np.dtype) for dtype in X.dtypes)
+        if not is_plain or list(X.columns) != names.tolist():
+            return None
+        X = np.ascontiguousarray(X.to_numpy())
+    return X if _rows.are_ready(X, known["n_features_in_"]) else None
 
 
 def check_values(data, family, first=True):

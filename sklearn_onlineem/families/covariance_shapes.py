@@ -22,7 +22,8 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._checks import above, at_least, positive_semidefinite
-from sklearn_onlineem.families._family import NOTHING, optional, per_row, row_outputs
+from sklearn_onlineem.families._e_step import NOTHING, optional, per_row
+from sklearn_onlineem.families._family import row_outputs
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
 from sklearn_onlineem.families._start_coordinates import independent, standardised, whitened
 from sklearn_onlineem.statistics import Moments
@@ -478,11 +479,7 @@ class Full(_Matrices):
     """
 
     def _kl_divergence(self, p, q):
-        out = np.empty(len(p.mean))
-        _small_matrices.kl_divergences(
-            p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
-        )
-        return out
+        return _divergences(p, q)
 
 
 @dataclass(frozen=True)
@@ -523,25 +520,23 @@ class _Variances(Covariance):
         return values.sum(axis=1, keepdims=True) if self._is_single else values
 
     def _e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
-        offset, means = gaussians._offset(log_weights), gaussians.mean
         sample, of_rows = (*per_row(rows), optional(uniforms)), row_outputs(rows.X, log_likelihoods)
-        counts, about = np.empty(len(offset)), self._about(gaussians, rows.X)
-        share = 1.0 / rows.total_weight
-        if about is None:
-            first, second = np.empty_like(means), np.empty_like(means)
-            log_likelihood = _gaussian.e_step(
-                rows.X, means, _per_feature(gaussians), offset, *sample, counts, first, second,
-                *of_rows, rows.n_threads,
-            )  # fmt: skip
-            moments = self._recentred(first, second, means, share, counts)
-        else:
-            centre, natural, quadratic = about
-            totals = np.empty_like(natural)
-            log_likelihood = _natural.e_step(
-                rows.X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING, *sample,
-                counts, totals, *of_rows, rows.n_threads,
-            )  # fmt: skip
-            moments = self._moments_about(centre, counts, totals, share)
+        means, counts = gaussians.mean, np.empty(len(gaussians.mean))
+        mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
+        log_likelihood = _natural_gaussian.e_step(
+            rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
+            rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter, of_rows[0],
+            rows.n_threads,
+        )  # fmt: skip
+        # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+        if not math.isnan(log_likelihood):
+            return counts, Moments(counts, counts, mean, scatter), log_likelihood
+        first, second = mean, np.empty_like(means)
+        log_likelihood = _gaussian.e_step(
+            rows.X, means, _per_feature(gaussians), gaussians._offset(log_weights), *sample,
+            counts, first, second, *of_rows, rows.n_threads,
+        )  # fmt: skip
+        moments = self._recentred(first, second, means, 1.0 / rows.total_weight, counts)
         return moments.weight, moments, log_likelihood / rows.total_weight
 
     def _about(self, gaussians, X):
@@ -586,15 +581,11 @@ class _Variances(Covariance):
         return Moments(counts, counts, origin + shift, scatter).scale(share)
 
     def _maximiser(self, statistics, previous, floor):
-        degrees = statistics.degrees[:, None]
-        per_value = statistics.mean.shape[1] // statistics.scatter.shape[1]
-        kept = np.ones_like(statistics.scatter) if previous is None else previous.covariance
-        variance = np.divide(
-            statistics.scatter, per_value * degrees, out=kept.copy(), where=degrees > 0
-        )
-        floor = floor.mean() if self._is_single else floor
-        np.add(variance, floor, out=variance, where=degrees > 0)
-        if not (variance > _LEAST_VARIANCE).all():
+        variance = np.empty_like(statistics.scatter)
+        kept = np.ones_like(variance) if previous is None else previous.covariance
+        if not _centred_moments.variances_from_scatter(
+            statistics.scatter, statistics.degrees, floor, kept, _LEAST_VARIANCE, variance
+        ):
             raise ValueError(
                 "A variance is not positive: the data of a component are too few or too"
                 " similar. Decrease n_components or increase reg_covar."
@@ -602,10 +593,12 @@ class _Variances(Covariance):
         return Gaussians(kept_where_empty(statistics, previous), variance)
 
     def _own_scatter(self, degrees, gaussians, floor):
-        variance = gaussians.covariance
-        per_value = gaussians.mean.shape[1] // variance.shape[1]
-        floor = floor.mean() if self._is_single else floor
-        return per_value * degrees[:, None] * (variance - floor)
+        scatter = np.empty_like(gaussians.covariance)
+        _centred_moments.scatters_from_variances(gaussians.covariance, degrees, floor, scatter)
+        return scatter
+
+    def _kl_divergence(self, p, q):
+        return _divergences(p, q)
 
     def _quadratic(self, precision, covariance, deviation):
         return (precision * (covariance + deviation**2)).sum(axis=1)
@@ -710,6 +703,15 @@ class Spherical(_Variances):
 
     def n_parameters(self, n_features: int) -> int:
         return 1
+
+
+def _divergences(p, q):
+    """Return KL(p_k || q_k) of Gaussians with a covariance each."""
+    out = np.empty(len(p.mean))
+    _small_matrices.kl_divergences(
+        p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
+    )
+    return out
 
 
 def location(X):
