@@ -28,7 +28,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_onlineem import GaussianHMM, GaussianMixture
+from sklearn_onlineem import GaussianMixture
 
 wine = load_wine()
 X = StandardScaler().fit_transform(wine.data)
@@ -47,26 +47,20 @@ for share in (0.1, 0.3):
 # %%
 # A mixture that takes gaps
 # -------------------------
-# `GaussianMixture` refuses NaN. `GaussianHMM` accepts it, and if each row is a sequence of its own,
-# there are no transitions, so that the model is a mixture with the weights ``startprob_``. Fitted
-# to complete rows, both have the same likelihood.
+# NaN is a value that is missing. Each row counts with what is observed in it: here, a wine of which
+# nothing but the alcohol is known.
 
-each_row = np.ones(len(X), dtype=int)
-settings = {"covariance_type": "diag", "solver": "batch", "tol": 1e-8, "max_iter": 1000}
-mixture = GaussianMixture(3, random_state=0, **settings).fit(X)
-integrating = GaussianHMM(3, random_state=0, means_init=mixture.means_, **settings)
-integrating.fit(X, lengths=each_row)
-print(
-    f"\ncomplete rows, nats per row: mixture {mixture.score(X):.3f},"
-    f" sequences of one row {integrating.score(X, lengths=each_row):.3f}"
-)
+settings = {"covariance_type": "diag", "random_state": 0}
+mixture = GaussianMixture(3, **settings).fit(with_gaps(0.3, 0))
+known = np.where(np.arange(13) == 0, X[0], np.nan)[None]
+print(f"\nof the alcohol alone: {mixture.predict_proba(known)[0].round(2)}")
+print(f"of all measurements:  {mixture.predict_proba(X[:1])[0].round(2)}")
 
 # %%
 # More and more gaps
 # ------------------
-# The score is the adjusted Rand index: 1 if components are the cultivars, 0 by chance. Missing
-# values can be imputed afterwards: given the component, features are independent here, so the
-# imputed value is the average of the components' means, weighted by the row's responsibilities.
+# The score is the adjusted Rand index: 1 if components are the cultivars, 0 by chance. Afterwards
+# ``impute`` replaces what is missing by its expectation given the rest of the row.
 
 SHARES, N_SEEDS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5], 3
 found = {"gaps integrated out": [], "gaps filled by means": []}
@@ -76,16 +70,13 @@ for share in SHARES:
     for seed in range(N_SEEDS):
         gappy = with_gaps(share, seed)
         gaps = np.isnan(gappy)
-        hmm = GaussianHMM(3, covariance_type="diag", n_init=2, random_state=0)
-        posterior = hmm.fit(gappy, lengths=each_row).predict_proba(gappy, lengths=each_row)
+        integrated = GaussianMixture(3, n_init=2, **settings).fit(gappy)
         imputer = SimpleImputer()
-        filled = make_pipeline(
-            imputer, GaussianMixture(3, covariance_type="diag", n_init=2, random_state=0)
-        ).fit(gappy)
-        clusterings = posterior.argmax(axis=1), filled.predict(gappy)
+        filled = make_pipeline(imputer, GaussianMixture(3, n_init=2, **settings)).fit(gappy)
+        clusterings = integrated.predict(gappy), filled.predict(gappy)
         indices.append([adjusted_rand_score(wine.target, labels) for labels in clusterings])
         if share:
-            filled_in = posterior @ hmm.means_, imputer.transform(gappy)
+            filled_in = integrated.impute(gappy), imputer.transform(gappy)
             errors.append([np.sqrt(np.mean((X - guess)[gaps] ** 2)) for guess in filled_in])
     for name, index in zip(found, np.mean(indices, axis=0), strict=True):
         found[name].append(index)

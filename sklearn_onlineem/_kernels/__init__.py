@@ -6,6 +6,7 @@
 #   _natural            mixtures of exponential families in natural form, dense rows
 #   _natural_gaussian   full Gaussians through _natural
 #   _gaussian           Gaussians centred on each component
+#   _gaps               ... of rows with missing values
 #   _student_t          hidden precisions of rows, by which those make moments
 #   _counts             the natural form for CSR rows of counts
 #   _log_factorials     base measures of counts

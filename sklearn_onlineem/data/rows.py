@@ -35,12 +35,15 @@ class Rows(Batch):
         int32; the component of each row, or -1 if it is hidden. None: all are hidden.
     n_threads : int, default=1
         Number of threads. Results do not depend on it.
+    has_gaps : bool, default=False
+        Whether NaN among dense rows is a missing value; False says that there is none.
     """
 
     X: Floats | sparse.csr_array
     sample_weight: Floats | None = None
     labels: Integers | None = None
     n_threads: int = 1
+    has_gaps: bool = False
 
     def __post_init__(self):
         X, weights, labels = self.X, self.sample_weight, self.labels
@@ -73,18 +76,20 @@ class Rows(Batch):
         sample_weight: Floats | None = None,
         labels: Integers | None = None,
         n_threads: int = 1,
+        has_gaps: bool = False,
     ) -> Self:
         """Return rows without checks of their parts.
 
         Parameters
         ----------
-        X, sample_weight, labels, n_threads
+        X, sample_weight, labels, n_threads, has_gaps
             As of the class, in its types.
         """
         rows = object.__new__(cls)
         values = rows.__dict__
         values["X"], values["sample_weight"] = X, sample_weight
         values["labels"], values["n_threads"] = labels, n_threads
+        values["has_gaps"] = has_gaps
         return rows
 
     def __len__(self) -> int:
@@ -114,7 +119,40 @@ class Rows(Batch):
             None if self.sample_weight is None else self.sample_weight[index],
             None if self.labels is None else self.labels[index],
             self.n_threads,
+            self.has_gaps,
         )
+
+    def filled(self) -> Rows:
+        """Return rows with observed values in all gaps, those of the column over and over.
+
+        They are in the support of a distribution if the observed values are. A column without any
+        gets those of all columns; rows without any value stay as they are.
+        """
+        X, missing = self.X.copy(), np.isnan(self.X)
+        for j in np.flatnonzero(missing.any(axis=0)):
+            observed = self.X[:, j][~missing[:, j]] if not missing[:, j].all() else self.X[~missing]
+            if len(observed):
+                X[missing[:, j], j] = np.resize(observed, np.count_nonzero(missing[:, j]))
+        return Rows.unchecked(X, self.sample_weight, self.labels, self.n_threads)
+
+    def by_completeness(self) -> tuple[tuple[Integers, Rows], ...]:
+        """Return the complete rows, and those with missing values, with their numbers.
+
+        The same objects at every call; none that is empty.
+        """
+
+        def parted():
+            complete = ~np.isnan(self.X).any(axis=1)
+            parts = []
+            for chosen, has_gaps in ((complete, False), (~complete, True)):
+                numbers = np.flatnonzero(chosen)
+                if len(numbers):
+                    rows = self[numbers]
+                    rows.__dict__["has_gaps"] = has_gaps
+                    parts.append((numbers, rows))
+            return tuple(parts)
+
+        return self.remember("by_completeness", parted)
 
     def without(self, rows: Integers) -> Rows | None:
         """Return the other rows; None if there are none that count.
@@ -136,6 +174,7 @@ class Rows(Batch):
             concatenated([batch.sample_weight for batch in batches], batches, 1.0),
             concatenated([batch.labels for batch in batches], batches, np.int32(-1)),
             batches[0].n_threads,
+            any(batch.has_gaps for batch in batches),
         )
 
     def chunks(self, n_rows: int) -> tuple[Rows, ...]:

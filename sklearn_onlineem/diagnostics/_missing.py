@@ -20,7 +20,8 @@ _STEP = 1e-4
 def missing_of(coordinates, data, single=False):
     """Return the missing information; `single` allows products in single precision."""
     tangents = getattr(coordinates, "tangents", None)
-    if not isinstance(coordinates, MixtureCoordinates) or not tangents.has_features:
+    is_mixture = isinstance(coordinates, MixtureCoordinates)
+    if not is_mixture or not tangents.has_features or data.has_gaps:
         return ChainMissing(coordinates, data)
     single = single and coordinates.tangents.takes_single
     return MixtureMissing(coordinates, data, np.float32 if single else np.float64)
@@ -170,7 +171,10 @@ def _matrices(frame):
 
 
 class ChainMissing:
-    """Missing information of chains and hidden proportions, by differences of expected scores."""
+    """Missing information of chains, hidden proportions and rows with gaps, by differences.
+
+    They are those of expected scores.
+    """
 
     overlaps = None
 

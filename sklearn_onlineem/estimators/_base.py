@@ -452,6 +452,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 self._check_structure()
             reader = self._input(fresh=before is None)
             data = reader.read(X, y, **where)
+            if not len(data):
+                return
             with single_threaded_blas(data.n_rows):
                 start = before and self._resumed()
                 state, kept, rest = learn_first(self, data, start)
@@ -491,6 +493,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             data = rules.reader.read(X, y, **where)
         finally:
             rules.reader.release()
+        if not len(data):  # Nothing of it was observed.
+            return
         state = fitted.state
         if rules is not self.__dict__.get("_present_rules"):
             state = self._resumed()

@@ -7,12 +7,14 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.em.solvers import Gibbs
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._fitted import FitTransformMixin
 from sklearn_onlineem.estimators._parameters import estimator, fit_context
@@ -25,6 +27,7 @@ from sklearn_onlineem.estimators._validation import (
     is_ready,
     raise_named,
 )
+from sklearn_onlineem.families.capabilities import Marginals
 
 __all__ = ["RowEstimator", "RowsInput"]
 
@@ -33,8 +36,12 @@ class RowsInput:
     """Reads rows as `fit`, `partial_fit` and `predict` take them.
 
     The family checks the values, after `prepare` if that is given. First (`fresh`) data define the
-    `attributes` of the estimator.
+    `attributes` of the estimator. Rows of which nothing is observed are kept only if
+    `keeps_unobserved`, as learning needs none.
     """
+
+    keeps_unobserved = False
+    _has_gaps = False
 
     def __init__(
         self, estimator, family, fresh=False, n_components=1, prepare=None, takes_labels=False
@@ -53,9 +60,13 @@ class RowsInput:
             rows = self._batch(X, weight, y if self._takes_labels else None, n_threads)
             if weight is not None and not weight.all():
                 rows = rows[np.flatnonzero(weight)]
+            if self._has_gaps and not self.keeps_unobserved:
+                rows = rows[np.flatnonzero(~np.isnan(rows.X).all(axis=1))]
+                if self._fresh and not len(rows):
+                    raise ValueError("X has nothing but NaN.")
             if self._prepare is not None:
                 rows = replace(rows, X=self._prepare(rows.X))
-            self._family.check(rows.X)
+            self._family.check(rows.filled().X if self._has_gaps else rows.X)
         except INVALID as error:
             raise_named(error, self._estimator)
         return rows
@@ -64,14 +75,21 @@ class RowsInput:
         """Drop the rows that were read, of which nothing is kept."""
 
     def _converted(self, X):
+        self._has_gaps = False
         if self._fresh or not is_ready(self._estimator, X):
-            X, self.attributes = converted(self._estimator, X, self._fresh)
+            takes_gaps = isinstance(self._family, Marginals)
+            finite = "allow-nan" if takes_gaps else True
+            X, self.attributes = converted(self._estimator, X, self._fresh, finite)
+            if takes_gaps and np.isnan(X.sum()):
+                if sparse.issparse(X):
+                    raise ValueError("X is sparse and has NaN: missing values need a dense array.")
+                self._has_gaps = True
         return X
 
     def _batch(self, X, weight, y, n_threads):
         """Combine converted rows with their weights and labels."""
         labels = None if y is None else checked_labels(y, X.shape[0], self._n_components)
-        return Rows.unchecked(X, weight, labels, n_threads)
+        return Rows.unchecked(X, weight, labels, n_threads, self._has_gaps)
 
 
 @estimator
@@ -99,6 +117,13 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     def _reader(self):
         """Return the input that reads data for inference."""
         return self._input()
+
+    @property
+    def _handles_missing(self):
+        try:
+            return isinstance(self._family(), Marginals) and not isinstance(self._solver(), Gibbs)
+        except (KeyError, TypeError, ValueError):
+            return False  # Parameters are not yet validated when tags are read.
 
     # Function from checked values to those of the family, if they differ.
     _prepared = None
@@ -161,11 +186,20 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
     # -------------------------------------------------------------------------------- inference
 
-    def _infer(self, X, method, *arguments):
+    def _infer(self, X, method, *arguments, keeps_unobserved=True):
         seen = self._seen()
-        data = seen._reader().read(X)
+        reader = seen._reader()
+        reader.keeps_unobserved = keeps_unobserved
+        data = reader.read(X)
         with single_threaded_blas(len(data)):
             return getattr(seen._owner_of(method), method)(data, *arguments)
+
+    def _log_likelihoods(self, X):
+        """Return log-likelihoods of the rows of which anything is observed."""
+        found = self._infer(X, "log_likelihood", keeps_unobserved=False)
+        if not len(found):
+            raise ValueError(f"{type(self).__name__}: X has nothing but NaN.")
+        return found
 
     def score_samples(self, X: RowData) -> Floats:
         """Return the log-likelihood of each sample; of topic models, a lower bound of it.
@@ -208,7 +242,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        return float(self.score_samples(X).mean())
+        return float(self._log_likelihoods(X).mean())
 
     def bic(self, X: RowData) -> float:
         r"""Return the Bayesian information criterion on X; lower is better.
@@ -231,7 +265,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
             If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
-        log_likelihoods = seen.score_samples(X)
+        log_likelihoods = seen._log_likelihoods(X)
         penalty = seen.model_.n_parameters() * np.log(len(log_likelihoods))
         return float(-2.0 * log_likelihoods.mean() * len(log_likelihoods) + penalty)
 
@@ -256,7 +290,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
             If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
-        log_likelihoods = seen.score_samples(X)
+        log_likelihoods = seen._log_likelihoods(X)
         penalty = 2.0 * seen.model_.n_parameters()
         return float(-2.0 * log_likelihoods.mean() * len(log_likelihoods) + penalty)
 
@@ -269,6 +303,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
+        tags.input_tags.allow_nan = self._handles_missing
         tags.input_tags.positive_only = self._takes_positive_only
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -26,6 +26,7 @@ from sklearn_onlineem.estimators._sequence_forms import (
     check_rows_of_y,
     sequence_form,
 )
+from sklearn_onlineem.estimators._start import check_columns
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._validation import (
     check_values,
@@ -35,7 +36,7 @@ from sklearn_onlineem.estimators._validation import (
     is_ready,
 )
 
-__all__ = ["SequenceEstimator", "SequencesInput", "filled_rows"]
+__all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
 
 
 class SequencesInput:
@@ -461,19 +462,13 @@ def _with_end(state, data):
     return state, kept.ends[kept.weights.argmax()]
 
 
-def filled_rows(data):
-    """Return rows to start from: observed ones, with column means in their gaps."""
-    rows = Rows(data.X, labels=data.rows.labels, n_threads=data.n_threads)
+def observed_rows(data):
+    """Return the rows to start from, of which anything is observed."""
+    rows = Rows.unchecked(data.X, None, data.rows.labels, data.n_threads)
     if data.observed is None:
         return rows
     rows = rows[np.flatnonzero(data.observed)]
-    gaps = np.isnan(rows.X)
-    if not gaps.any():
-        return rows
-    if gaps.all(axis=0).any():
-        raise ValueError(
-            f"Feature {np.flatnonzero(gaps.all(axis=0))[0]} of X has no value in the data to start"
-            " from."
-        )
-    means = np.nanmean(rows.X, axis=0, dtype=np.float64)
-    return replace(rows, X=np.where(np.isnan(rows.X), means, rows.X).astype(rows.X.dtype))
+    has_gaps = bool(np.isnan(rows.X).any())
+    if has_gaps:
+        check_columns(rows.X)
+    return replace(rows, has_gaps=has_gaps)

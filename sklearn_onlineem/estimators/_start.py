@@ -30,10 +30,12 @@ __all__ = [
     "Initialiser",
     "LearntPrior",
     "STARTS",
+    "check_columns",
     "prior_statistics",
     "start_model",
     "warn_of_few",
     "wide_pseudo_rows",
+    "without_gaps",
 ]
 
 
@@ -157,6 +159,8 @@ _MOST_LABELLED_ROWS = 1 << 10
 # first one is given up; chosen by benchmarks/real_data/starts.py. With fewer rows than 20 for each
 # component a higher likelihood says little.
 _COMPARED_ROWS, _COMPARED_PASSES, _LEAST_GAIN, _FEWEST_ROWS = 1 << 12, 10, 1e-3, 20
+# Passes of EM of the component from which missing values are drawn.
+_FILLING_PASSES = 10
 # Pseudo-rows of a stream's start, by parameters of a component per feature; see
 # benchmarks/real_data/streams.py.
 _WIDE_SHARE = 0.2
@@ -225,6 +229,27 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
     if rows.labels is not None:
         responsibilities = _with_labels(responsibilities, rows)
     return model_of(rows, responsibilities)
+
+
+def check_columns(X):
+    """Raise ValueError if a column has nothing but NaN."""
+    is_empty = np.isnan(X).all(axis=0)
+    if is_empty.any():
+        j = np.flatnonzero(is_empty)[0]
+        raise ValueError(f"Feature {j} of X has no value in the data to start from.")
+
+
+def without_gaps(family, rows, rng, prior=None):
+    """Return rows with missing values drawn, given the others, from one component fitted to all."""
+    filled, n_features = rows.filled(), rows.n_features
+    weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
+    family = family.bind(filled.X, rows.sample_weight)
+    statistics = family.expected_statistics(filled.X, weight[:, None].astype(rows.dtype))
+    parameters = _maximiser(family, statistics, n_features, prior)
+    model, unlabelled = MixtureModel(family, np.ones(1), parameters), replace(rows, labels=None)
+    for _ in range(_FILLING_PASSES):
+        model = model.m_step(model.e_step(unlabelled)[0])
+    return model.without_gaps(rows, np.random.default_rng(rng.randint(1 << 31)))
 
 
 def _maximiser(family, statistics, n_features, prior):

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families.capabilities import Marginals
 
 __all__ = [
@@ -184,19 +185,20 @@ def check_values(data, family, first=True):
 
     A model that has started may get nothing but gaps: time passes.
     """
-    if data.observed is None:
+    observed = data.observed
+    if observed is None:
         family.check(data.X)
         return
-    incomplete = np.isnan(data.X).any(axis=1)
-    if not isinstance(family, Marginals) and (incomplete & data.observed).any():
+    some = Rows.unchecked(data.X[observed])
+    if not isinstance(family, Marginals) and np.isnan(some.X).any():
         raise ValueError(
             f"X has NaN in rows with other values: {family} has no marginal distributions of"
             " some features. Only whole rows can be missing."
         )
-    if first and not data.observed.any():
+    if len(some):
+        family.check(some.filled().X)
+    elif first:
         raise ValueError("X has nothing but NaN.")
-    if not incomplete.all():
-        family.check(data.X[~incomplete])
 
 
 # Beginnings of scikit-learn's messages on X, and what replaces them. It prints whole arrays, and
@@ -212,8 +214,9 @@ _PLAINER = {
     ),
     "Input X contains NaN": (
         "X contains NaN, but missing values are not supported here. Drop the rows, or fill them,"
-        " for instance by sklearn.impute.SimpleImputer; hidden Markov models and Kalman filters"
-        " take NaN for values that were not observed."
+        " for instance by sklearn.impute.SimpleImputer; mixtures of Gaussians and of independent"
+        " columns, hidden Markov models and Kalman filters take NaN for values that were not"
+        " observed."
     ),
     "setting an array element with a sequence": (
         "X has rows of several lengths. Sequences are arrays of shape (length, n_features): make"

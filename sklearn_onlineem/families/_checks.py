@@ -46,8 +46,9 @@ def stored_values(X):
 
 def check_non_negative(X):
     values = stored_values(X)
-    if values.size and values.min() < 0:
-        raise ValueError(f"Negative values in data: the smallest is {np.min(values):.6g}.")
+    # Unlike comparisons with the minimum, these find values beside NaN.
+    if (values < 0).any():
+        raise ValueError(f"Negative values in data: the smallest is {np.nanmin(values):.6g}.")
 
 
 def finite(name, value, shape=()):

@@ -11,14 +11,14 @@ from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, at_least
-from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Durations"]
 
 
-class Durations(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
+class Durations(ExponentialColumns, _collapsed.CollapsedCounts):
     """Families with posteriors of rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j)."""
 
     # s
@@ -35,8 +35,8 @@ class Durations(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     def from_natural(self, natural: Floats) -> Floats:
         return -self.shape / natural
 
-    def log_partition(self, natural: Floats) -> Floats:
-        return -self.shape * np.log(-natural).sum(axis=1)
+    def log_partitions(self, natural: Floats) -> Floats:
+        return -self.shape * np.log(-natural)
 
     def prior_statistics(
         self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0

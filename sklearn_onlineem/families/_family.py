@@ -11,14 +11,20 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._kernels import _counts, _natural
-from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._e_step import (
+    NO_LABELS,
+    NOTHING,
+    e_step_in_blocks,
+    optional,
+    per_row,
+)
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
-from sklearn_onlineem.statistics import Statistics, Sums, combine
+from sklearn_onlineem.statistics import Statistics, Sums
 
 __all__ = [
     "NOTHING",
@@ -35,11 +41,8 @@ __all__ = [
 Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 
-_BLOCK = 1024
 _LARGEST_SINGLE = 4096.0
-NOTHING = np.empty(0)
 NO_RESPONSIBILITIES = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("f4", "f8"))}
-NO_LABELS = np.empty(0, dtype=np.int32)
 
 
 class Family(ABC, Generic[Parameters, Evidence]):
@@ -280,25 +283,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
         )  # fmt: skip
 
 
-def e_step_in_blocks(
-    family, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods=None
-):
-    """Return the E-step of a mixture, with statistics from ``statistics_of(X, posterior)``."""
-    terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
-    total_weight = rows.total_weight
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
-        responsibilities = family.log_density(parameters, block.X, n_threads=rows.n_threads)
-        responsibilities = responsibilities + log_weights
-        drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
-        out = NOTHING if log_likelihoods is None else log_likelihoods[start : start + _BLOCK]
-        log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), out)
-        counts += responsibilities.sum(axis=0)
-        statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
-        terms.append((1.0 / total_weight, statistics))
-    return counts / total_weight, combine(terms), log_likelihood / total_weight
-
-
 class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
     r"""An exponential family.
 
@@ -393,32 +377,13 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
     def log_density(self, parameters: Parameters, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         natural = self.to_natural(parameters)
         offset = -self.log_partition(natural)
-        phi, base = self._observe(X, n_threads)
-        out = np.empty((X.shape[0], len(natural)), dtype=phi.dtype)
-        if sparse.issparse(phi):
-            entries, natural_T = _entries(phi, natural), np.ascontiguousarray(natural.T)
-            _counts.log_density(*entries, natural_T, offset, base, out, n_threads)
-        else:
-            origin = np.zeros(phi.shape[1])
-            _natural.log_density(
-                phi, origin, _natural.LINEAR, natural, offset, base, out, n_threads
-            )
-        return out
+        return linear_log_density(*self._observe(X, n_threads), natural, offset, n_threads)
 
     def expected_statistics(
         self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
     ) -> Evidence:
         phi = promoted(self.sufficient_statistics(X))
-        weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
-        counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
-        if sparse.issparse(phi):
-            totals = np.empty((n_statistics, len(counts)))
-            _counts.statistics(*_csr(phi), weights, counts, totals, n_threads)
-            return Sums(counts, np.ascontiguousarray(totals.T))
-        totals = np.empty((len(counts), n_statistics))
-        origin = np.zeros(n_statistics)
-        _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, n_threads)
-        return Sums(counts, totals)
+        return linear_statistics(phi, responsibilities, n_threads)
 
     def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
         return Sums(weights, weights[:, None] * self.mean_statistics(parameters))
@@ -450,24 +415,55 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         )
         natural = self.to_natural(parameters)
         offset = log_weights - self.log_partition(natural)
-        sample = (base, *per_row(rows), optional(uniforms))
-        counts = np.empty(len(natural))
-        if sparse.issparse(phi):
-            natural_T, totals = np.ascontiguousarray(natural.T), np.empty(natural.T.shape)
-            log_likelihood = _counts.e_step(
-                *_entries(phi, natural), natural_T, offset, *sample, counts, totals,
-                *row_outputs(phi, log_likelihoods), rows.n_threads,
-            )  # fmt: skip
-            return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
-        totals = np.empty(natural.shape)
-        log_likelihood = _natural.e_step(
-            phi, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
-            counts, totals, *row_outputs(phi, log_likelihoods), rows.n_threads,
-        )  # fmt: skip
-        return averages(counts, totals, log_likelihood, rows)
+        return linear_e_step(phi, base, natural, offset, rows, uniforms, log_likelihoods)
 
     def _observe(self, X, n_threads=1):
         return promoted(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)
+
+
+def linear_log_density(phi, base, natural, offset, n_threads=1):
+    """Return offset_k + natural_k . phi_n + base_n, of shape (n_rows, K), dense or CSR."""
+    out = np.empty((phi.shape[0], len(natural)), dtype=phi.dtype)
+    if sparse.issparse(phi):
+        entries, natural_T = _entries(phi, natural), np.ascontiguousarray(natural.T)
+        _counts.log_density(*entries, natural_T, offset, base, out, n_threads)
+    else:
+        origin = np.zeros(phi.shape[1])
+        _natural.log_density(phi, origin, _natural.LINEAR, natural, offset, base, out, n_threads)
+    return out
+
+
+def linear_statistics(phi, responsibilities, n_threads=1):
+    """Return the sums over rows of responsibility times phi, dense or CSR."""
+    weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
+    counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
+    if sparse.issparse(phi):
+        totals = np.empty((n_statistics, len(counts)))
+        _counts.statistics(*_csr(phi), weights, counts, totals, n_threads)
+        return Sums(counts, np.ascontiguousarray(totals.T))
+    totals = np.empty((len(counts), n_statistics))
+    origin = np.zeros(n_statistics)
+    _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, n_threads)
+    return Sums(counts, totals)
+
+
+def linear_e_step(phi, base, natural, offset, rows, uniforms=None, log_likelihoods=None):
+    """Return `Family.e_step` of rows with log densities as in `linear_log_density`."""
+    sample = (base, *per_row(rows), optional(uniforms))
+    counts = np.empty(len(natural))
+    if sparse.issparse(phi):
+        natural_T, totals = np.ascontiguousarray(natural.T), np.empty(natural.T.shape)
+        log_likelihood = _counts.e_step(
+            *_entries(phi, natural), natural_T, offset, *sample, counts, totals,
+            *row_outputs(phi, log_likelihoods), rows.n_threads,
+        )  # fmt: skip
+        return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
+    totals = np.empty(natural.shape)
+    log_likelihood = _natural.e_step(
+        phi, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
+        counts, totals, *row_outputs(phi, log_likelihoods), rows.n_threads,
+    )  # fmt: skip
+    return averages(counts, totals, log_likelihood, rows)
 
 
 def promoted(phi):
@@ -498,19 +494,6 @@ def averages(counts, totals, log_likelihood, rows):
     counts /= total_weight
     totals /= total_weight
     return counts, Sums(counts, totals), log_likelihood / total_weight
-
-
-def per_row(rows):
-    """Return sample weights and labels as kernels take them: empty where there are none."""
-    return (
-        NOTHING if rows.sample_weight is None else rows.sample_weight,
-        NO_LABELS if rows.labels is None else rows.labels,
-    )
-
-
-def optional(array):
-    """Return an array as kernels take it: empty for None."""
-    return NOTHING if array is None else np.asarray(array, dtype=np.float64)
 
 
 def row_outputs(X, log_likelihoods=None):

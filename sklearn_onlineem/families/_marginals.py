@@ -7,41 +7,9 @@ For component k, let o be the observed features of a row and m its missing ones:
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-__all__ = ["conditional_draws", "conditional_means", "marginal_log_density", "marginal_sums"]
-
-
-def marginal_log_density(means, covariances, X):
-    """Return log p(x_o | k), of shape (n_rows, K); NaN in X (n_rows, d) is missing."""
-    out = np.empty((len(X), len(means)))
-    for rows, o, _ in _patterns(X):
-        factor = np.linalg.cholesky(covariances[:, o[:, None], o])
-        deviation = X[np.ix_(rows, o)] - means[:, None, o]
-        white = np.linalg.solve(factor, deviation.transpose(0, 2, 1))
-        log_det = 2.0 * np.log(np.einsum("kii->ki", factor)).sum(axis=1)
-        constant = log_det + len(o) * math.log(2.0 * math.pi)
-        out[rows] = -0.5 * ((white**2).sum(axis=1) + constant[:, None]).T
-    return out
-
-
-def marginal_sums(means, covariances, X, responsibilities):
-    """Return expected sums of deviations from the means (K, d) and of their products (K, d, d)."""
-    first, second = np.zeros_like(means), np.zeros_like(covariances)
-    for rows, o, m in _patterns(X):
-        shares = responsibilities[rows].T
-        across = covariances[:, o[:, None], m]
-        gain = np.linalg.solve(covariances[:, o[:, None], o], across)
-        deviation = np.empty((len(means), len(rows), X.shape[1]))
-        deviation[:, :, o] = X[np.ix_(rows, o)] - means[:, None, o]
-        deviation[:, :, m] = deviation[:, :, o] @ gain
-        spread = covariances[:, m[:, None], m] - across.transpose(0, 2, 1) @ gain
-        first += np.einsum("kn,knd->kd", shares, deviation)
-        second += np.einsum("kn,kni,knj->kij", shares, deviation, deviation, optimize=True)
-        second[:, m[:, None], m] += shares.sum(axis=1)[:, None, None] * spread
-    return first, second
+__all__ = ["conditional_draws", "conditional_means"]
 
 
 def conditional_means(means, covariances, X, responsibilities):

@@ -20,7 +20,7 @@ import numpy as np
 
 from sklearn_onlineem._typing import Floats
 
-__all__ = ["Pull", "minimisers", "objective"]
+__all__ = ["Pull", "minimisers", "objective", "observed_weights"]
 
 # Sorted values in memory at a time.
 _CHUNK_VALUES = 1 << 22
@@ -31,7 +31,10 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True)
 class Pull:
-    """The previous components' part of f: T terms with locations and scales (T, K, d)."""
+    """The previous components' part of f: T terms with locations and scales (T, K, d).
+
+    Weights broadcast to these.
+    """
 
     weights: Floats
     locations: Floats
@@ -85,14 +88,16 @@ class Pull:
 def minimisers(points, shares, pull):
     """Return the minimisers of f, (K, d), for points (n, d) and shares r (n, K) of at least 0.
 
-    Where f is flat, it is the middle. Components without any weight get 0.
+    Points that are NaN are left out. Where f is flat, it is the middle. Components without any
+    weight get 0.
     """
     out = np.zeros((shares.shape[1], points.shape[1]))
     step = max(1, _CHUNK_VALUES // max(1, shares.size))
     for start in range(0, points.shape[1], step):
         index = slice(start, start + step)
         sought = _Sorted(points[:, index], shares)
-        own = Pull(pull.weights, pull.locations[:, :, index], pull.scales[:, :, index])
+        parts = pull.weights, pull.locations, pull.scales
+        own = Pull(*(np.broadcast_to(part, parts[1].shape)[:, :, index] for part in parts))
         is_pulled = own.total_weight > _FLAT * sought.total_weight
         if not is_pulled.all():
             out[:, index] = sought.medians()
@@ -109,8 +114,15 @@ class _Sorted:
         order = np.argsort(points, axis=0, kind="stable")
         self.points = np.take_along_axis(points, order, axis=0)
         self.n_points, n_components = shares.shape
+        sorted_shares, is_missing = shares[order], np.isnan(self.points)
+        if is_missing.any():
+            # They come last, where points without a weight change nothing.
+            sorted_shares[is_missing] = 0.0
+            greatest = self.points.max(axis=0, initial=-np.inf, where=~is_missing)
+            stand_in = np.where(is_missing.all(axis=0), 0.0, greatest)
+            self.points = np.where(is_missing, stand_in, self.points)
         self.below = np.zeros((self.n_points + 1, n_components, points.shape[1]))
-        np.cumsum(shares[order].transpose(0, 2, 1), axis=0, out=self.below[1:])
+        np.cumsum(sorted_shares.transpose(0, 2, 1), axis=0, out=self.below[1:])
 
     @property
     def total_weight(self):
@@ -159,5 +171,12 @@ class _Sorted:
 def objective(points, shares, pull, m):
     out = pull.value(m)
     for k, centre in enumerate(m):
-        out[k] += np.einsum("n,nd->d", shares[:, k], np.abs(points - centre))
+        distances = np.abs(points - centre)
+        np.copyto(distances, 0.0, where=np.isnan(distances))
+        out[k] += np.einsum("n,nd->d", shares[:, k], distances)
     return out
+
+
+def observed_weights(points, shares):
+    """Return the sums of shares (n, K) over points (n, d) that are not NaN, (K, d)."""
+    return shares.T @ ~np.isnan(points)

@@ -12,7 +12,7 @@ from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, check_setting, stored_values
-from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
 from sklearn_onlineem.statistics import Sums
 
@@ -23,7 +23,7 @@ _LEAST = 1e-15
 
 
 @dataclass(frozen=True)
-class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
+class Bernoulli(ExponentialColumns, _collapsed.CollapsedCounts):
     r"""Independent bits, :math:`p(x \mid p) = \prod_j p_j^{x_j} (1 - p_j)^{1 - x_j}`.
 
     :math:`\phi(x) = x`, :math:`\theta = \log p / (1 - p)`,
@@ -53,7 +53,7 @@ class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     def check(self, X: FloatsOrSparse) -> None:
         values = stored_values(X)
-        if values.size and (np.min(values) < 0 or np.max(values) > 1):
+        if (values < 0).any() or (values > 1).any():
             raise ValueError("Bernoulli data must lie between 0 and 1.")
 
     def start_coordinates(
@@ -67,8 +67,8 @@ class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     def from_natural(self, natural: Floats) -> Floats:
         return 1.0 / (1.0 + np.exp(-natural))
 
-    def log_partition(self, natural: Floats) -> Floats:
-        return np.logaddexp(0.0, natural).sum(axis=1)
+    def log_partitions(self, natural: Floats) -> Floats:
+        return np.logaddexp(0.0, natural)
 
     def regularise(self, mean: Floats) -> Floats:
         return np.clip(mean, self.min_probability, 1.0 - self.min_probability)

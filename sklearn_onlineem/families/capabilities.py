@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from inspect import Parameter, signature
 from typing import Generic, TypeVar
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._e_step import e_step_in_blocks
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
@@ -193,7 +195,10 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
 
 
 class Marginals(ABC, Generic[Parameters, Evidence]):
-    """Families with distributions of some features alone, for rows with some NaN."""
+    """Families with distributions of some features alone, for rows with some NaN.
+
+    Their `Family.check` ignores NaN.
+    """
 
     lacking = "has no marginal distributions of some features, which rows with NaN need"
 
@@ -228,6 +233,35 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
         n_threads : int, default=1
             How many threads share the rows.
         """
+
+    def marginal_e_step(
+        self,
+        parameters: Parameters,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
+    ) -> tuple[Floats, Evidence, float]:
+        """Return `Family.e_step` of rows with NaN, by marginal log densities and statistics.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        log_weights : ndarray of shape (K,)
+            Logarithms of the mixture weights.
+        rows : Rows
+            Observations, with their weights and labels; NaN is missing.
+        uniforms : ndarray of shape (n_rows,), default=None
+            If given, components are drawn with these instead of averaged over.
+        log_likelihoods : ndarray of shape (n_rows,), default=None
+            If given, it receives the log-likelihood of each row, without its weight.
+        """
+        return e_step_in_blocks(
+            self, parameters, log_weights, rows, uniforms,
+            partial(self.marginal_statistics, parameters), log_likelihoods,
+            self.marginal_log_density,
+        )  # fmt: skip
 
     @abstractmethod
     def completed(self, parameters: Parameters, X: Floats, posterior: Floats) -> Floats:

@@ -17,7 +17,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data._batch import REALS
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting
-from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._independent_columns import ExponentialColumns, filled
 from sklearn_onlineem.families._start_coordinates import unchanged
 from sklearn_onlineem.statistics import Sums
 
@@ -28,7 +28,7 @@ _MOST_CATEGORIES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
+class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     r"""Independent symbols, :math:`p(x \mid p) = \prod_j p_{j, x_j}`, one code 0, 1, ... a column.
 
     :math:`\phi(x)` is the one-hot coding, :math:`\theta = \log p`,
@@ -67,6 +67,10 @@ class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
         return replace(self, n_categories=int(X.max()) + 1)
 
     def check(self, X: Floats) -> None:
+        has_gaps = not sparse.issparse(X) and np.isnan(X).any()
+        self._check_codes(filled(X, 0.0) if has_gaps else X)
+
+    def _check_codes(self, X):
         most = _MOST_CATEGORIES if self.n_categories is None else self.n_categories
         if not sparse.issparse(X):
             reals = np.require(X, None if X.dtype in REALS else np.float64, "AC")
@@ -88,7 +92,7 @@ class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
 
     def sufficient_statistics(self, X: Floats) -> Floats:
         # Codes become columns, which kernels do not check.
-        self.check(X)
+        self._check_codes(X)
         n_rows, n_features = X.shape
         n_columns = n_features * self.n_categories
         index = np.int32 if max(X.size, n_columns) < 1 << 31 else np.int64
@@ -112,11 +116,17 @@ class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     def with_means(self, parameters: Floats, means: Floats) -> Floats:
         raise ValueError("The means of codes do not determine their probabilities.")
 
-    def log_partition(self, natural: Floats) -> Floats:
-        return np.log(np.exp(self._by_column(natural)).sum(axis=2)).sum(axis=1)
+    def log_partitions(self, natural: Floats) -> Floats:
+        return np.log(np.exp(self._by_column(natural)).sum(axis=2))
+
+    def _columns(self, n_statistics, n_features):
+        return np.repeat(np.arange(n_features), self.n_categories)
+
+    def _typical(self, parameters, column, posterior):
+        return np.argmax(posterior @ self._by_column(parameters)[:, column], axis=1)
 
     def _by_column(self, flat):
-        return flat.reshape(len(flat), -1, self.n_categories)
+        return flat.reshape(len(flat), flat.shape[1] // self.n_categories, self.n_categories)
 
     def regularise(self, mean: Floats) -> Floats:
         floored = np.maximum(self._by_column(mean), self.min_probability)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import (
     _centred_moments,
+    _gaps,
     _gaussian,
     _natural,
     _natural_gaussian,
@@ -211,6 +212,32 @@ class Covariance(ABC):
         """Return the weight behind each scatter."""
         return weights.sum(keepdims=True) if self.is_shared else weights
 
+    def _marginal_log_density(self, gaussians, X, n_threads):
+        K = len(gaussians.mean)
+        out = np.empty((len(X), K))
+        _gaps.log_density(X, *self._per_entry(gaussians), np.zeros(K), out, n_threads)
+        return out
+
+    def _marginal_statistics(self, gaussians, X, posterior, n_threads):
+        means, covariances, *_ = parameters = self._per_entry(gaussians)
+        posterior = np.ascontiguousarray(posterior, dtype=np.float64)
+        sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
+        _gaps.statistics(X, *parameters, posterior, *sums, n_threads)
+        counts, first, second = sums
+        return self._recentred(first, second, means, 1.0, counts)
+
+    def _marginal_e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
+        means, covariances, *_ = parameters = self._per_entry(gaussians)
+        sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
+        log_likelihood = _gaps.e_step(
+            rows.X, *parameters, log_weights, *per_row(rows), optional(uniforms), *sums,
+            NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
+        )  # fmt: skip
+        counts, first, second = sums
+        share = 1.0 / rows.total_weight
+        moments = self._recentred(first, second, means, share, counts)
+        return moments.weight, moments, share * log_likelihood
+
     def _kl_divergence(self, p, q):
         quadratic = self._quadratic(q.precision, p.covariance, p.mean - q.mean)
         return 0.5 * (quadratic - p.mean.shape[1] + q.log_det - p.log_det)
@@ -314,7 +341,12 @@ class _Matrices(Covariance):
         _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
         return self._recentred(first, second, means, 1.0, counts)
 
+    def _per_entry(self, gaussians):
+        """Return means, covariances, precisions and log-determinants as `_gaps` takes them."""
+        return gaussians.mean, gaussians.covariance, gaussians.precision, gaussians.log_det
+
     def _recentred(self, first, second, means, share, counts):
+        """Return moments about the new means, times a share, from sums about the old ones."""
         new_means, scatter = np.empty_like(means), np.empty_like(second)
         _centred_moments.recentre(first, second, means, share, counts, new_means, scatter)
         return Moments(counts, self._pooled(counts), new_means, scatter)
@@ -492,13 +524,14 @@ class _Variances(Covariance):
         offset, means = gaussians._offset(log_weights), gaussians.mean
         sample, of_rows = (*per_row(rows), optional(uniforms)), row_outputs(rows.X, log_likelihoods)
         counts, about = np.empty(len(offset)), self._about(gaussians, rows.X)
+        share = 1.0 / rows.total_weight
         if about is None:
             first, second = np.empty_like(means), np.empty_like(means)
             log_likelihood = _gaussian.e_step(
                 rows.X, means, _per_feature(gaussians), offset, *sample, counts, first, second,
                 *of_rows, rows.n_threads,
             )  # fmt: skip
-            moments = self._recentred(counts, first, self._summed(second), means)
+            moments = self._recentred(first, second, means, share, counts)
         else:
             centre, natural, quadratic = about
             totals = np.empty_like(natural)
@@ -506,8 +539,7 @@ class _Variances(Covariance):
                 rows.X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING, *sample,
                 counts, totals, *of_rows, rows.n_threads,
             )  # fmt: skip
-            moments = self._moments_about(centre, counts, totals)
-        moments = moments.scale(1.0 / rows.total_weight)
+            moments = self._moments_about(centre, counts, totals, share)
         return moments.weight, moments, log_likelihood / rows.total_weight
 
     def _about(self, gaussians, X):
@@ -519,9 +551,9 @@ class _Variances(Covariance):
         natural = np.concatenate([deviation * precision, -0.5 * precision], axis=1)
         return centre, natural, (precision * deviation**2).sum(axis=1)
 
-    def _moments_about(self, centre, counts, totals):
+    def _moments_about(self, centre, counts, totals, share=1.0):
         first, second = totals[:, : len(centre)], totals[:, len(centre) :]
-        return self._recentred(counts, first, second, np.broadcast_to(centre, first.shape))
+        return self._recentred(first, second, np.broadcast_to(centre, first.shape), share, counts)
 
     def _centred_log_density(self, gaussians, X, offset, n_threads):
         out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
@@ -534,14 +566,22 @@ class _Variances(Covariance):
         counts, means = _weighted_means(X, responsibilities)
         first, second = np.empty_like(means), np.empty_like(means)
         _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
-        return self._recentred(counts, first, self._summed(second), means)
+        return self._recentred(first, second, means, 1.0, counts)
 
-    def _recentred(self, counts, first, second, origin):
-        """Return moments about the new means from sums about an origin."""
+    def _per_entry(self, gaussians):
+        means, variances = gaussians.mean, gaussians.covariance
+        return (
+            means,
+            np.ascontiguousarray(np.broadcast_to(variances, means.shape)),
+            np.ascontiguousarray(np.broadcast_to(gaussians.precision, means.shape)),
+            gaussians.log_det,
+        )
+
+    def _recentred(self, first, second, origin, share, counts):
         weight = counts[:, None]
         shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
-        scatter = np.maximum(second - self._summed(first * shift), 0.0)
-        return Moments(counts, counts, origin + shift, scatter)
+        scatter = np.maximum(self._summed(second) - self._summed(first * shift), 0.0)
+        return Moments(counts, counts, origin + shift, scatter).scale(share)
 
     def _maximiser(self, statistics, previous, floor):
         degrees = statistics.degrees[:, None]

@@ -21,7 +21,7 @@ from sklearn_onlineem.families._checks import (
     check_setting,
 )
 from sklearn_onlineem.families._durations import Durations
-from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._roots import gamma_shapes
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import ConjugatePriors
@@ -33,8 +33,9 @@ __all__ = ["FixedShapeGamma", "Gamma"]
 _MIN_MEAN = 1e-12
 
 
-class _PositiveData(ExponentialFamily[Floats, Sums]):
+class _PositiveData(ExponentialColumns):
     support_is_convex = True
+    _stand_in = 1.0
 
     @abstractmethod
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
@@ -119,9 +120,9 @@ class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
         mean_log, mean = np.split(parameters, 2, axis=1)
         return self.regularise(np.concatenate([mean_log + np.log(means / mean), means], axis=1))
 
-    def log_partition(self, natural: Floats) -> Floats:
+    def log_partitions(self, natural: Floats) -> Floats:
         shapes, rates = _shapes_and_rates_of(natural)
-        return (gammaln(shapes) - shapes * np.log(rates)).sum(axis=1)
+        return gammaln(shapes) - shapes * np.log(rates)
 
     def regularise(self, mean: Floats) -> Floats:
         mean_log, mean = np.split(mean, 2, axis=1)

@@ -18,8 +18,6 @@ from sklearn_onlineem.families._gaussian_posteriors import posterior, student_lo
 from sklearn_onlineem.families._marginals import (
     conditional_draws,
     conditional_means,
-    marginal_log_density,
-    marginal_sums,
 )
 from sklearn_onlineem.families.capabilities import (
     Correlations,
@@ -252,19 +250,24 @@ class Gaussian(
         return parameters.mean[components] + noise
 
     def marginal_log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
-        covariances = parameters.covariance_matrices
-        return marginal_log_density(parameters.mean, covariances, X)
+        return self.covariance._marginal_log_density(parameters, X, n_threads)
 
     def marginal_statistics(
         self, parameters: Gaussians, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> Moments:
-        counts, mean = posterior.sum(axis=0, dtype=np.float64), parameters.mean
-        covariances = parameters.covariance_matrices
-        first, second = marginal_sums(mean, covariances, X, posterior.astype(np.float64))
-        weight = counts[:, None]
-        shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
-        scatter = self.covariance.from_matrices(second - first[:, :, None] * shift[:, None, :])
-        return Moments(counts, self.covariance._pooled(counts), mean + shift, scatter)
+        return self.covariance._marginal_statistics(parameters, X, posterior, n_threads)
+
+    def marginal_e_step(
+        self,
+        parameters: Gaussians,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
+    ) -> tuple[Floats, Moments, float]:
+        return self.covariance._marginal_e_step(
+            parameters, log_weights, rows, uniforms, log_likelihoods
+        )
 
     def completed(self, parameters: Gaussians, X: Floats, posterior: Floats) -> Floats:
         covariances = parameters.covariance_matrices

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import MOST, at_least, check_setting, finite
 from sklearn_onlineem.families._family import Family
-from sklearn_onlineem.families._medians import Pull, minimisers, objective
+from sklearn_onlineem.families._independent_columns import IndependentColumns
+from sklearn_onlineem.families._medians import Pull, minimisers, objective, observed_weights
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Means
 from sklearn_onlineem.statistics import Listed, Statistics
 
@@ -45,9 +46,10 @@ class LaplaceStatistics(Statistics):
     Parameters
     ----------
     points : Listed
-        Rows, and their responsibilities.
+        Rows, and their responsibilities. NaN counts for nothing.
     past : Listed
-        `Laplaces` (with one more dimension, in front), and their weights.
+        `Laplaces` (with one more dimension, in front), and their weights, one for each feature. The
+        components stand for missing values, too.
     """
 
     points: Listed
@@ -56,7 +58,9 @@ class LaplaceStatistics(Statistics):
     @property
     def weight(self) -> Floats:
         """Weight behind each component, of rows and of previous components."""
-        return self.points.weights.sum(axis=0) + self.past.weights.sum(axis=0)
+        # All features have the same weight, of values that are observed and of those that are not.
+        observed = observed_weights(self.points.values, self.points.weights)
+        return (observed + self.past.weights.sum(axis=0)).mean(axis=1)
 
     def components(self, index: slice | Integers, n: int) -> LaplaceStatistics:
         old = self.past.values
@@ -70,6 +74,7 @@ class LaplaceStatistics(Statistics):
 class Laplace(
     Family[Laplaces, LaplaceStatistics],
     Means[Laplaces],
+    IndependentColumns[Laplaces, LaplaceStatistics],
     ConjugatePriors[Laplaces, LaplaceStatistics],
 ):
     r"""Independent features around medians, with tails longer than Gaussians'.
@@ -137,21 +142,21 @@ class Laplace(
         self, X: Floats, responsibilities: Floats, n_threads: int = 1
     ) -> LaplaceStatistics:
         shape = 0, responsibilities.shape[1], X.shape[1]
-        nothing = Listed(np.empty(shape[:2]), Laplaces(np.empty(shape), np.empty(shape)))
+        nothing = Listed(np.empty(shape), Laplaces(np.empty(shape), np.empty(shape)))
         in_double = (array.astype(np.float64, copy=False) for array in (responsibilities, X))
         return LaplaceStatistics(Listed(*in_double), nothing)
 
     def own_statistics(self, parameters: Laplaces, weights: Floats) -> LaplaceStatistics:
         n_components, n_features = parameters.location.shape
         nothing = Listed(np.empty((0, n_components)), np.empty((0, n_features)))
-        past = Laplaces(*(values[None] for values in parameters))
-        return LaplaceStatistics(nothing, Listed(np.asarray(weights)[None], past))
+        of_features = np.repeat(np.asarray(weights, dtype=float)[:, None], n_features, axis=1)
+        return LaplaceStatistics(nothing, _listed(parameters, of_features))
 
     def m_step(self, statistics: LaplaceStatistics, previous: Laplaces | None = None) -> Laplaces:
         X, shares = statistics.points.values, statistics.points.weights
         pull = _pull_of(statistics.past)
         location = minimisers(X, shares, pull)
-        weight = shares.sum(axis=0)[:, None] + pull.total_weight
+        weight = observed_weights(X, shares) + pull.total_weight
         scale = np.ones_like(location)
         np.divide(objective(X, shares, pull, location), weight, out=scale, where=weight > 0.0)
         floor = max(_TINY, self.min_scale or 0.0) if self.floor is None else self.floor
@@ -165,7 +170,7 @@ class Laplace(
     def expected_log_density(self, parameters: Laplaces, statistics: LaplaceStatistics) -> float:
         X, shares = statistics.points.values, statistics.points.weights
         pull, (location, scale) = _pull_of(statistics.past), parameters
-        weight = shares.sum(axis=0)[:, None] + pull.total_weight
+        weight = observed_weights(X, shares) + pull.total_weight
         distance = objective(X, shares, pull, location)
         return -float((weight * np.log(scale) + distance / scale).sum())
 
@@ -178,6 +183,33 @@ class Laplace(
         self, parameters: Laplaces, components: Integers, rng: np.random.Generator
     ) -> Floats:
         return rng.laplace(parameters.location[components], parameters.scale[components])
+
+    def marginal_log_density(self, parameters: Laplaces, X: Floats, n_threads: int = 1) -> Floats:
+        logs, out = (
+            np.log(2.0 * parameters.scale),
+            np.empty((len(X), len(parameters.scale)), X.dtype),
+        )
+        for start in range(0, len(X), _BLOCK):
+            block = X[start : start + _BLOCK].astype(np.float64, copy=False)
+            observed = ~np.isnan(block)
+            offsets = observed @ logs.T
+            for k, (location, scale) in enumerate(zip(*parameters, strict=True)):
+                deviation = np.where(observed, block - location, 0.0)
+                distance = np.einsum("nd,d->n", np.abs(deviation), 1.0 / scale)
+                out[start : start + _BLOCK, k] = -offsets[:, k] - distance
+        return out
+
+    def marginal_statistics(
+        self, parameters: Laplaces, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> LaplaceStatistics:
+        # The list grows by rows, not by gaps: a component stands for all missing values of a
+        # feature together.
+        points = self.expected_statistics(X, posterior).points
+        missing = points.weights.T @ np.isnan(X)
+        return LaplaceStatistics(points, _listed(parameters, missing))
+
+    def _of_values(self, parameters, components, columns, n_features):
+        return Laplaces(*(values[components, columns, None] for values in parameters))
 
     def means(self, parameters: Laplaces) -> Floats:
         return parameters.location
@@ -221,7 +253,20 @@ class Laplace(
         return self.own_statistics(given, np.full(n_components, count))
 
 
+def _listed(parameters, weights):
+    """Return components as previous ones, with weights of shape (K, n_features)."""
+    return Listed(weights[None], Laplaces(*(values[None] for values in parameters)))
+
+
 def _pull_of(past):
-    """Return previous components as `minimisers` takes them, without those of weight 0."""
-    kept = past.weights.any(axis=1)
-    return Pull(past.weights[kept, :, None], *(values[kept] for values in past.values))
+    """Return previous components as `minimisers` takes them, each once, if they have a weight."""
+    kept = past.weights.any(axis=(1, 2))
+    weights, values = past.weights[kept], [value[kept] for value in past.values]
+    if len(weights) > 1:
+        flat = np.concatenate([value.reshape(len(weights), -1) for value in values], axis=1)
+        _, first, index = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+        joint = np.zeros((len(first), *weights.shape[1:]))
+        np.add.at(joint, index.reshape(-1), weights)
+        order = np.argsort(first)
+        weights, values = joint[order], [value[first[order]] for value in values]
+    return Pull(weights, *values)

@@ -21,7 +21,7 @@ from sklearn_onlineem.families._checks import (
     check_non_negative,
     check_setting,
 )
-from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
 from sklearn_onlineem.statistics import Sums
 
@@ -29,7 +29,7 @@ __all__ = ["Poisson"]
 
 
 @dataclass(frozen=True)
-class Poisson(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
+class Poisson(ExponentialColumns, _collapsed.CollapsedCounts):
     r"""Independent Poisson counts.
 
     .. math:: p(x \mid \lambda) = \prod_j e^{-\lambda_j} \lambda_j^{x_j} / x_j!
@@ -86,8 +86,8 @@ class Poisson(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     def from_natural(self, natural: Floats) -> Floats:
         return np.exp(natural)
 
-    def log_partition(self, natural: Floats) -> Floats:
-        return np.exp(natural).sum(axis=1)
+    def log_partitions(self, natural: Floats) -> Floats:
+        return np.exp(natural)
 
     def log_base_measure(self, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         sums = log_factorial_sums(X, n_threads)

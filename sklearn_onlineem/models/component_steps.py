@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from sklearn_onlineem._values import components, joined
+from sklearn_onlineem.families._e_step import log_density_of, statistics_of
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.statistics import combine
 
@@ -157,7 +158,7 @@ class _Chunk:
         self._rows, self._labels = rows, rows.labels
 
     def take(self, family, parameters):
-        log_density = family.log_density(parameters, self._rows.X, n_threads=self._rows.n_threads)
+        log_density = log_density_of(family, parameters, self._rows)
         self._log_density = np.array(log_density.T, dtype=np.float64, order="C")
         for k in range(len(self._log_density)):
             self._keep_labels(k)
@@ -216,14 +217,12 @@ class _Chunk:
     def statistics(self, family, parameters):
         """Return statistics of the component whose responsibilities were computed last."""
         shares = self._shares[:, None].astype(self._rows.dtype)
-        return family.posterior_statistics(
-            parameters, self._rows.X, shares, n_threads=self._rows.n_threads
-        )
+        return statistics_of(family, parameters, self._rows, shares)
 
     def replace(self, family, parameters, k, weights, scale):
         """Replace a component, where `scale` multiplies the weights of the others."""
         rows, total = self._rows, self._total
-        self._log_density[k] = family.log_density(parameters, rows.X, rows.n_threads)[:, 0]
+        self._log_density[k] = log_density_of(family, parameters, rows)[:, 0]
         self._keep_labels(k)
         total -= self._joint
         total *= scale

@@ -22,7 +22,12 @@ from sklearn_onlineem._values import take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
-from sklearn_onlineem.families._family import NO_LABELS, NOTHING, e_step_in_blocks
+from sklearn_onlineem.families._e_step import (
+    NO_LABELS,
+    NOTHING,
+    e_step_in_blocks,
+    log_density_of,
+)
 from sklearn_onlineem.families.capabilities import (
     FewValues,
     GivenLengths,
@@ -147,31 +152,40 @@ class MixtureModel(
         log_likelihoods: Floats | None = None,
     ) -> tuple[MixtureStatistics, float]:
         log_weights, total_weight = self.log_weights, data.total_weight
-        family, terms, log_likelihood = self.family, [], 0.0
+        terms, log_likelihood = [], 0.0
         chunks, out = data.chunks(_CHUNK_ROWS), log_likelihoods
         for number, chunk in enumerate(chunks):
             if log_likelihoods is not None and len(chunks) > 1:
                 start = number * _CHUNK_ROWS
                 out = log_likelihoods[start : start + len(chunk)]
-            share = chunk.total_weight / total_weight
-            if share > 0.0:
-                if rng is None:
-                    found = family.e_step(self.parameters, log_weights, chunk, None, out)
-                elif isinstance(family, HiddenVariables):
-                    statistics = partial(family.sampled_statistics, self.parameters, rng=rng)
-                    found = e_step_in_blocks(
-                        family, self.parameters, log_weights, chunk, rng.random(len(chunk)),
-                        statistics, out,
-                    )  # fmt: skip
-                else:
-                    uniforms = rng.random(len(chunk))
-                    found = family.e_step(self.parameters, log_weights, chunk, uniforms, out)
-                counts, emissions, chunk_log_likelihood = found
-                terms.append((share, MixtureStatistics(counts, emissions)))
-                log_likelihood += share * chunk_log_likelihood
+            parts = chunk.by_completeness() if chunk.has_gaps else ((None, chunk),)
+            for numbers, rows in parts:
+                share = rows.total_weight / total_weight
+                if share > 0.0:
+                    is_whole = numbers is None or out is None
+                    of_rows = out if is_whole else np.empty(len(rows))
+                    found = self._e_step_of(rows, log_weights, rng, of_rows)
+                    counts, emissions, log_likelihood_of_rows = found
+                    if not is_whole:
+                        out[numbers] = of_rows
+                    terms.append((share, MixtureStatistics(counts, emissions)))
+                    log_likelihood += share * log_likelihood_of_rows
         if log_likelihoods is not None and data.sample_weight is not None:
             log_likelihoods[data.sample_weight == 0.0] = np.nan
-        return terms[0][1] if len(chunks) == 1 else combine(terms), log_likelihood
+        return terms[0][1] if terms[0][0] == 1.0 else combine(terms), log_likelihood
+
+    def _e_step_of(self, rows, log_weights, rng, out):
+        """Return the family's E-step of rows that all are complete, or all have missing values."""
+        family, parameters = self.family, self.parameters
+        uniforms = None if rng is None else rng.random(len(rows))
+        if rows.has_gaps:
+            return family.marginal_e_step(parameters, log_weights, rows, uniforms, out)
+        if rng is not None and isinstance(family, HiddenVariables):
+            statistics = partial(family.sampled_statistics, parameters, rng=rng)
+            return e_step_in_blocks(
+                family, parameters, log_weights, rows, uniforms, statistics, out
+            )
+        return family.e_step(parameters, log_weights, rows, uniforms, out)
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:
         emissions = self.family.own_statistics(self.parameters, self.weights)
@@ -228,6 +242,8 @@ class MixtureModel(
                 "the posterior of the weights is improper: set weight_concentration_prior= above 0."
             )
         require(self.family, PosteriorPredictives)
+        if data.has_gaps:
+            raise ValueError("posterior predictive densities need rows without missing values.")
         log_shares = np.log(shares / shares.sum())
         for start in range(0, len(data), _POSTERIOR_ROWS):
             block = data[start : start + _POSTERIOR_ROWS]
@@ -239,7 +255,7 @@ class MixtureModel(
     def split_merge_steps(
         self, data: Rows, n_merges: int, prior: MixtureStatistics | None = None
     ) -> Iterator[MixtureModel]:
-        return split_merge_steps(self, data, n_merges, prior)
+        return split_merge_steps(self, self.without_gaps(data), n_merges, prior)
 
     def check_split_merge(
         self, prior: MixtureStatistics | None, data: Rows | None = None, fixed: bool = False
@@ -258,10 +274,10 @@ class MixtureModel(
         return bool(emptied(self.weights).any())
 
     def reinitialised(self, data: Rows) -> SplitMergeStep | None:
-        return reinitialised(self, data)
+        return reinitialised(self, self.without_gaps(data))
 
     def restructured(self, data: Rows, n_remembered: float, n_merges: int) -> SplitMergeStep | None:
-        return restructured(self, data, n_remembered, n_merges)
+        return restructured(self, self.without_gaps(data), n_remembered, n_merges)
 
     def observations_needed(self, data: Rows) -> float:
         few = isinstance(self.family, FewValues)
@@ -294,10 +310,57 @@ class MixtureModel(
             out[start : start + len(responsibilities)] = responsibilities
         return out
 
+    def completed(self, data: Rows) -> Floats:
+        """Return the rows with missing values replaced by their expectations, (n_rows, n_features).
+
+        Parameters
+        ----------
+        data : Rows
+            Observations; labels are ignored.
+        """
+        if not data.has_gaps:
+            return data.X.copy()
+        return self.family.completed(self.parameters, data.X, self.posterior(data))
+
+    def drawn(self, data: Rows, rng: np.random.Generator) -> Floats:
+        """Return the rows with missing values drawn, (n_rows, n_features).
+
+        A component is drawn for each row from its posterior, then its missing values given the
+        observed ones.
+
+        Parameters
+        ----------
+        data : Rows
+            Observations; labels are ignored.
+        rng : numpy.random.Generator
+            Source of random numbers.
+        """
+        if not data.has_gaps:
+            return data.X.copy()
+        cumulated = self.posterior(data).cumsum(axis=1, dtype=np.float64)
+        limits = rng.random(len(data)) * cumulated[:, -1]
+        components = (cumulated <= limits[:, None]).sum(axis=1)
+        return self.family.drawn(self.parameters, data.X, components, rng)
+
+    def without_gaps(self, data: Rows, rng: np.random.Generator | None = None) -> Rows:
+        """Return the data if all rows are complete, else with missing values drawn.
+
+        Parameters
+        ----------
+        data : Rows
+            Observations.
+        rng : numpy.random.Generator, default=None
+            Source of random numbers; None: the same draws at each call.
+        """
+        if not data.has_gaps:
+            return data
+        X = self.drawn(data, np.random.default_rng(0) if rng is None else rng)
+        return Rows.unchecked(X, data.sample_weight, data.labels, data.n_threads)
+
     def _posterior_blocks(self, data, log_likelihoods):
         for start in range(0, len(data), _POSTERIOR_ROWS):
             block = data[start : start + _POSTERIOR_ROWS]
-            log_joint = self.family.log_density(self.parameters, block.X)
+            log_joint = log_density_of(self.family, self.parameters, block)
             log_joint += self.log_weights.astype(log_joint.dtype)
             out = log_likelihoods[start : start + len(block)]
             normalise(log_joint, NOTHING, NO_LABELS, NOTHING, out)
@@ -340,7 +403,11 @@ class MixtureModel(
         collapsed: bool = True,
         dispersed: bool = False,
     ) -> MixtureChain | None:
-        return MixtureChain(self, data, prior, rng, dispersed) if collapsed else None
+        if not collapsed:
+            return None
+        if data.has_gaps:
+            raise ValueError("solver='gibbs' needs rows without missing values.")
+        return MixtureChain(self, data, prior, rng, dispersed)
 
     def component_steps(
         self, data: Rows, prior: MixtureStatistics | None = None, order: str = "gain"

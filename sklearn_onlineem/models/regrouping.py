@@ -64,6 +64,7 @@ def regrouped(model, data, rng, prior=()):
     rows = _some(data, max(_ROWS, _ROWS_PER_PARAMETER * n_parameters), rng)
     if not rows.total_weight > 0.0:
         return None
+    rows = model.without_gaps(rows, rng)
     whole = _Whole(model, rows, prior, data.total_weight)
     halves = [_halved(whole, k, rng) for k in range(model.n_components)]
     trials = _trials(whole, halves, *_merges(whole, rng), rng)

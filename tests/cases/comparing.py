@@ -33,9 +33,9 @@ def canonical(listed):
     flat = [part.reshape(len(part), size) for part, size in zip(values, sizes, strict=True)]
     flat = np.concatenate(flat, axis=1)
     distinct, index = np.unique(flat, axis=0, return_inverse=True)
-    weights = np.zeros((len(distinct), listed.weights.shape[1]))
+    weights = np.zeros((len(distinct), *listed.weights.shape[1:]))
     np.add.at(weights, index.reshape(-1), listed.weights)
-    kept = weights.any(axis=1)
+    kept = weights.any(axis=tuple(range(1, weights.ndim)))
     return [distinct[kept], weights[kept]]
 
 

@@ -152,8 +152,9 @@ def test_codes_that_a_categorical_lacks_are_refused(code, dtype):
     bad[1, 1] = code
     with np.errstate(over="ignore"):
         bad = bad.astype(dtype)
+    checks = () if np.isnan(code) else (family.check,)  # where missing values are ignored
     for use in (
-        family.check,
+        *checks,
         lambda X: family.log_density(parameters, X),
         lambda X: family.expected_statistics(X, np.ones((2, 2))),
         lambda X: family.e_step(parameters, np.log([0.5, 0.5]), Rows(X)),

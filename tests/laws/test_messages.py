@@ -189,9 +189,9 @@ MISTAKES = {
     ),
     # The values of X.
     "NaN": (
-        lambda: mixture().fit(with_value(np.nan)),
+        lambda: MultinomialMixture(2).fit(with_value(np.nan)),
         ValueError,
-        "GaussianMixture",
+        "MultinomialMixture",
         "X contains NaN",
         "SimpleImputer",
     ),

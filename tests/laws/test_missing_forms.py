@@ -20,17 +20,26 @@ from cases.sequence_cases import (
 from cases.states import state_of
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 
-from sklearn_onlineem import EditDistance, GaussianHMM, GaussianMixture, KalmanFilter, PerSequence
+from sklearn_onlineem import (
+    EditDistance,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    PerSequence,
+    WishartMixture,
+)
 from sklearn_onlineem.distributed import DistributedEM
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 READERS = [case for case in [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS] if repr(case) in WAYS]
-all_mixtures = pytest.mark.parametrize(
-    "case", [*(case for case in ESTIMATORS if repr(case) in WAYS), GIBBS[0]], ids=repr
-)
+MIXTURES = [*(case for case in ESTIMATORS if repr(case) in WAYS), GIBBS[0]]
+TAKE_GAPS = [case for case in MIXTURES if get_tags(case()).input_tags.allow_nan]
+REFUSE_GAPS = [case for case in MIXTURES[:-1] if case not in TAKE_GAPS]
+all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
 readers = pytest.mark.parametrize("case", READERS, ids=repr)
 # What lies beneath a mask, in turn, is never looked at.
 BENEATH = [0.0, -1e300, np.nan, np.inf]
@@ -128,9 +137,23 @@ def test_masked_arrays_of_three_dimensions(case, rng):
     assert_identical(state_of(found), state_of(case(max_iter=2).fit(X)))
 
 
-@all_mixtures
+@pytest.mark.parametrize("case", TAKE_GAPS, ids=repr)
 @all_forms
-def test_missing_values_of_rows_are_an_error(case, form, rng):
+def test_missing_values_of_rows(case, form, rng):
+    X, _ = case.data(rng, 60)
+    X = np.array(X, dtype=float)
+    X[::7, 0], X[5] = np.nan, np.nan
+    expected, found = case(max_iter=2).fit(X), case(max_iter=2).fit(form(X))
+    assert_identical(state_of(found), state_of(expected))
+    for method in ("predict_proba", "score_samples", "score", "bic", "impute", "sample_missing"):
+        values = getattr(found, method)(form(X))
+        assert_identical(values, getattr(expected, method)(X))
+    assert_identical(state_of(found.partial_fit(form(X))), state_of(expected.partial_fit(X)))
+
+
+@pytest.mark.parametrize("case", REFUSE_GAPS, ids=repr)
+@all_forms
+def test_missing_values_of_other_rows_are_an_error(case, form, rng):
     X, _ = case.data(rng, 60)
     mixture = case(max_iter=2).fit(X)
     before = state_of(mixture)
@@ -145,9 +168,20 @@ def test_missing_values_of_rows_are_an_error(case, form, rng):
     assert_identical(state_of(case(max_iter=2).fit(form(np.array(X, dtype=float)))), before)
 
 
+@all_forms
+def test_gibbs_sampling_needs_complete_rows(form, rng):
+    case = GIBBS[0]
+    X, _ = case.data(rng, 60)
+    mixture = case(max_iter=2).fit(X)
+    X[7, 0] = np.nan
+    with pytest.raises(ValueError, match="GaussianMixture: solver='gibbs' needs rows without"):
+        case().fit(form(X))
+    assert_identical(mixture.predict_proba(form(X)), mixture.predict_proba(X))
+
+
 @all_estimators
 def test_single_values_where_whole_rows_only_may_be_missing(case, rng):
-    if case.is_gaussian or case.is_nominal:
+    if case().__sklearn_tags__().input_tags.allow_nan:
         return
     X = with_gaps(case, rng)
     X[2][0, 0] = np.nan
@@ -249,8 +283,8 @@ def test_shards_of_masked_arrays(rng):
         hidden = masked(data, 1.0) if data is X else [masked(part, 1.0) for part in data]
         found, expected = (DistributedEM(hmm, n_shards=2).fit(part) for part in (hidden, data))
         assert_identical(found.estimator_.model_, expected.estimator_.model_)
-    with pytest.raises(ValueError, match="GaussianMixture"):
-        DistributedEM(GaussianMixture(2)).fit(masked(X, 1.0))
+    with pytest.raises(ValueError, match="WishartMixture"):
+        DistributedEM(WishartMixture(2)).fit(masked(X, 1.0))
 
 
 def test_strings_have_no_missing_symbols():

@@ -31,6 +31,7 @@ from sklearn_onlineem import (
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.estimators._start import STARTS
 from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.families.capabilities import Marginals
 
 pytestmark = [
     # Nothing may overflow or divide by zero on the way to a result or an error.
@@ -132,6 +133,8 @@ def test_values_that_are_no_numbers_or_too_large(case, value, rng):
     good, _ = case.data(rng)
     bad = good.copy()
     bad[7, 1] = value
+    if np.isnan(value) and isinstance(case()._family(), Marginals):  # missing, see test_gaps.py
+        bad[8, 1] = np.inf
     assert_refused(case, good, bad)
 
 

@@ -8,7 +8,7 @@ from cases.comparing import assert_identical
 from cases.sequence_cases import SEQUENCE_ESTIMATORS, all_models
 from numpy.testing import assert_array_equal
 
-from sklearn_onlineem import CategoricalHMM, GaussianHMM, KalmanFilter
+from sklearn_onlineem import CategoricalHMM, GaussianHMM, KalmanFilter, MultinomialHMM
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -167,6 +167,8 @@ def test_some_values_missing(rng):
         GaussianHMM(2, random_state=0).fit(X).live_filter().update([np.nan, 1])
     ).all()
     codes = rng.integers(0, 3, (60, 2))
-    live = CategoricalHMM(2, random_state=0).fit(codes).live_filter()
+    categorical = CategoricalHMM(2, random_state=0).fit(codes).live_filter()
+    assert np.isfinite(categorical.update([np.nan, 1])).all()
+    live = MultinomialHMM(2, random_state=0).fit(codes).live_filter()
     with pytest.raises(ValueError, match="some values missing"):
         live.update([np.nan, 1])

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sklearn_onlineem.estimators._sequences import filled_rows
+from sklearn_onlineem.estimators._sequences import observed_rows
 from sklearn_onlineem.estimators._start import (
     Initialiser,
     prior_statistics,
     start_model,
     warn_of_few,
     wide_pseudo_rows,
+    without_gaps,
 )
 from sklearn_onlineem.estimators._validation import finite_start, shares
 from sklearn_onlineem.families import Family
@@ -139,11 +140,11 @@ class HiddenMarkovInitialiser(Initialiser):
     def given(self, data):
         if self.given_emissions is None:
             return None
-        given = self.given_emissions(filled_rows(data))
+        given = self.given_emissions(self._rows(data, np.random.RandomState(0)))
         return None if given is None else self._model(*given, data)
 
     def estimated(self, data, random_state):
-        rows, n_states = filled_rows(data), self.chain.n_states
+        rows, n_states = self._rows(data, random_state), self.chain.n_states
         if len(rows) < n_states:
             raise ValueError(
                 f"at least n_components={n_states} rows are needed to start from, got"
@@ -158,6 +159,11 @@ class HiddenMarkovInitialiser(Initialiser):
             statistics = family.expected_statistics(rows.X, evenly)
         return self._estimated(data, rows, family, random_state, statistics)
 
+    def _rows(self, data, random_state):
+        """Return the rows of which anything is observed, with what is missing in them drawn."""
+        rows = observed_rows(data)
+        return without_gaps(self.family, rows, random_state, self.prior) if rows.has_gaps else rows
+
     def another(self, data, random_state):
         """Return a further start, whose transitions are drawn if they are not given."""
         model, n_states = self.model(data, random_state), self.chain.n_states
@@ -170,7 +176,7 @@ class HiddenMarkovInitialiser(Initialiser):
         return replace(model, transmat=np.hstack([drawn, model.transmat[:, n_states:]]))
 
     def further(self, data, random_state):
-        if len(np.unique(filled_rows(data).X, axis=0)) <= self.chain.n_states:
+        if len(np.unique(observed_rows(data).X, axis=0)) <= self.chain.n_states:
             return None
         try:
             return self.estimated(data, random_state)
@@ -181,7 +187,7 @@ class HiddenMarkovInitialiser(Initialiser):
         return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
 
     def stream_model(self, data, random_state):
-        rows = filled_rows(data)
+        rows = self._rows(data, random_state)
         family = self.family.bind(rows.X)
         emissions = wide_pseudo_rows(family, rows, self.chain.n_states, self.prior)
         model = self._estimated(data, rows, family, random_state, emissions)

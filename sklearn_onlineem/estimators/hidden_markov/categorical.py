@@ -80,6 +80,7 @@ class CategoricalHMM(BaseHMM):
     )
 
     _takes_positive_only = True
+    _handles_missing = True
 
     def _family(self):
         return Categorical(self.n_features)

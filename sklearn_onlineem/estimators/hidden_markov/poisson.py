@@ -66,6 +66,7 @@ class PoissonHMM(BaseHMM):
     _emission_letters = "el"
 
     _takes_positive_only = True
+    _handles_missing = True
 
     def _family(self):
         return Poisson()

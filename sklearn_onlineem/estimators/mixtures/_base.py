@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_feature_names_in
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
@@ -22,8 +25,10 @@ from sklearn_onlineem.estimators._start import (
     STARTS,
     Initialiser,
     LearntPrior,
+    check_columns,
     start_model,
     wide_pseudo_rows,
+    without_gaps,
 )
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import (
@@ -62,13 +67,15 @@ class MixtureInitialiser(Initialiser):
         from_means = self.means is not None and self.family.determined_by_means
         if self.given_parameters is None and not from_means:
             return None
-        family, parameters = self.family.bind(data.X, data.sample_weight), None
+        X = data.filled().X if data.has_gaps else data.X
+        family, parameters = self.family.bind(X, data.sample_weight), None
         if self.given_parameters is not None:
             parameters = self.given_parameters(family, data)
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         return self._with_given(MixtureModel(family, uniform, parameters), data)
 
     def stream_model(self, data, random_state):
+        data = self._complete(data, random_state)
         family = self.family.bind(data.X, data.sample_weight)
         emissions = wide_pseudo_rows(family, data, self.n_components, self.prior)
         model = self.estimated(data, random_state, emissions)
@@ -77,6 +84,9 @@ class MixtureInitialiser(Initialiser):
     def estimated(self, data, random_state, pseudo_rows=None):
         if pseudo_rows is None:
             self._check_enough(data)
+            if data.has_gaps:
+                check_columns(data.X)
+        data = self._complete(data, random_state)
         family, init = self.family.bind(data.X, data.sample_weight), self.init
         if not isinstance(init, str):
             init = np.asarray(init, dtype=np.float64)
@@ -91,6 +101,12 @@ class MixtureInitialiser(Initialiser):
             parameters = self.with_given(family, model.parameters)
             model = MixtureModel(family, model.weights, parameters)
         return self._with_given(model, data)
+
+    def _complete(self, data, random_state):
+        """Return rows without gaps, for the start."""
+        if not data.has_gaps:
+            return data
+        return without_gaps(self.family, data, random_state, self.prior)
 
     def _check_enough(self, data):
         """Refuse fewer rows than components."""
@@ -120,6 +136,11 @@ class MixtureInitialiser(Initialiser):
                 raise ValueError(f"means_init: {error}") from error
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters)
+
+
+def _handles_missing(mixture):
+    """Return whether rows may have missing values: for methods that need that."""
+    return mixture._handles_missing
 
 
 @estimator
@@ -359,6 +380,84 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X)
+
+    @available_if(_handles_missing)
+    def impute(self, X: RowData) -> Floats:
+        """Return X with missing values replaced by their expectations given the others.
+
+        Expectations are averaged over the components; a nominal value is replaced by the most
+        probable one. The output follows `set_output`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows; NaN is missing.
+
+        Returns
+        -------
+        X : array-like of shape (n_samples, n_features)
+            Without missing values.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0], [3.0, np.nan]])
+        >>> GaussianMixture().fit(X).impute(X)[3].round(2)
+        array([3., 7.])
+        """
+        return self._in_container(self._infer(X, "completed"), X)
+
+    @available_if(_handles_missing)
+    def sample_missing(self, X: RowData) -> Floats:
+        """Return X with missing values drawn, given the others.
+
+        A component is drawn for each row from its posterior, then what is missing in the row.
+        Several draws show what imputation leaves open (multiple imputation). They depend on
+        `random_state`: draws are the same at each call if it is a number. The output follows
+        `set_output`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows; NaN is missing.
+
+        Returns
+        -------
+        X : array-like of shape (n_samples, n_features)
+            Without missing values.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(500, 1)) + [0.0, 5.0]
+        >>> mixture = GaussianMixture(random_state=0).fit(X)
+        >>> drawn = mixture.sample_missing(np.column_stack([X[:, 0], np.full(500, np.nan)]))
+        >>> bool(abs(np.corrcoef(drawn.T)[0, 1] - np.corrcoef(X.T)[0, 1]) < 0.1)
+        True
+        """
+        return self._in_container(self._infer(X, "drawn", self._generator()), X)
+
+    def _in_container(self, rows, X):
+        """Return rows in the container that `set_output` says, with the columns of X."""
+        kind = _get_output_config("transform", self)["dense"]
+        if kind == "default":
+            return rows
+        names = _check_feature_names_in(self, generate_names=True)
+        adapter = ADAPTERS_MANAGER.adapters[kind]
+        return adapter.create_container(rows, X, columns=names, inplace=False)
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, Integers]:
         """Draw rows from the fitted mixture.

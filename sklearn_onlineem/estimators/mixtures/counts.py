@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from numbers import Real
 
+import numpy as np
+from scipy import sparse
 from sklearn.preprocessing import binarize
 
 from sklearn_onlineem._typing import Floats
@@ -158,7 +160,11 @@ class BernoulliMixture(BaseMixture):
         return Bernoulli()
 
     def _prepared(self, X):
-        return X if self.binarize is None else binarize(X, threshold=self.binarize)
+        if self.binarize is None:
+            return X
+        if sparse.issparse(X):
+            return binarize(X, threshold=self.binarize)
+        return np.where(np.isnan(X), X, X > self.binarize).astype(X.dtype)
 
     @property
     def probabilities_(self) -> Floats:

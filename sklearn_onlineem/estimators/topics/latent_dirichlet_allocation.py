@@ -340,6 +340,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     _takes_sparse = True
     _takes_positive_only = True
+    _handles_missing = False
     _first_rate = 1.0
 
     # ------------------------------------------------------------------------------- composition

@@ -53,7 +53,8 @@ class LaplaceTangents(Tangents):
     def score(self, statistics):
         shares, X = statistics.points.weights, statistics.points.values
         scores = np.array([
-            shares[:, k] @ move(X) for k, (_, move, _) in enumerate(self.frames())
+            shares[:, k] @ np.nan_to_num(move(X), nan=0.0)
+            for k, (_, move, _) in enumerate(self.frames())
         ])  # fmt: skip
         if len(statistics.past.weights):
             # Expectations under components of a prior.
@@ -62,7 +63,7 @@ class LaplaceTangents(Tangents):
             left = np.exp(-np.abs(gap))
             distance = old.scale * (np.abs(gap) + left) / self.parameters.scale
             past = np.concatenate([np.sign(gap) * (1.0 - left), distance - 1.0], axis=2)
-            scores += np.einsum("pk,pkj->kj", statistics.past.weights, past)
+            scores += (statistics.past.weights * past).sum(axis=0)
         return scores
 
     def natural(self, v):

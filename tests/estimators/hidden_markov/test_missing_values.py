@@ -122,6 +122,25 @@ def test_em_with_gaps_never_lowers_the_likelihood(kind, share, rng):
     assert path[-1] > path[0] + 1.0
 
 
+@pytest.mark.parametrize("family", ["bernoulli", "categorical", "exponential", "gamma", "laplace"])
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_em_with_gaps_never_lowers_the_likelihood_of_independent_columns(family, share, rng):
+    hidden = rng.integers(0, 2, (300, 1))
+    X = {
+        "bernoulli": rng.random((300, 4)) < 0.2 + 0.6 * hidden,
+        "categorical": (2.99 * rng.random((300, 4)) ** (1 + 2 * hidden)).astype(int),
+        "exponential": rng.exponential(1.0 + 3.0 * hidden, (300, 4)),
+        "gamma": rng.gamma(2.0 + 3.0 * hidden, size=(300, 4)),
+        "laplace": rng.laplace(3.0 * hidden, size=(300, 4)),
+    }[family]
+    X = np.where(rng.random(X.shape) < share, np.nan, X)
+    hmm = HMM(2, family=family, solver="batch", max_iter=25, tol=0.0, init="random", random_state=0)
+    hmm.fit(X, lengths=[100, 1, 150, 49])
+    path = np.append(hmm.lower_bounds_, hmm.score(X, lengths=[100, 1, 150, 49]))
+    assert (np.diff(path) >= -1e-10 * np.abs(path[1:])).all()
+    assert path[-1] > path[0] + 1.0
+
+
 @all_kinds
 def test_gaps_in_single_precision(kind, rng):
     hmm, X = fitted(kind, rng), gaussian_data(rng)
@@ -211,7 +230,7 @@ def test_unobserved_rows_count_for_no_emission(hmm, rng):
     assert_close(first.model_.parameters, model.family.m_step(statistics), rtol=1e-9)
 
 
-@others
+@pytest.mark.parametrize("hmm", [MultinomialHMM(2), HMM(2, family="multinomial")], ids=repr)
 def test_rows_with_gaps_are_an_error_where_nothing_integrates_them_out(hmm, rng):
     hmm = clone(hmm).set_params(random_state=0)
     X = np.repeat(other_data(hmm, rng), 2, axis=1)

@@ -1,0 +1,691 @@
+"""Gaussians of dense rows with missing values: marginal log densities and expected moments.
+
+    log p(k, x_o) = log weight_k + log N(x_o; mean_k on o, S_k on o, o),   o observed, NaN elsewhere
+
+Sums are those of `_gaussian.pyx`, in expectation over what is missing: deviations from mean_k are
+filled by their conditional means, and second moments take the conditional covariances besides.
+
+Components are side by side in the vectors (`_gaps.h`), as all of them have the gaps of a row. They
+come in groups of LANES. A block of rows is sorted by what they lack, as rows of one pattern have one
+factor of each component. A panel of sorted rows passes three stages:
+
+    factors, log joint and filled deviations  ->  responsibilities  ->  sums
+
+Independent features have no factors, and their rows stay as they are. All arithmetic is in double.
+"""
+
+import numpy as np
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.math cimport log
+from libc.stdlib cimport free
+from libc.string cimport memset
+from numpy cimport PyArray_NDIM, ndarray
+
+from ._arena cimport (
+    Arena,
+    allocate,
+    arena_of,
+    counting_arena,
+    padded,
+    start_line,
+    take,
+    take_arenas,
+    take_doubles,
+)
+from ._arrays cimport (
+    extent,
+    optional_labels,
+    optional_readable,
+    optional_writable,
+    readable,
+    readable_reals,
+    real_size,
+    real_type,
+    require,
+    writable,
+)
+from ._openmp cimport count_slabs, first_block, omp_get_thread_num
+from ._responsibilities cimport normalise_block
+
+cdef extern from "_gaps.h" nogil:
+    enum:
+        LANES
+        QUAD
+    const double LOG_2_PI
+    ctypedef struct Pattern:
+        Py_ssize_t n_observed
+        Py_ssize_t n_missing
+        Py_ssize_t* observed
+        Py_ssize_t* missing
+        bint by_precision
+        Py_ssize_t first
+        Py_ssize_t n_rows
+        Py_ssize_t at
+    void factorise_pattern(
+        const Pattern* pattern, Py_ssize_t d, const double* covariance, const double* precision,
+        const double* log_dets, const double* log_weights, bint crosses, double* factor,
+        double* constants)
+    void rows_of_pattern(
+        const Pattern* pattern, Py_ssize_t d, const double* precision, const double* factor,
+        const double* constants, const double* x, const double* means, bint fills,
+        Py_ssize_t stride, double* y, double* b, double* deviations, double* log_joint)
+    void add_gap_covariance(
+        const Pattern* pattern, Py_ssize_t d, const double* covariance, const double* shares,
+        double* factor, double* sums, Py_ssize_t stride, double* second)
+    void weigh_panel(
+        const double* shares, Py_ssize_t n, Py_ssize_t d, double* roots, double* deviations,
+        double* counts, double* first)
+    void add_outer_products(const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
+    void row_of_variances(
+        const Pattern* pattern, const double* x, const double* means, const double* scales,
+        const double* log_weights, bint fills, double* deviation, double* log_joint)
+    void add_gap_shares(const Pattern* pattern, const double* shares, double* gaps)
+    void add_lane_squares(const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
+
+cdef enum:
+    BLOCK = 1024
+    MOST_ROWS = 32
+    FEWEST_ROWS = 4
+    PANEL_BYTES = 1 << 20
+
+# Above this, S_ii (S^-1)_ii, by how much the other features shrink the variance of one, the
+# precision has lost too many digits, which cancel in marginals. Covariances lose none.
+cdef double LARGEST_INFLATION = 1e5
+
+cdef struct Shape:
+    Py_ssize_t n            # rows
+    Py_ssize_t d            # columns
+    Py_ssize_t K            # components
+    Py_ssize_t n_covariances    # K, or 1 of all
+    bint is_diagonal
+    bint has_digits         # whether the precisions have them
+    Py_ssize_t G            # groups of components
+    Py_ssize_t padded_d
+    Py_ssize_t n_second     # second moments of a component, or entries of its covariance
+    Py_ssize_t n_sums       # elements of the sums of a slab
+    Py_ssize_t n_blocks
+    Py_ssize_t n_slabs
+    Py_ssize_t T            # rows of a panel
+    Py_ssize_t n_entries    # most entries of a factor
+    int n_threads
+
+# Parameters, with components innermost.
+cdef struct Tables:
+    double* means           # (G, d, LANES)
+    double* log_weights     # (G, LANES)
+    double* log_dets        # (G, LANES)
+    double* covariances     # (G, d, d, LANES); or (G, d, 2, LANES), see `row_of_variances`
+    double* precisions      # (G, d, d, LANES)
+
+# The scratch memory of a thread.
+cdef struct Workspace:
+    unsigned char* bits     # ((d + 7) / 8, BLOCK): which values are missing
+    int* order              # (BLOCK,)
+    int* other_order        # (BLOCK,)
+    Pattern* patterns       # (T,)
+    Py_ssize_t* features    # (T, 2, padded_d), LANES times
+    double* x               # (T, d)
+    double* factors         # (G, T, n_entries, LANES)
+    double* deviations      # (G, T, padded_d, LANES)
+    double* log_joint       # (T, LANES)
+    double* joint           # (K, T)
+    double* softmax         # (2, T)
+    double* roots           # (T, LANES)
+    double* y               # (padded_d, LANES)
+    double* b               # (padded_d, LANES)
+    double* constants       # (LANES,)
+    double* sample_weight   # (T,)
+    double* uniforms        # (T,)
+    double* log_likelihoods     # (T,)
+    int* labels             # (T,)
+
+# The scratch memory of a pass.
+cdef struct Memory:
+    Arena counted           # what a thread needs
+    char* threads
+    Tables tables
+    double* sums            # (n_slabs, n_sums)
+    double* log_likelihoods     # (n_slabs,)
+
+# What is wanted of a pass, and given to it; NULL for what is not.
+cdef struct Task:
+    const double* sample_weight
+    const int* labels
+    const double* uniforms
+    const double* given     # responsibilities
+    bint normalised
+    bint sums
+    double* log_likelihoods
+    double* out             # log joint
+
+
+cdef Shape shape_of(
+    ndarray X, ndarray means, ndarray covariances, int n_threads
+) except *:
+    cdef Shape shape
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
+    require(n > 0 and d > 0 and K > 0 and n_threads > 0, "rows, columns, components, threads")
+    shape.n, shape.d, shape.K, shape.n_covariances = n, d, K, extent(covariances, 0)
+    shape.is_diagonal = PyArray_NDIM(covariances) == 2
+    require(extent(means, 1) == d and extent(covariances, 1) == d
+            and (shape.n_covariances == K or not shape.is_diagonal and shape.n_covariances == 1),
+            "means are (K, d), covariances (K, d, d), (1, d, d) or (K, d)")
+    shape.has_digits = True
+    shape.G = (K + LANES - 1) // LANES
+    shape.padded_d = (d + QUAD - 1) // QUAD * QUAD
+    shape.n_second = d if shape.is_diagonal else d * shape.padded_d
+    # Counts, first and second moments; of independent features, shares of gaps besides.
+    shape.n_sums = shape.G * LANES * (1 + d + shape.n_second + (d if shape.is_diagonal else 0))
+    shape.n_blocks = (n + BLOCK - 1) // BLOCK
+    shape.n_slabs = count_slabs(shape.n_blocks, shape.n_sums)
+    shape.n_threads = <int> min(n_threads, shape.n_slabs)
+    shape.n_entries = 0 if shape.is_diagonal else d * (d + 1) // 2
+    # Most patterns need a fraction of the entries.
+    cdef Py_ssize_t row_bytes = shape.G * LANES * sizeof(double) * (d + shape.n_entries // 4)
+    shape.T = min(n, max(FEWEST_ROWS, min(MOST_ROWS, PANEL_BYTES // row_bytes)))
+    return shape
+
+
+cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef Workspace space
+    cdef Py_ssize_t T = shape.T, G = shape.G
+    space.bits = <unsigned char*> take(arena, (shape.d + 7) // 8 * BLOCK, 1)
+    space.order = <int*> take(arena, BLOCK, sizeof(int))
+    space.other_order = <int*> take(arena, BLOCK, sizeof(int))
+    space.patterns = <Pattern*> take(arena, T, sizeof(Pattern))
+    space.features = <Py_ssize_t*> take(arena, T * 2 * shape.padded_d, sizeof(Py_ssize_t))
+    space.x = take_doubles(arena, T * shape.d)
+    start_line(arena)
+    space.factors = take_doubles(arena, G * T * shape.n_entries * LANES)
+    start_line(arena)
+    space.deviations = take_doubles(arena, G * T * shape.padded_d * LANES)
+    start_line(arena)
+    space.log_joint = take_doubles(arena, T * LANES)
+    start_line(arena)
+    space.roots = take_doubles(arena, T * LANES)
+    start_line(arena)
+    space.y = take_doubles(arena, shape.padded_d * LANES)
+    start_line(arena)
+    space.b = take_doubles(arena, shape.padded_d * LANES)
+    start_line(arena)
+    space.constants = take_doubles(arena, LANES)
+    start_line(arena)
+    space.joint = take_doubles(arena, shape.K * T)
+    space.softmax = take_doubles(arena, 2 * T)
+    space.sample_weight = take_doubles(arena, T)
+    space.uniforms = take_doubles(arena, T)
+    space.log_likelihoods = take_doubles(arena, T)
+    space.labels = <int*> take(arena, T, sizeof(int))
+    return space
+
+
+cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef Memory memory
+    cdef Py_ssize_t d = shape.d, size = shape.G * LANES
+    memory.counted = counting_arena()
+    lay_out_workspace(shape, &memory.counted)
+    start_line(arena)
+    memory.tables.means = take_doubles(arena, size * d)
+    start_line(arena)
+    memory.tables.log_weights = take_doubles(arena, size)
+    start_line(arena)
+    memory.tables.log_dets = take_doubles(arena, size)
+    start_line(arena)
+    memory.tables.covariances = take_doubles(arena, size * d * (2 if shape.is_diagonal else d))
+    start_line(arena)
+    memory.tables.precisions = take_doubles(arena, 0 if shape.is_diagonal else size * d * d)
+    memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
+    start_line(arena)
+    memory.sums = take_doubles(arena, shape.n_slabs * shape.n_sums)
+    memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
+    return memory
+
+
+# Parameters, component by component
+# ----------------------------------
+
+cdef void interleave(
+    const double* x, Py_ssize_t n_components, Py_ssize_t size, bint is_shared, double* out
+) noexcept nogil:
+    """out (G, size, LANES) <- x (n_components, size), or a single row for all; zeros pad it."""
+    cdef Py_ssize_t k, i, padding = (LANES - n_components % LANES) % LANES
+    cdef double* group
+    for k in range(n_components + padding):
+        group = out + k // LANES * LANES * size + k % LANES
+        for i in range(size):
+            group[i * LANES] = x[(0 if is_shared else k * size) + i] if k < n_components else 0.0
+
+
+cdef void fill_tables(
+    Shape* shape, const double* means, const double* covariances, const double* precisions,
+    const double* log_dets, const double* log_weights, Tables* tables,
+) noexcept nogil:
+    cdef Py_ssize_t d = shape.d, K = shape.K, k, i
+    cdef Py_ssize_t size = d * (1 if shape.is_diagonal else d)
+    cdef bint is_shared = shape.n_covariances < K
+    cdef double* scale
+    interleave(means, K, d, False, tables.means)
+    interleave(log_weights, K, 1, False, tables.log_weights)
+    if shape.is_diagonal:
+        memset(tables.covariances, 0, shape.G * d * 2 * LANES * sizeof(double))
+        for k in range(K):
+            scale = tables.covariances + k // LANES * LANES * 2 * d + k % LANES
+            for i in range(d):
+                scale[2 * i * LANES] = precisions[k * d + i]
+                scale[(2 * i + 1) * LANES] = -0.5 * (LOG_2_PI + log(covariances[k * d + i]))
+        return
+    interleave(log_dets, K, 1, is_shared, tables.log_dets)
+    interleave(covariances, K, size, is_shared, tables.covariances)
+    interleave(precisions, K, size, is_shared, tables.precisions)
+    for k in range(K, shape.G * LANES):
+        for i in range(d):
+            tables.covariances[(k // LANES * size + i * (d + 1)) * LANES + k % LANES] = 1.0
+            tables.precisions[(k // LANES * size + i * (d + 1)) * LANES + k % LANES] = 1.0
+    for k in range(shape.n_covariances):
+        for i in range(d):
+            if not (covariances[k * size + i * (d + 1)] * precisions[k * size + i * (d + 1)]
+                    < LARGEST_INFLATION):
+                shape.has_digits = False
+
+
+# Rows, pattern by pattern
+# ------------------------
+
+cdef void sort_block(
+    const Shape* shape, const floating* X, Py_ssize_t B, Workspace* space
+) noexcept nogil:
+    """order <- rows X (B, d), by which values they lack; bits."""
+    cdef Py_ssize_t d = shape.d, b, j, byte, start, total, count
+    cdef Py_ssize_t counts[256]
+    cdef unsigned char* bits
+    cdef unsigned char bit
+    cdef const floating* row
+    cdef int* spare
+    for b in range(B):
+        space.order[b] = <int> b
+    for byte in range((d + 7) // 8):
+        bits = space.bits + byte * BLOCK
+        memset(counts, 0, sizeof(counts))
+        for b in range(B):
+            row = X + b * d
+            bit = 0
+            for j in range(8 * byte, min(8 * byte + 8, d)):
+                bit |= <unsigned char> ((row[j] != row[j]) << (j - 8 * byte))
+            bits[b] = bit
+            counts[bit] += 1
+        if shape.is_diagonal or counts[bits[0]] == B:
+            continue
+        # One pass of a radix sort: it keeps the order of the bytes before.
+        total = 0
+        for j in range(256):
+            count = counts[j]
+            counts[j] = total
+            total += count
+        for b in range(B):
+            j = bits[space.order[b]]
+            space.other_order[counts[j]] = space.order[b]
+            counts[j] += 1
+        spare = space.order
+        space.order, space.other_order = space.other_order, spare
+
+
+cdef inline bint lack_the_same(
+    const Shape* shape, const unsigned char* bits, Py_ssize_t a, Py_ssize_t b
+) noexcept nogil:
+    cdef Py_ssize_t byte
+    for byte in range((shape.d + 7) // 8):
+        if bits[byte * BLOCK + a] != bits[byte * BLOCK + b]:
+            return False
+    return True
+
+
+cdef Py_ssize_t find_patterns(
+    const Shape* shape, const int* order, Py_ssize_t T, Workspace* space
+) noexcept nogil:
+    """patterns <- those of T rows in order, each a run of them; returns their number."""
+    cdef Py_ssize_t d = shape.d, n_patterns = 0, at = 0, t, j, o, m
+    cdef Pattern* pattern = space.patterns
+    for t in range(T):
+        if t > 0 and lack_the_same(shape, space.bits, order[t], order[t - 1]):
+            pattern.n_rows += 1
+            continue
+        pattern = space.patterns + n_patterns
+        n_patterns += 1
+        pattern.observed = space.features + 2 * t * shape.padded_d
+        pattern.missing = pattern.observed + shape.padded_d
+        o = m = 0
+        # Both are written, and one is kept: a branch would be predicted wrong half the time.
+        for j in range(d):
+            pattern.observed[o] = pattern.missing[m] = j * LANES
+            if space.bits[j // 8 * BLOCK + order[t]] >> (j % 8) & 1:
+                m += 1
+            else:
+                o += 1
+        pattern.n_observed, pattern.n_missing = o, m
+        while o % QUAD:
+            pattern.observed[o] = 0
+            o += 1
+        while m % QUAD:
+            pattern.missing[m] = 0
+            m += 1
+        o, m = pattern.n_observed, pattern.n_missing
+        pattern.by_precision = shape.has_digits and 2 * m <= 3 * o
+        pattern.first, pattern.n_rows, pattern.at = t, 1, at
+        at += m * (m + 1) // 2 if pattern.by_precision else o * (o + 1) // 2 + o * m
+    return n_patterns
+
+
+cdef void read_panel(
+    const Shape* shape, const floating* X, const int* order, Py_ssize_t T, double* x
+) noexcept nogil:
+    cdef Py_ssize_t d = shape.d, t, j
+    for t in range(T):
+        for j in range(d):
+            x[t * d + j] = X[order[t] * d + j]
+
+
+# The pass
+# --------
+
+cdef void log_joint_of_panel(
+    const Shape* shape, const Tables* tables, Py_ssize_t n_patterns, Py_ssize_t T, bint fills,
+    Workspace* space,
+) noexcept nogil:
+    """joint (K, T), deviations; factors are kept if deviations are wanted."""
+    cdef Py_ssize_t d = shape.d, g, p, k, t, stride = shape.padded_d * LANES
+    cdef Py_ssize_t size = d * (2 if shape.is_diagonal else d) * LANES
+    cdef const double* means
+    cdef const double* covariances
+    cdef double* factor
+    cdef double* deviations
+    cdef Pattern* pattern
+    for g in range(shape.G):
+        means = tables.means + g * d * LANES
+        covariances = tables.covariances + g * size
+        deviations = space.deviations + g * shape.T * stride
+        for p in range(n_patterns):
+            pattern = space.patterns + p
+            if shape.is_diagonal:
+                for t in range(pattern.first, pattern.first + pattern.n_rows):
+                    row_of_variances(
+                        pattern, space.x + t * d, means, covariances,
+                        tables.log_weights + g * LANES, fills, deviations + t * stride,
+                        space.log_joint + t * LANES,
+                    )
+                continue
+            factor = space.factors
+            if fills:
+                factor += (g * shape.T * shape.n_entries + pattern.at) * LANES
+            factorise_pattern(
+                pattern, d, covariances, tables.precisions + g * size,
+                tables.log_dets + g * LANES, tables.log_weights + g * LANES, fills, factor,
+                space.constants,
+            )
+            t = pattern.first
+            rows_of_pattern(
+                pattern, d, tables.precisions + g * size, factor, space.constants,
+                space.x + t * d, means, fills, stride, space.y, space.b,
+                deviations + t * stride, space.log_joint + t * LANES,
+            )
+        for k in range(g * LANES, min(shape.K, (g + 1) * LANES)):
+            for t in range(T):
+                space.joint[k * T + t] = space.log_joint[t * LANES + k % LANES]
+
+
+cdef void add_panel(
+    const Shape* shape, const Tables* tables, Py_ssize_t n_patterns, Py_ssize_t T,
+    Workspace* space, double* sums,
+) noexcept nogil:
+    """Add what a panel says, by its responsibilities `joint` (K, T), to the sums of a slab."""
+    cdef Py_ssize_t d = shape.d, g, p, k, t, size = shape.n_second * LANES
+    cdef double* shares = space.log_joint
+    cdef double* counts = sums
+    cdef double* first = counts + shape.G * LANES
+    cdef double* second = first + shape.G * d * LANES
+    cdef double* gaps = second + shape.G * size
+    cdef double* deviations
+    cdef Pattern* pattern
+    for g in range(shape.G):
+        for k in range(LANES):
+            for t in range(T):
+                shares[t * LANES + k] = (
+                    space.joint[(g * LANES + k) * T + t] if g * LANES + k < shape.K else 0.0
+                )
+        deviations = space.deviations + g * shape.T * shape.padded_d * LANES
+        weigh_panel(shares, T, d, space.roots, deviations, counts + g * LANES,
+                    first + g * d * LANES)
+        if shape.is_diagonal:
+            add_lane_squares(deviations, T, d, second + g * size)
+        else:
+            add_outer_products(deviations, T, d, second + g * size)
+        for p in range(n_patterns):
+            pattern = space.patterns + p
+            t = pattern.first
+            if not shape.is_diagonal:
+                add_gap_covariance(
+                    pattern, d, tables.covariances + g * d * d * LANES, shares + t * LANES,
+                    space.factors + (g * shape.T * shape.n_entries + pattern.at) * LANES,
+                    space.y, shape.padded_d * LANES, second + g * size,
+                )
+                continue
+            for t in range(t, t + pattern.n_rows):
+                add_gap_shares(pattern, shares + t * LANES, gaps + g * d * LANES)
+
+
+cdef double pass_over_slab(
+    const Shape* shape, const Tables* tables, const Task* task, Py_ssize_t slab,
+    const floating* X, Arena arena, double* sums,
+) noexcept nogil:
+    """Log joint or given responsibilities; then normalise, sum and write out, as wanted."""
+    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef Py_ssize_t block, start, B, panel, at, T, t, k, row, n_patterns, K = shape.K
+    cdef const int* order
+    cdef double log_likelihood = 0.0
+    # Padding of deviations is read, and never written.
+    memset(space.deviations, 0, shape.G * shape.T * shape.padded_d * LANES * sizeof(double))
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
+        start = block * BLOCK
+        B = min(BLOCK, shape.n - start)
+        sort_block(shape, X + start * shape.d, B, &space)
+        for panel in range((B + shape.T - 1) // shape.T):
+            at = panel * shape.T
+            T = min(shape.T, B - at)
+            order = space.order + at
+            n_patterns = find_patterns(shape, order, T, &space)
+            read_panel(shape, X + start * shape.d, order, T, space.x)
+            log_joint_of_panel(shape, tables, n_patterns, T, task.sums, &space)
+            for t in range(T):
+                row = start + order[t]
+                if task.given != NULL:
+                    for k in range(K):
+                        space.joint[k * T + t] = task.given[row * K + k]
+                if task.sample_weight != NULL:
+                    space.sample_weight[t] = task.sample_weight[row]
+                if task.labels != NULL:
+                    space.labels[t] = task.labels[row]
+                if task.uniforms != NULL:
+                    space.uniforms[t] = task.uniforms[row]
+            if task.normalised:
+                log_likelihood += normalise_block(
+                    space.joint, K, T, T, NULL,
+                    space.sample_weight if task.sample_weight != NULL else NULL,
+                    space.labels if task.labels != NULL else NULL,
+                    space.uniforms if task.uniforms != NULL else NULL,
+                    space.softmax, space.log_likelihoods,
+                )
+            if task.sums:
+                add_panel(shape, tables, n_patterns, T, &space, sums)
+            for t in range(T):
+                row = start + order[t]
+                if task.log_likelihoods != NULL:
+                    task.log_likelihoods[row] = space.log_likelihoods[t]
+                if task.out != NULL:
+                    for k in range(K):
+                        task.out[row * K + k] = space.joint[k * T + t]
+    return log_likelihood
+
+
+cdef void add_slabs(
+    const Shape* shape, const double* covariances, double* sums, double* counts, double* first,
+    double* second,
+) noexcept nogil:
+    """Add the slabs' sums in order; counts, first and second as `e_step` has them."""
+    cdef Py_ssize_t d = shape.d, K = shape.K, G = shape.G, slab, k, i, j
+    cdef Py_ssize_t width = shape.padded_d, size = shape.n_second
+    cdef double* firsts = sums + G * LANES
+    cdef double* seconds = firsts + G * d * LANES
+    cdef double* gaps = seconds + G * size * LANES
+    cdef double* here
+    cdef double* matrix
+    for slab in range(1, shape.n_slabs):
+        for i in range(shape.n_sums):
+            sums[i] += sums[slab * shape.n_sums + i]
+    memset(second, 0, shape.n_covariances * d * (1 if shape.is_diagonal else d) * sizeof(double))
+    for k in range(K):
+        counts[k] = sums[k]
+        for i in range(d):
+            first[k * d + i] = firsts[(k // LANES * d + i) * LANES + k % LANES]
+        here = seconds + k // LANES * size * LANES + k % LANES
+        if shape.is_diagonal:
+            for i in range(d):
+                second[k * d + i] = here[i * LANES] + (
+                    covariances[k * d + i] * gaps[(k // LANES * d + i) * LANES + k % LANES]
+                )
+            continue
+        matrix = second + (k if shape.n_covariances == K else 0) * d * d
+        for i in range(d):
+            for j in range(i + 1):
+                matrix[i * d + j] += here[(i * width + j) * LANES]
+                matrix[j * d + i] = matrix[i * d + j]
+
+
+cdef double pass_over(
+    ndarray X, ndarray means, ndarray covariances, ndarray precisions, ndarray log_dets,
+    ndarray log_weights, Task* task, ndarray counts, ndarray first, ndarray second,
+    int n_threads,
+) except? -1.0:
+    cdef Shape shape = shape_of(X, means, covariances, n_threads)
+    cdef Py_ssize_t n = shape.n, d = shape.d, K = shape.K, M = shape.n_covariances, slab
+    cdef Py_ssize_t size = M * d * (1 if shape.is_diagonal else d)
+    cdef bint is_double = real_size(X) == sizeof(double)
+    cdef const void* rows = readable_reals(X, n * d, real_type(X))
+    cdef const double* mean = readable(means, K * d)
+    cdef const double* covariance = readable(covariances, size)
+    cdef const double* precision = readable(precisions, size)
+    cdef const double* log_det = readable(log_dets, K if shape.is_diagonal else M)
+    cdef const double* log_weight = readable(log_weights, K)
+    cdef double* count = NULL
+    cdef double* sum = NULL
+    cdef double* product = NULL
+    if task.sums:
+        count, sum = writable(counts, K), writable(first, K * d)
+        product = writable(second, size)
+    else:
+        shape.n_sums = 0
+    cdef Arena arena = counting_arena()
+    lay_out(&shape, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef Memory memory = lay_out(&shape, &arena)
+    cdef double* sums = memory.sums
+    cdef double log_likelihood = 0.0
+    with nogil:
+        fill_tables(&shape, mean, covariance, precision, log_det, log_weight, &memory.tables)
+        memset(sums, 0, shape.n_slabs * shape.n_sums * sizeof(double))
+        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
+                           use_threads_if=shape.n_threads > 1):
+            if is_double:
+                memory.log_likelihoods[slab] = pass_over_slab(
+                    &shape, &memory.tables, task, slab, <const double*> rows,
+                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                    sums + slab * shape.n_sums,
+                )
+            else:
+                memory.log_likelihoods[slab] = pass_over_slab(
+                    &shape, &memory.tables, task, slab, <const float*> rows,
+                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                    sums + slab * shape.n_sums,
+                )
+        for slab in range(shape.n_slabs):
+            log_likelihood += memory.log_likelihoods[slab]
+        if task.sums:
+            add_slabs(&shape, covariance, sums, count, sum, product)
+    free(scratch)
+    return log_likelihood
+
+
+def e_step(
+    ndarray X,                  # IN   (n, d), float or double; NaN is missing
+    ndarray means,              # IN   (K, d)
+    ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
+    ndarray precisions,         # IN   their inverses
+    ndarray log_dets,           # IN   (K,) or (1,), of the covariances
+    ndarray log_weights,        # IN   (K,)
+    ndarray sample_weight,      # IN   (n,) or (0,)
+    ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
+    ndarray uniforms,           # IN   (n,) or (0,); to sample the assignments
+    ndarray counts,             # OUT  (K,)
+    ndarray first,              # OUT  (K, d)
+    ndarray second,             # OUT  shape of covariances
+    ndarray log_likelihoods,    # OUT  (n,) or (0,)
+    int n_threads,
+):
+    """Expected moments about the means; return sum_n s_n log p(x_n), of what is observed.
+
+    counts_k = sum_n r_nk, first_k = sum_n r_nk E[x_n - mean_k] and
+    second_k = sum_n r_nk E[(x_n - mean_k)(x_n - mean_k)'], summed over k if the covariance is
+    shared, or its diagonal; expectations are given k and what is observed. The responsibilities
+    r_nk include the sample weights s_n.
+    """
+    cdef Py_ssize_t n = extent(X, 0)
+    cdef Task task
+    task.sample_weight, task.labels = optional_readable(sample_weight, n), optional_labels(labels, n)
+    task.uniforms, task.given = optional_readable(uniforms, n), NULL
+    task.normalised, task.sums = True, True
+    task.log_likelihoods, task.out = optional_writable(log_likelihoods, n), NULL
+    return pass_over(X, means, covariances, precisions, log_dets, log_weights, &task, counts, first,
+                     second, n_threads)
+
+
+def log_density(
+    ndarray X,              # IN   (n, d), float or double; NaN is missing
+    ndarray means,          # IN   (K, d)
+    ndarray covariances,    # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
+    ndarray precisions,     # IN   their inverses
+    ndarray log_dets,       # IN   (K,) or (1,), of the covariances
+    ndarray log_weights,    # IN   (K,)
+    ndarray out,            # OUT  (n, K)
+    int n_threads,
+):
+    """log weight_k + log p(x_n | k), of what is observed."""
+    cdef Task task
+    task.sample_weight, task.labels, task.uniforms, task.given = NULL, NULL, NULL, NULL
+    task.normalised, task.sums = False, False
+    task.log_likelihoods, task.out = NULL, writable(out, extent(X, 0) * extent(means, 0))
+    pass_over(X, means, covariances, precisions, log_dets, log_weights, &task, None, None, None,
+              n_threads)
+
+
+def statistics(
+    ndarray X,                  # IN   (n, d), float or double; NaN is missing
+    ndarray means,              # IN   (K, d)
+    ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
+    ndarray precisions,         # IN   their inverses
+    ndarray log_dets,           # IN   (K,) or (1,), of the covariances
+    ndarray responsibilities,   # IN   (n, K)
+    ndarray counts,             # OUT  (K,)
+    ndarray first,              # OUT  (K, d)
+    ndarray second,             # OUT  shape of covariances
+    int n_threads,
+):
+    """The moments of `e_step`, for given responsibilities."""
+    cdef Py_ssize_t K = extent(means, 0)
+    cdef Task task
+    task.sample_weight, task.labels, task.uniforms = NULL, NULL, NULL
+    task.given = readable(responsibilities, extent(X, 0) * K)
+    task.normalised, task.sums = False, True
+    task.log_likelihoods, task.out = NULL, NULL
+    pass_over(X, means, covariances, precisions, log_dets, np.zeros(K), &task, counts, first, second,
+              n_threads)

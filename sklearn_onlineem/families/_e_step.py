@@ -1,0 +1,85 @@
+"""The E-step of a mixture by blocks of rows, and rows' weights and labels as kernels take them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem.statistics import combine
+
+__all__ = [
+    "NOTHING",
+    "NO_LABELS",
+    "e_step_in_blocks",
+    "log_density_of",
+    "optional",
+    "per_row",
+    "statistics_of",
+]
+
+_BLOCK = 1024
+NOTHING = np.empty(0)
+NO_LABELS = np.empty(0, dtype=np.int32)
+
+
+def e_step_in_blocks(
+    family, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods=None,
+    log_density=None,
+):  # fmt: skip
+    """Return the E-step of a mixture, with statistics from ``statistics_of(X, posterior)``.
+
+    `log_density` is the family's, unless another is given.
+    """
+    log_density = family.log_density if log_density is None else log_density
+    terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
+    total_weight = rows.total_weight
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        responsibilities = log_density(parameters, block.X, n_threads=rows.n_threads)
+        responsibilities = responsibilities + log_weights
+        drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
+        out = NOTHING if log_likelihoods is None else log_likelihoods[start : start + _BLOCK]
+        log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), out)
+        counts += responsibilities.sum(axis=0)
+        statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
+        terms.append((1.0 / total_weight, statistics))
+    return counts / total_weight, combine(terms), log_likelihood / total_weight
+
+
+def log_density_of(family, parameters, rows):
+    """Return log densities of `Rows`, of the observed values where some are missing."""
+    if not rows.has_gaps:
+        return family.log_density(parameters, rows.X, n_threads=rows.n_threads)
+    out = None
+    for numbers, part in rows.by_completeness():
+        log_density = family.marginal_log_density if part.has_gaps else family.log_density
+        found = log_density(parameters, part.X, n_threads=rows.n_threads)
+        if out is None:
+            out = np.empty((len(rows), found.shape[1]), dtype=rows.dtype)
+        out[numbers] = found
+    return out
+
+
+def statistics_of(family, parameters, rows, posterior):
+    """Return `posterior_statistics` of `Rows`, of which some values may be missing."""
+    if not rows.has_gaps:
+        return family.posterior_statistics(parameters, rows.X, posterior, n_threads=rows.n_threads)
+    terms = []
+    for numbers, part in rows.by_completeness():
+        statistics = family.marginal_statistics if part.has_gaps else family.posterior_statistics
+        shares = np.ascontiguousarray(posterior[numbers])
+        terms.append((1.0, statistics(parameters, part.X, shares, n_threads=rows.n_threads)))
+    return combine(terms)
+
+
+def per_row(rows):
+    """Return sample weights and labels as kernels take them: empty where there are none."""
+    return (
+        NOTHING if rows.sample_weight is None else rows.sample_weight,
+        NO_LABELS if rows.labels is None else rows.labels,
+    )
+
+
+def optional(array):
+    """Return an array as kernels take it: empty for None."""
+    return NOTHING if array is None else np.asarray(array, dtype=np.float64)

@@ -1,0 +1,203 @@
+"""Laws of rows with missing values, for all mixtures whose families have marginals."""
+
+import pickle
+
+import numpy as np
+import pytest
+from cases.comparing import assert_close, assert_identical
+from cases.estimator_cases import ESTIMATORS
+from cases.states import state_of
+from cases.streams import AT_ONCE
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+from sklearn.utils import get_tags
+
+from sklearn_onlineem import GaussianMixture
+from sklearn_onlineem.diagnostics import (
+    convergence_certificate,
+    missing_information,
+    standard_errors,
+)
+from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em import Adaptive, Batch, Componentwise, Online, SplitMerge, Stochastic
+
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+TAKE_GAPS = [case for case in ESTIMATORS if get_tags(case()).input_tags.allow_nan]
+all_mixtures = pytest.mark.parametrize("case", TAKE_GAPS, ids=repr)
+SOLVERS = {
+    "online": Online(),
+    "batch": Batch(),
+    "plain": Batch(acceleration=None),
+    "stochastic": Stochastic(),
+    "componentwise": Componentwise(),
+    "split and merge": SplitMerge(),
+    "fixed": SplitMerge(n_components="fixed"),
+    "adaptive": Adaptive(),
+    "sample": Online(sample=100),
+}
+
+
+def with_gaps(X, rng, share=0.2):
+    """Rows with a share of all values missing, but one in each row."""
+    X, missing = np.array(X, dtype=float), rng.random(np.shape(X)) < share
+    missing[np.arange(len(X)), rng.integers(X.shape[1], size=len(X))] = False
+    return np.where(missing, np.nan, X)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_scores_are_those_of_what_is_observed(kind, rng):
+    X, _ = TAKE_GAPS[0].data(rng)
+    mixture = GaussianMixture(3, covariance_type=kind, random_state=0).fit(X)
+    gaps = with_gaps(X[:50], rng, 0.5)
+    parameters = mixture.model_.parameters
+    covariances = parameters.covariance_matrices
+    for row, score, shares in zip(
+        gaps, mixture.score_samples(gaps), mixture.predict_proba(gaps), strict=True
+    ):
+        o = np.flatnonzero(~np.isnan(row))
+        log_joint = [
+            np.log(weight) + multivariate_normal.logpdf(row[o], mean[o], matrix[np.ix_(o, o)])
+            for weight, mean, matrix in zip(
+                mixture.weights_, parameters.mean, covariances, strict=True
+            )
+        ]
+        assert_close(score, logsumexp(log_joint), rtol=1e-9)
+        assert_close(shares, np.exp(log_joint - logsumexp(log_joint)), rtol=1e-8, atol=1e-12)
+
+
+@all_mixtures
+def test_likelihood_never_falls(case, rng):
+    X = with_gaps(case.data(rng)[0], rng)
+    for solver in (Batch(), Batch(acceleration=None), Componentwise()):
+        mixture = case(solver=solver, prior=None, max_iter=30, tol=0.0, weights_init=None).fit(X)
+        gains = np.diff(mixture.lower_bounds_)
+        assert len(gains) > 3 and gains.min() > -1e-9 * abs(mixture.lower_bounds_[-1])
+        assert_close(mixture.score(X), mixture.lower_bounds_[-1], rtol=1e-2)
+
+
+@all_mixtures
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_gaps_cost_little(case, solver, rng):
+    whole, _ = case.data(rng, 600)
+    X, held_out = with_gaps(whole, rng, 0.1), case.data(rng, 300)[0]
+    fits = [case(solver=SOLVERS[solver], max_iter=30).fit(rows) for rows in (whole, X)]
+    complete, incomplete = (fit.score(held_out) for fit in fits)
+    assert incomplete > complete - 0.05 * max(1.0, abs(complete))
+    if solver not in ("batch", "plain", "componentwise"):
+        stream = case(solver=SOLVERS[solver])
+        for start in range(0, 600, 25):
+            stream.partial_fit(X[start : start + 25])
+        assert stream.score(held_out) > complete - 0.1 * max(1.0, abs(complete))
+        resumed = pickle.loads(pickle.dumps(stream))
+        assert_identical(resumed.partial_fit(X).model_, stream.partial_fit(X).model_)
+
+
+@all_mixtures
+def test_rows_of_nothing_count_for_nothing(case, rng):
+    X = with_gaps(case.data(rng)[0], rng)
+    more = np.insert(X, [0, 10, 50, len(X)], np.nan, axis=0)
+    mixture = case(max_iter=3).fit(X)
+    assert_identical(state_of(case(max_iter=3).fit(more)), state_of(mixture))
+    assert_identical(mixture.score(more), mixture.score(X))
+    assert_identical(mixture.bic(more), mixture.bic(X))
+    nothing = np.full((2, X.shape[1]), np.nan)
+    assert_close(mixture.predict_proba(nothing), np.tile(mixture.weights_, (2, 1)), rtol=1e-12)
+    assert_close(mixture.score_samples(nothing), np.zeros(2), atol=1e-12)
+    before = state_of(mixture)
+    assert_identical(state_of(mixture.partial_fit(nothing)), before)
+    assert_identical(state_of(case(max_iter=3).partial_fit(more)), state_of(case().partial_fit(X)))
+    for call in (case().fit, mixture.score, mixture.aic):
+        with pytest.raises(ValueError, match=f"{type(mixture).__name__}: X has nothing but NaN"):
+            call(nothing)
+    with pytest.raises(ValueError, match="Feature 1 of X has no value"):
+        case().fit(np.where(np.arange(X.shape[1]) == 1, np.nan, X))
+
+
+@all_mixtures
+def test_weights_are_repetitions(case, rng):
+    X = with_gaps(case.data(rng, 90)[0], rng)
+    weight = rng.integers(1, 4, size=len(X))
+    weighted = case(max_iter=4, solver="batch").fit(X, sample_weight=weight)
+    repeated = case(max_iter=4, solver="batch").partial_fit(np.repeat(X, weight, axis=0))
+    # The start draws what is missing once for each row.
+    start = weighted.model_
+    steps = [case(solver=AT_ONCE) for _ in range(2)]
+    for step in steps:
+        step._begin(X)
+        step._fitted = step._fitted._replace(state=step._fitted.state._replace(model=start))
+    steps[0].partial_fit(X, sample_weight=weight)
+    steps[1].partial_fit(np.repeat(X, weight, axis=0))
+    assert_close(steps[0].model_, steps[1].model_, rtol=1e-9)
+    assert np.isfinite(repeated.score(X))
+
+
+@all_mixtures
+def test_what_is_imputed_is_the_mean_of_what_is_drawn(case, rng):
+    whole, _ = case.data(rng)
+    X = with_gaps(whole, rng)
+    mixture = case(max_iter=10, random_state=np.random.RandomState(0)).fit(X)
+    imputed, missing = mixture.impute(X), np.isnan(X)
+    assert_identical(imputed[~missing], X[~missing])
+    assert np.isfinite(imputed).all()
+    draws = np.array([mixture.sample_missing(X) for _ in range(300)])
+    assert_identical(draws[:, ~missing], np.broadcast_to(X[~missing], draws[:, ~missing].shape))
+    assert np.isfinite(mixture.score_samples(draws[0])).all()
+    if not case.is_nominal:
+        error = draws[:, missing].std(axis=0) / np.sqrt(len(draws))
+        off = np.abs(draws[:, missing].mean(axis=0) - imputed[missing])
+        assert (off < 6.0 * error + 1e-9).mean() > 0.99
+        closer = np.abs(imputed - whole)[missing].mean()
+        assert closer < np.abs(np.nanmean(X, axis=0) - whole)[missing].mean()
+
+
+@all_mixtures
+def test_shards_add_up(case, rng):
+    X = with_gaps(case.data(rng)[0], rng)
+    one = case(solver="batch", max_iter=3).fit(X)
+    many = DistributedEM(case(solver="batch", max_iter=3), n_shards=3).fit(X)
+    assert_close(many.score(X), one.score(X), rtol=0.05)
+    shards = [case(solver=AT_ONCE)._begin(X) for _ in range(3)]
+    model, rows = shards[0].model_, [shards[0]._input().read(part) for part in np.split(X, 3)]
+    everything = shards[0]._input().read(X)
+    pooled = sum((model.e_step(part)[0] for part in rows[1:]), start=model.e_step(rows[0])[0])
+    assert_close(pooled.scale(1 / 3), model.e_step(everything)[0], rtol=1e-9, atol=1e-9)
+
+
+@all_mixtures
+def test_threads_do_not_matter(case, rng):
+    X = with_gaps(case.data(rng, 3000)[0], rng)
+    one, two = (case(max_iter=3, n_jobs=n).fit(X) for n in (1, 2))
+    assert_identical(state_of(one), state_of(two))
+
+
+@all_mixtures
+def test_known_components(case, rng):
+    whole, y = case.data(rng)
+    X, known = with_gaps(whole, rng), np.where(rng.random(len(y)) < 0.3, y, -1)
+    mixture = case(semi_supervised=True, max_iter=20).fit(X, known)
+    assert (mixture.predict(whole) == y).mean() > 0.9
+
+
+@all_mixtures
+def test_single_precision(case, rng):
+    X = with_gaps(case.data(rng)[0], rng)
+    single, double = (case(max_iter=5).fit(X.astype(dtype)) for dtype in ("f4", "f8"))
+    assert single.impute(X.astype("f4")).dtype == single.means_.dtype == np.float32
+    assert_close(single.score(X.astype("f4")), double.score(X), rtol=0.02)
+
+
+def test_diagnostics_count_what_is_observed(rng):
+    X = rng.normal(size=(400, 2)) @ [[1.0, 0.5], [0.0, 1.0]]
+    X[:200, 1] = np.nan
+    mixture = GaussianMixture(solver="batch", tol=1e-12, reg_covar=0.0).fit(X)
+    errors = standard_errors(mixture, X).errors["means_"]
+    # Of a monotone pattern: the second mean is a regression on the first, which has all rows.
+    covariance = mixture.covariances_[0]
+    slope = covariance[0, 1] / covariance[0, 0]
+    rest = covariance[1, 1] - slope * covariance[0, 1]
+    expected = np.sqrt([covariance[0, 0] / 400, rest / 200 + slope**2 * covariance[0, 0] / 400])
+    assert_close(errors[0], expected, rtol=0.01)
+    assert 0.4 < missing_information(mixture, X).rate < 0.6
+    assert convergence_certificate(mixture, X).natural_decrement < 1e-6
