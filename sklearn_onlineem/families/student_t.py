@@ -384,7 +384,8 @@ class StudentT(
         u *= 2.0 / (degrees * ratios[rows, components])
         expected = self.completed(parameters, X, np.eye(every)[components])
         noise = self._gaussian.drawn(parameters.gaussians, X, components, rng) - expected
-        return np.where(np.isnan(X), expected + noise / np.sqrt(u)[:, None], X)
+        drawn = expected + noise / np.sqrt(u)[:, None]
+        return np.where(np.isnan(X), drawn, X).astype(X.dtype, copy=False)
 
     def prior_statistics(
         self,

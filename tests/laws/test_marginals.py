@@ -12,24 +12,29 @@ from scipy import sparse
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import (
     Categorical,
-    Diagonal,
+    Full,
     Gamma,
+    Gaussian,
     Gaussians,
     Laplace,
-    Spherical,
+    StudentT,
+    Tied,
 )
 from sklearn_onlineem.families.capabilities import Marginals, require
 from sklearn_onlineem.families.laplace import Laplaces
+from sklearn_onlineem.families.student_t import StudentTs
 from sklearn_onlineem.statistics import combine
 
-VISIBLE = [*FAMILIES, *OTHER_FAMILIES]
-CASES = [case for case in VISIBLE if isinstance(case.family, Marginals)]
+ALL = [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]
+CASES = [case for case in ALL if isinstance(case.family, Marginals)]
+# Columns of Student's t distributions have a hidden precision in common.
 INDEPENDENT = [
     case
     for case in CASES
-    if not case.is_gaussian or isinstance(case.family.covariance, Diagonal | Spherical)
+    if not isinstance(getattr(case.family, "covariance", None), Full | Tied)
+    and not isinstance(case.family, StudentT)
 ]
-WITHOUT = [case for case in [*VISIBLE, *HIDDEN_FAMILIES] if case not in CASES]
+WITHOUT = [case for case in ALL if case not in CASES]
 SPARSE = [case for case in CASES if case.counts]
 
 all_cases = pytest.mark.parametrize("case", CASES, ids=repr)
@@ -54,6 +59,9 @@ def restricted(family, parameters, columns):
         elif covariance.shape[1] > 1:
             covariance = covariance[:, columns]
         return Gaussians(*map(np.ascontiguousarray, (parameters.mean[:, columns], covariance)))
+    if isinstance(parameters, StudentTs):
+        of_columns = restricted(Gaussian(family.covariance), parameters.gaussians, columns)
+        return StudentTs(of_columns, parameters.degrees_of_freedom)
     if isinstance(parameters, Laplaces):
         return Laplaces(*(values[:, columns] for values in parameters))
     if isinstance(family, Gamma):
@@ -92,7 +100,7 @@ def test_complete_rows_are_as_ever(case, rng):
     found = family.marginal_log_density(parameters, X)
     assert_allclose(found, family.log_density(parameters, X), rtol=1e-9, atol=1e-9)
     gained = family.marginal_statistics(parameters, X, posterior)
-    expected = family.expected_statistics(X, posterior)
+    expected = family.posterior_statistics(parameters, X, posterior)
     assert_close(family.m_step(gained), family.m_step(expected), rtol=1e-9)
     assert_close(family.effective_counts(gained), posterior.sum(axis=0))
     assert_identical(family.completed(parameters, X, posterior), X)
@@ -104,7 +112,7 @@ def test_values_beside_missing_ones_are_checked(case, rng):
     X, _, _ = problem(case, rng)
     case.family.check(X)
     case.family.check(np.full((2, 4), np.nan))
-    if case.is_gaussian or isinstance(case.family, Laplace):
+    if case.is_gaussian or isinstance(case.family, Laplace | StudentT):
         return
     X[5] = [np.nan, -1.0, np.nan, 1.0]
     with pytest.raises(ValueError, match="data"):
@@ -164,7 +172,11 @@ def test_statistics_are_the_mean_of_those_of_rows_with_drawn_values(case, rng):
         )
 
     draws = [
-        ratio(family.expected_statistics(family.drawn(parameters, X, components, rng), one_hot))
+        ratio(
+            family.posterior_statistics(
+                parameters, family.drawn(parameters, X, components, rng), one_hot
+            )
+        )
         for _ in range(400)
     ]
     expected = ratio(family.marginal_statistics(parameters, X, one_hot))
@@ -296,7 +308,8 @@ def test_a_component_without_rows_keeps_its_parameters(case, rng):
     family, (X, parameters, posterior) = case.family, problem(case, rng)
     posterior[:, 1] = 0.0
     new = family.m_step(family.marginal_statistics(parameters, X, posterior), parameters)
-    if getattr(parameters, "covariance", np.empty((3, 0, 0))).shape[0] == 3:
+    gaussians = getattr(parameters, "gaussians", parameters)
+    if getattr(gaussians, "covariance", np.empty((3, 0, 0))).shape[0] == 3:
         kept, old = ([np.asarray(a)[1] for a in arrays_of(p)] for p in (new, parameters))
         for a, b in zip(kept, old, strict=True):
             assert_allclose(a, b, rtol=1e-12)
@@ -305,6 +318,9 @@ def test_a_component_without_rows_keeps_its_parameters(case, rng):
 def arrays_of(parameters):
     if isinstance(parameters, Gaussians):
         return parameters.mean, parameters.covariance
+    if isinstance(parameters, StudentTs):
+        degrees = np.broadcast_to(parameters.degrees_of_freedom, len(parameters.gaussians.mean))
+        return *arrays_of(parameters.gaussians), degrees
     return parameters if isinstance(parameters, tuple) else (parameters,)
 
 
