@@ -346,10 +346,13 @@ class StudentT(
 
     def marginal_log_density(self, parameters: StudentTs, X: Floats, n_threads: int = 1) -> Floats:
         ratios, n_observed, highest = self._marginal_ratios(parameters, X, n_threads)
-        return _log_density(parameters, np.log(ratios), n_observed, highest)
+        found = _log_density(parameters, np.log(ratios), n_observed, highest)
+        return found.astype(X.dtype, copy=False)
 
     def _marginal_ratios(self, parameters, X, n_threads=1):
         """Return 1 + D / nu, numbers of observed values, and Gaussian densities at centres."""
+        # In double precision, as it takes a difference.
+        X = X.astype(np.float64, copy=False)
         highest = self._gaussian.marginal_log_density(*_centred(parameters, X), n_threads)
         found = self._gaussian.marginal_log_density(parameters.gaussians, X, n_threads)
         n_observed = np.count_nonzero(~np.isnan(X), axis=1)
@@ -381,7 +384,8 @@ class StudentT(
         u *= 2.0 / (degrees * ratios[rows, components])
         expected = self.completed(parameters, X, np.eye(every)[components])
         noise = self._gaussian.drawn(parameters.gaussians, X, components, rng) - expected
-        return np.where(np.isnan(X), expected + noise / np.sqrt(u)[:, None], X)
+        drawn = expected + noise / np.sqrt(u)[:, None]
+        return np.where(np.isnan(X), drawn, X).astype(X.dtype, copy=False)
 
     def prior_statistics(
         self,

@@ -757,7 +757,7 @@ def _student_t_case(covariance, degrees_of_freedom):
     is_given = not isinstance(degrees_of_freedom, str)
 
     def draw(rng, n_components, d):
-        degrees = rng.uniform(1.5, 12.0, n_components if degrees_of_freedom == "each" else 1)
+        degrees = rng.uniform(2.5, 12.0, n_components if degrees_of_freedom == "each" else 1)
         if is_given:
             degrees = np.array([degrees_of_freedom])
         return StudentTs(gaussian.draw(rng, n_components, d), degrees)

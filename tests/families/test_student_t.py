@@ -149,7 +149,8 @@ def test_statistics_of_gaps_are_integrals_over_the_missing_value(case, rng):
     row[1] = np.nan
     found = family.marginal_statistics(parameters, row[None], np.ones((1, 1)))
     scatter = whole.marginal_statistics(as_full, row[None], np.ones((1, 1))).moments.scatter
-    assert_allclose(found.moments.scatter, family.covariance.from_matrices(scatter), rtol=1e-9)
+    expected = family.covariance.from_matrices(scatter)
+    assert_allclose(found.moments.scatter, expected, rtol=1e-9, atol=1e-12)
 
     def of(x):
         return whole.posterior_statistics(as_full, x[None], np.ones((1, 1)))
@@ -315,6 +316,17 @@ def test_floors_follow_the_middle_of_the_rows_whatever_their_units(weight, rng):
 def test_degrees_that_are_refused(value):
     with pytest.raises(ValueError, match="degrees_of_freedom"):
         StudentT(degrees_of_freedom=value)
+
+
+@pytest.mark.parametrize("solver", ["batch", "online"])
+def test_learnt_degrees_stay_in_their_range(solver, rng):
+    uniform = rng.random((300, 2))
+    spike = np.append(np.zeros(200), rng.standard_normal(100))[:, None]
+    least, most = StudentT.range_of_degrees
+    for X in (uniform, spike):
+        found = StudentTMixture(1, solver=solver, max_iter=100).fit(X).degrees_of_freedom_
+        assert least <= found.min() and found.max() <= most
+    assert found < 0.5
 
 
 def test_given_degrees_are_no_parameters_and_do_not_change(rng):

@@ -12,28 +12,32 @@ from scipy import sparse
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import (
     Categorical,
-    Diagonal,
+    Full,
     Gamma,
+    Gaussian,
     Gaussians,
     Laplace,
     Multinomial,
     Poisson,
     Product,
-    Spherical,
+    StudentT,
+    Tied,
 )
 from sklearn_onlineem.families.capabilities import Marginals, require
 from sklearn_onlineem.families.laplace import Laplaces
+from sklearn_onlineem.families.student_t import StudentTs
 from sklearn_onlineem.statistics import combine
 
-VISIBLE = [*FAMILIES, *OTHER_FAMILIES]
-CASES = [case for case in VISIBLE if isinstance(case.family, Marginals)]
+ALL = [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]
+CASES = [case for case in ALL if isinstance(case.family, Marginals)]
+# Columns of Student's t distributions have a hidden precision in common.
 INDEPENDENT = [
     case
     for case in CASES
-    if (isinstance(case.family.covariance, Diagonal | Spherical) if case.is_gaussian else True)
-    and not isinstance(case.family, Product)
+    if not isinstance(getattr(case.family, "covariance", None), Full | Tied)
+    and not isinstance(case.family, Product | StudentT)
 ]
-WITHOUT = [case for case in [*VISIBLE, *HIDDEN_FAMILIES] if case not in CASES]
+WITHOUT = [case for case in ALL if case not in CASES]
 SPARSE = [case for case in CASES if case.counts]
 
 all_cases = pytest.mark.parametrize("case", CASES, ids=repr)
@@ -82,6 +86,9 @@ def restricted(family, parameters, columns):
             covariance = covariance[:, columns]
         parts = map(np.ascontiguousarray, (parameters.mean[:, columns], covariance))
         return family, Gaussians(*parts)
+    if isinstance(parameters, StudentTs):
+        of_columns = restricted(Gaussian(family.covariance), parameters.gaussians, columns)[1]
+        return family, StudentTs(of_columns, parameters.degrees_of_freedom)
     if isinstance(parameters, Laplaces):
         return family, Laplaces(*(values[:, columns] for values in parameters))
     if isinstance(family, Gamma):
@@ -124,7 +131,7 @@ def test_complete_rows_are_as_ever(case, rng):
     found = family.marginal_log_density(parameters, X)
     assert_allclose(found, family.log_density(parameters, X), rtol=1e-9, atol=1e-9)
     gained = family.marginal_statistics(parameters, X, posterior)
-    expected = family.expected_statistics(X, posterior)
+    expected = family.posterior_statistics(parameters, X, posterior)
     assert_close(family.m_step(gained), family.m_step(expected), rtol=1e-9)
     assert_close(family.effective_counts(gained), posterior.sum(axis=0))
     assert_identical(family.completed(parameters, X, posterior), X)
@@ -136,7 +143,7 @@ def test_values_beside_missing_ones_are_checked(case, rng):
     X, _, _ = problem(case, rng)
     case.family.check(X)
     case.family.check(np.full((2, 4), np.nan))
-    if case.is_gaussian or isinstance(case.family, Laplace):
+    if case.is_gaussian or isinstance(case.family, Laplace | StudentT):
         return
     X[5] = [np.nan, -1.0, np.nan, 1.0]
     with pytest.raises(ValueError, match="data"):
@@ -196,7 +203,11 @@ def test_statistics_are_the_mean_of_those_of_rows_with_drawn_values(case, rng):
         )
 
     draws = [
-        ratio(family.expected_statistics(family.drawn(parameters, X, components, rng), one_hot))
+        ratio(
+            family.posterior_statistics(
+                parameters, family.drawn(parameters, X, components, rng), one_hot
+            )
+        )
         for _ in range(400)
     ]
     expected = ratio(family.marginal_statistics(parameters, X, one_hot))
@@ -341,6 +352,9 @@ def arrays_of(parameters):
         return [array for factor in parameters for array in arrays_of(factor)]
     if isinstance(parameters, Gaussians):
         return parameters.mean, parameters.covariance
+    if isinstance(parameters, StudentTs):
+        degrees = np.broadcast_to(parameters.degrees_of_freedom, len(parameters.gaussians.mean))
+        return *arrays_of(parameters.gaussians), degrees
     return parameters if isinstance(parameters, tuple) else (parameters,)
 
 

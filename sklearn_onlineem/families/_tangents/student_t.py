@@ -11,6 +11,9 @@ from sklearn_onlineem.families._tangents.gaussian import gaussian_tangents
 
 __all__ = ["StudentTTangents"]
 
+# Relative distance.
+_AT_BOUND = 1e-6
+
 
 class StudentTTangents(Tangents):
     r"""Tangents of Gaussians given the precisions u, and of half the degrees of freedom, b.
@@ -58,10 +61,15 @@ class StudentTTangents(Tangents):
 
     @property
     def is_free(self):
-        least, most = self.family.range_of_degrees
+        least, most = self._inner_range
         degrees = 2.0 * self._halves[0]
-        inside = (least * (1.0 + 1e-6) < degrees) & (degrees < most * (1.0 - 1e-6))
-        return self._with_degrees(self._gaussian.is_free, inside)
+        return self._with_degrees(self._gaussian.is_free, (least <= degrees) & (degrees <= most))
+
+    @property
+    def _inner_range(self):
+        """Degrees of freedom that are not at a bound of their range."""
+        least, most = self.family.range_of_degrees
+        return least * (1.0 + _AT_BOUND), most * (1.0 - _AT_BOUND)
 
     def effective_counts(self, statistics):
         counts = self._gaussian.effective_counts(statistics.moments)
@@ -95,7 +103,9 @@ class StudentTTangents(Tangents):
     def moved(self, v):
         degrees = self.parameters.degrees_of_freedom
         if self._n_degrees:
-            degrees = degrees * np.exp(self._relative(v)[: len(degrees), 0])
+            moved = degrees * np.exp(self._relative(v)[: len(degrees), 0])
+            # Those at a bound are fixed, so none move there.
+            degrees = np.where(moved == degrees, degrees, np.clip(moved, *self._inner_range))
         gaussians = self._gaussian.moved(v[:, : self._gaussian.n_own])
         return type(self.parameters)(gaussians, degrees)
 
