@@ -21,6 +21,7 @@ from cases.capabilities import (
 )
 from sklearn_onlineem import (
     BernoulliMixture,
+    CategoricalMixture,
     CompoundDirichletMixture,
     ExponentialMixture,
     GammaMixture,
@@ -178,6 +179,7 @@ ESTIMATORS = [
         "Mixture(Categorical)",
         **NOMINAL,
     ),
+    EstimatorCase(CategoricalMixture, code_clusters, **NOMINAL),
     EstimatorCase(
         Mixture, normal_clusters, {"family": "gaussian_full"}, "Mixture(gaussian_full)", **GAUSSIAN
     ),
