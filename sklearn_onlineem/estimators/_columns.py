@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._validation import check_in_memory
 from sklearn_onlineem.families import Categorical, Family, Product
 
 __all__ = ["ColumnFamilies", "NominalColumns", "product_of"]
@@ -44,17 +45,15 @@ class NominalColumns:
         return _with_categories(self._given_family(known), categories, n_features)
 
     def _converted(self, X, fresh, ensure_all_finite=True):
-        if fresh:
-            names, n_features = names_of(X), np.shape(X)[1:2]
-            known = {"feature_names_in_": names, "n_features_in_": (*n_features, None)[0]}
-            texts = text_columns(X)
-            categories = {}
-            if texts:
-                nominal = nominal_columns(self._given_family(known), known["n_features_in_"])
-                categories = {j: categories_of(x) for j, x in texts.items() if j in nominal}
-        else:
-            categories = self._fitted.attributes.get("_categories", {})
-        X = with_codes(X, categories)
+        check_in_memory("X", X)
+        categories = {} if fresh else self._fitted.attributes.get("_categories", {})
+        if fresh and (texts := text_columns(X)):
+            names, n_features = names_of(X), np.shape(X)[1]
+            known = {"feature_names_in_": names, "n_features_in_": n_features}
+            nominal = nominal_columns(self._given_family(known), n_features)
+            categories = {j: categories_of(x) for j, x in texts.items() if j in nominal}
+        if categories:
+            X = with_codes(X, categories)
         X, attributes = super()._converted(X, fresh, ensure_all_finite)
         if fresh:
             self._first_attributes = {**attributes, "_categories": categories}
@@ -140,21 +139,30 @@ def names_of(X):
 
 def text_columns(X):
     """Return columns with texts or categories, by position."""
-    if sparse.issparse(X) or np.ndim(X) != 2:
+    if hasattr(X, "iloc") or hasattr(X, "get_column"):
+        columns = [_column(X, j) for j in range(X.shape[1])] if len(X.shape) == 2 else []
+    elif _may_have_texts(X):
+        columns = list(np.asarray(X, dtype=object).T)
+    else:
         return {}
-    if hasattr(X, "columns"):
-        columns = {j: _column(X, j) for j in range(X.shape[1])}
-        return {j: x for j, x in columns.items() if _has_texts(x)}
-    if isinstance(X, np.ndarray) and X.dtype.kind not in "OUST":
-        return {}
-    return {j: x for j, x in enumerate(np.asarray(X, dtype=object).T) if _has_texts(x)}
+    return {j: column for j, column in enumerate(columns) if _has_texts(column)}
+
+
+def _may_have_texts(X):
+    """Return whether X is an array, or a list of rows, of which some values are no numbers."""
+    if isinstance(X, np.ndarray):
+        return X.ndim == 2 and X.dtype.kind in "OUT"
+    if not isinstance(X, list | tuple) or not X or not isinstance(X[0], list | tuple | np.ndarray):
+        return False
+    lengths = {len(row) if isinstance(row, list | tuple | np.ndarray) else -1 for row in X}
+    return len(lengths) == 1 and any(isinstance(value, str) for value in X[0])
 
 
 def _column(X, j):
     """Return a column of a data frame, or of what is an array of objects."""
     if hasattr(X, "iloc"):
         return X.iloc[:, j]
-    return X[:, j] if isinstance(X, np.ndarray) or hasattr(X, "get_column") else [x[j] for x in X]
+    return X[:, j] if hasattr(X, "shape") else [x[j] for x in X]
 
 
 def _has_texts(column):
@@ -199,7 +207,8 @@ def categories_of(column):
 
 def with_codes(X, categories):
     """Return X with codes of known categories in some columns; ValueError for others."""
-    if not categories or sparse.issparse(X) or np.ndim(X) != 2:
+    is_list = isinstance(X, list | tuple)
+    if sparse.issparse(X) or (not is_list and len(getattr(X, "shape", ())) != 2):
         return X
     names, codes = names_of(X), {}
     for j, known in categories.items():

@@ -121,8 +121,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
             if wrong.any():
                 j = np.flatnonzero(wrong.any(axis=0))[0]
                 raise ValueError(
-                    f"Categorical data must be integer codes in 0..{most[j] - 1} in column {j}, as"
-                    " the first data show, or n_categories says."
+                    f"Categorical data must be integer codes in 0..{most[j] - 1} in column {j}: if"
+                    " n_categories is not given, it is what the first data show."
                 )
             return
         most = _MOST_CATEGORIES if sizes is None else sizes

@@ -179,7 +179,7 @@ ESTIMATORS = [
         "Mixture(Categorical)",
         **NOMINAL,
     ),
-    EstimatorCase(CategoricalMixture, code_clusters, **NOMINAL),
+    EstimatorCase(CategoricalMixture, code_clusters, {"n_categories": 4}, **NOMINAL),
     EstimatorCase(
         Mixture, normal_clusters, {"family": "gaussian_full"}, "Mixture(gaussian_full)", **GAUSSIAN
     ),
