@@ -12,6 +12,7 @@ from sklearn_onlineem.estimators.hidden_markov import (
 from sklearn_onlineem.estimators.kalman import KalmanFilter
 from sklearn_onlineem.estimators.mixtures import (
     BernoulliMixture,
+    CategoricalMixture,
     CompoundDirichlet,
     CompoundDirichletMixture,
     ExponentialMixture,
@@ -36,6 +37,7 @@ __all__ = [
     "AnomalyDetector",
     "BernoulliMixture",
     "CategoricalHMM",
+    "CategoricalMixture",
     "CompoundDirichlet",
     "CompoundDirichletMixture",
     "EditDistance",

@@ -317,6 +317,14 @@ def _checked_members(estimators):
                 f"estimators[{i}], a {type(estimators[i]).__name__}, has feature_names_in_={names},"
                 f" and estimators[{known[0][0]}] has feature_names_in_={known[0][1]}."
             )
+    for i, estimator in enumerate(estimators):
+        for j, own in estimator._fitted.attributes.get("_categories", {}).items():
+            other = first._fitted.attributes["_categories"].get(j)
+            if other is None or own.tolist() != other.tolist():
+                raise ValueError(
+                    f"estimators[{i}], a {type(first).__name__}, has other categories of column {j}"
+                    " than estimators[0]. Declare all of them in the types of the columns."
+                )
     return estimators
 
 

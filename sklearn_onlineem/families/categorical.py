@@ -88,7 +88,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
             raise ValueError(
                 f"X has {n_features} columns, but there are numbers of categories of {len(sizes)}."
             )
-        return np.array(sizes)
+        return np.array(sizes, dtype=object if None in sizes else None)
 
     def probabilities(self, parameters: Floats) -> list[Floats]:
         """Return the probabilities of the codes of each column, arrays of shape (K, n_categories).
@@ -115,14 +115,14 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         if isinstance(sizes, tuple):
             if sparse.issparse(X):
                 raise ValueError("Categorical data must be dense codes.")
-            known = [_MOST_CATEGORIES if n is None else n for n in sizes]
-            least, most = self._sizes(X.shape[1]) * 0, np.array(known)
-            wrong = ~((least <= X) & (most > X) & (np.floor(X) == X))
+            sizes = self._sizes(X.shape[1])
+            most = np.array([_MOST_CATEGORIES if n is None else n for n in sizes])
+            wrong = ~((X >= 0.0) & (most > X) & (np.floor(X) == X))
             if wrong.any():
                 j = np.flatnonzero(wrong.any(axis=0))[0]
                 raise ValueError(
-                    f"Categorical data must be integer codes in 0..{most[j] - 1} in column {j}, as"
-                    " the first data show, or n_categories says."
+                    f"Categorical data must be integer codes in 0..{most[j] - 1} in column {j}: if"
+                    " n_categories is not given, it is what the first data show."
                 )
             return
         most = _MOST_CATEGORIES if sizes is None else sizes

@@ -386,6 +386,10 @@ class HiddenMarkovModel(
                 "solver='recursive' learns hidden Markov models of symbols only: use another"
                 " solver."
             )
+        if isinstance(self.family.n_categories, tuple):
+            raise ValueError(
+                "solver='recursive' needs columns of the same number of symbols: set n_features."
+            )
         if not isinstance(self.termination, GivenLength):
             raise ValueError(
                 "solver='recursive' needs sequences of given lengths, termination='given_length'."

@@ -21,6 +21,7 @@ from cases.capabilities import (
 )
 from sklearn_onlineem import (
     BernoulliMixture,
+    CategoricalMixture,
     CompoundDirichletMixture,
     ExponentialMixture,
     GammaMixture,
@@ -201,6 +202,7 @@ ESTIMATORS = [
         "Mixture(Categorical)",
         **NOMINAL,
     ),
+    EstimatorCase(CategoricalMixture, code_clusters, {"n_categories": 4}, **NOMINAL),
     EstimatorCase(
         Mixture, normal_clusters, {"family": "gaussian_full"}, "Mixture(gaussian_full)", **GAUSSIAN
     ),

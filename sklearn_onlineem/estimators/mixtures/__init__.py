@@ -1,6 +1,7 @@
 """Mixtures: rows that come from one of several components."""
 
 from sklearn_onlineem.estimators.mixtures.any_family import Mixture
+from sklearn_onlineem.estimators.mixtures.categorical import CategoricalMixture
 from sklearn_onlineem.estimators.mixtures.compound_dirichlet import (
     CompoundDirichlet,
     CompoundDirichletMixture,
@@ -20,6 +21,7 @@ from sklearn_onlineem.estimators.mixtures.wishart import WishartMixture
 
 __all__ = [
     "BernoulliMixture",
+    "CategoricalMixture",
     "CompoundDirichlet",
     "CompoundDirichletMixture",
     "ExponentialMixture",
