@@ -18,6 +18,7 @@ from sklearn.mixture import GaussianMixture as SklearnMixture
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 
 from sklearn_onlineem import (
     AnomalyDetector,
@@ -202,6 +203,23 @@ def test_features_that_are_missing_are_integrated_out():
     table.iloc[0, 0] = pd.NA
     named = MixtureRegressor(mixture()).fit(pd.DataFrame(X, columns=["a", "b"]), y)
     assert_allclose(named.predict(table)[0], mean[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("chosen", [mixture(8), None], ids=["given", "default"])
+def test_missing_features_are_learnt_from_where_the_mixture_can(chosen):
+    X, y = flat(bent())
+    gappy = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
+    regressor = MixtureRegressor(chosen)
+    assert get_tags(regressor).input_tags.allow_nan == get_tags(mixture()).input_tags.allow_nan
+    if not get_tags(regressor).input_tags.allow_nan:
+        for learn in (regressor.fit, regressor.partial_fit):
+            with pytest.raises(ValueError, match="MixtureRegressor: .*NaN"):
+                learn(gappy, y)
+        return
+    stream = clone(regressor)
+    for rows in np.split(np.arange(2000), 20):
+        stream.partial_fit(gappy[rows], y[rows])
+    assert regressor.fit(gappy, y).score(X, y) > 0.97 and stream.score(X, y) > 0.95
 
 
 def test_conditionals_of_any_columns():
