@@ -25,6 +25,7 @@ from sklearn_onlineem import (
     GaussianMixture,
     MixtureRegressor,
     PoissonMixture,
+    PrequentialSearch,
     StreamPipeline,
 )
 
@@ -238,10 +239,8 @@ def test_conditionals_of_any_columns():
     single = fitted.conditional(given.astype(np.float32))
     assert single.means.dtype == np.float64
     assert_allclose(single.mean(), fitted.conditional(given).mean(), atol=1e-3)
-    for wrong in ([3], [-1], [[0]], [0.5], ["x"]):
-        with pytest.raises(
-            ValueError, match="GaussianMixture.*features must be numbers of columns"
-        ):
+    for wrong in ([3], [-1], [[0]], [0.5], ["x"], [0, 0], []):
+        with pytest.raises(ValueError, match="GaussianMixture.*features must be different columns"):
             fitted.conditional(given, features=wrong)
     with pytest.raises(ValueError, match="GaussianMixture"):
         fitted.conditional(np.full((2, 3), np.inf))
@@ -403,3 +402,12 @@ def test_what_is_wrong_is_named():
         regressor.score_samples(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="infinity"):
         regressor.predict(np.full((1, 2), np.inf))
+
+
+def test_settings_are_chosen_in_one_pass():
+    X, y = flat(bent(1000))
+    stream = StreamPipeline([("regressor", MixtureRegressor(mixture()))])
+    search = PrequentialSearch(stream, {"regressor__mixture__n_components": [1, 8]})
+    search.fit_stream((X[rows], y[rows]) for rows in np.split(np.arange(1000), 10))
+    assert search.best_params_ == {"regressor__mixture__n_components": 8}
+    assert search.best_score_ > 0.9
