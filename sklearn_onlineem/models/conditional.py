@@ -240,7 +240,7 @@ def conditional(
     patterns, masks = patterns.reshape(-1), gaps[first]
     means = np.empty((len(X), n_components, len(features)))
     covariances = np.zeros((len(masks), n_components, len(features), len(features)))
-    step = max(1, _BLOCK_VALUES // parameters.mean.size)
+    matrices, step = parameters.covariance_matrices, max(1, _BLOCK_VALUES // parameters.mean.size)
     for pattern, (missing, rows) in enumerate(
         zip(masks, _rows_of(patterns, len(masks)), strict=True)
     ):
@@ -248,7 +248,7 @@ def conditional(
         columns, fixed = np.flatnonzero(missing[features]), np.flatnonzero(~missing[features])
         # Observed features first: what remains of the factor is that of the conditional covariance.
         order = np.concatenate([o, m])
-        factor = np.linalg.cholesky(parameters.covariance_matrices[:, order[:, None], order])
+        factor = np.linalg.cholesky(matrices[:, order[:, None], order])
         wanted = factor[:, len(o) + np.searchsorted(m, features[columns])]
         root, of_observed = wanted[:, :, len(o) :], factor[:, : len(o), : len(o)]
         within = root @ root.transpose(0, 2, 1)

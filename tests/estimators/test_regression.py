@@ -18,12 +18,14 @@ from sklearn.mixture import GaussianMixture as SklearnMixture
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 
 from sklearn_onlineem import (
     AnomalyDetector,
     GaussianMixture,
     MixtureRegressor,
     PoissonMixture,
+    PrequentialSearch,
     StreamPipeline,
 )
 
@@ -204,6 +206,23 @@ def test_features_that_are_missing_are_integrated_out():
     assert_allclose(named.predict(table)[0], mean[0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("chosen", [mixture(8), None], ids=["given", "default"])
+def test_missing_features_are_learnt_from_where_the_mixture_can(chosen):
+    X, y = flat(bent())
+    gappy = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
+    regressor = MixtureRegressor(chosen)
+    assert get_tags(regressor).input_tags.allow_nan == get_tags(mixture()).input_tags.allow_nan
+    if not get_tags(regressor).input_tags.allow_nan:
+        for learn in (regressor.fit, regressor.partial_fit):
+            with pytest.raises(ValueError, match="MixtureRegressor: .*NaN"):
+                learn(gappy, y)
+        return
+    stream = clone(regressor)
+    for rows in np.split(np.arange(2000), 20):
+        stream.partial_fit(gappy[rows], y[rows])
+    assert regressor.fit(gappy, y).score(X, y) > 0.97 and stream.score(X, y) > 0.95
+
+
 def test_conditionals_of_any_columns():
     """Of `GaussianMixture`, which knows no targets."""
     X, y = bent()
@@ -220,10 +239,8 @@ def test_conditionals_of_any_columns():
     single = fitted.conditional(given.astype(np.float32))
     assert single.means.dtype == np.float64
     assert_allclose(single.mean(), fitted.conditional(given).mean(), atol=1e-3)
-    for wrong in ([3], [-1], [[0]], [0.5], ["x"]):
-        with pytest.raises(
-            ValueError, match="GaussianMixture.*features must be numbers of columns"
-        ):
+    for wrong in ([3], [-1], [[0]], [0.5], ["x"], [0, 0], []):
+        with pytest.raises(ValueError, match="GaussianMixture.*features must be different columns"):
             fitted.conditional(given, features=wrong)
     with pytest.raises(ValueError, match="GaussianMixture"):
         fitted.conditional(np.full((2, 3), np.inf))
@@ -385,3 +402,12 @@ def test_what_is_wrong_is_named():
         regressor.score_samples(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="infinity"):
         regressor.predict(np.full((1, 2), np.inf))
+
+
+def test_settings_are_chosen_in_one_pass():
+    X, y = flat(bent(1000))
+    stream = StreamPipeline([("regressor", MixtureRegressor(mixture()))])
+    search = PrequentialSearch(stream, {"regressor__mixture__n_components": [1, 8]})
+    search.fit_stream((X[rows], y[rows]) for rows in np.split(np.arange(1000), 10))
+    assert search.best_params_ == {"regressor__mixture__n_components": 8}
+    assert search.best_score_ > 0.9

@@ -255,7 +255,8 @@ class GaussianMixture(BackgroundScores, BaseMixture):
         X : array-like of shape (n_samples, n_features)
             The rows; NaN is missing. A row of nothing but NaN has the mixture itself.
         features : sequence of int, default=None
-            The columns that the result has. None: all, those that are observed with their values.
+            The columns that the result has, each once. None: all, those that are observed with
+            their values.
 
         Returns
         -------
@@ -286,10 +287,10 @@ class GaussianMixture(BackgroundScores, BaseMixture):
             columns = range(X.shape[1]) if features is None else features
             columns = np.asarray(columns)
             is_valid = columns.ndim == 1 and np.issubdtype(columns.dtype, np.integer)
-            if not is_valid or not np.isin(columns, np.arange(X.shape[1])).all():
+            if not is_valid or len(np.intersect1d(columns, np.arange(X.shape[1]))) < len(columns):
                 top = X.shape[1] - 1
                 raise ValueError(
-                    f"features must be numbers of columns, 0 to {top}, got {features!r:.60}."
+                    f"features must be different columns, 0 to {top}, got {features!r:.60}."
                 )
             with single_threaded_blas(len(X)):
                 return conditional(seen.model_, X, columns)
