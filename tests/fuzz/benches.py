@@ -34,6 +34,7 @@ from sklearn_onlineem import (
     LatentDirichletAllocation,
     MarkovChainMixture,
     PerSequence,
+    RegressionMixture,
 )
 from sklearn_onlineem.distributed import DistributedEM
 
@@ -134,6 +135,19 @@ def of_rows(X, labels, takes_sparse=False):
             "sample_weight": one_of(rng, [None, np.ones(n), np.linspace(0.0, 1.0, n + 1)[1:]]),
             "validation": one_of(rng, [None, rows]),
         }
+
+    return arguments
+
+
+def of_targets(X, targets):
+    """Arguments of regressions: rows of inputs, always with their targets."""
+    of_inputs = of_rows(X, targets)
+
+    def arguments(rng):
+        valid = of_inputs(rng)
+        y = targets[: np.shape(valid["X"])[0]]
+        more = {"y": one_of(rng, [y, y.tolist(), pd.Series(y)]), "validation": None}
+        return {**valid, **more, "return_std": bool(rng.integers(2))}
 
     return arguments
 
@@ -293,6 +307,9 @@ def other_benches():
     def chains(**parameters):
         return MarkovChainMixture(**{**quick, "n_components": 2, **parameters})
 
+    def regressions(**parameters):
+        return RegressionMixture(**{**quick, "n_components": 2, **parameters})
+
     def edit(parametrization="tied", **parameters):
         return EditDistance(parametrization, **{**quick, **parameters})
 
@@ -323,6 +340,9 @@ def other_benches():
         yield Bench(bench, make, of_topic_documents, {"X": documents})
     clicks = sequence_clusters(rng, y)
     yield Bench("MarkovChainMixture(sequences)", chains, of_chains(clicks, y), {"X": clicks})
+    targets = rows @ [1.0, -1.0] * (2.0 * y - 1.0) + rng.standard_normal(N_ROWS)
+    of_inputs = of_targets(rows, targets)
+    yield Bench("RegressionMixture", regressions, of_inputs, {"X": rows, "y": targets})
     yield Bench("EditDistance(tied)", edit, of_pairs, {"X": PAIRS})
     yield Bench("EditDistance(full)", full_edit, of_pairs, {"X": PAIRS})
     words = dict(zip("Xy", map(list, zip(*PAIRS, strict=True)), strict=True))
