@@ -251,7 +251,13 @@ class GaussianRegression(
         return self._regression.expected_log_density(regressions, about_means)
 
     def kl_divergence(self, p: Regressions, q: Regressions) -> Floats:
-        """Return the expectations of KL(p_k || q_k) over the inputs that p has seen, in nats."""
+        """Return the expectations of KL(p_k || q_k) over the inputs that p has seen, of shape (K,).
+
+        Parameters
+        ----------
+        p, q : Regressions
+            Parameters of K components each.
+        """
         regressions = p._about(p.mean), q._about(p.mean)
         return self._regression.kl_divergence(*regressions, p._inputs(np.ones(len(p))))
 

@@ -35,6 +35,7 @@ from sklearn_onlineem import (
     MarkovChainMixture,
     MixtureRegressor,
     PerSequence,
+    RegressionMixture,
 )
 from sklearn_onlineem.distributed import DistributedEM
 
@@ -143,14 +144,15 @@ def of_rows(X, labels, takes_sparse=False):
     return arguments
 
 
-def of_targets(X, labels):
-    """Arguments of regressors: of rows, with targets."""
-    of_features = of_rows(X, labels)
+def of_targets(X, targets):
+    """Arguments of regressions: rows of inputs, always with their targets."""
+    of_inputs = of_rows(X, targets)
 
     def arguments(rng):
-        valid = of_features(rng)
-        targets = X[: np.shape(valid["X"])[0], 0] ** 2
-        return {**valid, "y": targets}
+        valid = of_inputs(rng)
+        y = targets[: np.shape(valid["X"])[0]]
+        more = {"y": one_of(rng, [y, y.tolist(), pd.Series(y)]), "validation": None}
+        return {**valid, **more, "return_std": bool(rng.integers(2))}
 
     return arguments
 
@@ -310,6 +312,9 @@ def other_benches():
     def chains(**parameters):
         return MarkovChainMixture(**{**quick, "n_components": 2, **parameters})
 
+    def regressions(**parameters):
+        return RegressionMixture(**{**quick, "n_components": 2, **parameters})
+
     def edit(parametrization="tied", **parameters):
         return EditDistance(parametrization, **{**quick, **parameters})
 
@@ -343,6 +348,9 @@ def other_benches():
         yield Bench(bench, make, of_topic_documents, {"X": documents})
     clicks = sequence_clusters(rng, y)
     yield Bench("MarkovChainMixture(sequences)", chains, of_chains(clicks, y), {"X": clicks})
+    targets = rows @ [1.0, -1.0] * (2.0 * y - 1.0) + rng.standard_normal(N_ROWS)
+    of_inputs = of_targets(rows, targets)
+    yield Bench("RegressionMixture", regressions, of_inputs, {"X": rows, "y": targets})
     yield Bench("EditDistance(tied)", edit, of_pairs, {"X": PAIRS})
     yield Bench("EditDistance(full)", full_edit, of_pairs, {"X": PAIRS})
     words = dict(zip("Xy", map(list, zip(*PAIRS, strict=True)), strict=True))
@@ -354,7 +362,7 @@ def other_benches():
     yield Bench("AnomalyDetector(HMM)", odd_rows_of_sequences, of_parts, {"X": sequences})
     targets = {"X": rows, "y": rows[:, 0] ** 2}
     # R^2 of one row is NaN.
-    yield Bench("MixtureRegressor", regressor, of_targets(rows, y), targets, (), False)
+    yield Bench("MixtureRegressor", regressor, of_targets(rows, rows[:, 0] ** 2), targets, (), False)
     yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
 
 

@@ -20,7 +20,7 @@ from sklearn_onlineem import (
     StreamPipeline,
     combine_estimators,
 )
-from sklearn_onlineem.diagnostics import EarlyStopping
+from sklearn_onlineem.diagnostics import EarlyStopping, standard_errors
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.families import GaussianRegression
@@ -104,6 +104,36 @@ def test_covariances_of_the_noise(covariance_type, rng):
     assert_allclose(mixture.covariances_, expected[covariance_type], rtol=1e-8)
     n_coefficients, n_variances = 8, {"full": 3, "diag": 2, "spherical": 1}[covariance_type]
     assert mixture.model_.n_parameters() == n_coefficients + n_variances
+
+
+def test_standard_errors_of_one_regression_are_those_of_least_squares(rng):
+    """Of maximum likelihood: the noise is divided by n."""
+    X, Y = two_targets(rng)
+    mixture = RegressionMixture().fit(X, Y)
+    found = standard_errors(mixture, X, y=Y)
+    inputs = np.column_stack([X, np.ones(300)])
+    roots = np.sqrt(np.diag(np.linalg.inv(inputs.T @ inputs)))
+    expected = np.sqrt(np.diag(mixture.covariances_[0]))[:, None] * roots
+    assert_allclose(found.errors["coef_"][0], expected[:, :3], rtol=1e-5)
+    assert_allclose(found.errors["intercept_"][0], expected[:, 3], rtol=1e-5)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_standard_errors_cover_the_truth(covariance_type):
+    """Of slopes, weights and variances of two lines: deviations are of the size that they tell."""
+    ratios = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = crossing(rng, 400)
+        mixture = RegressionMixture(2, covariance_type=covariance_type, random_state=0).fit(X, y)
+        errors = standard_errors(mixture, X, y=y).errors
+        order = np.argsort(mixture.coef_[:, 0, 0])
+        deviation = mixture.coef_[order, 0, 0] - SLOPES
+        ratios.append(deviation / errors["coef_"][order, 0, 0])
+        ratios.append((mixture.intercept_[:, 0] - INTERCEPT) / errors["intercept_"][:, 0])
+        spread = mixture.covariances_.ravel() - NOISE**2
+        ratios.append(spread / errors["covariances_"].ravel())
+    assert 0.8 < np.sqrt(np.mean(np.square(ratios))) < 1.25
 
 
 # --------------------------------------------------------------------------- lines that cross
