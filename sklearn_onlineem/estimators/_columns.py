@@ -44,9 +44,6 @@ class NominalColumns:
         categories, n_features = known.get("_categories", {}), known.get("n_features_in_")
         return _with_categories(self._given_family(known), categories, n_features)
 
-    def _family_before_data(self):
-        return None if isinstance(self.family, dict) else self._family()
-
     def _converted(self, X, fresh, ensure_all_finite=True):
         check_in_memory("X", X)
         categories = {} if fresh else self._fitted.attributes.get("_categories", {})
@@ -91,6 +88,9 @@ class ColumnFamilies(NominalColumns):
         if isinstance(family, dict):
             return product_of(family, known.get("feature_names_in_"), known.get("n_features_in_"))
         return FAMILIES[family] if isinstance(family, str) else family
+
+    def _family_before_data(self):
+        return None if isinstance(self.family, dict) else self._family()
 
     @property
     def _hyperparameters(self):

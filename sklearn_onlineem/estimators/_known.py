@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._values import has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.estimators._validation import (
@@ -288,7 +289,7 @@ class KnownModel:
         """Return whether a value is the attribute that users see."""
         attribute = _settables(type(self))[name]
         if attribute._axes is None:
-            return value is getattr(self, name)
+            return has_arrays_of(value, getattr(self, name))
         try:
             return np.array_equal(np.asarray(value, dtype=np.float64), getattr(self, name))
         except (TypeError, ValueError, AttributeError):

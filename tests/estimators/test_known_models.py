@@ -10,6 +10,7 @@ from sklearn_onlineem import (
     HMM,
     BernoulliMixture,
     CategoricalHMM,
+    CategoricalMixture,
     CompoundDirichletMixture,
     ExponentialMixture,
     GammaMixture,
@@ -23,6 +24,7 @@ from sklearn_onlineem import (
     MultinomialMixture,
     PoissonHMM,
     PoissonMixture,
+    StudentTMixture,
     WishartMixture,
     combine_estimators,
 )
@@ -225,6 +227,41 @@ def test_densities_of_other_families_are_scipys(rng):
     np.testing.assert_allclose(
         known.score_samples(matrices.reshape(10, 4)), np.logaddexp(*both), rtol=1e-8
     )
+
+
+def test_heavy_tails_and_latent_classes_are_those_of_scipy(rng):
+    from scipy import stats
+
+    X, scales = rng.normal(scale=4.0, size=(20, 2)), COVARIANCES["full"]
+    degrees = np.array([3.0, 8.0, 100.0])
+    known = StudentTMixture.from_parameters(
+        weights=WEIGHTS, means=MEANS, scales=scales, degrees_of_freedom=degrees
+    )
+    log_joint = [
+        np.log(w) + stats.multivariate_t(m, S, df).logpdf(X)
+        for w, m, S, df in zip(WEIGHTS, MEANS, scales, degrees, strict=True)
+    ]
+    np.testing.assert_allclose(known.score_samples(X), np.logaddexp.reduce(log_joint), rtol=1e-8)
+    given = StudentTMixture.from_parameters(
+        weights=WEIGHTS, means=MEANS, scales=scales, degrees_of_freedom=3.0
+    )
+    np.testing.assert_array_equal(given.degrees_of_freedom_, [3.0, 3.0, 3.0])
+    with pytest.raises(ValueError, match="degrees_of_freedom_ is fixed by the parameter"):
+        given.degrees_of_freedom_ = [4.0, 4.0, 4.0]
+    shared = StudentTMixture(3, degrees_of_freedom="shared")
+    with pytest.raises(ValueError, match="degrees_of_freedom_ must be equal"):
+        shared.degrees_of_freedom_ = degrees
+    tables = [np.array([[0.2, 0.8], [0.5, 0.5]]), np.array([[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]])]
+    classes = CategoricalMixture.from_parameters(weights=[0.25, 0.75], probabilities=tables)
+    expected = 0.25 * 0.8 * 0.1 + 0.75 * 0.5 * 0.3
+    np.testing.assert_allclose(np.exp(classes.score_samples([[1, 0]])), [expected], rtol=1e-9)
+    assert classes.partial_fit([[1, 2], [0, 0]]).n_samples_seen_ == 2
+    with pytest.raises(
+        ValueError, match="probabilities_ has .2, 3. categories, n_categories .3, 3"
+    ):
+        CategoricalMixture.from_parameters(
+            weights=[0.25, 0.75], probabilities=tables, n_categories=3
+        )
 
 
 def test_chains_follow_from_their_probabilities():

@@ -362,7 +362,9 @@ def other_benches():
     yield Bench("AnomalyDetector(HMM)", odd_rows_of_sequences, of_parts, {"X": sequences})
     targets = {"X": rows, "y": rows[:, 0] ** 2}
     # R^2 of one row is NaN.
-    yield Bench("MixtureRegressor", regressor, of_targets(rows, rows[:, 0] ** 2), targets, (), False)
+    yield Bench(
+        "MixtureRegressor", regressor, of_targets(rows, rows[:, 0] ** 2), targets, (), False
+    )
     yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
 
 

@@ -11,11 +11,40 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import NominalColumns
 from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.models.mixture import MixtureModel
 
 __all__ = ["CategoricalMixture"]
+
+
+@put_parameters
+def _put_probabilities(family, parameters, values):
+    sizes = [part.shape[1] for part in family.probabilities(parameters)]
+    tables = _tables(values)
+    if [table.shape for table in tables] != [(len(parameters), size) for size in sizes]:
+        found = [table.shape for table in tables]
+        raise ValueError(
+            f"probabilities_ must be arrays of {len(parameters)} rows and {sizes} columns, got"
+            f" shapes {found}."
+        )
+    shares = [shares_as_given("probabilities_", table) for table in tables]
+    return family.regularise(np.concatenate(shares, axis=1))
+
+
+def _tables(values):
+    """Return given probabilities as a list of arrays, one for each column."""
+    if not isinstance(values, list | tuple | np.ndarray) or not len(values):
+        raise ValueError("probabilities_ must be a list of arrays, one for each column.")
+    try:
+        tables = [np.asarray(table, dtype=np.float64) for table in values]
+    except (TypeError, ValueError):
+        raise ValueError("probabilities_ must be arrays of numbers.") from None
+    if any(table.ndim != 2 or not table.size for table in tables):
+        raise ValueError("probabilities_ must be arrays of shape (n_components, n_categories).")
+    return tables
 
 
 @estimator
@@ -87,7 +116,33 @@ class CategoricalMixture(NominalColumns, BaseMixture):
             sizes = tuple(given.tolist())
         return Categorical(sizes, self.min_probability)
 
+    _all_parts = ("weights", "probabilities")
+
+    def _features_of(self, sizes, given):
+        return len(_tables(given["probabilities_"])) if "probabilities_" in given else None
+
+    def _blank(self, sizes, n_features, given):
+        numbers = [1] * n_features
+        if "probabilities_" in given:
+            numbers = [table.shape[1] for table in _tables(given["probabilities_"])]
+        told = self._given_family({}).n_categories
+        if "probabilities_" in given and told is not None:
+            told = [told] * n_features if isinstance(told, Integral) else [*told]
+            if told != numbers:
+                raise ValueError(f"probabilities_ has {numbers} categories, n_categories {told}.")
+        same = len(set(numbers)) == 1
+        family = Categorical(numbers[0] if same else tuple(numbers), self.min_probability)
+        uniform = np.full(self.n_components, 1.0 / self.n_components)
+        parameters = np.repeat(1.0 / np.array(numbers), numbers)
+        parameters = np.tile(parameters, (self.n_components, 1))
+        return MixtureModel(family, uniform, parameters, self._fixed())
+
+    # The probabilities determine them.
     @fitted_property
+    def means_(self) -> Floats:
+        return BaseMixture.means_.read(self)
+
+    @settable(None, _put_probabilities, "probabilities")
     def probabilities_(self) -> list[Floats]:
         model = self.model_
         return list(map(self._exposed, model.family.probabilities(model.parameters)))

@@ -27,7 +27,13 @@ from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
 from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
 
-__all__ = ["GaussianMixture", "without_shared_axes"]
+__all__ = [
+    "GaussianMixture",
+    "as_stored",
+    "covariance_axes",
+    "unit_gaussians",
+    "without_shared_axes",
+]
 
 # Smaller ones have no finite inverse.
 _LEAST_PRECISION = 1e-300
@@ -36,11 +42,12 @@ _LEAST_PRECISION = 1e-300
 _AXES = {"full": "kdd", "tied": "dd", "diag": "kd", "spherical": "k"}
 
 
-def _axes(estimator, values):
+def covariance_axes(estimator: BaseMixture, values: Floats) -> str:
+    """Return the axes of covariances, or the like, by letters."""
     return _AXES[estimator.covariance_type]
 
 
-def _as_stored(family, values):
+def as_stored(family, values):
     """Return covariances, or the like, with the axes of length 1 of shared values."""
     if isinstance(family.covariance, Tied):
         return values[None]
@@ -49,21 +56,21 @@ def _as_stored(family, values):
 
 @put_parameters
 def _put_covariances(family, parameters, values):
-    covariances = _as_stored(family, values)
+    covariances = as_stored(family, values)
     check_definite("covariances_", covariances)
     return Gaussians(parameters.mean, covariances)
 
 
 @put_parameters
 def _put_precisions(family, parameters, values):
-    precisions = _as_stored(family, values)
+    precisions = as_stored(family, values)
     check_definite("precisions_", precisions)
     return Gaussians(parameters.mean, _inverse(precisions))
 
 
 @put_parameters
 def _put_precision_factors(family, parameters, values):
-    factors = _as_stored(family, values)
+    factors = as_stored(family, values)
     is_diagonal = factors.ndim == 2
     diagonals = factors if is_diagonal else np.einsum("kii->ki", factors)
     if not ((diagonals > 0.0).all() and (is_diagonal or np.array_equal(factors, np.triu(factors)))):
@@ -72,6 +79,12 @@ def _put_precision_factors(family, parameters, values):
         return Gaussians(parameters.mean, 1.0 / factors**2)
     inverses = np.linalg.inv(factors)
     return Gaussians(parameters.mean, inverses.transpose(0, 2, 1) @ inverses)
+
+
+def unit_gaussians(family, n_components, n_features):
+    """Return Gaussians about 0 whose covariances have the family's shape."""
+    unit = np.tile(np.eye(n_features), (n_components, 1, 1))
+    return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
 
 
 def _inverse(matrices):
@@ -228,18 +241,17 @@ class GaussianMixture(BackgroundScores, BaseMixture):
     _all_parts = ("weights", "means", "covariances")
 
     def _standard(self, family, n_components, n_features):
-        unit = np.tile(np.eye(n_features), (n_components, 1, 1))
-        return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
+        return unit_gaussians(family, n_components, n_features)
 
-    @settable(_axes, _put_covariances, "covariances")
+    @settable(covariance_axes, _put_covariances, "covariances")
     def covariances_(self) -> Floats:
         return self._in_shape(self.model_.parameters.covariance)
 
-    @settable(_axes, _put_precisions, "covariances")
+    @settable(covariance_axes, _put_precisions, "covariances")
     def precisions_(self) -> Floats:
         return self._in_shape(self.model_.parameters.precision)
 
-    @settable(_axes, _put_precision_factors, "covariances")
+    @settable(covariance_axes, _put_precision_factors, "covariances")
     def precisions_cholesky_(self) -> Floats:
         return self._in_shape(self.model_.parameters.precision_factor)
 

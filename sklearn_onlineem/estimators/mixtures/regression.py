@@ -390,6 +390,9 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
 
     # ----------------------------------------------------------------------------- fitted values
 
+    def _blank(self, sizes, n_features, given):
+        raise ValueError("weights_ can only be set after a fit: moments of inputs are of data.")
+
     @property
     def _n_targets(self):
         return self.model_.parameters.covariance.shape[1]
