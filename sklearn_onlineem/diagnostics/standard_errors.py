@@ -140,9 +140,9 @@ def standard_errors(
     ----------
     estimator : OnlineEM
         A fitted mixture or hidden Markov model of Gaussian, Poisson, Bernoulli, multinomial,
-        categorical, exponential, gamma, Laplace, Wishart or compound Dirichlet components or Markov
-        chains, a Kalman filter, `EditDistance`, or `LatentDirichletAllocation`; at a maximum, so
-        fitted with a small `tol`. Your own families are refused.
+        categorical, exponential, gamma, Laplace, Wishart or compound Dirichlet components, Markov
+        chains or regressions, a Kalman filter, `EditDistance`, or `LatentDirichletAllocation`; at a
+        maximum, so fitted with a small `tol`. Your own families are refused.
     X : array-like, or list of array-likes
         The data that it was fitted to, in any form that its `fit` takes. A weight of 2 means two
         equal rows.
