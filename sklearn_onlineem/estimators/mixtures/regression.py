@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Self
+from typing import Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -225,6 +225,12 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
         return self
 
     # -------------------------------------------------------------------------------- inference
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         r"""Return the expected targets, :math:`\sum_k w_k (B_k x + c_k)`.
