@@ -4,8 +4,9 @@
  * L = S^-1, and y = x - mean on o. The marginal log density of y takes |S_oo| and y' S_oo^-1 y, the
  * E-step what is to be expected on m besides: its mean and its covariance. There are two ways:
  *
- * - by the precision, where the gap is the smaller part: with b = L_mo y,
- *       |S_oo| = |S| |L_mm|,   y' S_oo^-1 y = y' L_oo y - b' L_mm^-1 b,   mean -L_mm^-1 b,
+ * - by the precision, where the gap is the smaller part: with L = P P', P upper triangular, and
+ *   b = L_mo y,
+ *       |S_oo| = |S| |L_mm|,   y' S_oo^-1 y = |P'y|^2 - b' L_mm^-1 b,   mean -L_mm^-1 b,
  *       covariance L_mm^-1;
  * - by the covariance, where the gap is the larger part, or the precision has lost digits:
  *       mean S_mo S_oo^-1 y,   covariance S_mm - S_mo S_oo^-1 S_om.
@@ -69,7 +70,7 @@ OPTIMISE_END
 #define OF_WIDTH(f, width, ...) ((width) == 8 ? f##_8(__VA_ARGS__) : f##_16(__VA_ARGS__))
 #define factorise_pattern(width, ...) OF_WIDTH(factorise_pattern, width, __VA_ARGS__)
 #define centre_rows(width, ...) OF_WIDTH(centre_rows, width, __VA_ARGS__)
-#define multiply_rows(width, ...) OF_WIDTH(multiply_rows, width, __VA_ARGS__)
+#define whiten_rows(width, ...) OF_WIDTH(whiten_rows, width, __VA_ARGS__)
 #define rows_of_pattern(width, ...) OF_WIDTH(rows_of_pattern, width, __VA_ARGS__)
 #define add_gap_covariance(width, ...) OF_WIDTH(add_gap_covariance, width, __VA_ARGS__)
 #define weigh_panel(width, ...) OF_WIDTH(weigh_panel, width, __VA_ARGS__)
@@ -98,24 +99,25 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(centre_rows)(
     }
 }
 
-/* out[rows] <- table x[rows], for those n rows of x and out (rows, STRIDE(d), W), table (d, d, W).
+/* out[rows] <- P' x[rows], for those n rows of x and out (rows, STRIDE(d), W); factors (d, d, W) has
+ * P_ij where it has P_ji.
  *
  * By so few columns at a time that what is read of them stays in the nearest cache. */
-SIMD_CLONES SIMD_UNUSED static void WIDE(multiply_rows)(
-    const double *table, ptrdiff_t d, const double *x, const ptrdiff_t *rows, ptrdiff_t n,
+SIMD_CLONES SIMD_UNUSED static void WIDE(whiten_rows)(
+    const double *factors, ptrdiff_t d, const double *x, const ptrdiff_t *rows, ptrdiff_t n,
     double *RESTRICT out)
 {
     const ptrdiff_t stride = STRIDE(d) * W;
-    for (ptrdiff_t start = 0; start < d; start += COLUMNS) {
-        const ptrdiff_t stop = start + COLUMNS < d ? start + COLUMNS : d;
-        for (ptrdiff_t i = 0; i < d; i++)
+    for (ptrdiff_t start = 0; start < d; start += COLUMNS)
+        for (ptrdiff_t i = start; i < d; i++)
             for (ptrdiff_t r = 0; r < n; r += QUAD) {
-                /* The last ones are done again where there are no more. */
+                const ptrdiff_t stop = i + 1 < start + COLUMNS ? i + 1 : start + COLUMNS;
+                /* The first one is done again where there are no more. */
                 const ptrdiff_t at0 = rows[r] * stride, at1 = rows[r + 1 < n ? r + 1 : r] * stride;
                 const ptrdiff_t at2 = rows[r + 2 < n ? r + 2 : r] * stride;
                 const ptrdiff_t at3 = rows[r + 3 < n ? r + 3 : r] * stride;
                 const double *x0 = x + at0, *x1 = x + at1, *x2 = x + at2, *x3 = x + at3;
-                const double *row = table + i * d * W;
+                const double *row = factors + i * d * W;
                 double sum[QUAD][W], *to = out + i * W;
                 EACH_LANE sum[0][s] = start > 0 ? to[at0 + s] : 0;
                 EACH_LANE sum[1][s] = start > 0 ? to[at1 + s] : 0;
@@ -132,7 +134,6 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(multiply_rows)(
                 EACH_LANE to[at1 + s] = sum[1][s];
                 EACH_LANE to[at0 + s] = sum[0][s];
             }
-    }
 }
 
 /* sum (QUAD, W) <- rows x, x (n, W), of four rows of a matrix */
@@ -252,11 +253,11 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(factorise_pattern)(
 }
 
 /* deviation (STRIDE(d), W), 0 in the gap: filled by what is expected if `fills`; log_joint (W,).
- * product (STRIDE(d), W) is that of the precision with it; work (PADDED(d), W) is scratch. */
+ * white (d, W) is what `whiten_rows` makes of it; work (PADDED(d), W) is scratch. */
 SIMD_INLINE void WIDE(row_of_pattern)(
-    const Pattern *pattern, const ptrdiff_t d, const double *factor, const double *constants,
-    const double *product, const int fills, double *RESTRICT work, double *deviation,
-    double *log_joint)
+    const Pattern *pattern, const ptrdiff_t d, const double *factors, const double *factor,
+    const double *constants, const double *white, const int fills, double *RESTRICT work,
+    double *deviation, double *log_joint)
 {
     const ptrdiff_t o = pattern->n_observed, m = pattern->n_missing;
     const ptrdiff_t *observed = pattern->observed, *missing = pattern->missing;
@@ -264,10 +265,16 @@ SIMD_INLINE void WIDE(row_of_pattern)(
     if (pattern->by_precision) {
         double all[W], less[W];
         EACH_LANE all[s] = 0;
-        for (ptrdiff_t j = 0; j < d * W; j += W)
-            EACH_LANE all[s] += deviation[j + s] * product[j + s];
-        for (ptrdiff_t c = 0; c < m; c++)
-            EACH_LANE work[c * W + s] = product[missing[c] + s];
+        for (ptrdiff_t j = 0; j < d * W; j += W) EACH_LANE all[s] += white[j + s] * white[j + s];
+        /* b = P P'y on the gap. */
+        for (ptrdiff_t c = 0; c < m; c++) {
+            const double *row = factors + missing[c] * d;
+            double sum[W];
+            EACH_LANE sum[s] = 0;
+            for (ptrdiff_t j = missing[c]; j < d * W; j += W)
+                EACH_LANE sum[s] += row[j + s] * white[j + s];
+            EACH_LANE work[c * W + s] = sum[s];
+        }
         WIDE(solve_forward)(factor, m, work, less);
         EACH_LANE {
             double left = all[s] - less[s];
@@ -304,12 +311,13 @@ SIMD_INLINE void WIDE(row_of_pattern)(
 
 /* The same for the rows of a pattern. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(rows_of_pattern)(
-    const Pattern *pattern, ptrdiff_t d, const double *factor, const double *constants,
-    const double *products, int fills, double *work, double *deviations, double *log_joint)
+    const Pattern *pattern, ptrdiff_t d, const double *factors, const double *factor,
+    const double *constants, const double *white, int fills, double *work, double *deviations,
+    double *log_joint)
 {
     for (ptrdiff_t r = 0; r < pattern->n_rows; r++)
         WIDE(row_of_pattern)(
-            pattern, d, factor, constants, products + r * STRIDE(d) * W, fills, work,
+            pattern, d, factors, factor, constants, white + r * STRIDE(d) * W, fills, work,
             deviations + r * STRIDE(d) * W, log_joint + r * W);
 }
 
@@ -438,7 +446,7 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(add_outer_products)(
         }
 }
 
-/* Independent features: scales (d, 2, W) are precisions and -log(2 pi variance) / 2;
+/* Independent features: scales (d, 2, W) are 1 / sqrt(variance) and -log(2 pi variance) / 2;
  * deviation (d, W) is 0 in the gap. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(row_of_variances)(
     const Pattern *pattern, const double *x, const double *means, const double *scales,
@@ -453,7 +461,7 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(row_of_variances)(
         double difference[W];
         EACH_LANE difference[s] = value - means[at + s];
         EACH_LANE deviation[at + s] = difference[s];
-        EACH_LANE squares[s] += difference[s] * difference[s] * scale[s];
+        EACH_LANE squares[s] += (difference[s] * scale[s]) * (difference[s] * scale[s]);
         EACH_LANE sum[s] += scale[W + s];
     }
     for (ptrdiff_t c = 0; c < pattern->n_missing; c++)
