@@ -55,8 +55,12 @@ SIMD_INLINE ptrdiff_t n_entries_of(const Pattern *pattern)
  * cut by the compiler to what the CPU has. Without these, each is one number. */
 #if defined(__GNUC__)
 typedef double Vector __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t Bits __attribute__((vector_size(64), aligned(8), may_alias));
+/* x where y > 0, else 0 */
+#define KEPT(x, y) ((Vector)((Bits)(x) & ((y) > 0)))
 #else
 typedef double Vector;
+#define KEPT(x, y) ((y) > 0 ? (x) : 0)
 #endif
 #define N_VECTORS (W / (int)(sizeof(Vector) / sizeof(double)))
 #define EACH_VECTOR UNROLL(2) for (int v = 0; v < N_VECTORS; v++)
@@ -80,6 +84,11 @@ OPTIMISE_BEGIN(LOOPS_STAY)
 OPTIMISE_END
 OPTIMISE_END
 
+#define TEMPLATE "_gaps.h"
+#include "_for_each_real.h"
+
+#define missing_bits(x, ...) OF_REAL(missing_bits, x)(x, __VA_ARGS__)
+
 #define OF_WIDTH(f, width, ...) ((width) == 8 ? f##_8(__VA_ARGS__) : f##_16(__VA_ARGS__))
 #define factorise_pattern(width, ...) OF_WIDTH(factorise_pattern, width, __VA_ARGS__)
 #define centre_rows(width, ...) OF_WIDTH(centre_rows, width, __VA_ARGS__)
@@ -91,6 +100,27 @@ OPTIMISE_END
 #define row_of_variances(width, ...) OF_WIDTH(row_of_variances, width, __VA_ARGS__)
 #define add_gap_shares(width, ...) OF_WIDTH(add_gap_shares, width, __VA_ARGS__)
 #define add_lane_squares(width, ...) OF_WIDTH(add_lane_squares, width, __VA_ARGS__)
+
+#elif defined(REAL)
+
+/* out (n,) <- which of up to 8 values x (n, d) are missing, a bit for each */
+SIMD_CLONES SIMD_UNUSED static void NAMED(missing_bits)(
+    const REAL *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t width, unsigned char *out)
+{
+    if (width == 8) {
+        for (ptrdiff_t i = 0; i < n; i++, x += d) {
+            uint32_t bits = 0;
+            for (int j = 0; j < 8; j++) bits |= (uint32_t)(x[j] != x[j]) << j;
+            out[i] = (unsigned char)bits;
+        }
+        return;
+    }
+    for (ptrdiff_t i = 0; i < n; i++, x += d) {
+        uint32_t bits = 0;
+        for (ptrdiff_t j = 0; j < width; j++) bits |= (uint32_t)(x[j] != x[j]) << j;
+        out[i] = (unsigned char)bits;
+    }
+}
 
 #elif defined(W)
 
@@ -122,38 +152,49 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(whiten_rows)(
 {
     const ptrdiff_t stride = STRIDE(d) * W;
     for (ptrdiff_t start = 0; start < d; start += COLUMNS)
-        for (ptrdiff_t i = start; i < d; i++)
+        for (ptrdiff_t i = start; i < d; i += 2)
             for (ptrdiff_t r = 0; r < n; r += QUAD) {
                 const ptrdiff_t stop = i + 1 < start + COLUMNS ? i + 1 : start + COLUMNS;
-                /* The first one is done again where there are no more. */
+                /* The first ones are done again where there are no more. */
                 const ptrdiff_t at0 = rows[r] * stride, at1 = rows[r + 1 < n ? r + 1 : r] * stride;
                 const ptrdiff_t at2 = rows[r + 2 < n ? r + 2 : r] * stride;
                 const ptrdiff_t at3 = rows[r + 3 < n ? r + 3 : r] * stride;
                 const double *x0 = x + at0, *x1 = x + at1, *x2 = x + at2, *x3 = x + at3;
-                const double *row = factors + i * d * W;
+                const double *upper = factors + i * d * W, *lower = upper + (i + 1 < d ? d * W : 0);
                 double *to = out + i * W;
-                Vector sum[QUAD][N_VECTORS];
-                for (int q = 0; q < QUAD; q++) EACH_VECTOR sum[q][v] = (Vector){0};
+                Vector above[QUAD][N_VECTORS], below[QUAD][N_VECTORS];
+                for (int q = 0; q < QUAD; q++)
+                    EACH_VECTOR above[q][v] = below[q][v] = (Vector){0};
                 if (start > 0)
                     EACH_VECTOR {
-                        sum[0][v] = IN(to + at0);
-                        sum[1][v] = IN(to + at1);
-                        sum[2][v] = IN(to + at2);
-                        sum[3][v] = IN(to + at3);
+                        above[0][v] = IN(to + at0), below[0][v] = IN(to + at0 + W);
+                        above[1][v] = IN(to + at1), below[1][v] = IN(to + at1 + W);
+                        above[2][v] = IN(to + at2), below[2][v] = IN(to + at2 + W);
+                        above[3][v] = IN(to + at3), below[3][v] = IN(to + at3 + W);
                     }
                 for (ptrdiff_t j = start * W; j < stop * W; j += W)
                     EACH_VECTOR {
-                        const Vector entry = IN(row + j);
-                        sum[0][v] += entry * IN(x0 + j);
-                        sum[1][v] += entry * IN(x1 + j);
-                        sum[2][v] += entry * IN(x2 + j);
-                        sum[3][v] += entry * IN(x3 + j);
+                        const Vector first = IN(upper + j), second = IN(lower + j);
+                        const Vector value0 = IN(x0 + j), value1 = IN(x1 + j);
+                        const Vector value2 = IN(x2 + j), value3 = IN(x3 + j);
+                        above[0][v] += first * value0, below[0][v] += second * value0;
+                        above[1][v] += first * value1, below[1][v] += second * value1;
+                        above[2][v] += first * value2, below[2][v] += second * value2;
+                        above[3][v] += first * value3, below[3][v] += second * value3;
+                    }
+                if (i + 1 < d && i + 1 < start + COLUMNS)
+                    EACH_VECTOR {
+                        const Vector corner = IN(lower + (i + 1) * W);
+                        below[0][v] += corner * IN(x0 + (i + 1) * W);
+                        below[1][v] += corner * IN(x1 + (i + 1) * W);
+                        below[2][v] += corner * IN(x2 + (i + 1) * W);
+                        below[3][v] += corner * IN(x3 + (i + 1) * W);
                     }
                 EACH_VECTOR {
-                    OUT(to + at3) = sum[3][v];
-                    OUT(to + at2) = sum[2][v];
-                    OUT(to + at1) = sum[1][v];
-                    OUT(to + at0) = sum[0][v];
+                    OUT(to + at3) = above[3][v], OUT(to + at3 + W) = below[3][v];
+                    OUT(to + at2) = above[2][v], OUT(to + at2 + W) = below[2][v];
+                    OUT(to + at1) = above[1][v], OUT(to + at1 + W) = below[1][v];
+                    OUT(to + at0) = above[0][v], OUT(to + at0 + W) = below[0][v];
                 }
             }
 }
@@ -431,26 +472,22 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(weigh_panel)(
     double *counts, double *first)
 {
     const ptrdiff_t stride = STRIDE(d) * W;
-    double count[W];
-    EACH_LANE count[s] = counts[s];
-    for (ptrdiff_t r = 0; r < n; r++) {
-        EACH_LANE count[s] += shares[r * W + s];
-        EACH_LANE roots[r * W + s] = sqrt(shares[r * W + s]);
-    }
-    EACH_LANE counts[s] = count[s];
+    Vector count[N_VECTORS];
+    EACH_VECTOR count[v] = IN(counts);
+    for (ptrdiff_t r = 0; r < n; r++) EACH_VECTOR count[v] += IN(shares + r * W);
+    EACH_VECTOR OUT(counts) = count[v];
+    for (ptrdiff_t i = 0; i < n * W; i++) roots[i] = sqrt(shares[i]);
     for (ptrdiff_t j = 0; j < d; j++) {
-        double sum[W], *entry = deviations + j * W;
-        EACH_LANE sum[s] = 0;
-        for (ptrdiff_t r = 0; r < n; r++, entry += stride) {
-            const double *root = roots + r * W;
-            EACH_LANE {
-                double weighted = root[s] * entry[s];
-                weighted = root[s] > 0 ? weighted : 0;
-                entry[s] = weighted;
-                sum[s] += root[s] * weighted;
+        double *entry = deviations + j * W;
+        Vector sum[N_VECTORS];
+        EACH_VECTOR sum[v] = (Vector){0};
+        for (ptrdiff_t r = 0; r < n; r++, entry += stride)
+            EACH_VECTOR {
+                const Vector root = IN(roots + r * W), weighted = KEPT(root * IN(entry), root);
+                OUT(entry) = weighted;
+                sum[v] += root * weighted;
             }
-        }
-        EACH_LANE first[j * W + s] += sum[s];
+        EACH_VECTOR OUT(first + j * W) += sum[v];
     }
 }
 

@@ -47,6 +47,7 @@ from ._arrays cimport (
 )
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
+from ._simd cimport reals, transpose
 
 cdef extern from "_gaps.h" nogil:
     enum:
@@ -54,6 +55,8 @@ cdef extern from "_gaps.h" nogil:
     Py_ssize_t PADDED(Py_ssize_t n)
     Py_ssize_t STRIDE(Py_ssize_t d)
     Py_ssize_t n_entries_of(const Pattern* pattern)
+    void missing_bits(
+        const reals* x, Py_ssize_t n, Py_ssize_t d, Py_ssize_t width, unsigned char* out)
     const double LOG_2_PI
     ctypedef struct Pattern:
         Py_ssize_t n_observed
@@ -92,7 +95,7 @@ cdef extern from "_gaps.h" nogil:
     void add_lane_squares(Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
 
 cdef enum:
-    BLOCK = 1024
+    BLOCK = 2048
     MOST_ROWS = 16
     FEWEST_ROWS = 4
     PANEL_BYTES = 1 << 20
@@ -324,21 +327,15 @@ cdef void sort_block(
     cdef Py_ssize_t d = shape.d, b, j, byte, start, total, count
     cdef Py_ssize_t counts[256]
     cdef unsigned char* bits
-    cdef unsigned char bit
-    cdef const floating* row
     cdef int* spare
     for b in range(B):
         space.order[b] = <int> b
     for byte in range((d + 7) // 8):
         bits = space.bits + byte * BLOCK
         memset(counts, 0, sizeof(counts))
+        missing_bits(X + 8 * byte, B, d, min(8, d - 8 * byte), bits)
         for b in range(B):
-            row = X + b * d
-            bit = 0
-            for j in range(8 * byte, min(8 * byte + 8, d)):
-                bit |= <unsigned char> ((row[j] != row[j]) << (j - 8 * byte))
-            bits[b] = bit
-            counts[bit] += 1
+            counts[bits[b]] += 1
         if shape.is_diagonal or counts[bits[0]] == B:
             continue
         # One pass of a radix sort: it keeps the order of the bytes before.
@@ -467,9 +464,8 @@ cdef void log_joint_of_panel(
                     space.white + t * stride, fills, space.y, deviations + t * stride,
                     space.log_joint + t * shape.W,
                 )
-        for k in range(g * shape.W, min(shape.K, (g + 1) * shape.W)):
-            for t in range(T):
-                space.joint[k * T + t] = space.log_joint[t * shape.W + k % shape.W]
+        k = g * shape.W
+        transpose(space.log_joint, T, min(shape.W, shape.K - k), shape.W, space.joint + k * T, T)
 
 
 cdef void add_panel(
@@ -486,11 +482,9 @@ cdef void add_panel(
     cdef double* deviations
     cdef Pattern* pattern
     for g in range(shape.G):
-        for k in range(shape.W):
-            for t in range(T):
-                shares[t * shape.W + k] = (
-                    space.joint[(g * shape.W + k) * T + t] if g * shape.W + k < shape.K else 0.0
-                )
+        k = g * shape.W
+        memset(shares, 0, T * shape.W * sizeof(double))
+        transpose(space.joint + k * T, min(shape.W, shape.K - k), T, T, shares, shape.W)
         deviations = space.deviations + g * shape.T * shape.stride * shape.W
         weigh_panel(shape.W, shares, T, d, space.roots, deviations, counts + g * shape.W,
                     first + g * d * shape.W)
