@@ -345,8 +345,14 @@ class _Matrices(Covariance):
         return self._recentred(first, second, means, 1.0, counts)
 
     def _per_entry(self, gaussians):
-        """Return means, covariances, precisions and log-determinants as `_gaps` takes them."""
-        return gaussians.mean, gaussians.covariance, gaussians.precision, gaussians.log_det
+        """Return means, covariances and what follows from these, as `_gaps` takes them."""
+        return (
+            gaussians.mean,
+            gaussians.covariance,
+            gaussians.precision,
+            gaussians.precision_factor,
+            gaussians.log_det,
+        )
 
     def _recentred(self, first, second, means, share, counts):
         """Return moments about the new means, times a share, from sums about the old ones."""
@@ -570,7 +576,8 @@ class _Variances(Covariance):
         return (
             means,
             np.ascontiguousarray(np.broadcast_to(variances, means.shape)),
-            np.ascontiguousarray(np.broadcast_to(gaussians.precision, means.shape)),
+            NOTHING,
+            _per_feature(gaussians),
             gaussians.log_det,
         )
 
