@@ -136,7 +136,7 @@ def test_frames_of_a_stream_are_taken_as_by_fit(types, rng):
                 streams[1].partial_fit(part)
     assert_identical(streams[0].model_, streams[1].model_)
     with pytest.raises(ValueError, match="PoissonMixture"):
-        streams[0].partial_fit(-1.0 * parts[0].astype(float))
+        streams[0].partial_fit(named(-1.0 * rows[:20], ["x0", "x1"]))
 
 
 @both_libraries
