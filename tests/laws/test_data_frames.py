@@ -116,8 +116,8 @@ COLUMNS = {
     "whole": ["i8", "u1"],
     "some_whole": ["f8", "i4"],
     "nullable": ["Float64", "f8"],
-    "sparse": ["Sparse[float64]", "Sparse[float64]"],
-    "sparse_first": ["Sparse[float64]", "f8"],
+    "sparse": 2 * [pd.SparseDtype("f8", 0.0)],
+    "sparse_first": [pd.SparseDtype("f8", 0.0), "f8"],
 }
 
 
