@@ -156,32 +156,36 @@ class MixtureModel(
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[MixtureStatistics, float]:
-        log_weights, total_weight = self.log_weights, data.total_weight
-        family, terms, log_likelihood = self.family, [], 0.0
-        chunks, out = data.chunks(_CHUNK_ROWS), log_likelihoods
-        for number, chunk in enumerate(chunks):
-            if log_likelihoods is not None and len(chunks) > 1:
+        chunks, total_weight = data.chunks(_CHUNK_ROWS), data.total_weight
+        if len(chunks) > 1:
+            terms, log_likelihood = [], 0.0
+            for number, chunk in enumerate(chunks):
                 start = number * _CHUNK_ROWS
-                out = log_likelihoods[start : start + len(chunk)]
-            share = chunk.total_weight / total_weight
-            if share > 0.0:
-                if rng is None:
-                    found = family.e_step(self.parameters, log_weights, chunk, None, out)
-                elif isinstance(family, HiddenVariables):
-                    statistics = partial(family.sampled_statistics, self.parameters, rng=rng)
-                    found = e_step_in_blocks(
-                        family, self.parameters, log_weights, chunk, rng.random(len(chunk)),
-                        statistics, out,
-                    )  # fmt: skip
-                else:
-                    uniforms = rng.random(len(chunk))
-                    found = family.e_step(self.parameters, log_weights, chunk, uniforms, out)
-                counts, emissions, chunk_log_likelihood = found
-                terms.append((share, MixtureStatistics(counts, emissions)))
-                log_likelihood += share * chunk_log_likelihood
+                out = None if log_likelihoods is None else log_likelihoods[start:][: len(chunk)]
+                share = chunk.total_weight / total_weight
+                if share > 0.0:
+                    statistics, of_chunk = self.e_step(chunk, rng, out)
+                    terms.append((share, statistics))
+                    log_likelihood += share * of_chunk
+                elif out is not None:
+                    out[:] = np.nan
+            return combine(terms), log_likelihood
+        family, log_weights = self.family, self.log_weights
+        if rng is None:
+            found = family.e_step(self.parameters, log_weights, data, None, log_likelihoods)
+        elif isinstance(family, HiddenVariables):
+            statistics = partial(family.sampled_statistics, self.parameters, rng=rng)
+            found = e_step_in_blocks(
+                family, self.parameters, log_weights, data, rng.random(len(data)), statistics,
+                log_likelihoods,
+            )  # fmt: skip
+        else:
+            uniforms = rng.random(len(data))
+            found = family.e_step(self.parameters, log_weights, data, uniforms, log_likelihoods)
+        counts, emissions, log_likelihood = found
         if log_likelihoods is not None and data.sample_weight is not None:
             log_likelihoods[data.sample_weight == 0.0] = np.nan
-        return terms[0][1] if len(chunks) == 1 else combine(terms), log_likelihood
+        return MixtureStatistics(counts, emissions), log_likelihood
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:
         emissions = self.family.own_statistics(self.parameters, self.weights)
