@@ -59,13 +59,13 @@ def score(mixture, groups, X, has_gaps=False):
     return model.score(X), model.n_parameters
 
 
-def fits(X, groups, n_components, has_gaps=False):
+def fits(X, groups, n_components, has_gaps=False, seed=0):
     """Return a function that makes so many passes of EM."""
 
     def run(n_passes):
         model = StepMix(
             n_components, measurement=descriptor(groups, has_gaps), max_iter=n_passes,
-            abs_tol=0.0, rel_tol=0.0, verbose=0, progress_bar=0, random_state=0,
+            abs_tol=0.0, rel_tol=0.0, verbose=0, progress_bar=0, random_state=seed,
         )  # fmt: skip
         return model.fit(X)
 

@@ -353,8 +353,7 @@ def arrays_of(parameters):
     if isinstance(parameters, Gaussians):
         return parameters.mean, parameters.covariance
     if isinstance(parameters, StudentTs):
-        degrees = np.broadcast_to(parameters.degrees_of_freedom, len(parameters.gaussians.mean))
-        return *arrays_of(parameters.gaussians), degrees
+        return *arrays_of(parameters.gaussians), parameters.degrees_of_freedom
     return parameters if isinstance(parameters, tuple) else (parameters,)
 
 
