@@ -15,7 +15,8 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, check_setting
 from sklearn_onlineem.families._collapsed import log_rising
-from sklearn_onlineem.families._family import NOTHING, Family, optional, per_row
+from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks, optional, per_row
+from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._roots import gamma_shapes
 from sklearn_onlineem.families.capabilities import (
     ConjugatePriors,
@@ -108,8 +109,8 @@ class StudentT(
     covariance : Covariance, default=Full()
         Shape of the scale matrices S: `Full()`, `Tied()`, `Diagonal()` or `Spherical()`.
     degrees_of_freedom : {"each", "shared"} or float, default="each"
-        Whether each component learns its own :math:`\nu`, all learn one, or all have this one, from
-        0.1 to 1000. Learnt ones are in the same range: with 1000, densities are near Gaussian.
+        Whether each component learns its own :math:`\nu`, all learn one, or all have this one.
+        Learnt and given ones are from 1, Cauchy's distribution, to 1000, near Gaussians.
     reg_covar : float, default=None
         Added to the diagonals of S by the M-step, from 0 to 1e100. None: 1e-6 times the variance of
         each feature in the first data, without its outliers if that is less, and never below the
@@ -140,8 +141,8 @@ class StudentT(
     reg_covar: float | None = None
     floor: Floats | None = None
 
-    # Of degrees of freedom. Beyond, densities hardly differ from Gaussians'.
-    range_of_degrees = 0.1, 1e3
+    # Of degrees of freedom. Below, components soon have a single row; above, they are Gaussians.
+    range_of_degrees = 1.0, 1e3
 
     def __post_init__(self):
         if self.reg_covar is not None:
@@ -361,15 +362,43 @@ class StudentT(
     def marginal_statistics(
         self, parameters: StudentTs, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> StudentTStatistics:
+        of_rows = self._marginal_ratios(parameters, X, n_threads)
+        return self._marginal_statistics(parameters, X, posterior, *of_rows[:2], n_threads)
+
+    def _marginal_statistics(self, parameters, X, posterior, ratios, n_observed, n_threads):
         # E[u x x'] of missing values is E[u] times that of their expectations, plus what Gaussians
         # have of their covariance given the observed ones: it is divided by u, so not weighted.
-        ratios, n_observed, _ = self._marginal_ratios(parameters, X, n_threads)
         u, gaps = _expected(parameters, ratios, np.log(ratios), n_observed)
         weighted, of_gaussian = posterior * u, self._gaussian.marginal_statistics
         moments = of_gaussian(parameters.gaussians, X, weighted, n_threads)
         given = [of_gaussian(*_centred(parameters, X), r, n_threads) for r in (posterior, weighted)]
         scatter = moments.scatter + (given[0].scatter - given[1].scatter)
         return self._joined(replace(moments, scatter=scatter), *_sums(posterior, gaps))
+
+    def marginal_e_step(
+        self,
+        parameters: StudentTs,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
+    ) -> tuple[Floats, StudentTStatistics, float]:
+        # Distances of a block are computed once, for its log densities.
+        latest = ()
+
+        def log_density(parameters, X, n_threads):
+            nonlocal latest
+            ratios, n_observed, highest = self._marginal_ratios(parameters, X, n_threads)
+            latest = ratios, n_observed
+            return _log_density(parameters, np.log(ratios), n_observed, highest)
+
+        def statistics_of(X, posterior, n_threads):
+            return self._marginal_statistics(parameters, X, posterior, *latest, n_threads)
+
+        return e_step_in_blocks(
+            self, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods,
+            log_density,
+        )  # fmt: skip
 
     def completed(self, parameters: StudentTs, X: Floats, posterior: Floats) -> Floats:
         return self._gaussian.completed(parameters.gaussians, X, posterior)

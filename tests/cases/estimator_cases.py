@@ -184,7 +184,7 @@ ESTIMATORS = [
             ("full", "each"),
             ("tied", "shared"),
             ("diag", 5.0),
-            ("spherical", "each"),
+            ("spherical", "shared"),
         )
     ),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),

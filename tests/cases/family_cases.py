@@ -772,7 +772,8 @@ def _student_t_case(covariance, degrees_of_freedom):
         if is_given:
             return StudentTs(gaussian.decode(vector, like.gaussians), like.degrees_of_freedom)
         n = len(like.degrees_of_freedom)
-        return StudentTs(gaussian.decode(vector[:-n], like.gaussians), np.exp(vector[-n:]))
+        degrees = np.clip(np.exp(vector[-n:]), *StudentT.range_of_degrees)
+        return StudentTs(gaussian.decode(vector[:-n], like.gaussians), degrees)
 
     return FamilyCase(
         family, draw, normal_rows, _student_t_log_density, encode, decode, gaussian.prior,

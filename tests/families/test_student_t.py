@@ -45,7 +45,7 @@ def with_gaps(case, rng, n=12, d=3):
 # ------------------------------------------------------------------------------------ densities
 
 
-@pytest.mark.parametrize("degrees", [0.1, 1.0, 30.0, 1e3])
+@pytest.mark.parametrize("degrees", [1.0, 2.0, 30.0, 1e3])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6, 1e120])
 def test_densities_of_far_rows_and_extreme_degrees_equal_scipys(degrees, scale, rng):
     X = scale * rng.standard_normal((20, 3))
@@ -312,12 +312,13 @@ def test_floors_follow_the_middle_of_the_rows_whatever_their_units(weight, rng):
     assert_allclose(StudentT(reg_covar=0.5).bind(X).floor, 0.5)
 
 
-@pytest.mark.parametrize("value", ["any", 0.0, 0.05, 1001.0, np.nan, None, [2.0, 3.0]])
+@pytest.mark.parametrize("value", ["any", 0.0, 0.5, 1001.0, np.nan, None, [2.0, 3.0]])
 def test_degrees_that_are_refused(value):
     with pytest.raises(ValueError, match="degrees_of_freedom"):
         StudentT(degrees_of_freedom=value)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("solver", ["batch", "online"])
 def test_learnt_degrees_stay_in_their_range(solver, rng):
     uniform = rng.random((300, 2))
@@ -326,7 +327,7 @@ def test_learnt_degrees_stay_in_their_range(solver, rng):
     for X in (uniform, spike):
         found = StudentTMixture(1, solver=solver, max_iter=100).fit(X).degrees_of_freedom_
         assert least <= found.min() and found.max() <= most
-    assert found < 0.5
+    assert found < 1.5
 
 
 def test_given_degrees_are_no_parameters_and_do_not_change(rng):

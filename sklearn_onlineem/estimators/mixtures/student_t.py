@@ -67,8 +67,7 @@ class StudentTMixture(BackgroundScores, BaseMixture):
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
         Shape of the scale matrices S, as in `GaussianMixture`.
     degrees_of_freedom : {"each", "shared"} or float, default="each"
-        Whether each component learns its own, all learn one, or all have this one, from 0.1 to
-        1000.
+        Whether each component learns its own, all learn one, or all have this one, from 1 to 1000.
     reg_covar : float or "relative", default="relative"
         What each M-step adds to the diagonals of S. "relative" is 1e-6 times the variance of each
         feature in the first data, without its outliers if that is less.
@@ -118,7 +117,7 @@ class StudentTMixture(BackgroundScores, BaseMixture):
     )
     degrees_of_freedom: float | str = parameter(
         default="each",
-        valid=[StrOptions({"each", "shared"}), Interval(Real, 0.1, 1e3, closed="both")],
+        valid=[StrOptions({"each", "shared"}), Interval(Real, 1, 1000, closed="both")],
         structural=True,
     )
     reg_covar: float | str = parameter(
