@@ -4,8 +4,9 @@
  * L = S^-1, and y = x - mean on o. The marginal log density of y takes |S_oo| and y' S_oo^-1 y, the
  * E-step what is to be expected on m besides: its mean and its covariance. There are two ways:
  *
- * - by the precision, where the gap is the smaller part: with b = L_mo y,
- *       |S_oo| = |S| |L_mm|,   y' S_oo^-1 y = y' L_oo y - b' L_mm^-1 b,   mean -L_mm^-1 b,
+ * - by the precision, where the gap is the smaller part: with L = P P', P upper triangular, and
+ *   b = L_mo y,
+ *       |S_oo| = |S| |L_mm|,   y' S_oo^-1 y = |P'y|^2 - b' L_mm^-1 b,   mean -L_mm^-1 b,
  *       covariance L_mm^-1;
  * - by the covariance, where the gap is the larger part, or the precision has lost digits:
  *       mean S_mo S_oo^-1 y,   covariance S_mm - S_mo S_oo^-1 S_om.
@@ -50,6 +51,23 @@ SIMD_INLINE ptrdiff_t n_entries_of(const Pattern *pattern)
 /* Loops that set a few sums to zero are no calls of memset, for which they would be in memory. */
 #define LOOPS_STAY "no-tree-loop-distribute-patterns"
 
+/* Where sums have to stay in registers from one loop to the next, vectors are those of GCC and clang,
+ * cut by the compiler to what the CPU has. Without these, each is one number. */
+#if defined(__GNUC__)
+typedef double Vector __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t Bits __attribute__((vector_size(64), aligned(8), may_alias));
+/* x where y > 0, else 0 */
+#define KEPT(x, y) ((Vector)((Bits)(x) & ((y) > 0)))
+#else
+typedef double Vector;
+#define KEPT(x, y) ((y) > 0 ? (x) : 0)
+#endif
+#define N_VECTORS (W / (int)(sizeof(Vector) / sizeof(double)))
+#define EACH_VECTOR UNROLL(2) for (int v = 0; v < N_VECTORS; v++)
+/* Of W numbers, those of the vector at hand. */
+#define IN(x) (((const Vector *)(x))[v])
+#define OUT(x) (((Vector *)(x))[v])
+
 OPTIMISE_BEGIN(WHOLE_TILES)
 OPTIMISE_BEGIN(LOOPS_STAY)
 
@@ -66,10 +84,15 @@ OPTIMISE_BEGIN(LOOPS_STAY)
 OPTIMISE_END
 OPTIMISE_END
 
+#define TEMPLATE "_gaps.h"
+#include "_for_each_real.h"
+
+#define missing_bits(x, ...) OF_REAL(missing_bits, x)(x, __VA_ARGS__)
+
 #define OF_WIDTH(f, width, ...) ((width) == 8 ? f##_8(__VA_ARGS__) : f##_16(__VA_ARGS__))
 #define factorise_pattern(width, ...) OF_WIDTH(factorise_pattern, width, __VA_ARGS__)
 #define centre_rows(width, ...) OF_WIDTH(centre_rows, width, __VA_ARGS__)
-#define multiply_rows(width, ...) OF_WIDTH(multiply_rows, width, __VA_ARGS__)
+#define whiten_rows(width, ...) OF_WIDTH(whiten_rows, width, __VA_ARGS__)
 #define rows_of_pattern(width, ...) OF_WIDTH(rows_of_pattern, width, __VA_ARGS__)
 #define add_gap_covariance(width, ...) OF_WIDTH(add_gap_covariance, width, __VA_ARGS__)
 #define weigh_panel(width, ...) OF_WIDTH(weigh_panel, width, __VA_ARGS__)
@@ -78,6 +101,27 @@ OPTIMISE_END
 #define add_gap_shares(width, ...) OF_WIDTH(add_gap_shares, width, __VA_ARGS__)
 #define add_lane_squares(width, ...) OF_WIDTH(add_lane_squares, width, __VA_ARGS__)
 
+#elif defined(REAL)
+
+/* out (n,) <- which of up to 8 values x (n, d) are missing, a bit for each */
+SIMD_CLONES SIMD_UNUSED static void NAMED(missing_bits)(
+    const REAL *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t width, unsigned char *out)
+{
+    if (width == 8) {
+        for (ptrdiff_t i = 0; i < n; i++, x += d) {
+            uint32_t bits = 0;
+            for (int j = 0; j < 8; j++) bits |= (uint32_t)(x[j] != x[j]) << j;
+            out[i] = (unsigned char)bits;
+        }
+        return;
+    }
+    for (ptrdiff_t i = 0; i < n; i++, x += d) {
+        uint32_t bits = 0;
+        for (ptrdiff_t j = 0; j < width; j++) bits |= (uint32_t)(x[j] != x[j]) << j;
+        out[i] = (unsigned char)bits;
+    }
+}
+
 #elif defined(W)
 
 /* GCC has to be kept from unrolling EACH_LANE before it makes vectors of it. */
@@ -85,113 +129,135 @@ OPTIMISE_END
 /* deviations (n_rows, STRIDE(d), W) <- x (n_rows, d) - means, and 0 in the gaps */
 SIMD_CLONES SIMD_UNUSED static void WIDE(centre_rows)(
     const Pattern *pattern, ptrdiff_t d, const double *x, const double *means,
-    double *RESTRICT deviations)
+    double *deviations)
 {
     for (ptrdiff_t r = 0; r < pattern->n_rows; r++, x += d, deviations += STRIDE(d) * W) {
         for (ptrdiff_t j = 0; j < pattern->n_observed; j++) {
             const ptrdiff_t at = pattern->observed[j];
             const double value = x[at / W];
-            EACH_LANE deviations[at + s] = value - means[at + s];
+            EACH_VECTOR OUT(deviations + at) = value - IN(means + at);
         }
         for (ptrdiff_t c = 0; c < pattern->n_missing; c++)
-            EACH_LANE deviations[pattern->missing[c] + s] = 0;
+            EACH_VECTOR OUT(deviations + pattern->missing[c]) = (Vector){0};
     }
 }
 
-/* out[rows] <- table x[rows], for those n rows of x and out (rows, STRIDE(d), W), table (d, d, W).
+/* out[rows] <- P' x[rows], for those n rows of x and out (rows, STRIDE(d), W); factors (d, d, W) has
+ * P_ij where it has P_ji.
  *
  * By so few columns at a time that what is read of them stays in the nearest cache. */
-SIMD_CLONES SIMD_UNUSED static void WIDE(multiply_rows)(
-    const double *table, ptrdiff_t d, const double *x, const ptrdiff_t *rows, ptrdiff_t n,
-    double *RESTRICT out)
+SIMD_CLONES SIMD_UNUSED static void WIDE(whiten_rows)(
+    const double *factors, ptrdiff_t d, const double *x, const ptrdiff_t *rows, ptrdiff_t n,
+    double *out)
 {
     const ptrdiff_t stride = STRIDE(d) * W;
-    for (ptrdiff_t start = 0; start < d; start += COLUMNS) {
-        const ptrdiff_t stop = start + COLUMNS < d ? start + COLUMNS : d;
-        for (ptrdiff_t i = 0; i < d; i++)
+    for (ptrdiff_t start = 0; start < d; start += COLUMNS)
+        for (ptrdiff_t i = start; i < d; i += 2)
             for (ptrdiff_t r = 0; r < n; r += QUAD) {
-                /* The last ones are done again where there are no more. */
+                const ptrdiff_t stop = i + 1 < start + COLUMNS ? i + 1 : start + COLUMNS;
+                /* The first ones are done again where there are no more. */
                 const ptrdiff_t at0 = rows[r] * stride, at1 = rows[r + 1 < n ? r + 1 : r] * stride;
                 const ptrdiff_t at2 = rows[r + 2 < n ? r + 2 : r] * stride;
                 const ptrdiff_t at3 = rows[r + 3 < n ? r + 3 : r] * stride;
                 const double *x0 = x + at0, *x1 = x + at1, *x2 = x + at2, *x3 = x + at3;
-                const double *row = table + i * d * W;
-                double sum[QUAD][W], *to = out + i * W;
-                EACH_LANE sum[0][s] = start > 0 ? to[at0 + s] : 0;
-                EACH_LANE sum[1][s] = start > 0 ? to[at1 + s] : 0;
-                EACH_LANE sum[2][s] = start > 0 ? to[at2 + s] : 0;
-                EACH_LANE sum[3][s] = start > 0 ? to[at3 + s] : 0;
-                for (ptrdiff_t j = start * W; j < stop * W; j += W) {
-                    EACH_LANE sum[0][s] += row[j + s] * x0[j + s];
-                    EACH_LANE sum[1][s] += row[j + s] * x1[j + s];
-                    EACH_LANE sum[2][s] += row[j + s] * x2[j + s];
-                    EACH_LANE sum[3][s] += row[j + s] * x3[j + s];
+                const double *upper = factors + i * d * W, *lower = upper + (i + 1 < d ? d * W : 0);
+                double *to = out + i * W;
+                Vector above[QUAD][N_VECTORS], below[QUAD][N_VECTORS];
+                for (int q = 0; q < QUAD; q++)
+                    EACH_VECTOR above[q][v] = below[q][v] = (Vector){0};
+                if (start > 0)
+                    EACH_VECTOR {
+                        above[0][v] = IN(to + at0), below[0][v] = IN(to + at0 + W);
+                        above[1][v] = IN(to + at1), below[1][v] = IN(to + at1 + W);
+                        above[2][v] = IN(to + at2), below[2][v] = IN(to + at2 + W);
+                        above[3][v] = IN(to + at3), below[3][v] = IN(to + at3 + W);
+                    }
+                for (ptrdiff_t j = start * W; j < stop * W; j += W)
+                    EACH_VECTOR {
+                        const Vector first = IN(upper + j), second = IN(lower + j);
+                        const Vector value0 = IN(x0 + j), value1 = IN(x1 + j);
+                        const Vector value2 = IN(x2 + j), value3 = IN(x3 + j);
+                        above[0][v] += first * value0, below[0][v] += second * value0;
+                        above[1][v] += first * value1, below[1][v] += second * value1;
+                        above[2][v] += first * value2, below[2][v] += second * value2;
+                        above[3][v] += first * value3, below[3][v] += second * value3;
+                    }
+                if (i + 1 < d && i + 1 < start + COLUMNS)
+                    EACH_VECTOR {
+                        const Vector corner = IN(lower + (i + 1) * W);
+                        below[0][v] += corner * IN(x0 + (i + 1) * W);
+                        below[1][v] += corner * IN(x1 + (i + 1) * W);
+                        below[2][v] += corner * IN(x2 + (i + 1) * W);
+                        below[3][v] += corner * IN(x3 + (i + 1) * W);
+                    }
+                EACH_VECTOR {
+                    OUT(to + at3) = above[3][v], OUT(to + at3 + W) = below[3][v];
+                    OUT(to + at2) = above[2][v], OUT(to + at2 + W) = below[2][v];
+                    OUT(to + at1) = above[1][v], OUT(to + at1 + W) = below[1][v];
+                    OUT(to + at0) = above[0][v], OUT(to + at0 + W) = below[0][v];
                 }
-                EACH_LANE to[at3 + s] = sum[3][s];
-                EACH_LANE to[at2 + s] = sum[2][s];
-                EACH_LANE to[at1 + s] = sum[1][s];
-                EACH_LANE to[at0 + s] = sum[0][s];
             }
-    }
 }
 
 /* sum (QUAD, W) <- rows x, x (n, W), of four rows of a matrix */
 SIMD_INLINE void WIDE(product_of_rows)(
     const double *row0, const double *row1, const double *row2, const double *row3,
-    const double *x, const ptrdiff_t n, double sum[QUAD][W])
+    const double *x, const ptrdiff_t n, Vector sum[QUAD][N_VECTORS])
 {
-    for (int r = 0; r < QUAD; r++) EACH_LANE sum[r][s] = 0;
-    for (ptrdiff_t j = 0; j < n * W; j += W) {
-        EACH_LANE sum[0][s] += row0[j + s] * x[j + s];
-        EACH_LANE sum[1][s] += row1[j + s] * x[j + s];
-        EACH_LANE sum[2][s] += row2[j + s] * x[j + s];
-        EACH_LANE sum[3][s] += row3[j + s] * x[j + s];
-    }
+    for (int q = 0; q < QUAD; q++) EACH_VECTOR sum[q][v] = (Vector){0};
+    for (ptrdiff_t j = 0; j < n * W; j += W)
+        EACH_VECTOR {
+            const Vector value = IN(x + j);
+            sum[0][v] += IN(row0 + j) * value;
+            sum[1][v] += IN(row1 + j) * value;
+            sum[2][v] += IN(row2 + j) * value;
+            sum[3][v] += IN(row3 + j) * value;
+        }
 }
 
-/* v (n, W) <- G^-1 v, squares (W,) <- v' D^-1 v */
+/* x (n, W) <- G^-1 x, squares (W,) <- x' D^-1 x */
 SIMD_INLINE void WIDE(solve_forward)(
-    const double *factor, const ptrdiff_t n, double *RESTRICT v, double *squares)
+    const double *factor, const ptrdiff_t n, double *x, double *squares)
 {
-    double total[W];
-    EACH_LANE total[s] = 0;
+    Vector total[N_VECTORS];
+    EACH_VECTOR total[v] = (Vector){0};
     for (ptrdiff_t j = 0; j < n; j++) {
-        double solved[W];
-        EACH_LANE solved[s] = v[j * W + s];
-        EACH_LANE total[s] += solved[s] * solved[s] * factor[s];
+        Vector solved[N_VECTORS];
+        EACH_VECTOR solved[v] = IN(x + j * W);
+        EACH_VECTOR total[v] += solved[v] * solved[v] * IN(factor);
         factor += W;
         for (ptrdiff_t i = j + 1; i < n; i++, factor += W)
-            EACH_LANE v[i * W + s] -= factor[s] * solved[s];
+            EACH_VECTOR OUT(x + i * W) -= IN(factor) * solved[v];
     }
-    EACH_LANE squares[s] = total[s];
+    EACH_VECTOR OUT(squares) = total[v];
 }
 
-/* v (n, W) <- G'^-1 D^-1 v */
-SIMD_INLINE void WIDE(solve_backward)(const double *factor, const ptrdiff_t n, double *RESTRICT v)
+/* x (n, W) <- G'^-1 D^-1 x */
+SIMD_INLINE void WIDE(solve_backward)(const double *factor, const ptrdiff_t n, double *x)
 {
     for (ptrdiff_t j = n - 1; j >= 0; j--) {
         const double *column = factor + ENTRY(j, j, n) * W;
-        double sum[W];
-        EACH_LANE sum[s] = v[j * W + s] * column[s];
+        Vector sum[N_VECTORS];
+        EACH_VECTOR sum[v] = IN(x + j * W) * IN(column);
         for (ptrdiff_t i = j + 1; i < n; i++) {
             column += W;
-            EACH_LANE sum[s] -= column[s] * v[i * W + s];
+            EACH_VECTOR sum[v] -= IN(column) * IN(x + i * W);
         }
-        EACH_LANE v[j * W + s] = sum[s];
+        EACH_VECTOR OUT(x + j * W) = sum[v];
     }
 }
 
 /* factor <- that of table[features, features], table (d, d, W); log_det (W,) */
 SIMD_INLINE void WIDE(factorise_part)(
     const double *table, const ptrdiff_t d, const ptrdiff_t *features, const ptrdiff_t n,
-    double *RESTRICT factor, double *log_det)
+    double *factor, double *log_det)
 {
     double *entry = factor, product[W];
     int64_t exponent[W];
     for (ptrdiff_t j = 0; j < n; j++)
         for (ptrdiff_t i = j; i < n; i++, entry += W) {
             const double *from = table + features[i] * d + features[j];
-            EACH_LANE entry[s] = from[s];
+            EACH_VECTOR OUT(entry) = IN(from);
         }
     EACH_LANE product[s] = 1;
     EACH_LANE exponent[s] = 0;
@@ -209,14 +275,14 @@ SIMD_INLINE void WIDE(factorise_part)(
         }
         double *other = column + (n - j) * W;
         for (ptrdiff_t l = 1; l < n - j; l++) {
-            double ratio[W];
-            EACH_LANE ratio[s] = column[l * W + s] * inverse[s];
+            Vector ratio[N_VECTORS];
+            EACH_VECTOR ratio[v] = IN(column + l * W) * IN(inverse);
             for (ptrdiff_t i = l; i < n - j; i++, other += W)
-                EACH_LANE other[s] -= ratio[s] * column[i * W + s];
+                EACH_VECTOR OUT(other) -= ratio[v] * IN(column + i * W);
         }
         EACH_LANE column[s] = inverse[s];
         for (ptrdiff_t i = 1; i < n - j; i++)
-            EACH_LANE column[i * W + s] *= inverse[s];
+            EACH_VECTOR OUT(column + i * W) *= IN(inverse);
     }
     EACH_LANE {
         double whole = double_of_bits(exponent[s] | 0x4330000000000000LL) - 4503599627370496.0;
@@ -252,22 +318,31 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(factorise_pattern)(
 }
 
 /* deviation (STRIDE(d), W), 0 in the gap: filled by what is expected if `fills`; log_joint (W,).
- * product (STRIDE(d), W) is that of the precision with it; work (PADDED(d), W) is scratch. */
+ * white (d, W) is what `whiten_rows` makes of it; work (PADDED(d), W) is scratch. */
 SIMD_INLINE void WIDE(row_of_pattern)(
-    const Pattern *pattern, const ptrdiff_t d, const double *factor, const double *constants,
-    const double *product, const int fills, double *RESTRICT work, double *deviation,
-    double *log_joint)
+    const Pattern *pattern, const ptrdiff_t d, const double *factors, const double *factor,
+    const double *constants, const double *white, const int fills, double *work,
+    double *deviation, double *log_joint)
 {
     const ptrdiff_t o = pattern->n_observed, m = pattern->n_missing;
     const ptrdiff_t *observed = pattern->observed, *missing = pattern->missing;
     double squares[W];
     if (pattern->by_precision) {
         double all[W], less[W];
-        EACH_LANE all[s] = 0;
+        Vector total[N_VECTORS];
+        EACH_VECTOR total[v] = (Vector){0};
         for (ptrdiff_t j = 0; j < d * W; j += W)
-            EACH_LANE all[s] += deviation[j + s] * product[j + s];
-        for (ptrdiff_t c = 0; c < m; c++)
-            EACH_LANE work[c * W + s] = product[missing[c] + s];
+            EACH_VECTOR total[v] += IN(white + j) * IN(white + j);
+        EACH_VECTOR OUT(all) = total[v];
+        /* b = P P'y on the gap. */
+        for (ptrdiff_t c = 0; c < m; c++) {
+            const double *row = factors + missing[c] * d;
+            Vector sum[N_VECTORS];
+            EACH_VECTOR sum[v] = (Vector){0};
+            for (ptrdiff_t j = missing[c]; j < d * W; j += W)
+                EACH_VECTOR sum[v] += IN(row + j) * IN(white + j);
+            EACH_VECTOR OUT(work + c * W) = sum[v];
+        }
         WIDE(solve_forward)(factor, m, work, less);
         EACH_LANE {
             double left = all[s] - less[s];
@@ -277,25 +352,25 @@ SIMD_INLINE void WIDE(row_of_pattern)(
         if (fills) {
             WIDE(solve_backward)(factor, m, work);
             for (ptrdiff_t c = 0; c < m; c++)
-                EACH_LANE deviation[missing[c] + s] = -work[c * W + s];
+                EACH_VECTOR OUT(deviation + missing[c]) = -IN(work + c * W);
         }
     }
     else {
         for (ptrdiff_t j = 0; j < o; j++)
-            EACH_LANE work[j * W + s] = deviation[observed[j] + s];
+            EACH_VECTOR OUT(work + j * W) = IN(deviation + observed[j]);
         WIDE(solve_forward)(factor, o, work, squares);
         if (fills) {
             const double *cross = factor + TRIANGLE_SIZE(o) * W;
             for (ptrdiff_t j = 0; j < o; j++) {
                 const double *inverse = factor + ENTRY(j, j, o) * W;
-                EACH_LANE work[j * W + s] *= inverse[s];
+                EACH_VECTOR OUT(work + j * W) *= IN(inverse);
             }
             for (ptrdiff_t c = 0; c < m; c += QUAD, cross += QUAD * o * W) {
-                double sum[QUAD][W];
+                Vector sum[QUAD][N_VECTORS];
                 WIDE(product_of_rows)(
                     cross, cross + o * W, cross + 2 * o * W, cross + 3 * o * W, work, o, sum);
-                for (int r = 0; r < QUAD && c + r < m; r++)
-                    EACH_LANE deviation[missing[c + r] + s] = sum[r][s];
+                for (int q = 0; q < QUAD; q++)
+                    if (c + q < m) EACH_VECTOR OUT(deviation + missing[c + q]) = sum[q][v];
             }
         }
     }
@@ -304,39 +379,42 @@ SIMD_INLINE void WIDE(row_of_pattern)(
 
 /* The same for the rows of a pattern. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(rows_of_pattern)(
-    const Pattern *pattern, ptrdiff_t d, const double *factor, const double *constants,
-    const double *products, int fills, double *work, double *deviations, double *log_joint)
+    const Pattern *pattern, ptrdiff_t d, const double *factors, const double *factor,
+    const double *constants, const double *white, int fills, double *work, double *deviations,
+    double *log_joint)
 {
     for (ptrdiff_t r = 0; r < pattern->n_rows; r++)
         WIDE(row_of_pattern)(
-            pattern, d, factor, constants, products + r * STRIDE(d) * W, fills, work,
+            pattern, d, factors, factor, constants, white + r * STRIDE(d) * W, fills, work,
             deviations + r * STRIDE(d) * W, log_joint + r * W);
 }
 
 /* inverse (n, n, W) <- (G D G')^-1, from its last column on: with the inverse Z,
  * Z G = G'^-1 D^-1 is upper triangular (Takahashi, Fagan & Chin 1973). */
-SIMD_INLINE void WIDE(invert)(const double *factor, const ptrdiff_t n, double *RESTRICT inverse)
+SIMD_INLINE void WIDE(invert)(const double *factor, const ptrdiff_t n, double *inverse)
 {
     const ptrdiff_t row = n * W;
     for (ptrdiff_t j = n - 1; j >= 0; j--) {
         const double *column = factor + ENTRY(j, j, n) * W, *below = column + W;
-        double *corner = inverse + j * (row + W), pivot[W];
-        EACH_LANE pivot[s] = column[s];
+        double *corner = inverse + j * (row + W);
+        Vector pivot[N_VECTORS];
+        EACH_VECTOR pivot[v] = IN(column);
         for (ptrdiff_t i = j + 1; i < n; i += QUAD) {
             const double *here = inverse + i * row + (j + 1) * W;
             const double *next = here + (i + 1 < n ? row : 0);
             const double *third = next + (i + 2 < n ? row : 0);
             const double *fourth = third + (i + 3 < n ? row : 0);
-            double sum[QUAD][W];
+            Vector sum[QUAD][N_VECTORS];
             WIDE(product_of_rows)(here, next, third, fourth, below, n - j - 1, sum);
-            for (int r = 0; r < QUAD && i + r < n; r++) {
-                double *left = inverse + (i + r) * row + j * W, *above = corner + (i + r - j) * W;
-                EACH_LANE pivot[s] += below[(i + r - j - 1) * W + s] * sum[r][s];
-                EACH_LANE left[s] = -sum[r][s];
-                EACH_LANE above[s] = -sum[r][s];
-            }
+            for (int q = 0; q < QUAD; q++)
+                if (i + q < n)
+                    EACH_VECTOR {
+                        pivot[v] += IN(below + (i + q - j - 1) * W) * sum[q][v];
+                        OUT(inverse + (i + q) * row + j * W) = -sum[q][v];
+                        OUT(corner + (i + q - j) * W) = -sum[q][v];
+                    }
         }
-        EACH_LANE corner[s] = pivot[s];
+        EACH_VECTOR OUT(corner) = pivot[v];
     }
 }
 
@@ -344,21 +422,20 @@ SIMD_INLINE void WIDE(invert)(const double *factor, const ptrdiff_t n, double *R
  * lower triangle. work (PADDED(d) d, W) is scratch. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_covariance)(
     const Pattern *pattern, ptrdiff_t d, const double *covariance, const double *shares,
-    const double *factor, double *work, ptrdiff_t stride, double *RESTRICT second)
+    const double *factor, double *work, ptrdiff_t stride, double *second)
 {
     const ptrdiff_t o = pattern->n_observed, m = pattern->n_missing;
     const ptrdiff_t *missing = pattern->missing;
-    double share[W];
-    EACH_LANE share[s] = 0;
-    for (ptrdiff_t r = 0; r < pattern->n_rows; r++) EACH_LANE share[s] += shares[r * W + s];
+    Vector share[N_VECTORS];
+    EACH_VECTOR share[v] = (Vector){0};
+    for (ptrdiff_t r = 0; r < pattern->n_rows; r++) EACH_VECTOR share[v] += IN(shares + r * W);
     if (pattern->by_precision) {
         WIDE(invert)(factor, m, work);
         for (ptrdiff_t i = 0; i < m; i++) {
             const double *from = work + i * m * W;
             double *row = second + missing[i] / W * stride;
             for (ptrdiff_t j = 0; j <= i; j++, from += W) {
-                double *to = row + missing[j];
-                EACH_LANE to[s] += share[s] * from[s];
+                EACH_VECTOR OUT(row + missing[j]) += share[v] * IN(from);
             }
         }
         return;
@@ -369,18 +446,19 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_covariance)(
         double *row = second + missing[i] / W * stride;
         for (ptrdiff_t l = 0; l < o; l++) {
             const double *inverse = factor + ENTRY(l, l, o) * W;
-            EACH_LANE work[l * W + s] = left[l * W + s] * inverse[s];
+            EACH_VECTOR OUT(work + l * W) = IN(left + l * W) * IN(inverse);
         }
         for (ptrdiff_t j = 0; j <= i; j += QUAD) {
             const double *right = cross + j * o * W;
-            double sum[QUAD][W];
+            Vector sum[QUAD][N_VECTORS];
             WIDE(product_of_rows)(
                 right, right + o * W, right + 2 * o * W, right + 3 * o * W, work, o, sum);
-            for (int r = 0; r < QUAD && j + r <= i; r++) {
-                const double *from = covariance + missing[i] * d + missing[j + r];
-                double *to = row + missing[j + r];
-                EACH_LANE to[s] += share[s] * (from[s] - sum[r][s]);
-            }
+            for (int q = 0; q < QUAD; q++)
+                if (j + q <= i) {
+                    const double *from = covariance + missing[i] * d + missing[j + q];
+                    EACH_VECTOR
+                        OUT(row + missing[j + q]) += share[v] * (IN(from) - sum[q][v]);
+                }
         }
     }
 }
@@ -390,97 +468,97 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_covariance)(
  *
  * Nothing is left of a deviation where the share is 0, not even if it is not finite. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(weigh_panel)(
-    const double *shares, ptrdiff_t n, ptrdiff_t d, double *roots, double *RESTRICT deviations,
-    double *counts, double *RESTRICT first)
+    const double *shares, ptrdiff_t n, ptrdiff_t d, double *roots, double *deviations,
+    double *counts, double *first)
 {
     const ptrdiff_t stride = STRIDE(d) * W;
-    double count[W];
-    EACH_LANE count[s] = counts[s];
-    for (ptrdiff_t r = 0; r < n; r++) {
-        EACH_LANE count[s] += shares[r * W + s];
-        EACH_LANE roots[r * W + s] = sqrt(shares[r * W + s]);
-    }
-    EACH_LANE counts[s] = count[s];
+    Vector count[N_VECTORS];
+    EACH_VECTOR count[v] = IN(counts);
+    for (ptrdiff_t r = 0; r < n; r++) EACH_VECTOR count[v] += IN(shares + r * W);
+    EACH_VECTOR OUT(counts) = count[v];
+    for (ptrdiff_t i = 0; i < n * W; i++) roots[i] = sqrt(shares[i]);
     for (ptrdiff_t j = 0; j < d; j++) {
-        double sum[W], *entry = deviations + j * W;
-        EACH_LANE sum[s] = 0;
-        for (ptrdiff_t r = 0; r < n; r++, entry += stride) {
-            const double *root = roots + r * W;
-            EACH_LANE {
-                double weighted = root[s] * entry[s];
-                weighted = root[s] > 0 ? weighted : 0;
-                entry[s] = weighted;
-                sum[s] += root[s] * weighted;
+        double *entry = deviations + j * W;
+        Vector sum[N_VECTORS];
+        EACH_VECTOR sum[v] = (Vector){0};
+        for (ptrdiff_t r = 0; r < n; r++, entry += stride)
+            EACH_VECTOR {
+                const Vector root = IN(roots + r * W), weighted = KEPT(root * IN(entry), root);
+                OUT(entry) = weighted;
+                sum[v] += root * weighted;
             }
-        }
-        EACH_LANE first[j * W + s] += sum[s];
+        EACH_VECTOR OUT(first + j * W) += sum[v];
     }
 }
 
 /* second (d, STRIDE(d), W) += the sum of x x' over the rows x (n, STRIDE(d), W); its lower
  * triangle, with some of the rest. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(add_outer_products)(
-    const double *x, ptrdiff_t n, ptrdiff_t d, double *RESTRICT second)
+    const double *x, ptrdiff_t n, ptrdiff_t d, double *second)
 {
     const ptrdiff_t stride = STRIDE(d) * W;
     for (ptrdiff_t i = 0; i < d; i++)
         for (ptrdiff_t j = 0; j <= i; j += QUAD) {
             const double *left = x + i * W, *right = x + j * W;
-            double sum[QUAD][W], *to = second + i * stride + j * W;
-            for (int c = 0; c < QUAD; c++) EACH_LANE sum[c][s] = 0;
-            for (ptrdiff_t r = 0; r < n; r++, left += stride, right += stride) {
-                EACH_LANE sum[0][s] += left[s] * right[s];
-                EACH_LANE sum[1][s] += left[s] * right[W + s];
-                EACH_LANE sum[2][s] += left[s] * right[2 * W + s];
-                EACH_LANE sum[3][s] += left[s] * right[3 * W + s];
-            }
-            for (int c = 0; c < QUAD; c++) EACH_LANE to[c * W + s] += sum[c][s];
+            double *to = second + i * stride + j * W;
+            Vector sum[QUAD][N_VECTORS];
+            for (int q = 0; q < QUAD; q++) EACH_VECTOR sum[q][v] = (Vector){0};
+            for (ptrdiff_t r = 0; r < n; r++, left += stride, right += stride)
+                EACH_VECTOR {
+                    const Vector value = IN(left);
+                    sum[0][v] += value * IN(right);
+                    sum[1][v] += value * IN(right + W);
+                    sum[2][v] += value * IN(right + 2 * W);
+                    sum[3][v] += value * IN(right + 3 * W);
+                }
+            for (int q = 0; q < QUAD; q++) EACH_VECTOR OUT(to + q * W) += sum[q][v];
         }
 }
 
-/* Independent features: scales (d, 2, W) are precisions and -log(2 pi variance) / 2;
+/* Independent features: scales (d, 2, W) are 1 / sqrt(variance) and -log(2 pi variance) / 2;
  * deviation (d, W) is 0 in the gap. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(row_of_variances)(
     const Pattern *pattern, const double *x, const double *means, const double *scales,
-    const double *log_weights, double *RESTRICT deviation, double *log_joint)
+    const double *log_weights, double *deviation, double *log_joint)
 {
-    double sum[W], squares[W];
-    EACH_LANE sum[s] = log_weights[s];
-    EACH_LANE squares[s] = 0;
+    Vector sum[N_VECTORS], squares[N_VECTORS];
+    EACH_VECTOR sum[v] = IN(log_weights);
+    EACH_VECTOR squares[v] = (Vector){0};
     for (ptrdiff_t j = 0; j < pattern->n_observed; j++) {
         const ptrdiff_t at = pattern->observed[j];
         const double *scale = scales + 2 * at, value = x[at / W];
-        double difference[W];
-        EACH_LANE difference[s] = value - means[at + s];
-        EACH_LANE deviation[at + s] = difference[s];
-        EACH_LANE squares[s] += difference[s] * difference[s] * scale[s];
-        EACH_LANE sum[s] += scale[W + s];
+        EACH_VECTOR {
+            const Vector difference = value - IN(means + at), scaled = difference * IN(scale);
+            OUT(deviation + at) = difference;
+            squares[v] += scaled * scaled;
+            sum[v] += IN(scale + W);
+        }
     }
     for (ptrdiff_t c = 0; c < pattern->n_missing; c++)
-        EACH_LANE deviation[pattern->missing[c] + s] = 0;
-    EACH_LANE log_joint[s] = sum[s] - 0.5 * squares[s];
+        EACH_VECTOR OUT(deviation + pattern->missing[c]) = (Vector){0};
+    EACH_VECTOR OUT(log_joint) = sum[v] - 0.5 * squares[v];
 }
 
 /* gaps (d, W) += shares (W,) where a feature is missing */
 SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_shares)(
-    const Pattern *pattern, const double *shares, double *RESTRICT gaps)
+    const Pattern *pattern, const double *shares, double *gaps)
 {
     for (ptrdiff_t c = 0; c < pattern->n_missing; c++)
-        EACH_LANE gaps[pattern->missing[c] + s] += shares[s];
+        EACH_VECTOR OUT(gaps + pattern->missing[c]) += IN(shares);
 }
 
 /* second (d, W) += the sum of x^2 over the rows x (n, STRIDE(d), W) */
 SIMD_CLONES SIMD_UNUSED static void WIDE(add_lane_squares)(
-    const double *x, ptrdiff_t n, ptrdiff_t d, double *RESTRICT second)
+    const double *x, ptrdiff_t n, ptrdiff_t d, double *second)
 {
     const ptrdiff_t stride = STRIDE(d) * W;
     for (ptrdiff_t j = 0; j < d; j++) {
         const double *entry = x + j * W;
-        double sum[W];
-        EACH_LANE sum[s] = 0;
+        Vector sum[N_VECTORS];
+        EACH_VECTOR sum[v] = (Vector){0};
         for (ptrdiff_t r = 0; r < n; r++, entry += stride)
-            EACH_LANE sum[s] += entry[s] * entry[s];
-        EACH_LANE second[j * W + s] += sum[s];
+            EACH_VECTOR sum[v] += IN(entry) * IN(entry);
+        EACH_VECTOR OUT(second + j * W) += sum[v];
     }
 }
 

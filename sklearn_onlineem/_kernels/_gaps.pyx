@@ -47,6 +47,7 @@ from ._arrays cimport (
 )
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
+from ._simd cimport reals, transpose
 
 cdef extern from "_gaps.h" nogil:
     enum:
@@ -54,6 +55,8 @@ cdef extern from "_gaps.h" nogil:
     Py_ssize_t PADDED(Py_ssize_t n)
     Py_ssize_t STRIDE(Py_ssize_t d)
     Py_ssize_t n_entries_of(const Pattern* pattern)
+    void missing_bits(
+        const reals* x, Py_ssize_t n, Py_ssize_t d, Py_ssize_t width, unsigned char* out)
     const double LOG_2_PI
     ctypedef struct Pattern:
         Py_ssize_t n_observed
@@ -71,13 +74,13 @@ cdef extern from "_gaps.h" nogil:
     void centre_rows(
         Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* x,
         const double* means, double* deviations)
-    void multiply_rows(
-        Py_ssize_t width, const double* table, Py_ssize_t d, const double* x,
+    void whiten_rows(
+        Py_ssize_t width, const double* factors, Py_ssize_t d, const double* x,
         const Py_ssize_t* rows, Py_ssize_t n, double* out)
     void rows_of_pattern(
-        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* factor,
-        const double* constants, const double* products, bint fills, double* work,
-        double* deviations, double* log_joint)
+        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* factors,
+        const double* factor, const double* constants, const double* white, bint fills,
+        double* work, double* deviations, double* log_joint)
     void add_gap_covariance(Py_ssize_t width, 
         const Pattern* pattern, Py_ssize_t d, const double* covariance, const double* shares,
         const double* factor, double* work, Py_ssize_t stride, double* second)
@@ -92,7 +95,7 @@ cdef extern from "_gaps.h" nogil:
     void add_lane_squares(Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
 
 cdef enum:
-    BLOCK = 1024
+    BLOCK = 2048
     MOST_ROWS = 16
     FEWEST_ROWS = 4
     PANEL_BYTES = 1 << 20
@@ -126,6 +129,7 @@ cdef struct Tables:
     double* log_dets        # (G, W)
     double* covariances     # (G, d, d, W); or (G, d, 2, W), see `row_of_variances`
     double* precisions      # (G, d, d, W)
+    double* factors         # (G, d, d, W), of the precisions, on both sides of the diagonal
 
 # The scratch memory of a thread.
 cdef struct Workspace:
@@ -143,7 +147,7 @@ cdef struct Workspace:
     double* softmax         # (2, T)
     double* roots           # (T, W)
     double* y               # (padded_d, W)
-    double* products        # (T, stride, W)
+    double* white           # (T, stride, W)
     double* work            # (d, d, W)
     double* constants       # (W,)
     double* sample_weight   # (T,)
@@ -221,7 +225,7 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     start_line(arena)
     space.y = take_doubles(arena, shape.padded_d * shape.W)
     start_line(arena)
-    space.products = take_doubles(arena, 0 if shape.is_diagonal else T * shape.stride * shape.W)
+    space.white = take_doubles(arena, 0 if shape.is_diagonal else T * shape.stride * shape.W)
     start_line(arena)
     space.constants = take_doubles(arena, shape.W)
     start_line(arena)
@@ -251,6 +255,8 @@ cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
     memory.tables.covariances = take_doubles(arena, size * d * (2 if shape.is_diagonal else d))
     start_line(arena)
     memory.tables.precisions = take_doubles(arena, 0 if shape.is_diagonal else size * d * d)
+    start_line(arena)
+    memory.tables.factors = take_doubles(arena, 0 if shape.is_diagonal else size * d * d)
     memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
     start_line(arena)
     memory.sums = take_doubles(arena, shape.n_slabs * shape.n_sums)
@@ -275,33 +281,39 @@ cdef void interleave(
 
 cdef void fill_tables(
     Shape* shape, const double* means, const double* covariances, const double* precisions,
-    const double* log_dets, const double* log_weights, Tables* tables,
+    const double* factors, const double* log_dets, const double* log_weights, Tables* tables,
 ) noexcept nogil:
-    cdef Py_ssize_t d = shape.d, K = shape.K, k, i
+    cdef Py_ssize_t d = shape.d, K = shape.K, W = shape.W, k, i, j
     cdef Py_ssize_t size = d * (1 if shape.is_diagonal else d)
     cdef bint is_shared = shape.n_covariances < K
-    cdef double* scale
+    cdef double* entry
     interleave(shape, means, d, False, tables.means)
     interleave(shape, log_weights, 1, False, tables.log_weights)
     if shape.is_diagonal:
-        memset(tables.covariances, 0, shape.G * d * 2 * shape.W * sizeof(double))
+        memset(tables.covariances, 0, shape.G * d * 2 * W * sizeof(double))
         for k in range(K):
-            scale = tables.covariances + k // shape.W * shape.W * 2 * d + k % shape.W
+            entry = tables.covariances + k // W * W * 2 * d + k % W
             for i in range(d):
-                scale[2 * i * shape.W] = precisions[k * d + i]
-                scale[(2 * i + 1) * shape.W] = -0.5 * (LOG_2_PI + log(covariances[k * d + i]))
+                entry[2 * i * W] = factors[k * d + i]
+                entry[(2 * i + 1) * W] = -0.5 * (LOG_2_PI + log(covariances[k * d + i]))
         return
     interleave(shape, log_dets, 1, is_shared, tables.log_dets)
     interleave(shape, covariances, size, is_shared, tables.covariances)
     interleave(shape, precisions, size, is_shared, tables.precisions)
-    for k in range(K, shape.G * shape.W):
+    interleave(shape, factors, size, is_shared, tables.factors)
+    for k in range(shape.G * W):
+        entry = tables.factors + k // W * W * size + k % W
         for i in range(d):
-            tables.covariances[(k // shape.W * size + i * (d + 1)) * shape.W + k % shape.W] = 1.0
-            tables.precisions[(k // shape.W * size + i * (d + 1)) * shape.W + k % shape.W] = 1.0
+            for j in range(i):
+                entry[(i * d + j) * W] = entry[(j * d + i) * W]
+    for k in range(K, shape.G * W):
+        for i in range(d):
+            tables.covariances[(k // W * size + i * (d + 1)) * W + k % W] = 1.0
+            tables.precisions[(k // W * size + i * (d + 1)) * W + k % W] = 1.0
     for k in range(shape.n_covariances):
         for i in range(d):
-            if not (covariances[k * size + i * (d + 1)] * precisions[k * size + i * (d + 1)]
-                    < LARGEST_INFLATION):
+            j = k * size + i * (d + 1)
+            if not covariances[j] * precisions[j] < LARGEST_INFLATION:
                 shape.has_digits = False
 
 
@@ -315,21 +327,15 @@ cdef void sort_block(
     cdef Py_ssize_t d = shape.d, b, j, byte, start, total, count
     cdef Py_ssize_t counts[256]
     cdef unsigned char* bits
-    cdef unsigned char bit
-    cdef const floating* row
     cdef int* spare
     for b in range(B):
         space.order[b] = <int> b
     for byte in range((d + 7) // 8):
         bits = space.bits + byte * BLOCK
         memset(counts, 0, sizeof(counts))
+        missing_bits(X + 8 * byte, B, d, min(8, d - 8 * byte), bits)
         for b in range(B):
-            row = X + b * d
-            bit = 0
-            for j in range(8 * byte, min(8 * byte + 8, d)):
-                bit |= <unsigned char> ((row[j] != row[j]) << (j - 8 * byte))
-            bits[b] = bit
-            counts[bit] += 1
+            counts[bits[b]] += 1
         if shape.is_diagonal or counts[bits[0]] == B:
             continue
         # One pass of a radix sort: it keeps the order of the bytes before.
@@ -360,7 +366,10 @@ cdef Py_ssize_t find_patterns(
     const Shape* shape, const int* order, Py_ssize_t T, Workspace* space
 ) noexcept nogil:
     """patterns <- those of T rows in order, each a run of them; returns their number."""
-    cdef Py_ssize_t d = shape.d, n_patterns = 0, at = 0, t, j, o, m
+    cdef Py_ssize_t d = shape.d, W = shape.W, n_patterns = 0, at = 0, t, j, o, m, byte
+    cdef Py_ssize_t bits, is_missing
+    cdef Py_ssize_t* observed
+    cdef Py_ssize_t* missing
     cdef Pattern* pattern = space.patterns
     for t in range(T):
         if t > 0 and lack_the_same(shape, space.bits, order[t], order[t - 1]):
@@ -368,23 +377,20 @@ cdef Py_ssize_t find_patterns(
             continue
         pattern = space.patterns + n_patterns
         n_patterns += 1
-        pattern.observed = space.features + 2 * t * shape.padded_d
-        pattern.missing = pattern.observed + shape.padded_d
+        observed = space.features + 2 * t * shape.padded_d
+        missing = observed + shape.padded_d
         o = m = 0
         # Both are written, and one is kept: a branch would be predicted wrong half the time.
-        for j in range(d):
-            pattern.observed[o] = pattern.missing[m] = j * shape.W
-            if space.bits[j // 8 * BLOCK + order[t]] >> (j % 8) & 1:
-                m += 1
-            else:
-                o += 1
+        for byte in range((d + 7) // 8):
+            bits = space.bits[byte * BLOCK + order[t]]
+            for j in range(8 * byte, min(8 * byte + 8, d)):
+                observed[o] = missing[m] = j * W
+                is_missing = bits & 1
+                m += is_missing
+                o += 1 - is_missing
+                bits >>= 1
+        pattern.observed, pattern.missing = observed, missing
         pattern.n_observed, pattern.n_missing = o, m
-        while o % QUAD:
-            pattern.observed[o] = 0
-            o += 1
-        while m % QUAD:
-            pattern.missing[m] = 0
-            m += 1
         pattern.by_precision = shape.has_digits and 2 * pattern.n_missing <= 3 * pattern.n_observed
         pattern.first, pattern.n_rows, pattern.at = t, 1, at
         at += n_entries_of(pattern)
@@ -441,8 +447,8 @@ cdef void log_joint_of_panel(
                 pattern = space.patterns + p
                 t = pattern.first
                 centre_rows(shape.W, pattern, d, space.x + t * d, means, deviations + t * stride)
-            multiply_rows(shape.W, precisions, d, deviations, space.by_precision, n_by_precision,
-                          space.products)
+            whiten_rows(shape.W, tables.factors + g * size, d, deviations, space.by_precision,
+                        n_by_precision, space.white)
             for p in range(n_patterns):
                 pattern = space.patterns + p
                 t = pattern.first
@@ -454,12 +460,12 @@ cdef void log_joint_of_panel(
                     tables.log_weights + g * shape.W, fills, factor, space.constants,
                 )
                 rows_of_pattern(
-                    shape.W, pattern, d, factor, space.constants, space.products + t * stride,
-                    fills, space.y, deviations + t * stride, space.log_joint + t * shape.W,
+                    shape.W, pattern, d, tables.factors + g * size, factor, space.constants,
+                    space.white + t * stride, fills, space.y, deviations + t * stride,
+                    space.log_joint + t * shape.W,
                 )
-        for k in range(g * shape.W, min(shape.K, (g + 1) * shape.W)):
-            for t in range(T):
-                space.joint[k * T + t] = space.log_joint[t * shape.W + k % shape.W]
+        k = g * shape.W
+        transpose(space.log_joint, T, min(shape.W, shape.K - k), shape.W, space.joint + k * T, T)
 
 
 cdef void add_panel(
@@ -476,11 +482,9 @@ cdef void add_panel(
     cdef double* deviations
     cdef Pattern* pattern
     for g in range(shape.G):
-        for k in range(shape.W):
-            for t in range(T):
-                shares[t * shape.W + k] = (
-                    space.joint[(g * shape.W + k) * T + t] if g * shape.W + k < shape.K else 0.0
-                )
+        k = g * shape.W
+        memset(shares, 0, T * shape.W * sizeof(double))
+        transpose(space.joint + k * T, min(shape.W, shape.K - k), T, T, shares, shape.W)
         deviations = space.deviations + g * shape.T * shape.stride * shape.W
         weigh_panel(shape.W, shares, T, d, space.roots, deviations, counts + g * shape.W,
                     first + g * d * shape.W)
@@ -591,7 +595,7 @@ cdef void add_slabs(
 
 
 cdef double pass_over(
-    ndarray X, ndarray means, ndarray covariances, ndarray precisions, ndarray log_dets,
+    ndarray X, ndarray means, ndarray covariances, ndarray precisions, ndarray factors, ndarray log_dets,
     ndarray log_weights, Task* task, ndarray counts, ndarray first, ndarray second,
     int n_threads,
 ) except? -1.0:
@@ -602,7 +606,8 @@ cdef double pass_over(
     cdef const void* rows = readable_reals(X, n * d, real_type(X))
     cdef const double* mean = readable(means, K * d)
     cdef const double* covariance = readable(covariances, size)
-    cdef const double* precision = readable(precisions, size)
+    cdef const double* precision = readable(precisions, 0 if shape.is_diagonal else size)
+    cdef const double* factor = readable(factors, size)
     cdef const double* log_det = readable(log_dets, K if shape.is_diagonal else M)
     cdef const double* log_weight = readable(log_weights, K)
     cdef double* count = NULL
@@ -620,7 +625,7 @@ cdef double pass_over(
     cdef double* sums = memory.sums
     cdef double log_likelihood = 0.0
     with nogil:
-        fill_tables(&shape, mean, covariance, precision, log_det, log_weight, &memory.tables)
+        fill_tables(&shape, mean, covariance, precision, factor, log_det, log_weight, &memory.tables)
         memset(sums, 0, shape.n_slabs * shape.n_sums * sizeof(double))
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
@@ -648,7 +653,8 @@ def e_step(
     ndarray X,                  # IN   (n, d), float or double; NaN is missing
     ndarray means,              # IN   (K, d)
     ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,         # IN   their inverses
+    ndarray precisions,         # IN   their inverses; (0,) for variances
+    ndarray factors,            # IN   upper triangles P, P P' the precisions; or 1 / sqrt(variances)
     ndarray log_dets,           # IN   (K,) or (1,), of the covariances
     ndarray log_weights,        # IN   (K,)
     ndarray sample_weight,      # IN   (n,) or (0,)
@@ -673,7 +679,7 @@ def e_step(
     task.uniforms, task.given = optional_readable(uniforms, n), NULL
     task.normalised, task.sums = True, True
     task.log_likelihoods, task.out = optional_writable(log_likelihoods, n), NULL
-    return pass_over(X, means, covariances, precisions, log_dets, log_weights, &task, counts, first,
+    return pass_over(X, means, covariances, precisions, factors, log_dets, log_weights, &task, counts, first,
                      second, n_threads)
 
 
@@ -681,7 +687,8 @@ def log_density(
     ndarray X,              # IN   (n, d), float or double; NaN is missing
     ndarray means,          # IN   (K, d)
     ndarray covariances,    # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,     # IN   their inverses
+    ndarray precisions,     # IN   their inverses; (0,) for variances
+    ndarray factors,        # IN   upper triangles P, P P' the precisions; or 1 / sqrt(variances)
     ndarray log_dets,       # IN   (K,) or (1,), of the covariances
     ndarray log_weights,    # IN   (K,)
     ndarray out,            # OUT  (n, K)
@@ -692,7 +699,7 @@ def log_density(
     task.sample_weight, task.labels, task.uniforms, task.given = NULL, NULL, NULL, NULL
     task.normalised, task.sums = False, False
     task.log_likelihoods, task.out = NULL, writable(out, extent(X, 0) * extent(means, 0))
-    pass_over(X, means, covariances, precisions, log_dets, log_weights, &task, None, None, None,
+    pass_over(X, means, covariances, precisions, factors, log_dets, log_weights, &task, None, None, None,
               n_threads)
 
 
@@ -700,7 +707,8 @@ def statistics(
     ndarray X,                  # IN   (n, d), float or double; NaN is missing
     ndarray means,              # IN   (K, d)
     ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,         # IN   their inverses
+    ndarray precisions,         # IN   their inverses; (0,) for variances
+    ndarray factors,            # IN   upper triangles P, P P' the precisions; or 1 / sqrt(variances)
     ndarray log_dets,           # IN   (K,) or (1,), of the covariances
     ndarray responsibilities,   # IN   (n, K)
     ndarray counts,             # OUT  (K,)
@@ -715,5 +723,5 @@ def statistics(
     task.given = readable(responsibilities, extent(X, 0) * K)
     task.normalised, task.sums = False, True
     task.log_likelihoods, task.out = NULL, NULL
-    pass_over(X, means, covariances, precisions, log_dets, np.zeros(K), &task, counts, first, second,
+    pass_over(X, means, covariances, precisions, factors, log_dets, np.zeros(K), &task, counts, first, second,
               n_threads)

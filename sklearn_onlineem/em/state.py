@@ -422,7 +422,7 @@ class State(NamedTuple):
         if n_left_out:
             n_rows = self.n_rows + n_left_out
             return self._replace(gate=gate, n_rows=n_rows, step=self.step._replace(n_rows=n_rows))
-        return self if gate is self.gate else self._replace(gate=gate)
+        return self._replace(gate=gate)
 
     def moved(self, move: SplitMergeStep, before: State, data: Batch) -> State:
         """Return this state after an update with a split or merge step made as well.

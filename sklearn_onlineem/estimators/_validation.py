@@ -47,6 +47,8 @@ __all__ = [
 
 def is_empty(estimator, X):
     """Return whether X has no observations; refuse other columns than those of the first data."""
+    if type(X) is np.ndarray and X.size:
+        return False
     if type(X) in (list, tuple):
         return len(X) == 0
     # Data frames have columns; those of Dask do not know their length.

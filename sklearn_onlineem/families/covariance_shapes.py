@@ -281,7 +281,7 @@ class _Matrices(Covariance):
         return np.empty((1 if self.is_shared else n_components, d, d))
 
     def _e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
-        sample, of_rows = (*per_row(rows), optional(uniforms)), row_outputs(rows.X, log_likelihoods)
+        sample = (*per_row(rows), optional(uniforms))
         means, counts = gaussians.mean, np.empty(len(gaussians.mean))
         # If shared, the natural way would compute the scatters of all components.
         if not (self.is_shared or _prefers_factors(*means.shape)):
@@ -289,7 +289,7 @@ class _Matrices(Covariance):
             log_likelihood = _natural_gaussian.e_step(
                 rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
                 rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
-                of_rows[0], rows.n_threads,
+                NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
             )  # fmt: skip
             # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
             if not math.isnan(log_likelihood):
@@ -297,7 +297,7 @@ class _Matrices(Covariance):
         first, second = np.empty_like(means), self._empty(*means.shape)
         log_likelihood = _gaussian.e_step(
             rows.X, means, gaussians.precision_factor, gaussians._offset(log_weights), *sample,
-            counts, first, second, *of_rows, rows.n_threads,
+            counts, first, second, *row_outputs(rows.X, log_likelihoods), rows.n_threads,
         )  # fmt: skip
         share = 1.0 / rows.total_weight
         moments = self._recentred(first, second, means, share, counts)
@@ -345,8 +345,14 @@ class _Matrices(Covariance):
         return self._recentred(first, second, means, 1.0, counts)
 
     def _per_entry(self, gaussians):
-        """Return means, covariances, precisions and log-determinants as `_gaps` takes them."""
-        return gaussians.mean, gaussians.covariance, gaussians.precision, gaussians.log_det
+        """Return means, covariances and what follows from these, as `_gaps` takes them."""
+        return (
+            gaussians.mean,
+            gaussians.covariance,
+            gaussians.precision,
+            gaussians.precision_factor,
+            gaussians.log_det,
+        )
 
     def _recentred(self, first, second, means, share, counts):
         """Return moments about the new means, times a share, from sums about the old ones."""
@@ -520,13 +526,13 @@ class _Variances(Covariance):
         return values.sum(axis=1, keepdims=True) if self._is_single else values
 
     def _e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
-        sample, of_rows = (*per_row(rows), optional(uniforms)), row_outputs(rows.X, log_likelihoods)
+        sample = (*per_row(rows), optional(uniforms))
         means, counts = gaussians.mean, np.empty(len(gaussians.mean))
         mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
         log_likelihood = _natural_gaussian.e_step(
             rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
-            rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter, of_rows[0],
-            rows.n_threads,
+            rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
+            NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
         )  # fmt: skip
         # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
         if not math.isnan(log_likelihood):
@@ -534,7 +540,7 @@ class _Variances(Covariance):
         first, second = mean, np.empty_like(means)
         log_likelihood = _gaussian.e_step(
             rows.X, means, _per_feature(gaussians), gaussians._offset(log_weights), *sample,
-            counts, first, second, *of_rows, rows.n_threads,
+            counts, first, second, *row_outputs(rows.X, log_likelihoods), rows.n_threads,
         )  # fmt: skip
         moments = self._recentred(first, second, means, 1.0 / rows.total_weight, counts)
         return moments.weight, moments, log_likelihood / rows.total_weight
@@ -570,7 +576,8 @@ class _Variances(Covariance):
         return (
             means,
             np.ascontiguousarray(np.broadcast_to(variances, means.shape)),
-            np.ascontiguousarray(np.broadcast_to(gaussians.precision, means.shape)),
+            NOTHING,
+            _per_feature(gaussians),
             gaussians.log_det,
         )
 

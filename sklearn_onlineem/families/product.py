@@ -13,7 +13,9 @@ from scipy import sparse
 
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._family import Family
+from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
+from sklearn_onlineem.families._family import Family, linear_e_step
+from sklearn_onlineem.families._linear_factors import linear_factor
 from sklearn_onlineem.families.capabilities import (
     ConjugatePriors,
     Correlations,
@@ -30,6 +32,9 @@ from sklearn_onlineem.families.capabilities import (
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["Product", "ProductStatistics"]
+
+# Rows of a block, and most features that are kept for the next pass, as few as kernels fuse.
+_BLOCK, _MOST_FEATURES = 1 << 13, 64
 
 
 @dataclass(frozen=True)
@@ -440,6 +445,84 @@ class Product(
             parts.append(rows)
         return self._joined(parts)
 
+    # -------------------------------------------------------------------------------------- E-step
+
+    def e_step(
+        self,
+        parameters: tuple,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
+    ) -> tuple[Floats, ProductStatistics, float]:
+        found = self._joint_e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
+        if found is not None:
+            return found
+        return e_step_in_blocks(
+            self, parameters, log_weights, rows, uniforms,
+            partial(self.posterior_statistics, parameters), log_likelihoods, n_rows=_BLOCK,
+        )  # fmt: skip
+
+    def marginal_e_step(
+        self,
+        parameters: tuple,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
+    ) -> tuple[Floats, ProductStatistics, float]:
+        found = self._joint_e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
+        if found is not None:
+            return found
+        return e_step_in_blocks(
+            self, parameters, log_weights, rows, uniforms,
+            partial(self.marginal_statistics, parameters), log_likelihoods,
+            self.marginal_log_density, _BLOCK,
+        )  # fmt: skip
+
+    def _joint_e_step(self, parameters, log_weights, rows, uniforms, log_likelihoods):
+        """Return the E-step by one matrix product of all factors, or None if they have none."""
+        self._check_columns(rows.X)
+        # The family is kept with the values, so that its id cannot be reused.
+        _, factors, features, base = rows.remember(
+            (id(self), "joint"), lambda: (self, *self._side_by_side(rows))
+        )
+        if factors is None:
+            return None
+        terms = [factor.terms(own) for factor, own in zip(factors, parameters, strict=True)]
+        if any(term is None for term in terms):
+            return None
+        naturals, constants = zip(*terms, strict=True)
+        offset = log_weights + sum(constants)
+        counts, sums, log_likelihood = linear_e_step(
+            features, base, np.concatenate(naturals, axis=1), offset, rows, uniforms,
+            log_likelihoods,
+        )  # fmt: skip
+        ends = np.cumsum([natural.shape[1] for natural in naturals])
+        totals = np.split(sums.total, ends[:-1], axis=1)
+        evidence = tuple(
+            factor.evidence(own, counts, np.ascontiguousarray(total))
+            for factor, own, total in zip(factors, parameters, totals, strict=True)
+        )
+        return counts, ProductStatistics(evidence), log_likelihood
+
+    def _side_by_side(self, rows):
+        """Return factors of all families, their features and base measures, or thrice None."""
+        factors, n_features = [], 0
+        for family, X in self._groups(rows.X):
+            factor = linear_factor(family, X, rows.n_threads)
+            if factor is None:
+                return None, None, None
+            factors.append(factor)
+            n_features += factor.features.shape[1]
+            if n_features > _MOST_FEATURES:
+                return None, None, None
+        features = np.concatenate([_dense(factor.features) for factor in factors], axis=1)
+        bases = [factor.base for factor in factors if len(factor.base)]
+        for factor in factors:
+            del factor.features
+        return factors, features, sum(bases) if bases else NOTHING
+
 
 def _completeness(family, rows):
     """Return which rows are complete; ValueError if others have values that count for nothing."""
@@ -466,7 +549,7 @@ def _to_numbers(family, X, sample_weight):
 
 def _scaled(to, X, sample_weight):
     """Return a map to coordinates of which the variances add up to the number of columns."""
-    Z = _dense(to(X))
+    Z = _dense(to(X)).astype(np.float64)
     mean = np.average(Z, axis=0, weights=sample_weight)
     variance = np.average((Z - mean) ** 2, axis=0, weights=sample_weight).sum()
     unit = np.sqrt(X.shape[1] / variance) if variance > 0.0 else 1.0
@@ -474,4 +557,4 @@ def _scaled(to, X, sample_weight):
 
 
 def _dense(Z):
-    return np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64)
+    return Z.toarray() if sparse.issparse(Z) else Z

@@ -169,41 +169,46 @@ class MixtureModel(
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[MixtureStatistics, float]:
-        log_weights, total_weight = self.log_weights, data.total_weight
+        chunks, total_weight = data.chunks(_CHUNK_ROWS), data.total_weight
+        if len(chunks) > 1:
+            starts = range(0, len(data), _CHUNK_ROWS)
+            parts = [
+                (slice(i, i + _CHUNK_ROWS), part) for i, part in zip(starts, chunks, strict=True)
+            ]
+        elif data.has_gaps:
+            parts = data.by_completeness()
+        else:
+            return self._e_step(data, rng, log_likelihoods)
+        take = self.e_step if len(chunks) > 1 else self._e_step
         terms, log_likelihood = [], 0.0
-        chunks, out = data.chunks(_CHUNK_ROWS), log_likelihoods
-        for number, chunk in enumerate(chunks):
-            if log_likelihoods is not None and len(chunks) > 1:
-                start = number * _CHUNK_ROWS
-                out = log_likelihoods[start : start + len(chunk)]
-            parts = chunk.by_completeness() if chunk.has_gaps else ((None, chunk),)
-            for numbers, rows in parts:
-                share = rows.total_weight / total_weight
-                if share > 0.0:
-                    is_whole = numbers is None or out is None
-                    of_rows = out if is_whole else np.empty(len(rows))
-                    found = self._e_step_of(rows, log_weights, rng, of_rows)
-                    counts, emissions, log_likelihood_of_rows = found
-                    if not is_whole:
-                        out[numbers] = of_rows
-                    terms.append((share, MixtureStatistics(counts, emissions)))
-                    log_likelihood += share * log_likelihood_of_rows
+        for numbers, part in parts:
+            out = None if log_likelihoods is None else np.full(len(part), np.nan)
+            share = part.total_weight / total_weight
+            if share > 0.0:
+                statistics, of_part = take(part, rng, out)
+                terms.append((share, statistics))
+                log_likelihood += share * of_part
+            if out is not None:
+                log_likelihoods[numbers] = out
+        return combine(terms), log_likelihood
+
+    def _e_step(self, data, rng, log_likelihoods):
+        """Return the E-step of rows that all are complete, or all have missing values."""
+        family, parameters, log_weights = self.family, self.parameters, self.log_weights
+        uniforms = None if rng is None else rng.random(len(data))
+        if data.has_gaps:
+            found = family.marginal_e_step(parameters, log_weights, data, uniforms, log_likelihoods)
+        elif rng is not None and isinstance(family, HiddenVariables):
+            statistics = partial(family.sampled_statistics, parameters, rng=rng)
+            found = e_step_in_blocks(
+                family, parameters, log_weights, data, uniforms, statistics, log_likelihoods
+            )
+        else:
+            found = family.e_step(parameters, log_weights, data, uniforms, log_likelihoods)
+        counts, emissions, log_likelihood = found
         if log_likelihoods is not None and data.sample_weight is not None:
             log_likelihoods[data.sample_weight == 0.0] = np.nan
-        return terms[0][1] if terms[0][0] == 1.0 else combine(terms), log_likelihood
-
-    def _e_step_of(self, rows, log_weights, rng, out):
-        """Return the family's E-step of rows that all are complete, or all have missing values."""
-        family, parameters = self.family, self.parameters
-        uniforms = None if rng is None else rng.random(len(rows))
-        if rows.has_gaps:
-            return family.marginal_e_step(parameters, log_weights, rows, uniforms, out)
-        if rng is not None and isinstance(family, HiddenVariables):
-            statistics = partial(family.sampled_statistics, parameters, rng=rng)
-            return e_step_in_blocks(
-                family, parameters, log_weights, rows, uniforms, statistics, out
-            )
-        return family.e_step(parameters, log_weights, rows, uniforms, out)
+        return MixtureStatistics(counts, emissions), log_likelihood
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:
         emissions = self.family.own_statistics(self.parameters, self.weights)

@@ -123,6 +123,8 @@ def name_of(family):
     covariance, sizes = getattr(family, "covariance", None), getattr(family, "n_categories", None)
     if isinstance(sizes, tuple):
         return f"{type(family).__name__}{sizes}"
+    if isinstance(family, Product):
+        return f"Product({', '.join(map(name_of, family.families))})"
     return ("" if covariance is None else type(covariance).__name__) + type(family).__name__
 
 
@@ -829,6 +831,14 @@ OTHER_FAMILIES += [
     _product_case(
         [_BY_NAME[name] for name in ("TiedGaussian", "Poisson", "Categorical")],
         [[3, 0], [1], [2]],
+    ),
+    _product_case(
+        [_BY_NAME[name] for name in ("SphericalGaussian", "Gamma", "Bernoulli")],
+        [[1, 2], [3], [0]],
+    ),
+    _product_case(
+        [_BY_NAME[name] for name in ("DiagonalGaussian", "Exponential", "FullGaussian")],
+        [[1, 2], [3], [0]],
     ),
 ]
 

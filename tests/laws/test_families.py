@@ -522,9 +522,20 @@ def test_densities_and_statistics_are_told_the_number_of_threads_and_do_not_depe
         methods += [
             lambda n: family.marginal_log_density(parameters, gaps, n_threads=n),
             lambda n: family.marginal_statistics(parameters, gaps, some, n_threads=n),
+            lambda n: family.marginal_e_step(parameters, np.zeros(3), Rows(gaps, n_threads=n)),
         ]
     for method in methods:
         assert_identical(method(3), method(1))
+
+
+@visible_families
+def test_the_e_step_of_rows_with_gaps_is_that_of_complete_ones_where_none_is_missing(case, rng):
+    family, p, X = case.family, case.draw(rng, 3, 4), case.rows(rng, 60, 4)
+    if not isinstance(family, Marginals):
+        return
+    log_weights, uniforms = np.log(rng.dirichlet(np.ones(3))), rng.random(60)
+    found = family.marginal_e_step(p, log_weights, Rows(X), uniforms)
+    assert_close(found, family.e_step(p, log_weights, Rows(X), uniforms), rtol=1e-9, atol=1e-9)
 
 
 @visible_families

@@ -145,7 +145,7 @@ def test_values_beside_missing_ones_are_checked(case, rng):
     case.family.check(np.full((2, 4), np.nan))
     if case.is_gaussian or isinstance(case.family, Laplace | StudentT):
         return
-    X[5] = [np.nan, -1.0, np.nan, 1.0]
+    X[5] = [np.nan, -1.0, np.nan, -1.0]
     with pytest.raises(ValueError, match="data"):
         case.family.check(X)
 

@@ -24,6 +24,7 @@ from sklearn_onlineem import (
     PerSequence,
     PoissonMixture,
     PrequentialSearch,
+    RegressionMixture,
     StreamPipeline,
     StudentTMixture,
     combine_estimators,
@@ -94,6 +95,14 @@ assert_type(combine_estimators([mixture, mixture], weights=[1.0, 2.0]), Gaussian
 PoissonMixture(2, prior=mixture.as_prior(10.0))
 
 assert_type(CompoundDirichlet().fit(X).alpha_, Floats)
+
+regressions = RegressionMixture(2, covariance_type="diag").fit(X, y).partial_fit(X, y)
+assert_type(regressions, RegressionMixture)
+assert_type(regressions.predict(X), Floats)
+assert_type(regressions.predict(X, return_std=True), tuple[Floats, Floats])
+assert_type(regressions.log_density(X, y), Floats)
+assert_type(regressions.sample(X), tuple[Floats, Integers])
+assert_type(regressions.coef_, Floats)
 
 detector = AnomalyDetector(mixture, contamination=0.1)
 assert_type(detector.partial_fit(X), AnomalyDetector[GaussianMixture])

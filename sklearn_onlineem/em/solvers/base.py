@@ -177,6 +177,8 @@ class Solver(Settings, ABC):
         if usual is None:
             return state.after_none(found[1], batch.n_rows, gate)
         after = self._learn(state, usual, schedule, rng, found)
+        if gate is state.gate:
+            return after
         return after.with_gate(gate, batch.n_rows - usual.n_rows)
 
     def _learn(self, state, batch, schedule, rng=None, found=None):

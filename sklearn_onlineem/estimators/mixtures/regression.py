@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Self
+from typing import Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows_with_inputs import RowsWithInputs
 from sklearn_onlineem.em.settings import check_bool
+from sklearn_onlineem.em.solvers import Memories
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._fitted import FittedAttribute, fitted_property
@@ -225,8 +226,16 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
 
     # -------------------------------------------------------------------------------- inference
 
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Floats: ...
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[Floats, Floats]: ...
+
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         r"""Return the expected targets, :math:`\sum_k w_k (B_k x + c_k)`.
+
+        After `partial_fit` with ``solver="adaptive"`` they are those of the mixture of its models.
 
         Parameters
         ----------
@@ -249,15 +258,21 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
         """
         check_bool(f"return_std of {type(self).__name__}.predict", return_std)
         seen = self._seen()
-        X, model = RegressionInput(seen).inputs(X), seen.model_
+        X, scorer = RegressionInput(seen).inputs(X), seen._owner_of("log_likelihood")
+        models, shares = [scorer], [1.0]
+        if isinstance(scorer, Memories):
+            models, shares = scorer.models, scorer.weights
+        weights = np.concatenate([w * m.weights for w, m in zip(shares, models, strict=True)])
         with single_threaded_blas(len(X)):
-            of_each = model.family.predicted(model.parameters, X)
-            mean = np.einsum("k,nkp->np", model.weights, of_each)
+            of_each = [model.family.predicted(model.parameters, X) for model in models]
+            of_each = np.concatenate(of_each, axis=1)
+            mean = np.einsum("k,nkp->np", weights, of_each)
             if not return_std:
                 return seen._in_shape(mean)
-            noise = np.einsum("kpp->kp", model.parameters.covariance)
-            variance = np.einsum("k,nkp->np", model.weights, noise + (of_each - mean[:, None]) ** 2)
-        return seen._in_shape(mean), seen._in_shape(np.sqrt(variance))
+            covariances = np.concatenate([model.parameters.covariance for model in models])
+            squares = np.einsum("kpp->kp", covariances) + (of_each - mean[:, None]) ** 2
+            std = np.sqrt(np.einsum("k,nkp->np", weights, squares))
+        return seen._in_shape(mean), seen._in_shape(std)
 
     def _in_shape(self, values):
         """Return values of each row, without the axis of targets if y had none."""
