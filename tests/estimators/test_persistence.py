@@ -34,6 +34,7 @@ from sklearn_onlineem import (
     PerSequence,
     PoissonMixture,
     PrequentialSearch,
+    RegressionMixture,
     StreamPipeline,
     combine_estimators,
 )
@@ -138,6 +139,7 @@ def fitted_in_all_ways(rng):
     solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
     for solver in [*solvers, SplitMerge(), Componentwise(), Adaptive()]:
         yield GaussianMixture(2, solver=solver).partial_fit(X)
+    yield RegressionMixture(2).partial_fit(X, X[:, 0])
     yield GaussianMixture(2, params={"means": np.array([True, False])}).partial_fit(X)
     yield GaussianMixture(4, weight_concentration_prior=-30.0).partial_fit(X)
     for container in (sparse.csr_array, sparse.csr_matrix):

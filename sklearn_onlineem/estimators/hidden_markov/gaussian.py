@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -52,6 +51,14 @@ def _put_covars(family, parameters, covars):
         stored = covars[None]
     check_definite("covars_", stored)
     return Gaussians(parameters.mean, stored)
+
+
+# Parts by letters of `params`.
+_LETTERS = {
+    "m": ("means",),
+    "c": ("covars",),
+    "e": ("means", "covars"),
+}
 
 
 @estimator
@@ -137,11 +144,7 @@ class GaussianHMM(BackgroundScores, BaseHMM):
     )
     covars_weight: float = parameter(default=1.0, valid=[Interval(Real, 0, None, closed="left")])
 
-    _emission_letters: ClassVar[dict[str, tuple[str, ...]]] = {
-        "m": ("means",),
-        "c": ("covars",),
-        "e": ("means", "covars"),
-    }
+    _emission_letters = _LETTERS
 
     def _mask_shapes(self):
         return {**super()._mask_shapes(), **gaussian_mask_shapes(self, "covars")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
@@ -22,6 +21,13 @@ __all__ = ["PoissonHMM"]
 @put_parameters
 def _put_rates(family, parameters, rates):
     return family.regularise(at_least("lambdas_", rates, 0.0, rates.shape))
+
+
+# Parts by letters of `params`.
+_LETTERS = {
+    "l": ("emissions",),
+    "e": ("emissions",),
+}
 
 
 @estimator
@@ -69,10 +75,7 @@ class PoissonHMM(BaseHMM):
     lambdas_prior: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
     lambdas_weight: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
 
-    _emission_letters: ClassVar[dict[str, tuple[str, ...]]] = {
-        "l": ("emissions",),
-        "e": ("emissions",),
-    }
+    _emission_letters = _LETTERS
 
     _takes_positive_only = True
     _handles_missing = True

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -89,6 +88,15 @@ def unit_gaussians(family, n_components, n_features):
 
 def _inverse(matrices):
     return 1.0 / matrices if matrices.ndim == 2 else np.linalg.inv(matrices)
+
+
+# Parts by letters of `params`.
+_LETTERS = {
+    "w": ("weights",),
+    "m": ("means",),
+    "c": ("covariances",),
+    "p": ("means", "covariances"),
+}
 
 
 @estimator
@@ -185,12 +193,7 @@ class GaussianMixture(BackgroundScores, BaseMixture):
             learns_covariances=covariances,
         )
 
-    _letters: ClassVar[dict[str, tuple[str, ...]]] = {
-        "w": ("weights",),
-        "m": ("means",),
-        "c": ("covariances",),
-        "p": ("means", "covariances"),
-    }
+    _letters = _LETTERS
 
     def _mask_shapes(self):
         return {**super()._mask_shapes(), **gaussian_mask_shapes(self, "covariances")}
