@@ -150,6 +150,8 @@ def of_targets(X, targets):
 
     def arguments(rng):
         valid = of_inputs(rng)
+        while np.shape(valid["X"])[0] == 1:  # R^2 of a row alone is no number
+            valid = of_inputs(rng)
         y = targets[: np.shape(valid["X"])[0]]
         more = {"y": one_of(rng, [y, y.tolist(), pd.Series(y)]), "validation": None}
         return {**valid, **more, "return_std": bool(rng.integers(2))}

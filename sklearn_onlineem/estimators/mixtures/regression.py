@@ -8,6 +8,7 @@ from typing import Literal, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
@@ -258,7 +259,12 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
         """
         check_bool(f"return_std of {type(self).__name__}.predict", return_std)
         seen = self._seen()
-        X, scorer = RegressionInput(seen).inputs(X), seen._owner_of("log_likelihood")
+        mean, std = seen._moments(RegressionInput(seen).inputs(X))
+        return (seen._in_shape(mean), seen._in_shape(std)) if return_std else seen._in_shape(mean)
+
+    def _moments(self, X):
+        """Return expected targets of converted inputs and their standard deviations."""
+        scorer = self._owner_of("log_likelihood")
         models, shares = [scorer], [1.0]
         if isinstance(scorer, Memories):
             models, shares = scorer.models, scorer.weights
@@ -267,16 +273,40 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
             of_each = [model.family.predicted(model.parameters, X) for model in models]
             of_each = np.concatenate(of_each, axis=1)
             mean = np.einsum("k,nkp->np", weights, of_each)
-            if not return_std:
-                return seen._in_shape(mean)
             covariances = np.concatenate([model.parameters.covariance for model in models])
             squares = np.einsum("kpp->kp", covariances) + (of_each - mean[:, None]) ** 2
-            std = np.sqrt(np.einsum("k,nkp->np", weights, squares))
-        return seen._in_shape(mean), seen._in_shape(std)
+            return mean, np.sqrt(np.einsum("k,nkp->np", weights, squares))
 
     def _in_shape(self, values):
         """Return values of each row, without the axis of targets if y had none."""
         return self._exposed(values[:, 0] if self._y_is_column else values)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination of predictions; higher is better.
+
+        It is as of scikit-learn's regressors, and averaged over targets. See `log_density` for a
+        score of the whole distribution.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`; with fewer than two rows the score is NaN.
+
+        Returns
+        -------
+        r2 : float
+            1 minus the squares of errors over those about the mean.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X, y or the weights are invalid.
+        """
+        seen = self._seen()
+        rows = RegressionInput(seen).read(X, y, sample_weight)
+        X, targets = np.split(rows.X, [rows.n_inputs], axis=1)
+        predicted, _ = seen._moments(X)
+        return float(r2_score(targets, predicted, sample_weight=rows.sample_weight))
 
     def _infer_pairs(self, X, y, method):
         seen = self._seen()

@@ -247,6 +247,9 @@ def test_predictions_and_densities_are_those_of_the_definition(rng):
     expected = densities / densities.sum(axis=1, keepdims=True)
     assert_allclose(mixture.responsibilities(X, Y), expected, rtol=1e-8, atol=1e-12)
     assert mixture.score(X, Y) == pytest.approx(r2_score(Y, mean))
+    weight = rng.integers(0, 3, len(X))
+    expected = r2_score(Y, mean, sample_weight=weight)
+    assert mixture.score(X, Y, weight) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("n_targets", [0, 1, 2])
@@ -391,6 +394,7 @@ def test_searches_pipelines_and_callbacks(rng):
     frame = pd.DataFrame({"a": X[:, 0]})
     by_name = RegressionMixture().fit(frame, pd.Series(y))
     assert by_name.feature_names_in_.tolist() == ["a"]
+    assert by_name.score(frame, pd.Series(y)) == pytest.approx(r2_score(y, by_name.predict(frame)))
     several = MultiOutputRegressor(RegressionMixture()).fit(X, np.column_stack([y, -y]))
     assert_allclose(several.predict(X).sum(axis=1), 0.0, atol=1e-9)
 
@@ -434,6 +438,7 @@ def test_what_is_refused_by_name(X, y, words, rng):
     mixture = RegressionMixture(2, random_state=0).fit(*crossing(rng, 50))
     before = mixture.coef_
     methods = [mixture.partial_fit, mixture.log_density, mixture.responsibilities, mixture.bic]
+    methods.append(mixture.score)
     if "expected" not in words and "features" not in words:
         methods.append(RegressionMixture(1).fit)
     for method in methods:
