@@ -59,8 +59,8 @@ class MixtureRegressor(
 ):
     r"""Predict targets by a mixture of features and targets, learnt in batch or from a stream.
 
-    A Gaussian mixture of rows [x, y] has the law of y given x in closed form: a mixture of linear
-    regressions whose weights depend on x,
+    A Gaussian mixture of rows [x, y] has the distribution of y given x in closed form: a mixture of
+    linear regressions whose weights depend on x,
 
     .. math::
         p(y \mid x) = \sum_k w_k(x) \, N(y; \, m_k^y + S_k^{yx} (S_k^{xx})^{-1} (x - m_k^x), \,
@@ -74,9 +74,9 @@ class MixtureRegressor(
     ----------
     mixture : estimator, default=None
         A mixture with `conditional`, such as `GaussianMixture`, of features and targets. It is
-        cloned. None: a `GaussianMixture` of 8 components with ``random_state=0``, of fewer in `fit`
-        to less than 10 rows for each column of each component, and a weak prior of covariances,
-        whose mode is diagonal, with a quarter of the variance of each column.
+        cloned. None: a `GaussianMixture` of 8 components with ``random_state=0`` and a weak prior
+        of covariances, whose mode is diagonal, with a quarter of the variance of each column. `fit`
+        takes fewer components if one would have fewer rows than 10 times the number of columns.
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class MixtureRegressor(
 
     Notes
     -----
-    With one component it is linear regression. Features and targets are learnt together, so a model
-    of many features, few of which say something of the targets, is mostly one of the features.
+    With one component it is linear regression. Features and targets are learnt together: if few of
+    many features say something of the targets, most components describe the others.
 
     References
     ----------
@@ -216,12 +216,12 @@ class MixtureRegressor(
                         variances = np.diag(mixture.conditional(nothing).covariance()[0])
                         mixture.set_params(prior=_prior_of_covariances(variances))
                     mixture.partial_fit(rows, **given)
-        # One assignment, as other threads may read it.
         if fresh:
-            attributes = {**attributes, "n_outputs_": columns.shape[1], "_is_column": is_column}
             del attributes["_dtype"]
-            vars(self).pop("feature_names_in_", None)
-            vars(self).update(attributes, mixture_=mixture)
+            attributes |= {"n_outputs_": columns.shape[1], "_is_column": is_column}
+            others = {name: v for name, v in vars(self).items() if name != "feature_names_in_"}
+            # One assignment, as other threads may read it.
+            self.__dict__ = {**others, **attributes, "mixture_": mixture}
         return self
 
     def _targets(self, X, y):
