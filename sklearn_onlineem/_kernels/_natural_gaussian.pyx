@@ -16,7 +16,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
 
-from ._arena cimport Arena, allocate, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
 from ._arrays cimport (
     extent,
     optional_labels,
@@ -275,3 +275,63 @@ def e_step(
         &shape, <const float*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
         most_terms, w, new_mean, S, of_rows,
     )
+
+
+# Variances in two steps, where responsibilities come from elsewhere
+# -----------------------------------------------------------------
+
+def natural_form(
+    ndarray X,              # IN (n, d), float or double
+    ndarray means,          # IN (K, d)
+    ndarray precisions,     # IN (K, d) along the axes, or (K, 1) of all features
+    ndarray centre,         # OUT (d,)
+    ndarray natural,        # OUT (K, d + width of precisions)
+    ndarray quadratic,      # OUT (K,), (mean - centre)' precision (mean - centre)
+):
+    """Natural parameters about the centre of rows; return the largest of `pack_variances`."""
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), k
+    cdef Py_ssize_t width = extent(precisions, 1), p = d + width
+    require(n > 0 and d > 0 and (width == d or width == 1), "rows; precisions of columns, or one")
+    cdef int type = real_type(X)
+    cdef const void* x = readable_reals(X, n * d, type)
+    cdef const double* m = readable(means, K * d)
+    cdef const double* P = readable(precisions, K * width)
+    cdef double* c = writable(centre, d)
+    cdef double* eta = writable(natural, K * p)
+    cdef double* squares = writable(quadratic, K)
+    cdef double* spread = allocate_doubles(2 * d)
+    cdef double terms = 0.0
+    with nogil:
+        if type == NPY_DOUBLE:
+            locate(<const double*> x, n, d, c, spread)
+        else:
+            locate(<const float*> x, n, d, c, spread)
+        for k in range(K):
+            terms = max(terms, pack_variances(
+                m + k * d, P + k * width, c, spread, d, width, spread + d, eta + k * p,
+                squares + k))
+        free(spread)
+    return terms
+
+
+def moments_about(
+    ndarray centre,         # IN (d,)
+    ndarray counts,         # IN (K,)
+    ndarray totals,         # IN (K, d + width), sums of the features
+    ndarray mean,           # OUT (K, d)
+    ndarray scatter,        # OUT (K, width), about the means
+):
+    """Moments of sums about a centre."""
+    cdef Py_ssize_t d = extent(centre, 0), K = extent(counts, 0), width = extent(scatter, 1), k
+    require(width == d or width == 1, "squares are of all columns, or one")
+    cdef const double* c = readable(centre, d)
+    cdef const double* count = readable(counts, K)
+    cdef const double* sums = readable(totals, K * (d + width))
+    cdef double* m = writable(mean, K * d)
+    cdef double* S = writable(scatter, K * width)
+    cdef double* products = allocate_doubles(d)
+    with nogil:
+        for k in range(K):
+            unpack_variances(count[k], sums + k * (d + width), c, 1.0, d, width, products,
+                             m + k * d, S + k * width)
+        free(products)

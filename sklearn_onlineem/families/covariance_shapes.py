@@ -546,17 +546,19 @@ class _Variances(Covariance):
         return moments.weight, moments, log_likelihood / rows.total_weight
 
     def _about(self, gaussians, X):
-        centre, spread = location(X)
-        deviation, precision = gaussians.mean - centre, gaussians.precision
-        guard = (precision * (spread + deviation**2)).sum(axis=1).max()
-        if not guard < LARGEST_GUARD[X.dtype]:
-            return None
-        natural = np.concatenate([deviation * precision, -0.5 * precision], axis=1)
-        return centre, natural, (precision * deviation**2).sum(axis=1)
+        (n_components, d), width = gaussians.mean.shape, gaussians.covariance.shape[1]
+        centre, natural = np.empty(d), np.empty((n_components, d + width))
+        quadratic = np.empty(n_components)
+        guard = _natural_gaussian.natural_form(
+            X, gaussians.mean, gaussians.precision, centre, natural, quadratic
+        )
+        return (centre, natural, quadratic) if guard < LARGEST_GUARD[X.dtype] else None
 
-    def _moments_about(self, centre, counts, totals, share=1.0):
-        first, second = totals[:, : len(centre)], totals[:, len(centre) :]
-        return self._recentred(first, second, np.broadcast_to(centre, first.shape), share, counts)
+    def _moments_about(self, centre, counts, totals):
+        mean, d = np.empty((len(counts), len(centre))), len(centre)
+        scatter = np.empty((len(counts), totals.shape[1] - d))
+        _natural_gaussian.moments_about(centre, counts, totals, mean, scatter)
+        return Moments(counts, counts, mean, scatter)
 
     def _centred_log_density(self, gaussians, X, offset, n_threads):
         out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)

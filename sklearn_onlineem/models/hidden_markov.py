@@ -170,15 +170,16 @@ class HiddenMarkovModel(
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
-        chunks, outs = self._chunks(data), log_likelihoods
-        rngs = [rng] * len(chunks)
+        chunks = self._chunks(data)
+        rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
         if rng is not None and len(chunks) > 1:
             # One for each chunk, so that draws do not depend on the order of chunks.
             seeds = rng.integers(1 << 63, size=(len(chunks), 4))
             rngs = [np.random.default_rng(seed) for seed in seeds]
-        if outs is not None:
-            outs = np.split(outs, np.cumsum([chunk.n_rows for chunk in chunks])[:-1])
-        sums = walk(self._sums, data.n_threads, chunks, rngs, outs or [None] * len(chunks))
+        if log_likelihoods is not None and len(chunks) > 1:
+            ends = np.cumsum([chunk.n_rows for chunk in chunks])
+            outs = np.split(log_likelihoods, ends[:-1])
+        sums = walk(self._sums, data.n_threads, chunks, rngs, outs)
         statistics, log_likelihoods = zip(*sums, strict=True)
         evidence = combine([(1.0 / len(data), part) for part in statistics])
         return evidence, sum(log_likelihoods) / len(data)
@@ -284,21 +285,24 @@ class HiddenMarkovModel(
         )
 
     def m_step(self, statistics: HiddenMarkovStatistics) -> HiddenMarkovModel:
-        learnt, fixed = {}, self.fixed
+        start, transmat, parameters = self.start, self.transmat, self.parameters
+        fixed = self.fixed
         if "s" in self.learnt:
-            learnt["start"] = _normalised(statistics.start[None], self.start[None])[0]
+            start = _normalised(statistics.start[None], start[None])[0]
         if "t" in self.learnt:
-            learnt["transmat"] = _normalised(statistics.transitions, self.transmat)
+            transmat = _normalised(statistics.transitions, transmat)
         if "e" in self.learnt:
-            learnt["parameters"] = self.family.m_step(statistics.emissions, self.parameters)
+            parameters = self.family.m_step(statistics.emissions, parameters)
         if fixed is not None:
             if "s" in self.learnt:
-                learnt["start"] = fixed.shares("weights", learnt["start"], self.start)
+                start = fixed.shares("weights", start, self.start)
             if "t" in self.learnt:
-                learnt["transmat"] = fixed.shares("transmat", learnt["transmat"], self.transmat)
+                transmat = fixed.shares("transmat", transmat, self.transmat)
             if "e" in self.learnt:
-                learnt["parameters"] = fixed.parameters(learnt["parameters"], self.parameters)
-        return replace(self, **learnt)
+                parameters = fixed.parameters(parameters, self.parameters)
+        return HiddenMarkovModel(
+            self.family, start, transmat, parameters, self.termination, self.learnt, fixed
+        )
 
     def expected_log_likelihood(self, statistics: HiddenMarkovStatistics) -> float:
         start = xlogy(statistics.start, self.start).sum()

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 from sklearn_onlineem._kernels._natural import e_step as natural_e_step
-from sklearn_onlineem._kernels._natural_gaussian import e_step
+from sklearn_onlineem._kernels._natural_gaussian import e_step, moments_about, natural_form
 from sklearn_onlineem.families import Diagonal, Gaussians, Spherical
 
 SHAPES = [(1, 1, 1), (1, 16, 10), (7, 3, 1), (300, 5, 3), (3000, 4, 2), (600, 40, 13)]
@@ -89,8 +89,8 @@ def test_variances_have_the_bits_of_the_formulas(n, d, K, shape, dtype):
     centre = X[:256].astype(np.float64).sum(axis=0) / min(n, 256)
     deviation, precision = means - centre, gaussians.precision
     natural = np.concatenate([deviation * precision, -0.5 * precision], axis=1)
-    offset = log_weights - 0.5 * (gaussians.log_det + d * np.log(2.0 * np.pi))
-    offset -= 0.5 * (precision * deviation**2).sum(axis=1)
+    quadratic = (precision * deviation**2).sum(axis=1)
+    offset = log_weights - 0.5 * (gaussians.log_det + d * np.log(2.0 * np.pi)) - 0.5 * quadratic
     counts, totals, of_rows = np.empty(K), np.empty_like(natural), np.empty(n)
     log_likelihood = natural_e_step(
         X, centre, shape.features, natural, offset, NONE, weights, labels, NONE, counts, totals,
@@ -110,6 +110,16 @@ def test_variances_have_the_bits_of_the_formulas(n, d, K, shape, dtype):
     assert value == log_likelihood / weights.sum()
     for result, reference in zip((*found, of_rows_found), (*expected, of_rows), strict=True):
         assert_array_equal(result, reference)
+    # In two steps.
+    about = np.empty(d), np.empty_like(natural), np.empty(K)
+    guard = natural_form(X, means, precision, *about)
+    for result, reference in zip(about, (centre, natural, quadratic), strict=True):
+        assert_array_equal(result, reference)
+    spread = X[:256].astype(np.float64).var(axis=0)
+    assert_allclose(guard, (precision * (spread + deviation**2)).sum(axis=1).max())
+    moments_about(centre, counts, totals, found[1], found[2])
+    assert_array_equal(found[1], expected[1])
+    assert_array_equal(found[2] * share, expected[2])
 
 
 def test_a_component_that_sees_nothing_lies_in_the_middle_of_the_rows():
