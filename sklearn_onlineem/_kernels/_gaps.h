@@ -162,39 +162,35 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(whiten_rows)(
                 const double *x0 = x + at0, *x1 = x + at1, *x2 = x + at2, *x3 = x + at3;
                 const double *upper = factors + i * d * W, *lower = upper + (i + 1 < d ? d * W : 0);
                 double *to = out + i * W;
-                Vector above[QUAD][N_VECTORS], below[QUAD][N_VECTORS];
-                for (int q = 0; q < QUAD; q++)
-                    EACH_VECTOR above[q][v] = below[q][v] = (Vector){0};
-                if (start > 0)
-                    EACH_VECTOR {
-                        above[0][v] = IN(to + at0), below[0][v] = IN(to + at0 + W);
-                        above[1][v] = IN(to + at1), below[1][v] = IN(to + at1 + W);
-                        above[2][v] = IN(to + at2), below[2][v] = IN(to + at2 + W);
-                        above[3][v] = IN(to + at3), below[3][v] = IN(to + at3 + W);
+                EACH_VECTOR {
+                    Vector above[QUAD], below[QUAD];
+                    for (int q = 0; q < QUAD; q++) above[q] = below[q] = (Vector){0};
+                    if (start > 0) {
+                        above[0] = IN(to + at0), below[0] = IN(to + at0 + W);
+                        above[1] = IN(to + at1), below[1] = IN(to + at1 + W);
+                        above[2] = IN(to + at2), below[2] = IN(to + at2 + W);
+                        above[3] = IN(to + at3), below[3] = IN(to + at3 + W);
                     }
-                for (ptrdiff_t j = start * W; j < stop * W; j += W)
-                    EACH_VECTOR {
+                    for (ptrdiff_t j = start * W; j < stop * W; j += W) {
                         const Vector first = IN(upper + j), second = IN(lower + j);
                         const Vector value0 = IN(x0 + j), value1 = IN(x1 + j);
                         const Vector value2 = IN(x2 + j), value3 = IN(x3 + j);
-                        above[0][v] += first * value0, below[0][v] += second * value0;
-                        above[1][v] += first * value1, below[1][v] += second * value1;
-                        above[2][v] += first * value2, below[2][v] += second * value2;
-                        above[3][v] += first * value3, below[3][v] += second * value3;
+                        above[0] += first * value0, below[0] += second * value0;
+                        above[1] += first * value1, below[1] += second * value1;
+                        above[2] += first * value2, below[2] += second * value2;
+                        above[3] += first * value3, below[3] += second * value3;
                     }
-                if (i + 1 < d && i + 1 < start + COLUMNS)
-                    EACH_VECTOR {
+                    if (i + 1 < d && i + 1 < start + COLUMNS) {
                         const Vector corner = IN(lower + (i + 1) * W);
-                        below[0][v] += corner * IN(x0 + (i + 1) * W);
-                        below[1][v] += corner * IN(x1 + (i + 1) * W);
-                        below[2][v] += corner * IN(x2 + (i + 1) * W);
-                        below[3][v] += corner * IN(x3 + (i + 1) * W);
+                        below[0] += corner * IN(x0 + (i + 1) * W);
+                        below[1] += corner * IN(x1 + (i + 1) * W);
+                        below[2] += corner * IN(x2 + (i + 1) * W);
+                        below[3] += corner * IN(x3 + (i + 1) * W);
                     }
-                EACH_VECTOR {
-                    OUT(to + at3) = above[3][v], OUT(to + at3 + W) = below[3][v];
-                    OUT(to + at2) = above[2][v], OUT(to + at2 + W) = below[2][v];
-                    OUT(to + at1) = above[1][v], OUT(to + at1 + W) = below[1][v];
-                    OUT(to + at0) = above[0][v], OUT(to + at0 + W) = below[0][v];
+                    OUT(to + at3) = above[3], OUT(to + at3 + W) = below[3];
+                    OUT(to + at2) = above[2], OUT(to + at2 + W) = below[2];
+                    OUT(to + at1) = above[1], OUT(to + at1 + W) = below[1];
+                    OUT(to + at0) = above[0], OUT(to + at0 + W) = below[0];
                 }
             }
 }
@@ -491,28 +487,33 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(weigh_panel)(
     }
 }
 
-/* second (d, STRIDE(d), W) += the sum of x x' over the rows x (n, STRIDE(d), W); its lower
+/* second (PADDED(d), STRIDE(d), W) += the sum of x x' over the rows x (n, STRIDE(d), W); its lower
  * triangle, with some of the rest. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(add_outer_products)(
     const double *x, ptrdiff_t n, ptrdiff_t d, double *second)
 {
     const ptrdiff_t stride = STRIDE(d) * W;
-    for (ptrdiff_t i = 0; i < d; i++)
-        for (ptrdiff_t j = 0; j <= i; j += QUAD) {
-            const double *left = x + i * W, *right = x + j * W;
-            double *to = second + i * stride + j * W;
-            Vector sum[QUAD][N_VECTORS];
-            for (int q = 0; q < QUAD; q++) EACH_VECTOR sum[q][v] = (Vector){0};
-            for (ptrdiff_t r = 0; r < n; r++, left += stride, right += stride)
-                EACH_VECTOR {
-                    const Vector value = IN(left);
-                    sum[0][v] += value * IN(right);
-                    sum[1][v] += value * IN(right + W);
-                    sum[2][v] += value * IN(right + 2 * W);
-                    sum[3][v] += value * IN(right + 3 * W);
+    for (ptrdiff_t i = 0; i < d; i += 2)
+        for (ptrdiff_t j = 0; j <= i; j += QUAD)
+            EACH_VECTOR {
+                const double *left = x + i * W, *right = x + j * W;
+                double *to = second + i * stride + j * W;
+                Vector above[QUAD], below[QUAD];
+                for (int q = 0; q < QUAD; q++) above[q] = below[q] = (Vector){0};
+                for (ptrdiff_t r = 0; r < n; r++, left += stride, right += stride) {
+                    const Vector one = IN(left), other = IN(left + W);
+                    const Vector value0 = IN(right), value1 = IN(right + W);
+                    const Vector value2 = IN(right + 2 * W), value3 = IN(right + 3 * W);
+                    above[0] += one * value0, below[0] += other * value0;
+                    above[1] += one * value1, below[1] += other * value1;
+                    above[2] += one * value2, below[2] += other * value2;
+                    above[3] += one * value3, below[3] += other * value3;
                 }
-            for (int q = 0; q < QUAD; q++) EACH_VECTOR OUT(to + q * W) += sum[q][v];
-        }
+                for (int q = 0; q < QUAD; q++) {
+                    OUT(to + q * W) += above[q];
+                    OUT(to + stride + q * W) += below[q];
+                }
+            }
 }
 
 /* Independent features: scales (d, 2, W) are 1 / sqrt(variance) and -log(2 pi variance) / 2;

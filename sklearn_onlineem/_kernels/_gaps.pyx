@@ -191,7 +191,7 @@ cdef Shape shape_of(
     shape.W = 16 if (K + 7) // 8 % 2 == 0 else 8
     shape.G = (K + shape.W - 1) // shape.W
     shape.padded_d, shape.stride = PADDED(d), STRIDE(d)
-    shape.n_second = d if shape.is_diagonal else d * shape.stride
+    shape.n_second = d if shape.is_diagonal else shape.padded_d * shape.stride
     # Counts, first and second moments; of independent features, shares of gaps besides.
     shape.n_sums = shape.G * shape.W * (1 + d + shape.n_second + (d if shape.is_diagonal else 0))
     shape.n_blocks = (n + BLOCK - 1) // BLOCK
