@@ -23,7 +23,7 @@
 
 #define LOG_2_PI 1.8378770664093454835606594728112353
 
-/* Sums of so many rows of a product are in registers at a time; lists of features are padded to it. */
+/* Sums of so many rows of a product are in registers at a time. */
 #define QUAD 4
 /* Columns of a product that are read at a time. */
 #define COLUMNS 16
@@ -34,7 +34,7 @@
 /* Rows of a panel, one after the other, that lack the same features. */
 typedef struct {
     ptrdiff_t n_observed, n_missing;
-    /* Features times W, in ascending order; some more of feature 0, to PADDED. */
+    /* Features times W, in ascending order. */
     ptrdiff_t *observed, *missing;
     int by_precision;
     ptrdiff_t first, n_rows;
@@ -152,8 +152,8 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(whiten_rows)(
 {
     const ptrdiff_t stride = STRIDE(d) * W;
     for (ptrdiff_t start = 0; start < d; start += COLUMNS)
-        for (ptrdiff_t i = start; i < d; i += 2)
-            for (ptrdiff_t r = 0; r < n; r += QUAD) {
+        for (ptrdiff_t r = 0; r < n; r += QUAD)
+            for (ptrdiff_t i = start; i < d; i += 2) {
                 const ptrdiff_t stop = i + 1 < start + COLUMNS ? i + 1 : start + COLUMNS;
                 /* The first ones are done again where there are no more. */
                 const ptrdiff_t at0 = rows[r] * stride, at1 = rows[r + 1 < n ? r + 1 : r] * stride;

@@ -6,15 +6,13 @@ Sums are those of `_gaussian.pyx`, in expectation over what is missing: deviatio
 filled by their conditional means, and second moments take the conditional covariances besides.
 
 Components are side by side in the vectors (`_gaps.h`), as all of them have the gaps of a row. A
-block of rows is sorted by what they lack, as rows of one pattern have one factor for each component.
-A panel of sorted rows passes three stages:
+block of rows is sorted by what they lack, as rows of one pattern share the factors of components. A
+panel of sorted rows passes three stages:
 
     factors, log joint and filled deviations  ->  responsibilities  ->  sums
 
 Independent features have no factors, and their rows stay as they are. All arithmetic is in double.
 """
-
-import numpy as np
 
 from cython cimport floating
 from cython.parallel cimport prange
@@ -67,10 +65,10 @@ cdef extern from "_gaps.h" nogil:
         Py_ssize_t first
         Py_ssize_t n_rows
         Py_ssize_t at
-    void factorise_pattern(Py_ssize_t width, 
-        const Pattern* pattern, Py_ssize_t d, const double* covariance, const double* precision,
-        const double* log_dets, const double* log_weights, bint crosses, double* factor,
-        double* constants)
+    void factorise_pattern(
+        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* covariance,
+        const double* precision, const double* log_dets, const double* log_weights, bint crosses,
+        double* factor, double* constants)
     void centre_rows(
         Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* x,
         const double* means, double* deviations)
@@ -81,21 +79,25 @@ cdef extern from "_gaps.h" nogil:
         Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* factors,
         const double* factor, const double* constants, const double* white, bint fills,
         double* work, double* deviations, double* log_joint)
-    void add_gap_covariance(Py_ssize_t width, 
-        const Pattern* pattern, Py_ssize_t d, const double* covariance, const double* shares,
-        const double* factor, double* work, Py_ssize_t stride, double* second)
-    void weigh_panel(Py_ssize_t width, 
-        const double* shares, Py_ssize_t n, Py_ssize_t d, double* roots, double* deviations,
-        double* counts, double* first)
-    void add_outer_products(Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
-    void row_of_variances(Py_ssize_t width, 
-        const Pattern* pattern, const double* x, const double* means, const double* scales,
-        const double* log_weights, double* deviation, double* log_joint)
-    void add_gap_shares(Py_ssize_t width, const Pattern* pattern, const double* shares, double* gaps)
-    void add_lane_squares(Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
+    void add_gap_covariance(
+        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* covariance,
+        const double* shares, const double* factor, double* work, Py_ssize_t stride,
+        double* second)
+    void weigh_panel(
+        Py_ssize_t width, const double* shares, Py_ssize_t n, Py_ssize_t d, double* roots,
+        double* deviations, double* counts, double* first)
+    void add_outer_products(
+        Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
+    void row_of_variances(
+        Py_ssize_t width, const Pattern* pattern, const double* x, const double* means,
+        const double* scales, const double* log_weights, double* deviation, double* log_joint)
+    void add_gap_shares(
+        Py_ssize_t width, const Pattern* pattern, const double* shares, double* gaps)
+    void add_lane_squares(
+        Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
 
 cdef enum:
-    BLOCK = 2048
+    MOST_SORTED = 2048
     MOST_ROWS = 16
     FEWEST_ROWS = 4
     PANEL_BYTES = 1 << 20
@@ -116,13 +118,22 @@ cdef struct Shape:
     Py_ssize_t padded_d, stride     # see `_gaps.h`
     Py_ssize_t n_second     # second moments of a component, or entries of its covariance
     Py_ssize_t n_sums       # elements of the sums of a slab
+    Py_ssize_t B            # rows of a block
     Py_ssize_t n_blocks
     Py_ssize_t n_slabs
     Py_ssize_t T            # rows of a panel
     Py_ssize_t n_entries    # most entries of a factor
     int n_threads
 
-# Parameters, with components innermost.
+# Gaussians of K components, as `e_step` describes them.
+cdef struct Parameters:
+    const double* means
+    const double* covariances
+    const double* precisions
+    const double* factors
+    const double* log_dets
+
+# The same, with components innermost.
 cdef struct Tables:
     double* means           # (G, d, W)
     double* log_weights     # (G, W)
@@ -133,9 +144,9 @@ cdef struct Tables:
 
 # The scratch memory of a thread.
 cdef struct Workspace:
-    unsigned char* bits     # ((d + 7) / 8, BLOCK): which values are missing
-    int* order              # (BLOCK,)
-    int* other_order        # (BLOCK,)
+    unsigned char* bits     # ((d + 7) / 8, B): which values are missing
+    int* order              # (B,)
+    int* other_order        # (B,)
     Pattern* patterns       # (T,)
     Py_ssize_t* by_precision    # (T,)
     Py_ssize_t* features    # (T, 2, padded_d), W times
@@ -172,7 +183,8 @@ cdef struct Task:
     bint normalised
     bint sums
     double* log_likelihoods
-    double* out             # log joint
+    double* log_joint
+    double* completed       # rows, of which what is missing is written
 
 
 cdef Shape shape_of(
@@ -194,8 +206,10 @@ cdef Shape shape_of(
     shape.n_second = d if shape.is_diagonal else shape.padded_d * shape.stride
     # Counts, first and second moments; of independent features, shares of gaps besides.
     shape.n_sums = shape.G * shape.W * (1 + d + shape.n_second + (d if shape.is_diagonal else 0))
-    shape.n_blocks = (n + BLOCK - 1) // BLOCK
-    shape.n_slabs = count_slabs(shape.n_blocks, shape.n_sums)
+    # Blocks are large, as more rows then have a pattern in common; so one is enough for a slab.
+    shape.B = min(n, MOST_SORTED)
+    shape.n_blocks = (n + shape.B - 1) // shape.B
+    shape.n_slabs = count_slabs(2 * shape.n_blocks, shape.n_sums)
     shape.n_threads = <int> min(n_threads, shape.n_slabs)
     shape.n_entries = 0 if shape.is_diagonal else d * (d + 1) // 2 + (QUAD - 1) * d
     # Most patterns need a fraction of the entries.
@@ -207,9 +221,9 @@ cdef Shape shape_of(
 cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogil:
     cdef Workspace space
     cdef Py_ssize_t T = shape.T, G = shape.G
-    space.bits = <unsigned char*> take(arena, (shape.d + 7) // 8 * BLOCK, 1)
-    space.order = <int*> take(arena, BLOCK, sizeof(int))
-    space.other_order = <int*> take(arena, BLOCK, sizeof(int))
+    space.bits = <unsigned char*> take(arena, (shape.d + 7) // 8 * shape.B, 1)
+    space.order = <int*> take(arena, shape.B, sizeof(int))
+    space.other_order = <int*> take(arena, shape.B, sizeof(int))
     space.patterns = <Pattern*> take(arena, T, sizeof(Pattern))
     space.by_precision = <Py_ssize_t*> take(arena, T, sizeof(Py_ssize_t))
     space.features = <Py_ssize_t*> take(arena, T * 2 * shape.padded_d, sizeof(Py_ssize_t))
@@ -280,27 +294,31 @@ cdef void interleave(
 
 
 cdef void fill_tables(
-    Shape* shape, const double* means, const double* covariances, const double* precisions,
-    const double* factors, const double* log_dets, const double* log_weights, Tables* tables,
+    Shape* shape, const Parameters* parameters, const double* log_weights, Tables* tables
 ) noexcept nogil:
     cdef Py_ssize_t d = shape.d, K = shape.K, W = shape.W, k, i, j
     cdef Py_ssize_t size = d * (1 if shape.is_diagonal else d)
     cdef bint is_shared = shape.n_covariances < K
+    cdef const double* covariances = parameters.covariances
+    cdef const double* precisions = parameters.precisions
     cdef double* entry
-    interleave(shape, means, d, False, tables.means)
-    interleave(shape, log_weights, 1, False, tables.log_weights)
+    interleave(shape, parameters.means, d, False, tables.means)
+    if log_weights == NULL:
+        memset(tables.log_weights, 0, shape.G * W * sizeof(double))
+    else:
+        interleave(shape, log_weights, 1, False, tables.log_weights)
     if shape.is_diagonal:
         memset(tables.covariances, 0, shape.G * d * 2 * W * sizeof(double))
         for k in range(K):
             entry = tables.covariances + k // W * W * 2 * d + k % W
             for i in range(d):
-                entry[2 * i * W] = factors[k * d + i]
+                entry[2 * i * W] = parameters.factors[k * d + i]
                 entry[(2 * i + 1) * W] = -0.5 * (LOG_2_PI + log(covariances[k * d + i]))
         return
-    interleave(shape, log_dets, 1, is_shared, tables.log_dets)
+    interleave(shape, parameters.log_dets, 1, is_shared, tables.log_dets)
     interleave(shape, covariances, size, is_shared, tables.covariances)
     interleave(shape, precisions, size, is_shared, tables.precisions)
-    interleave(shape, factors, size, is_shared, tables.factors)
+    interleave(shape, parameters.factors, size, is_shared, tables.factors)
     for k in range(shape.G * W):
         entry = tables.factors + k // W * W * size + k % W
         for i in range(d):
@@ -324,14 +342,14 @@ cdef void sort_block(
     const Shape* shape, const floating* X, Py_ssize_t B, Workspace* space
 ) noexcept nogil:
     """order <- rows X (B, d), by which values they lack; bits."""
-    cdef Py_ssize_t d = shape.d, b, j, byte, start, total, count
+    cdef Py_ssize_t d = shape.d, b, j, byte, total, count
     cdef Py_ssize_t counts[256]
     cdef unsigned char* bits
     cdef int* spare
     for b in range(B):
         space.order[b] = <int> b
     for byte in range((d + 7) // 8):
-        bits = space.bits + byte * BLOCK
+        bits = space.bits + byte * shape.B
         memset(counts, 0, sizeof(counts))
         missing_bits(X + 8 * byte, B, d, min(8, d - 8 * byte), bits)
         for b in range(B):
@@ -357,7 +375,7 @@ cdef inline bint lack_the_same(
 ) noexcept nogil:
     cdef Py_ssize_t byte
     for byte in range((shape.d + 7) // 8):
-        if bits[byte * BLOCK + a] != bits[byte * BLOCK + b]:
+        if bits[byte * shape.B + a] != bits[byte * shape.B + b]:
             return False
     return True
 
@@ -382,7 +400,7 @@ cdef Py_ssize_t find_patterns(
         o = m = 0
         # Both are written, and one is kept: a branch would be predicted wrong half the time.
         for byte in range((d + 7) // 8):
-            bits = space.bits[byte * BLOCK + order[t]]
+            bits = space.bits[byte * shape.B + order[t]]
             for j in range(8 * byte, min(8 * byte + 8, d)):
                 observed[o] = missing[m] = j * W
                 is_missing = bits & 1
@@ -391,7 +409,7 @@ cdef Py_ssize_t find_patterns(
                 bits >>= 1
         pattern.observed, pattern.missing = observed, missing
         pattern.n_observed, pattern.n_missing = o, m
-        pattern.by_precision = shape.has_digits and 2 * pattern.n_missing <= 3 * pattern.n_observed
+        pattern.by_precision = shape.has_digits and 2 * m <= 3 * o
         pattern.first, pattern.n_rows, pattern.at = t, 1, at
         at += n_entries_of(pattern)
     return n_patterns
@@ -468,6 +486,28 @@ cdef void log_joint_of_panel(
         transpose(space.log_joint, T, min(shape.W, shape.K - k), shape.W, space.joint + k * T, T)
 
 
+cdef void complete_panel(
+    const Shape* shape, const Tables* tables, Py_ssize_t n_patterns, Py_ssize_t T,
+    const int* order, const Workspace* space, double* out,
+) noexcept nogil:
+    """out (B, d) <- what is expected where a value is missing, by responsibilities `joint`."""
+    cdef Py_ssize_t d = shape.d, W = shape.W, p, t, c, k, at, group
+    cdef double sum
+    cdef const Pattern* pattern
+    for p in range(n_patterns):
+        pattern = space.patterns + p
+        for t in range(pattern.first, pattern.first + pattern.n_rows):
+            for c in range(pattern.n_missing):
+                at, sum = pattern.missing[c], 0.0
+                for k in range(shape.K):
+                    group = k // W
+                    sum += space.joint[k * T + t] * (
+                        tables.means[group * d * W + at + k % W]
+                        + space.deviations[(group * shape.T + t) * shape.stride * W + at + k % W]
+                    )
+                out[order[t] * d + at // W] = sum
+
+
 cdef void add_panel(
     const Shape* shape, const Tables* tables, Py_ssize_t n_patterns, Py_ssize_t T,
     Workspace* space, double* sums,
@@ -497,7 +537,8 @@ cdef void add_panel(
             t = pattern.first
             if not shape.is_diagonal:
                 add_gap_covariance(
-                    shape.W, pattern, d, tables.covariances + g * d * d * shape.W, shares + t * shape.W,
+                    shape.W, pattern, d, tables.covariances + g * d * d * shape.W,
+                    shares + t * shape.W,
                     space.factors + (g * shape.T * shape.n_entries + pattern.at) * shape.W,
                     space.work, shape.stride * shape.W, second + g * size,
                 )
@@ -519,8 +560,8 @@ cdef double pass_over_slab(
     memset(space.deviations, 0, shape.G * shape.T * shape.stride * shape.W * sizeof(double))
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
-        start = block * BLOCK
-        B = min(BLOCK, shape.n - start)
+        start = block * shape.B
+        B = min(shape.B, shape.n - start)
         sort_block(shape, X + start * shape.d, B, &space)
         for panel in range((B + shape.T - 1) // shape.T):
             at = panel * shape.T
@@ -528,7 +569,9 @@ cdef double pass_over_slab(
             order = space.order + at
             n_patterns = find_patterns(shape, order, T, &space)
             read_panel(shape, X + start * shape.d, order, T, space.x)
-            log_joint_of_panel(shape, tables, n_patterns, T, task.sums, &space)
+            log_joint_of_panel(
+                shape, tables, n_patterns, T, task.sums or task.completed != NULL, &space
+            )
             for t in range(T):
                 row = start + order[t]
                 if task.given != NULL:
@@ -548,15 +591,18 @@ cdef double pass_over_slab(
                     space.uniforms if task.uniforms != NULL else NULL,
                     space.softmax, space.log_likelihoods,
                 )
+            if task.completed != NULL:
+                complete_panel(shape, tables, n_patterns, T, order, &space,
+                               task.completed + start * shape.d)
             if task.sums:
                 add_panel(shape, tables, n_patterns, T, &space, sums)
             for t in range(T):
                 row = start + order[t]
                 if task.log_likelihoods != NULL:
                     task.log_likelihoods[row] = space.log_likelihoods[t]
-                if task.out != NULL:
+                if task.log_joint != NULL:
                     for k in range(K):
-                        task.out[row * K + k] = space.joint[k * T + t]
+                        task.log_joint[row * K + k] = space.joint[k * T + t]
     return log_likelihood
 
 
@@ -594,59 +640,70 @@ cdef void add_slabs(
                 matrix[j * d + i] = matrix[i * d + j]
 
 
-cdef double pass_over(
-    ndarray X, ndarray means, ndarray covariances, ndarray precisions, ndarray factors, ndarray log_dets,
-    ndarray log_weights, Task* task, ndarray counts, ndarray first, ndarray second,
-    int n_threads,
-) except? -1.0:
-    cdef Shape shape = shape_of(X, means, covariances, n_threads)
-    cdef Py_ssize_t n = shape.n, d = shape.d, K = shape.K, M = shape.n_covariances, slab
+cdef Parameters parameters_of(
+    const Shape* shape, ndarray means, ndarray covariances, ndarray precisions, ndarray factors,
+    ndarray log_dets,
+) except *:
+    cdef Parameters parameters
+    cdef Py_ssize_t d = shape.d, M = shape.n_covariances
     cdef Py_ssize_t size = M * d * (1 if shape.is_diagonal else d)
+    parameters.means = readable(means, shape.K * d)
+    parameters.covariances = readable(covariances, size)
+    parameters.precisions = readable(precisions, 0 if shape.is_diagonal else size)
+    parameters.factors = readable(factors, size)
+    parameters.log_dets = readable(log_dets, M)
+    return parameters
+
+
+cdef double pass_over(
+    Shape* shape, ndarray X, const Parameters* parameters, const double* log_weights,
+    const Task* task, double* counts, double* first, double* second,
+) except? -1.0:
+    """The functions below, on pointers."""
     cdef bint is_double = real_size(X) == sizeof(double)
-    cdef const void* rows = readable_reals(X, n * d, real_type(X))
-    cdef const double* mean = readable(means, K * d)
-    cdef const double* covariance = readable(covariances, size)
-    cdef const double* precision = readable(precisions, 0 if shape.is_diagonal else size)
-    cdef const double* factor = readable(factors, size)
-    cdef const double* log_det = readable(log_dets, K if shape.is_diagonal else M)
-    cdef const double* log_weight = readable(log_weights, K)
-    cdef double* count = NULL
-    cdef double* sum = NULL
-    cdef double* product = NULL
-    if task.sums:
-        count, sum = writable(counts, K), writable(first, K * d)
-        product = writable(second, size)
-    else:
+    cdef const void* rows = readable_reals(X, shape.n * shape.d, real_type(X))
+    cdef Py_ssize_t slab
+    if not task.sums:
         shape.n_sums = 0
     cdef Arena arena = counting_arena()
-    lay_out(&shape, &arena)
+    lay_out(shape, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(&shape, &arena)
+    cdef Memory memory = lay_out(shape, &arena)
     cdef double* sums = memory.sums
     cdef double log_likelihood = 0.0
     with nogil:
-        fill_tables(&shape, mean, covariance, precision, factor, log_det, log_weight, &memory.tables)
+        fill_tables(shape, parameters, log_weights, &memory.tables)
         memset(sums, 0, shape.n_slabs * shape.n_sums * sizeof(double))
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             if is_double:
                 memory.log_likelihoods[slab] = pass_over_slab(
-                    &shape, &memory.tables, task, slab, <const double*> rows,
+                    shape, &memory.tables, task, slab, <const double*> rows,
                     arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
                     sums + slab * shape.n_sums,
                 )
             else:
                 memory.log_likelihoods[slab] = pass_over_slab(
-                    &shape, &memory.tables, task, slab, <const float*> rows,
+                    shape, &memory.tables, task, slab, <const float*> rows,
                     arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
                     sums + slab * shape.n_sums,
                 )
         for slab in range(shape.n_slabs):
             log_likelihood += memory.log_likelihoods[slab]
         if task.sums:
-            add_slabs(&shape, covariance, sums, count, sum, product)
+            add_slabs(shape, parameters.covariances, sums, counts, first, second)
     free(scratch)
     return log_likelihood
+
+
+cdef Py_ssize_t size_of_covariances(const Shape* shape) noexcept nogil:
+    return shape.n_covariances * shape.d * (1 if shape.is_diagonal else shape.d)
+
+
+cdef Task nothing_wanted() noexcept nogil:
+    cdef Task task
+    memset(&task, 0, sizeof(Task))
+    return task
 
 
 def e_step(
@@ -654,7 +711,7 @@ def e_step(
     ndarray means,              # IN   (K, d)
     ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
     ndarray precisions,         # IN   their inverses; (0,) for variances
-    ndarray factors,            # IN   upper triangles P, P P' the precisions; or 1 / sqrt(variances)
+    ndarray factors,            # IN   upper triangles P, P P' a precision; or 1 / sqrt(variances)
     ndarray log_dets,           # IN   (K,) or (1,), of the covariances
     ndarray log_weights,        # IN   (K,)
     ndarray sample_weight,      # IN   (n,) or (0,)
@@ -673,14 +730,20 @@ def e_step(
     shared, or its diagonal; expectations are given k and what is observed. The responsibilities
     r_nk include the sample weights s_n.
     """
-    cdef Py_ssize_t n = extent(X, 0)
-    cdef Task task
-    task.sample_weight, task.labels = optional_readable(sample_weight, n), optional_labels(labels, n)
-    task.uniforms, task.given = optional_readable(uniforms, n), NULL
-    task.normalised, task.sums = True, True
-    task.log_likelihoods, task.out = optional_writable(log_likelihoods, n), NULL
-    return pass_over(X, means, covariances, precisions, factors, log_dets, log_weights, &task, counts, first,
-                     second, n_threads)
+    cdef Shape shape = shape_of(X, means, covariances, n_threads)
+    cdef Parameters parameters = parameters_of(
+        &shape, means, covariances, precisions, factors, log_dets
+    )
+    cdef Task task = nothing_wanted()
+    task.sample_weight = optional_readable(sample_weight, shape.n)
+    task.labels = optional_labels(labels, shape.n)
+    task.uniforms = optional_readable(uniforms, shape.n)
+    task.log_likelihoods = optional_writable(log_likelihoods, shape.n)
+    task.normalised = task.sums = True
+    return pass_over(
+        &shape, X, &parameters, readable(log_weights, shape.K), &task, writable(counts, shape.K),
+        writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)),
+    )
 
 
 def log_density(
@@ -688,19 +751,20 @@ def log_density(
     ndarray means,          # IN   (K, d)
     ndarray covariances,    # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
     ndarray precisions,     # IN   their inverses; (0,) for variances
-    ndarray factors,        # IN   upper triangles P, P P' the precisions; or 1 / sqrt(variances)
+    ndarray factors,        # IN   upper triangles P, P P' a precision; or 1 / sqrt(variances)
     ndarray log_dets,       # IN   (K,) or (1,), of the covariances
     ndarray log_weights,    # IN   (K,)
     ndarray out,            # OUT  (n, K)
     int n_threads,
 ):
     """log weight_k + log p(x_n | k), of what is observed."""
-    cdef Task task
-    task.sample_weight, task.labels, task.uniforms, task.given = NULL, NULL, NULL, NULL
-    task.normalised, task.sums = False, False
-    task.log_likelihoods, task.out = NULL, writable(out, extent(X, 0) * extent(means, 0))
-    pass_over(X, means, covariances, precisions, factors, log_dets, log_weights, &task, None, None, None,
-              n_threads)
+    cdef Shape shape = shape_of(X, means, covariances, n_threads)
+    cdef Parameters parameters = parameters_of(
+        &shape, means, covariances, precisions, factors, log_dets
+    )
+    cdef Task task = nothing_wanted()
+    task.log_joint = writable(out, shape.n * shape.K)
+    pass_over(&shape, X, &parameters, readable(log_weights, shape.K), &task, NULL, NULL, NULL)
 
 
 def statistics(
@@ -708,7 +772,7 @@ def statistics(
     ndarray means,              # IN   (K, d)
     ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
     ndarray precisions,         # IN   their inverses; (0,) for variances
-    ndarray factors,            # IN   upper triangles P, P P' the precisions; or 1 / sqrt(variances)
+    ndarray factors,            # IN   upper triangles P, P P' a precision; or 1 / sqrt(variances)
     ndarray log_dets,           # IN   (K,) or (1,), of the covariances
     ndarray responsibilities,   # IN   (n, K)
     ndarray counts,             # OUT  (K,)
@@ -717,11 +781,36 @@ def statistics(
     int n_threads,
 ):
     """The moments of `e_step`, for given responsibilities."""
-    cdef Py_ssize_t K = extent(means, 0)
-    cdef Task task
-    task.sample_weight, task.labels, task.uniforms = NULL, NULL, NULL
-    task.given = readable(responsibilities, extent(X, 0) * K)
-    task.normalised, task.sums = False, True
-    task.log_likelihoods, task.out = NULL, NULL
-    pass_over(X, means, covariances, precisions, factors, log_dets, np.zeros(K), &task, counts, first, second,
-              n_threads)
+    cdef Shape shape = shape_of(X, means, covariances, n_threads)
+    cdef Parameters parameters = parameters_of(
+        &shape, means, covariances, precisions, factors, log_dets
+    )
+    cdef Task task = nothing_wanted()
+    task.given = readable(responsibilities, shape.n * shape.K)
+    task.sums = True
+    pass_over(
+        &shape, X, &parameters, NULL, &task, writable(counts, shape.K),
+        writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)),
+    )
+
+
+def complete(
+    ndarray X,                  # IN    (n, d), float or double; NaN is missing
+    ndarray means,              # IN    (K, d)
+    ndarray covariances,        # IN    (K, d, d), (1, d, d) shared, or (K, d) variances
+    ndarray precisions,         # IN    their inverses; (0,) for variances
+    ndarray factors,            # IN    upper triangles P, P P' a precision; or 1 / sqrt(variances)
+    ndarray log_dets,           # IN    (K,) or (1,), of the covariances
+    ndarray responsibilities,   # IN    (n, K)
+    ndarray out,                # INOUT (n, d), of which what X lacks is written
+    int n_threads,
+):
+    """sum_k r_nk E[x_n | k and what is observed], where x_n has a gap."""
+    cdef Shape shape = shape_of(X, means, covariances, n_threads)
+    cdef Parameters parameters = parameters_of(
+        &shape, means, covariances, precisions, factors, log_dets
+    )
+    cdef Task task = nothing_wanted()
+    task.given = readable(responsibilities, shape.n * shape.K)
+    task.completed = writable(out, shape.n * shape.d)
+    pass_over(&shape, X, &parameters, NULL, &task, NULL, NULL, NULL)

@@ -1,4 +1,4 @@
-"""Gaussians of rows with missing values, which are integrated out.
+"""Draws of the missing values of Gaussian rows, given what is observed.
 
 For component k, let o be the observed features of a row and m its missing ones:
 
@@ -9,18 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["conditional_draws", "conditional_means"]
-
-
-def conditional_means(means, covariances, X, responsibilities):
-    """Return X with missing values replaced by their expectations, averaged over components."""
-    out = X.copy()
-    for rows, o, m in _patterns(X):
-        gain = np.linalg.solve(covariances[:, o[:, None], o], covariances[:, o[:, None], m])
-        deviation = X[np.ix_(rows, o)] - means[:, None, o]
-        expected = means[:, None, m] + deviation @ gain
-        out[np.ix_(rows, m)] = np.einsum("nk,knm->nm", responsibilities[rows], expected)
-    return out
+__all__ = ["conditional_draws"]
 
 
 def conditional_draws(means, covariances, X, components, rng):

@@ -229,6 +229,11 @@ class Covariance(ABC):
         counts, first, second = sums
         return self._recentred(first, second, means, 1.0, counts)
 
+    def _completed(self, gaussians, X, posterior):
+        out, posterior = X.astype(np.float64), np.ascontiguousarray(posterior, dtype=np.float64)
+        _gaps.complete(X, *self._per_entry(gaussians), posterior, out, 1)
+        return out.astype(X.dtype, copy=False)
+
     def _marginal_e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
         means, covariances, *_ = parameters = self._per_entry(gaussians)
         sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)

@@ -15,10 +15,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
-from sklearn_onlineem.families._marginals import (
-    conditional_draws,
-    conditional_means,
-)
+from sklearn_onlineem.families._marginals import conditional_draws
 from sklearn_onlineem.families.capabilities import (
     Correlations,
     Marginals,
@@ -298,8 +295,7 @@ class Gaussian(
         )
 
     def completed(self, parameters: Gaussians, X: Floats, posterior: Floats) -> Floats:
-        covariances = parameters.covariance_matrices
-        return conditional_means(parameters.mean, covariances, X, posterior)
+        return self.covariance._completed(parameters, X, posterior)
 
     def drawn(
         self, parameters: Gaussians, X: Floats, components: Integers, rng: np.random.Generator

@@ -83,6 +83,11 @@ def test_marginals_and_what_is_expected(shape, share, n, d, K):
     assert_array_equal(found[np.isnan(X).all(axis=1)], 0.0)
     statistics = family.marginal_statistics(parameters, X, shares)
     assert_moments(statistics, expected_moments(family, parameters, X, shares))
+    # Averages over components of what is expected are means of single rows.
+    completed = family.completed(parameters, X, shares)
+    for row, of_row, found in zip(X, shares, completed, strict=True):
+        one = expected_moments(family, parameters, row[None], np.ones((1, K)))[1]
+        assert_allclose(found, of_row @ one, rtol=1e-9, atol=1e-9)
 
 
 @by_shape

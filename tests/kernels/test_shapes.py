@@ -135,6 +135,8 @@ CALLS = [
     Call("_gaps.statistics",
          (X, ones(K, D), eyes(1, D), eyes(1, D), eyes(1, D), ones(1), ones(N, K), ones(K),
           ones(K, D), eyes(1, D), 1)),
+    Call("_gaps.complete",
+         (X, ones(K, D), ones(K, D), ones(0), ones(K, D), ones(K), ones(N, K), ones(N, D), 1)),
     Call("_gaussian.log_density",
          (X, ones(K, D), ones(K, D), ones(K), ones(N, K), 1)),
     Call("_gaussian.statistics",
