@@ -165,7 +165,8 @@ def fitted_in_all_ways(rng):
     yield MixtureRegressor().partial_fit(X, X[:, 0])
     yield GaussianMixture(solver=Online(start_rows=5, sample=10)).partial_fit(X)
     # Keys of several columns are tuples, which skops does not take.
-    yield Mixture(2, family=dict.fromkeys(range(X.shape[1]), "gaussian")).partial_fit(X)
+    family, prior = dict.fromkeys(range(X.shape[1]), "gaussian"), {"0": {"mean_precision": 1.0}}
+    yield Mixture(2, family=family, prior=prior).partial_fit(X)
     pipeline = StreamPipeline([("scaler", StandardScaler()), ("mixture", GaussianMixture())])
     yield PrequentialSearch(pipeline.fit_stream([X]), {"mixture__beta": [0.6]}).partial_fit(X)
 
