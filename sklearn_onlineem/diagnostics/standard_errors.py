@@ -135,6 +135,7 @@ def standard_errors(
     complete data takes their place. Of an edit distance, `operations_` is an array in the order of
     its keys, and probabilities below 1e-8 are taken as known. For topics, the proportions of
     the documents are taken as known, so that errors are too small, most of all for short documents.
+    Probabilities of `CategoricalMixture` are one array, its columns side by side.
 
     Parameters
     ----------
@@ -210,6 +211,8 @@ def standard_errors(
     shapes = {}
     for name in shown:
         value = getattr(estimator, name, attributes[name].value)
+        if isinstance(value, list):  # Columns of several numbers of categories are side by side.
+            value = attributes[name].value
         shapes[name] = (len(value),) if isinstance(value, dict) else np.shape(value)
     return StandardErrors(
         {name: attributes[name].value.reshape(shapes[name]).copy() for name in shown},

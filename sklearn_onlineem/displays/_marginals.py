@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -23,6 +23,7 @@ from sklearn_onlineem.families import (
     Laplace,
     Multinomial,
     Poisson,
+    Product,
     StudentT,
 )
 from sklearn_onlineem.families.gamma import FixedShapeGamma
@@ -156,6 +157,11 @@ def _finish(ax, is_integer=False):
 def marginal(model, column, j, name):
     """Return the marginal of feature j of a mixture; `column` are its values, or None."""
     family, weights, heights, edges = model.family, model.weights, None, None
+    if isinstance(family, Product):
+        factors = zip(family.families, family.columns, model.parameters, strict=True)
+        factor, columns, own = next(known for known in factors if j in known[1])
+        of_group = replace(model, family=factor, parameters=own)
+        return marginal(of_group, column, columns.index(j), name)
     if isinstance(family, Categorical):
         probabilities = family.probabilities(model.parameters)[j]
         n = probabilities.shape[1]

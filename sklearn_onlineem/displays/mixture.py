@@ -32,6 +32,7 @@ from sklearn_onlineem.families import (
     Gamma,
     Multinomial,
     Poisson,
+    Product,
 )
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 
@@ -228,6 +229,9 @@ def _panels_of(estimator, model, names, chosen, X, max_rows):
         chosen = _most_telling(model, 4) if chosen is None else chosen
         return [marginal(model, _column(X, j), j, names[j]) for j in chosen], None
     d = len(names)
+    if isinstance(family, Product):
+        chosen = range(min(4, d)) if chosen is None else chosen
+        return [marginal(model, _column(X, j), j, names[j]) for j in chosen], None
     chosen = list(range(d)) if chosen is None and d <= 2 else chosen
     if chosen is not None and len(chosen) == 1:
         j = chosen[0]
@@ -246,8 +250,8 @@ def _most_telling(model, n):
     means = family.means(model.parameters)
     average = weights @ means
     if isinstance(family, Categorical):
-        means = model.parameters.reshape(*means.shape, -1)
-        told = rel_entr(means, np.tensordot(weights, means, 1)).sum(axis=2)
+        parts = family.probabilities(model.parameters)
+        told = np.transpose([rel_entr(p, weights @ p).sum(axis=1) for p in parts])
     elif isinstance(family, Exponential | Gamma | FixedShapeGamma):
         told = np.log(average / means)
     else:

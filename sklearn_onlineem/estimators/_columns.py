@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from sklearn_onlineem.estimators._families import FAMILIES
@@ -69,7 +70,7 @@ class NominalColumns:
                 self.__dict__.pop("_first_attributes", None)
 
     @property
-    def categories_(self) -> list[np.ndarray]:
+    def categories_(self) -> list[NDArray[np.generic]]:
         seen = self._seen()
         known, model = seen._fitted.attributes.get("_categories", {}), seen.model_
         numbers = nominal_columns(model.family, seen.n_features_in_)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -35,6 +35,8 @@ __all__ = ["Product", "ProductStatistics"]
 
 # Rows of a block, and most features that are kept for the next pass, as few as kernels fuse.
 _BLOCK, _MOST_FEATURES = 1 << 13, 64
+# Parameters of each group.
+Factors: TypeAlias = tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,14 @@ class ProductStatistics(Statistics):
 
 @dataclass(frozen=True, eq=False)
 class Product(
-    Family[tuple, ProductStatistics],
-    Means[tuple],
-    PosteriorMeans[tuple, ProductStatistics],
-    Marginals[tuple, ProductStatistics],
-    HiddenVariables[tuple, ProductStatistics],
-    Correlations[tuple],
-    SharedParameters[tuple],
-    GivenLengths[tuple],
+    Family[Factors, ProductStatistics],
+    Means[Factors],
+    PosteriorMeans[Factors, ProductStatistics],
+    Marginals[Factors, ProductStatistics],
+    HiddenVariables[Factors, ProductStatistics],
+    Correlations[Factors],
+    SharedParameters[Factors],
+    GivenLengths[Factors],
     FewValues,
 ):
     r"""Groups of columns, each of a family of its own, independent within a component.
@@ -191,7 +193,7 @@ class Product(
 
     # ---------------------------------------------------------------------------------- densities
 
-    def log_density(self, parameters: tuple, X: Floats, n_threads: int = 1) -> Floats:
+    def log_density(self, parameters: Factors, X: Floats, n_threads: int = 1) -> Floats:
         self._check_columns(X)
         total = None
         for (family, rows), own in zip(self._groups(X), parameters, strict=True):
@@ -210,7 +212,7 @@ class Product(
         )
 
     def posterior_statistics(
-        self, parameters: tuple, X: Floats, posterior: Floats, n_threads: int = 1
+        self, parameters: Factors, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> ProductStatistics:
         groups = zip(self._groups(X), parameters, strict=True)
         return ProductStatistics(
@@ -222,7 +224,7 @@ class Product(
 
     def sampled_statistics(
         self,
-        parameters: tuple,
+        parameters: Factors,
         X: Floats,
         posterior: Floats,
         rng: np.random.Generator,
@@ -237,12 +239,12 @@ class Product(
             found.append(factor)
         return ProductStatistics(tuple(found))
 
-    def own_statistics(self, parameters: tuple, weights: Floats) -> ProductStatistics:
+    def own_statistics(self, parameters: Factors, weights: Floats) -> ProductStatistics:
         return ProductStatistics(
             tuple(family.own_statistics(own, weights) for family, own in self._each(parameters))
         )
 
-    def m_step(self, statistics: ProductStatistics, previous: tuple | None = None) -> tuple:
+    def m_step(self, statistics: ProductStatistics, previous: Factors | None = None) -> Factors:
         if previous is None:
             previous = (None,) * len(self.families)
         return tuple(
@@ -250,21 +252,21 @@ class Product(
             for family, factor, before in self._each(statistics.factors, previous)
         )
 
-    def kl_divergence(self, p: tuple, q: tuple) -> Floats:
+    def kl_divergence(self, p: Factors, q: Factors) -> Floats:
         return sum(family.kl_divergence(*both) for family, *both in self._each(p, q))
 
-    def expected_log_density(self, parameters: tuple, statistics: ProductStatistics) -> float:
+    def expected_log_density(self, parameters: Factors, statistics: ProductStatistics) -> float:
         return sum(
             family.expected_log_density(own, factor)
             for family, own, factor in self._each(parameters, statistics.factors)
         )
 
-    def sample(self, parameters: tuple, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Factors, components: Integers, rng: np.random.Generator) -> Floats:
         drawn = [family.sample(own, components, rng) for family, own in self._each(parameters)]
         return self._joined(drawn)
 
     def sample_like(
-        self, parameters: tuple, components: Integers, X: Floats, rng: np.random.Generator
+        self, parameters: Factors, components: Integers, X: Floats, rng: np.random.Generator
     ) -> Floats:
         drawn = []
         for (family, rows), own in zip(self._groups(X), parameters, strict=True):
@@ -283,13 +285,13 @@ class Product(
             out[:, list(columns)] = part
         return out
 
-    def n_parameters(self, parameters: tuple) -> int:
+    def n_parameters(self, parameters: Factors) -> int:
         return sum(family.n_parameters(own) for family, own in self._each(parameters))
 
-    def n_shared_parameters(self, parameters: tuple) -> int:
+    def n_shared_parameters(self, parameters: Factors) -> int:
         return sum(n_shared_parameters(family, own) for family, own in self._each(parameters))
 
-    def with_shared(self, parameters: tuple, shared: tuple) -> tuple:
+    def with_shared(self, parameters: Factors, shared: Factors) -> Factors:
         return tuple(
             family.with_shared(own, other) if n_shared_parameters(family, own) else own
             for family, own, other in self._each(parameters, shared)
@@ -308,7 +310,7 @@ class Product(
             total += family.n_values(replace(rows, X=X)) if few else X.shape[1]
         return total
 
-    def diagonalised(self, parameters: tuple) -> tuple:
+    def diagonalised(self, parameters: Factors) -> Factors:
         return tuple(
             family.diagonalised(own) if isinstance(family, Correlations) else own
             for family, own in self._each(parameters)
@@ -324,12 +326,12 @@ class Product(
             except ValueError as error:
                 raise ValueError(f"column(s) {name}: {error}") from error
 
-    def means(self, parameters: tuple) -> Floats:
+    def means(self, parameters: Factors) -> Floats:
         for family in self.families:
             require(family, Means)
         return self._joined([family.means(own) for family, own in self._each(parameters)])
 
-    def with_means(self, parameters: tuple, means: Floats) -> tuple:
+    def with_means(self, parameters: Factors, means: Floats) -> Factors:
         for family in self.families:
             require(family, Means)
         groups = zip(self._groups(means), parameters, strict=True)
@@ -382,7 +384,7 @@ class Product(
 
     # ------------------------------------------------------------------------------ missing values
 
-    def marginal_log_density(self, parameters: tuple, X: Floats, n_threads: int = 1) -> Floats:
+    def marginal_log_density(self, parameters: Factors, X: Floats, n_threads: int = 1) -> Floats:
         self._check_columns(X)
         total = None
         for (family, rows), own in zip(self._groups(X), parameters, strict=True):
@@ -401,7 +403,7 @@ class Product(
         return total
 
     def marginal_statistics(
-        self, parameters: tuple, X: Floats, posterior: Floats, n_threads: int = 1
+        self, parameters: Factors, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> ProductStatistics:
         factors = []
         for (family, rows), own in zip(self._groups(X), parameters, strict=True):
@@ -419,7 +421,7 @@ class Product(
             factors.append(combine(terms))
         return ProductStatistics(tuple(factors))
 
-    def completed(self, parameters: tuple, X: Floats, posterior: Floats) -> Floats:
+    def completed(self, parameters: Factors, X: Floats, posterior: Floats) -> Floats:
         parts = []
         for (family, rows), own in zip(self._groups(X), parameters, strict=True):
             incomplete = ~_completeness(family, rows)
@@ -432,7 +434,7 @@ class Product(
         return self._joined(parts)
 
     def drawn(
-        self, parameters: tuple, X: Floats, components: Integers, rng: np.random.Generator
+        self, parameters: Factors, X: Floats, components: Integers, rng: np.random.Generator
     ) -> Floats:
         parts = []
         for (family, rows), own in zip(self._groups(X), parameters, strict=True):
@@ -449,7 +451,7 @@ class Product(
 
     def e_step(
         self,
-        parameters: tuple,
+        parameters: Factors,
         log_weights: Floats,
         rows: Rows,
         uniforms: Floats | None = None,
@@ -465,7 +467,7 @@ class Product(
 
     def marginal_e_step(
         self,
-        parameters: tuple,
+        parameters: Factors,
         log_weights: Floats,
         rows: Rows,
         uniforms: Floats | None = None,

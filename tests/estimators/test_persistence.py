@@ -30,6 +30,7 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     LatentDirichletAllocation,
+    Mixture,
     MixtureRegressor,
     PerSequence,
     PoissonMixture,
@@ -163,6 +164,9 @@ def fitted_in_all_ways(rng):
     yield AnomalyDetector(GaussianMixture(2, background=0.1)).partial_fit(X)
     yield MixtureRegressor().partial_fit(X, X[:, 0])
     yield GaussianMixture(solver=Online(start_rows=5, sample=10)).partial_fit(X)
+    # Keys of several columns are tuples, which skops does not take.
+    family, prior = dict.fromkeys(range(X.shape[1]), "gaussian"), {"0": {"mean_precision": 1.0}}
+    yield Mixture(2, family=family, prior=prior).partial_fit(X)
     pipeline = StreamPipeline([("scaler", StandardScaler()), ("mixture", GaussianMixture())])
     yield PrequentialSearch(pipeline.fit_stream([X]), {"mixture__beta": [0.6]}).partial_fit(X)
 

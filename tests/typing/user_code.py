@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn_onlineem import (
     AnomalyDetector,
     CategoricalHMM,
+    CategoricalMixture,
     CompoundDirichlet,
     EditDistance,
     EditDistanceClassifier,
@@ -240,6 +241,10 @@ students = StudentT(Diagonal(), 5.0).m_step(StudentT().expected_statistics(X, np
 assert_type(students.gaussians.mean, Floats)
 assert_type(StudentTMixture(degrees_of_freedom="shared").fit(X).degrees_of_freedom_, Floats)
 assert_type(Mixture(2, family=family).fit(X).means_, Floats)
+classes = CategoricalMixture(2, n_categories=[2, 3]).fit(X)
+assert_type(classes, CategoricalMixture)
+assert_type(classes.probabilities_, list[Floats])
+Mixture(2, family={("age", "income"): "gaussian", 2: family}).fit(X)
 
 model = MixtureModel(family, weights, rates)
 assert_type(model.posterior(rows), Floats)

@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
 from sklearn_onlineem import HMM, CategoricalMixture, Mixture, combine_estimators
+from sklearn_onlineem.diagnostics import standard_errors
+from sklearn_onlineem.displays import MixtureDisplay
 from sklearn_onlineem.families import Categorical
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -189,3 +191,20 @@ def test_estimators_of_other_categories_do_not_merge(rng):
     merged = combine_estimators(members)
     assert merged.categories_[1].tolist() == ["a", "b", "c", "d"]
     assert np.isfinite(merged.score(frame))
+
+
+def test_columns_of_several_numbers_of_categories_are_drawn(rng):
+    pytest.importorskip("matplotlib").use("agg")
+    _, X = codes(rng)
+    frame = table(X)
+    fitted = CategoricalMixture(2, random_state=0).fit(frame)
+    display = MixtureDisplay.from_estimator(fitted, frame)
+    assert len(display.ax_) == 4
+
+
+def test_standard_errors_of_columns_of_several_numbers_of_categories(rng):
+    _, X = codes(rng)
+    fitted = CategoricalMixture(1, prior=None).fit(X)
+    errors = standard_errors(fitted, X).errors["probabilities_"]
+    p = np.concatenate(fitted.probabilities_, axis=1)
+    assert_allclose(errors, np.sqrt(p * (1.0 - p) / len(X)), rtol=1e-6)

@@ -20,6 +20,7 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
+from sklearn_onlineem.displays import MixtureDisplay
 from sklearn_onlineem.families import Categorical, Diagonal, Gaussian, Poisson, Product
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -241,3 +242,40 @@ def test_tied_covariances_are_counted_once(rng):
     assert samples.shape == (500, 6)
     assert_array_equal(fitted.predict(samples[:1]), fitted.predict(samples)[:1])
     assert set(components) == {0, 1}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_missing_values(share, rng):
+    kind, X = table(rng)
+    gaps = X.astype(float).mask(rng.random(X.shape) < share)
+    fitted = mixture(solver="batch", max_iter=30, tol=0.0, prior=None).fit(gaps)
+    path = np.append(fitted.lower_bounds_, fitted.score(gaps))
+    assert (np.diff(path) >= -1e-9 * np.abs(path[1:])).all()
+    assert adjusted_rand_score(kind, fitted.predict(gaps)) > (0.8 if share < 0.2 else 0.4)
+    # The density of a row is that of its observed columns.
+    gaussians, rates, _, waits = fitted.parameters_
+    row = gaps.iloc[:1].copy()
+    row.iloc[0] = [np.nan, 3.0, 70.0, np.nan, np.nan, 2.0]
+    log_joint = np.log(fitted.weights_) + [
+        stats.norm(gaussians.mean[k, 1], np.sqrt(gaussians.covariance[k, 1, 1])).logpdf(70.0)
+        + stats.poisson(rates[k, 0]).logpmf(3.0)
+        + stats.expon(scale=waits[k, 0]).logpdf(2.0)
+        for k in range(2)
+    ]
+    assert_allclose(fitted.score_samples(row), np.logaddexp(*log_joint), rtol=1e-10)
+    completed = fitted.impute(gaps)
+    assert not np.isnan(completed).any()
+    assert set(np.unique(completed[:, 4])) <= {0.0, 1.0, 2.0}
+    stream = mixture()
+    for start in range(0, 600, 100):
+        stream.partial_fit(gaps[start : start + 100])
+    assert stream.score(gaps) > fitted.score(gaps) - 0.2
+
+
+def test_single_columns_are_drawn(rng):
+    pytest.importorskip("matplotlib").use("agg")
+    _, X = table(rng)
+    fitted = mixture().fit(X)
+    for feature in range(6):
+        MixtureDisplay.from_estimator(fitted, X, features=[feature])
+    assert len(MixtureDisplay.from_estimator(fitted, X).ax_) == 4
