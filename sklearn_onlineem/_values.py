@@ -20,6 +20,7 @@ __all__ = [
     "checksum",
     "components",
     "differences",
+    "has_arrays_of",
     "joined",
     "like",
     "n_bytes",
@@ -106,7 +107,7 @@ def average(values, shares):
             return first
         return sum(share * value for share, value in zip(shares, values, strict=True))
     if not (isinstance(first, tuple) or is_dataclass(first)):
-        if all(_has_arrays_of(value, first) for value in values[1:]):
+        if all(has_arrays_of(value, first) for value in values[1:]):
             return first
         raise TypeError(
             f"Values of {type(first).__name__} differ and cannot be averaged: it is neither an"
@@ -117,19 +118,19 @@ def average(values, shares):
     return like(first, averages) if isinstance(first, tuple) else type(first)(*averages)
 
 
-def _has_arrays_of(value, other):
+def has_arrays_of(value, other):
     """Return whether arrays are equal, alone or within lists, dictionaries and objects."""
     if value is other or type(value) is not type(other):
         return value is other
     if isinstance(value, np.ndarray):
         return np.array_equal(value, other)
     if isinstance(value, list | tuple):
-        return len(value) == len(other) and all(map(_has_arrays_of, value, other))
+        return len(value) == len(other) and all(map(has_arrays_of, value, other))
     if isinstance(value, dict):
         return value.keys() == other.keys() and all(
-            _has_arrays_of(value[key], other[key]) for key in value
+            has_arrays_of(value[key], other[key]) for key in value
         )
-    return not hasattr(value, "__dict__") or _has_arrays_of(vars(value), vars(other))
+    return not hasattr(value, "__dict__") or has_arrays_of(vars(value), vars(other))
 
 
 def take(value, index):

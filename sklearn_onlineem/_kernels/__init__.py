@@ -4,7 +4,7 @@
 # in NumPy becomes a kernel.
 #
 #   _natural            mixtures of exponential families in natural form, dense rows
-#   _natural_gaussian   full Gaussians through _natural
+#   _natural_gaussian   Gaussians through _natural
 #   _gaussian           Gaussians centred on each component
 #   _gaps               ... of rows with missing values
 #   _student_t          hidden precisions of rows, by which those make moments

@@ -10,7 +10,8 @@ from libc.string cimport memcpy, memmove, memset
 from numpy cimport PyArray_NDIM, ndarray
 
 from ._arena cimport allocate_doubles
-from ._arrays cimport extent, readable, writable
+from ._arrays cimport extent, readable, require, writable
+from ._pairwise cimport pairwise_sum
 from ._simd cimport restricted, simd_void
 
 # Below this weight, sums divided by it may overflow: such a component has seen nothing.
@@ -220,3 +221,73 @@ def scatters_from_covariances(
                 scatter[i * (d + 1)] = degrees[k] * (covariance[i * (d + 1)] - ridge[i])
             covariance += d * d
             scatter += d * d
+
+
+# Variances
+# ---------
+
+# What a component's share of a scatter is divided by, and what is added then.
+cdef struct Axes:
+    Py_ssize_t K
+    Py_ssize_t width        # variances of a component: one for each of d features, or one
+    double per_value        # features of a variance
+    const double* degrees
+    const double* floor     # (d,)
+    double mean_floor
+
+
+cdef Axes axes_of(ndarray variances, ndarray dof, ndarray floor) except *:
+    cdef Axes axes
+    cdef Py_ssize_t d = extent(floor, 0)
+    axes.K, axes.width = extent(variances, 0), extent(variances, 1)
+    require(axes.width == d or axes.width == 1, "there is a variance for each column, or one")
+    axes.per_value = d // axes.width
+    axes.degrees, axes.floor = readable(dof, axes.K), readable(floor, d)
+    axes.mean_floor = pairwise_sum(axes.floor, d) / d
+    return axes
+
+
+cdef inline double floor_of(const Axes* axes, Py_ssize_t j) noexcept nogil:
+    return axes.mean_floor if axes.per_value > 1 else axes.floor[j]
+
+
+def variances_from_scatter(
+    ndarray scatters,       # IN   (K, d), or (K, 1) summed over the features
+    ndarray dof,            # IN   (K,), what to divide each scatter by
+    ndarray floor,          # IN   (d,), added
+    ndarray previous,       # IN   shape of scatters, kept where dof is not positive
+    double least,
+    ndarray variances,      # OUT  shape of scatters
+):
+    """Variances of the M-step, scatter / dof + floor; return whether all are above the least."""
+    cdef Axes axes = axes_of(scatters, dof, floor)
+    cdef Py_ssize_t k, j, i = 0
+    cdef const double* scatter = readable(scatters, axes.K * axes.width)
+    cdef const double* kept = readable(previous, axes.K * axes.width)
+    cdef double* variance = writable(variances, axes.K * axes.width)
+    cdef bint are_above = True
+    for k in range(axes.K):
+        for j in range(axes.width):
+            variance[i] = kept[i]
+            if axes.degrees[k] > 0.0:
+                variance[i] = scatter[i] / (axes.per_value * axes.degrees[k]) + floor_of(&axes, j)
+            are_above &= variance[i] > least
+            i += 1
+    return are_above
+
+
+def scatters_from_variances(
+    ndarray variances,      # IN   (K, d), or (K, 1)
+    ndarray dof,            # IN   (K,)
+    ndarray floor,          # IN   (d,), taken off
+    ndarray scatters,       # OUT  shape of variances
+):
+    """What the M-step makes variances of: dof (variance - floor)."""
+    cdef Axes axes = axes_of(variances, dof, floor)
+    cdef Py_ssize_t k, j, i = 0
+    cdef const double* variance = readable(variances, axes.K * axes.width)
+    cdef double* scatter = writable(scatters, axes.K * axes.width)
+    for k in range(axes.K):
+        for j in range(axes.width):
+            scatter[i] = axes.per_value * axes.degrees[k] * (variance[i] - floor_of(&axes, j))
+            i += 1

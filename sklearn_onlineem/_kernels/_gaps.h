@@ -1,17 +1,21 @@
-/* Gaussians of rows with gaps: LANES components side by side, a pattern of missing features at a time.
+/* Gaussians of rows with gaps: components side by side, one pattern of missing features at a time.
  *
  * Let o be the features that a row has and m those that it lacks, S the covariance of a component,
  * L = S^-1, and y = x - mean on o. The marginal log density of y takes |S_oo| and y' S_oo^-1 y, the
  * E-step what is to be expected on m besides: its mean and its covariance. There are two ways:
  *
- * - by the precision, as the gap is the smaller part: with b = L_mo y,
- *       |S_oo| = |S| |L_mm|,   y' S_oo^-1 y = y' L_oo y - b' L_mm^-1 b,   mean -L_mm^-1 b,
+ * - by the precision, where the gap is the smaller part: with L = P P', P upper triangular, and
+ *   b = L_mo y,
+ *       |S_oo| = |S| |L_mm|,   y' S_oo^-1 y = |P'y|^2 - b' L_mm^-1 b,   mean -L_mm^-1 b,
  *       covariance L_mm^-1;
- * - by the covariance, as the gap is the larger part, or the precision has lost digits:
+ * - by the covariance, where the gap is the larger part, or the precision has lost digits:
  *       mean S_mo S_oo^-1 y,   covariance S_mm - S_mo S_oo^-1 S_om.
  *
  * L_mm or S_oo is factorised as G D G', G unit lower triangular, without square roots. A lower
- * triangle has its columns one after the other; on the diagonal of G stands D^-1. */
+ * triangle has its columns one after the other; on the diagonal of G stands D^-1.
+ *
+ * Components come in groups of W, as many as are elements of a vector, or of two: what one waits for
+ * is then done for the other. */
 #ifndef SKLEARN_ONLINEEM_GAPS_H
 #define SKLEARN_ONLINEEM_GAPS_H
 
@@ -21,116 +25,242 @@
 
 /* Sums of so many rows of a product are in registers at a time; lists of features are padded to it. */
 #define QUAD 4
+/* Columns of a product that are read at a time. */
+#define COLUMNS 16
 #define PADDED(n) (((n) + QUAD - 1) / QUAD * QUAD)
-
-/* GCC has to be kept from unrolling it before it makes it a vector. */
-#define EACH_LANE UNROLL(1) for (int s = 0; s < LANES; s++)
+/* Of rows with room for PADDED: an odd number, or columns would share few sets of the cache. */
+#define STRIDE(d) (PADDED(d) + 1)
 
 /* Rows of a panel, one after the other, that lack the same features. */
 typedef struct {
     ptrdiff_t n_observed, n_missing;
-    /* Features times LANES, in ascending order; some more of feature 0, to PADDED. */
+    /* Features times W, in ascending order; some more of feature 0, to PADDED. */
     ptrdiff_t *observed, *missing;
     int by_precision;
     ptrdiff_t first, n_rows;
     ptrdiff_t at; /* where its factor is: the entries of those of the patterns before it */
 } Pattern;
 
+/* Entries of what is kept of a pattern: a factor, and G^-1 S_om (n_missing, n_observed). */
+SIMD_INLINE ptrdiff_t n_entries_of(const Pattern *pattern)
+{
+    const ptrdiff_t o = pattern->n_observed, m = pattern->n_missing;
+    return pattern->by_precision ? TRIANGLE_SIZE(m) : TRIANGLE_SIZE(o) + o * PADDED(m);
+}
+
+/* Loops that set a few sums to zero are no calls of memset, for which they would be in memory. */
+#define LOOPS_STAY "no-tree-loop-distribute-patterns"
+
+/* Where sums have to stay in registers from one loop to the next, vectors are those of GCC and clang,
+ * cut by the compiler to what the CPU has. Without these, each is one number. */
+#if defined(__GNUC__)
+typedef double Vector __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t Bits __attribute__((vector_size(64), aligned(8), may_alias));
+/* x where y > 0, else 0 */
+#define KEPT(x, y) ((Vector)((Bits)(x) & ((y) > 0)))
+#else
+typedef double Vector;
+#define KEPT(x, y) ((y) > 0 ? (x) : 0)
+#endif
+#define N_VECTORS (W / (int)(sizeof(Vector) / sizeof(double)))
+#define EACH_VECTOR UNROLL(2) for (int v = 0; v < N_VECTORS; v++)
+/* Of W numbers, those of the vector at hand. */
+#define IN(x) (((const Vector *)(x))[v])
+#define OUT(x) (((Vector *)(x))[v])
+
 OPTIMISE_BEGIN(WHOLE_TILES)
+OPTIMISE_BEGIN(LOOPS_STAY)
 
-/* sum (QUAD, LANES) += table[rows, columns[first:last]] y[first:last], table (d, d, LANES) */
-SIMD_INLINE void add_products(
-    const double *table, const ptrdiff_t d, const ptrdiff_t *rows, const ptrdiff_t *columns,
-    const ptrdiff_t first, const ptrdiff_t last, const double *y, double sum[QUAD][LANES])
+#define W 8
+#define EACH_LANE UNROLL(4) for (int s = 0; s < W; s++)
+#define WIDE(f) f##_8
+#include "_gaps.h"
+
+#define W 16
+#define EACH_LANE UNROLL(8) for (int s = 0; s < W; s++)
+#define WIDE(f) f##_16
+#include "_gaps.h"
+
+OPTIMISE_END
+OPTIMISE_END
+
+#define TEMPLATE "_gaps.h"
+#include "_for_each_real.h"
+
+#define missing_bits(x, ...) OF_REAL(missing_bits, x)(x, __VA_ARGS__)
+
+#define OF_WIDTH(f, width, ...) ((width) == 8 ? f##_8(__VA_ARGS__) : f##_16(__VA_ARGS__))
+#define factorise_pattern(width, ...) OF_WIDTH(factorise_pattern, width, __VA_ARGS__)
+#define centre_rows(width, ...) OF_WIDTH(centre_rows, width, __VA_ARGS__)
+#define whiten_rows(width, ...) OF_WIDTH(whiten_rows, width, __VA_ARGS__)
+#define rows_of_pattern(width, ...) OF_WIDTH(rows_of_pattern, width, __VA_ARGS__)
+#define add_gap_covariance(width, ...) OF_WIDTH(add_gap_covariance, width, __VA_ARGS__)
+#define weigh_panel(width, ...) OF_WIDTH(weigh_panel, width, __VA_ARGS__)
+#define add_outer_products(width, ...) OF_WIDTH(add_outer_products, width, __VA_ARGS__)
+#define row_of_variances(width, ...) OF_WIDTH(row_of_variances, width, __VA_ARGS__)
+#define add_gap_shares(width, ...) OF_WIDTH(add_gap_shares, width, __VA_ARGS__)
+#define add_lane_squares(width, ...) OF_WIDTH(add_lane_squares, width, __VA_ARGS__)
+
+#elif defined(REAL)
+
+/* out (n,) <- which of up to 8 values x (n, d) are missing, a bit for each */
+SIMD_CLONES SIMD_UNUSED static void NAMED(missing_bits)(
+    const REAL *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t width, unsigned char *out)
 {
-    const double *row0 = table + rows[0] * d, *row1 = table + rows[1] * d;
-    const double *row2 = table + rows[2] * d, *row3 = table + rows[3] * d;
-    for (ptrdiff_t j = first; j < last; j++) {
-        const double *here = y + j * LANES;
-        const ptrdiff_t at = columns[j];
-        EACH_LANE sum[0][s] += row0[at + s] * here[s];
-        EACH_LANE sum[1][s] += row1[at + s] * here[s];
-        EACH_LANE sum[2][s] += row2[at + s] * here[s];
-        EACH_LANE sum[3][s] += row3[at + s] * here[s];
+    if (width == 8) {
+        for (ptrdiff_t i = 0; i < n; i++, x += d) {
+            uint32_t bits = 0;
+            for (int j = 0; j < 8; j++) bits |= (uint32_t)(x[j] != x[j]) << j;
+            out[i] = (unsigned char)bits;
+        }
+        return;
+    }
+    for (ptrdiff_t i = 0; i < n; i++, x += d) {
+        uint32_t bits = 0;
+        for (ptrdiff_t j = 0; j < width; j++) bits |= (uint32_t)(x[j] != x[j]) << j;
+        out[i] = (unsigned char)bits;
     }
 }
 
-/* out (LANES,) <- y' table[observed, observed] y, y (PADDED(n_observed), LANES) with zeros */
-SIMD_INLINE void quadratic_form(
-    const double *table, const ptrdiff_t d, const Pattern *pattern, const double *y, double *out)
-{
-    double total[LANES] = {0};
-    for (ptrdiff_t i = 0; i < pattern->n_observed; i += QUAD) {
-        double sum[QUAD][LANES] = {{0}};
-        add_products(table, d, pattern->observed + i, pattern->observed, 0, i, y, sum);
-        for (int r = 0; r < QUAD; r++) EACH_LANE sum[r][s] += sum[r][s];
-        add_products(table, d, pattern->observed + i, pattern->observed, i, i + QUAD, y, sum);
-        for (int r = 0; r < QUAD; r++) EACH_LANE total[s] += sum[r][s] * y[(i + r) * LANES + s];
-    }
-    EACH_LANE out[s] = total[s];
-}
+#elif defined(W)
 
-/* out (PADDED(n_missing), LANES) <- table[missing, observed] y */
-SIMD_INLINE void cross_product(
-    const double *table, const ptrdiff_t d, const Pattern *pattern, const double *y, double *out)
+/* GCC has to be kept from unrolling EACH_LANE before it makes vectors of it. */
+
+/* deviations (n_rows, STRIDE(d), W) <- x (n_rows, d) - means, and 0 in the gaps */
+SIMD_CLONES SIMD_UNUSED static void WIDE(centre_rows)(
+    const Pattern *pattern, ptrdiff_t d, const double *x, const double *means,
+    double *deviations)
 {
-    for (ptrdiff_t i = 0; i < pattern->n_missing; i += QUAD) {
-        double sum[QUAD][LANES] = {{0}};
-        add_products(
-            table, d, pattern->missing + i, pattern->observed, 0, pattern->n_observed, y, sum);
-        for (int r = 0; r < QUAD; r++) EACH_LANE out[(i + r) * LANES + s] = sum[r][s];
+    for (ptrdiff_t r = 0; r < pattern->n_rows; r++, x += d, deviations += STRIDE(d) * W) {
+        for (ptrdiff_t j = 0; j < pattern->n_observed; j++) {
+            const ptrdiff_t at = pattern->observed[j];
+            const double value = x[at / W];
+            EACH_VECTOR OUT(deviations + at) = value - IN(means + at);
+        }
+        for (ptrdiff_t c = 0; c < pattern->n_missing; c++)
+            EACH_VECTOR OUT(deviations + pattern->missing[c]) = (Vector){0};
     }
 }
 
-/* v (n, LANES) <- G^-1 v, squares (LANES,) <- v' D^-1 v */
-SIMD_INLINE void solve_forward(
-    const double *factor, const ptrdiff_t n, double *RESTRICT v, double *squares)
+/* out[rows] <- P' x[rows], for those n rows of x and out (rows, STRIDE(d), W); factors (d, d, W) has
+ * P_ij where it has P_ji.
+ *
+ * By so few columns at a time that what is read of them stays in the nearest cache. */
+SIMD_CLONES SIMD_UNUSED static void WIDE(whiten_rows)(
+    const double *factors, ptrdiff_t d, const double *x, const ptrdiff_t *rows, ptrdiff_t n,
+    double *out)
 {
-    double total[LANES] = {0};
+    const ptrdiff_t stride = STRIDE(d) * W;
+    for (ptrdiff_t start = 0; start < d; start += COLUMNS)
+        for (ptrdiff_t i = start; i < d; i += 2)
+            for (ptrdiff_t r = 0; r < n; r += QUAD) {
+                const ptrdiff_t stop = i + 1 < start + COLUMNS ? i + 1 : start + COLUMNS;
+                /* The first ones are done again where there are no more. */
+                const ptrdiff_t at0 = rows[r] * stride, at1 = rows[r + 1 < n ? r + 1 : r] * stride;
+                const ptrdiff_t at2 = rows[r + 2 < n ? r + 2 : r] * stride;
+                const ptrdiff_t at3 = rows[r + 3 < n ? r + 3 : r] * stride;
+                const double *x0 = x + at0, *x1 = x + at1, *x2 = x + at2, *x3 = x + at3;
+                const double *upper = factors + i * d * W, *lower = upper + (i + 1 < d ? d * W : 0);
+                double *to = out + i * W;
+                EACH_VECTOR {
+                    Vector above[QUAD], below[QUAD];
+                    for (int q = 0; q < QUAD; q++) above[q] = below[q] = (Vector){0};
+                    if (start > 0) {
+                        above[0] = IN(to + at0), below[0] = IN(to + at0 + W);
+                        above[1] = IN(to + at1), below[1] = IN(to + at1 + W);
+                        above[2] = IN(to + at2), below[2] = IN(to + at2 + W);
+                        above[3] = IN(to + at3), below[3] = IN(to + at3 + W);
+                    }
+                    for (ptrdiff_t j = start * W; j < stop * W; j += W) {
+                        const Vector first = IN(upper + j), second = IN(lower + j);
+                        const Vector value0 = IN(x0 + j), value1 = IN(x1 + j);
+                        const Vector value2 = IN(x2 + j), value3 = IN(x3 + j);
+                        above[0] += first * value0, below[0] += second * value0;
+                        above[1] += first * value1, below[1] += second * value1;
+                        above[2] += first * value2, below[2] += second * value2;
+                        above[3] += first * value3, below[3] += second * value3;
+                    }
+                    if (i + 1 < d && i + 1 < start + COLUMNS) {
+                        const Vector corner = IN(lower + (i + 1) * W);
+                        below[0] += corner * IN(x0 + (i + 1) * W);
+                        below[1] += corner * IN(x1 + (i + 1) * W);
+                        below[2] += corner * IN(x2 + (i + 1) * W);
+                        below[3] += corner * IN(x3 + (i + 1) * W);
+                    }
+                    OUT(to + at3) = above[3], OUT(to + at3 + W) = below[3];
+                    OUT(to + at2) = above[2], OUT(to + at2 + W) = below[2];
+                    OUT(to + at1) = above[1], OUT(to + at1 + W) = below[1];
+                    OUT(to + at0) = above[0], OUT(to + at0 + W) = below[0];
+                }
+            }
+}
+
+/* sum (QUAD, W) <- rows x, x (n, W), of four rows of a matrix */
+SIMD_INLINE void WIDE(product_of_rows)(
+    const double *row0, const double *row1, const double *row2, const double *row3,
+    const double *x, const ptrdiff_t n, Vector sum[QUAD][N_VECTORS])
+{
+    for (int q = 0; q < QUAD; q++) EACH_VECTOR sum[q][v] = (Vector){0};
+    for (ptrdiff_t j = 0; j < n * W; j += W)
+        EACH_VECTOR {
+            const Vector value = IN(x + j);
+            sum[0][v] += IN(row0 + j) * value;
+            sum[1][v] += IN(row1 + j) * value;
+            sum[2][v] += IN(row2 + j) * value;
+            sum[3][v] += IN(row3 + j) * value;
+        }
+}
+
+/* x (n, W) <- G^-1 x, squares (W,) <- x' D^-1 x */
+SIMD_INLINE void WIDE(solve_forward)(
+    const double *factor, const ptrdiff_t n, double *x, double *squares)
+{
+    Vector total[N_VECTORS];
+    EACH_VECTOR total[v] = (Vector){0};
     for (ptrdiff_t j = 0; j < n; j++) {
-        double solved[LANES];
-        EACH_LANE solved[s] = v[j * LANES + s];
-        EACH_LANE total[s] += solved[s] * solved[s] * factor[s];
-        factor += LANES;
-        for (ptrdiff_t i = j + 1; i < n; i++, factor += LANES)
-            EACH_LANE v[i * LANES + s] -= factor[s] * solved[s];
+        Vector solved[N_VECTORS];
+        EACH_VECTOR solved[v] = IN(x + j * W);
+        EACH_VECTOR total[v] += solved[v] * solved[v] * IN(factor);
+        factor += W;
+        for (ptrdiff_t i = j + 1; i < n; i++, factor += W)
+            EACH_VECTOR OUT(x + i * W) -= IN(factor) * solved[v];
     }
-    EACH_LANE squares[s] = total[s];
+    EACH_VECTOR OUT(squares) = total[v];
 }
 
-/* v (n, LANES) <- G'^-1 D^-1 v */
-SIMD_INLINE void solve_backward(const double *factor, const ptrdiff_t n, double *RESTRICT v)
+/* x (n, W) <- G'^-1 D^-1 x */
+SIMD_INLINE void WIDE(solve_backward)(const double *factor, const ptrdiff_t n, double *x)
 {
     for (ptrdiff_t j = n - 1; j >= 0; j--) {
-        const double *column = factor + ENTRY(j, j, n) * LANES;
-        double sum[LANES];
-        EACH_LANE sum[s] = v[j * LANES + s] * column[s];
+        const double *column = factor + ENTRY(j, j, n) * W;
+        Vector sum[N_VECTORS];
+        EACH_VECTOR sum[v] = IN(x + j * W) * IN(column);
         for (ptrdiff_t i = j + 1; i < n; i++) {
-            column += LANES;
-            EACH_LANE sum[s] -= column[s] * v[i * LANES + s];
+            column += W;
+            EACH_VECTOR sum[v] -= IN(column) * IN(x + i * W);
         }
-        EACH_LANE v[j * LANES + s] = sum[s];
+        EACH_VECTOR OUT(x + j * W) = sum[v];
     }
 }
 
-/* factor <- that of table[features, features], table (d, d, LANES); log_det (LANES,) */
-SIMD_INLINE void factorise_part(
+/* factor <- that of table[features, features], table (d, d, W); log_det (W,) */
+SIMD_INLINE void WIDE(factorise_part)(
     const double *table, const ptrdiff_t d, const ptrdiff_t *features, const ptrdiff_t n,
-    double *RESTRICT factor, double *log_det)
+    double *factor, double *log_det)
 {
-    double *entry = factor, product[LANES];
-    int64_t exponent[LANES];
+    double *entry = factor, product[W];
+    int64_t exponent[W];
     for (ptrdiff_t j = 0; j < n; j++)
-        for (ptrdiff_t i = j; i < n; i++, entry += LANES) {
+        for (ptrdiff_t i = j; i < n; i++, entry += W) {
             const double *from = table + features[i] * d + features[j];
-            EACH_LANE entry[s] = from[s];
+            EACH_VECTOR OUT(entry) = IN(from);
         }
     EACH_LANE product[s] = 1;
     EACH_LANE exponent[s] = 0;
     double *column = factor;
-    for (ptrdiff_t j = 0; j < n; j++, column += (n - j + 1) * LANES) {
+    for (ptrdiff_t j = 0; j < n; j++, column += (n - j + 1) * W) {
         const double *diagonal = table + features[j] * d + features[j];
-        double inverse[LANES];
+        double inverse[W];
         EACH_LANE {
             /* Where rounding has left nothing, an error of rounding stands for it. */
             double least = diagonal[s] * ROUNDING, pivot = column[s] > least ? column[s] : least;
@@ -139,16 +269,16 @@ SIMD_INLINE void factorise_part(
             product[s] = double_of_bits((bits & 0x000fffffffffffffLL) | 0x3ff0000000000000LL);
             inverse[s] = 1 / pivot;
         }
-        double *other = column + (n - j) * LANES;
+        double *other = column + (n - j) * W;
         for (ptrdiff_t l = 1; l < n - j; l++) {
-            double ratio[LANES];
-            EACH_LANE ratio[s] = column[l * LANES + s] * inverse[s];
-            for (ptrdiff_t i = l; i < n - j; i++, other += LANES)
-                EACH_LANE other[s] -= ratio[s] * column[i * LANES + s];
+            Vector ratio[N_VECTORS];
+            EACH_VECTOR ratio[v] = IN(column + l * W) * IN(inverse);
+            for (ptrdiff_t i = l; i < n - j; i++, other += W)
+                EACH_VECTOR OUT(other) -= ratio[v] * IN(column + i * W);
         }
         EACH_LANE column[s] = inverse[s];
         for (ptrdiff_t i = 1; i < n - j; i++)
-            EACH_LANE column[i * LANES + s] *= inverse[s];
+            EACH_VECTOR OUT(column + i * W) *= IN(inverse);
     }
     EACH_LANE {
         double whole = double_of_bits(exponent[s] | 0x4330000000000000LL) - 4503599627370496.0;
@@ -157,256 +287,284 @@ SIMD_INLINE void factorise_part(
 }
 
 /* factor <- that of the pattern; if `crosses`, G^-1 S_om (n_missing, n_observed) follows it where
- * the covariance is used. constants (LANES,) <- log weights - log |2 pi S_oo| / 2. */
-SIMD_CLONES SIMD_UNUSED static void factorise_pattern(
+ * the covariance is used. constants (W,) <- log weights - log |2 pi S_oo| / 2. */
+SIMD_CLONES SIMD_UNUSED static void WIDE(factorise_pattern)(
     const Pattern *pattern, ptrdiff_t d, const double *covariance, const double *precision,
     const double *log_dets, const double *log_weights, int crosses, double *factor,
     double *constants)
 {
     const ptrdiff_t o = pattern->n_observed, m = pattern->n_missing;
-    double log_det[LANES];
+    double log_det[W];
     if (pattern->by_precision) {
-        factorise_part(precision, d, pattern->missing, m, factor, log_det);
+        WIDE(factorise_part)(precision, d, pattern->missing, m, factor, log_det);
         EACH_LANE log_det[s] += log_dets[s];
     }
     else {
-        factorise_part(covariance, d, pattern->observed, o, factor, log_det);
-        double *cross = factor + TRIANGLE_SIZE(o) * LANES;
-        for (ptrdiff_t c = 0; crosses && c < m; c++, cross += o * LANES) {
+        WIDE(factorise_part)(covariance, d, pattern->observed, o, factor, log_det);
+        double *cross = factor + TRIANGLE_SIZE(o) * W;
+        for (ptrdiff_t c = 0; crosses && c < m; c++, cross += o * W) {
             const double *row = covariance + pattern->missing[c] * d;
-            double squares[LANES];
+            double squares[W];
             for (ptrdiff_t j = 0; j < o; j++)
-                EACH_LANE cross[j * LANES + s] = row[pattern->observed[j] + s];
-            solve_forward(factor, o, cross, squares);
+                EACH_LANE cross[j * W + s] = row[pattern->observed[j] + s];
+            WIDE(solve_forward)(factor, o, cross, squares);
         }
     }
     EACH_LANE constants[s] = log_weights[s] - 0.5 * ((double)o * LOG_2_PI + log_det[s]);
 }
 
-/* deviation (d, LANES) <- x - means, filled by what is expected if `fills`; log_joint (LANES,).
- * y (PADDED(d), LANES), b (PADDED(d), LANES) are scratch. */
-SIMD_INLINE void row_of_pattern(
-    const Pattern *pattern, const ptrdiff_t d, const double *precision, const double *factor,
-    const double *constants, const double *x, const double *means, const int fills, double *y,
-    double *b, double *deviation, double *log_joint)
+/* deviation (STRIDE(d), W), 0 in the gap: filled by what is expected if `fills`; log_joint (W,).
+ * white (d, W) is what `whiten_rows` makes of it; work (PADDED(d), W) is scratch. */
+SIMD_INLINE void WIDE(row_of_pattern)(
+    const Pattern *pattern, const ptrdiff_t d, const double *factors, const double *factor,
+    const double *constants, const double *white, const int fills, double *work,
+    double *deviation, double *log_joint)
 {
     const ptrdiff_t o = pattern->n_observed, m = pattern->n_missing;
     const ptrdiff_t *observed = pattern->observed, *missing = pattern->missing;
-    double squares[LANES], all[LANES];
-    for (ptrdiff_t j = 0; j < o; j++) {
-        const double value = x[observed[j] / LANES];
-        EACH_LANE y[j * LANES + s] = value - means[observed[j] + s];
-    }
-    if (fills)
-        for (ptrdiff_t j = 0; j < o; j++)
-            EACH_LANE deviation[observed[j] + s] = y[j * LANES + s];
+    double squares[W];
     if (pattern->by_precision) {
-        for (ptrdiff_t j = o; j < PADDED(o); j++) EACH_LANE y[j * LANES + s] = 0;
-        quadratic_form(precision, d, pattern, y, all);
-        cross_product(precision, d, pattern, y, b);
-        solve_forward(factor, m, b, squares);
+        double all[W], less[W];
+        Vector total[N_VECTORS];
+        EACH_VECTOR total[v] = (Vector){0};
+        for (ptrdiff_t j = 0; j < d * W; j += W)
+            EACH_VECTOR total[v] += IN(white + j) * IN(white + j);
+        EACH_VECTOR OUT(all) = total[v];
+        /* b = P P'y on the gap. */
+        for (ptrdiff_t c = 0; c < m; c++) {
+            const double *row = factors + missing[c] * d;
+            Vector sum[N_VECTORS];
+            EACH_VECTOR sum[v] = (Vector){0};
+            for (ptrdiff_t j = missing[c]; j < d * W; j += W)
+                EACH_VECTOR sum[v] += IN(row + j) * IN(white + j);
+            EACH_VECTOR OUT(work + c * W) = sum[v];
+        }
+        WIDE(solve_forward)(factor, m, work, less);
         EACH_LANE {
-            double left = all[s] - squares[s];
+            double left = all[s] - less[s];
             left = left > 0 ? left : 0;
-            all[s] = all[s] < INFINITY ? left : INFINITY;
+            squares[s] = all[s] < INFINITY ? left : INFINITY;
         }
         if (fills) {
-            solve_backward(factor, m, b);
+            WIDE(solve_backward)(factor, m, work);
             for (ptrdiff_t c = 0; c < m; c++)
-                EACH_LANE deviation[missing[c] + s] = -b[c * LANES + s];
+                EACH_VECTOR OUT(deviation + missing[c]) = -IN(work + c * W);
         }
     }
     else {
-        solve_forward(factor, o, y, all);
+        for (ptrdiff_t j = 0; j < o; j++)
+            EACH_VECTOR OUT(work + j * W) = IN(deviation + observed[j]);
+        WIDE(solve_forward)(factor, o, work, squares);
         if (fills) {
-            const double *cross = factor + TRIANGLE_SIZE(o) * LANES;
+            const double *cross = factor + TRIANGLE_SIZE(o) * W;
             for (ptrdiff_t j = 0; j < o; j++) {
-                const double *inverse = factor + ENTRY(j, j, o) * LANES;
-                EACH_LANE y[j * LANES + s] *= inverse[s];
+                const double *inverse = factor + ENTRY(j, j, o) * W;
+                EACH_VECTOR OUT(work + j * W) *= IN(inverse);
             }
-            for (ptrdiff_t c = 0; c < m; c++) {
-                double sum[LANES] = {0};
-                for (ptrdiff_t j = 0; j < o; j++, cross += LANES)
-                    EACH_LANE sum[s] += cross[s] * y[j * LANES + s];
-                EACH_LANE deviation[missing[c] + s] = sum[s];
+            for (ptrdiff_t c = 0; c < m; c += QUAD, cross += QUAD * o * W) {
+                Vector sum[QUAD][N_VECTORS];
+                WIDE(product_of_rows)(
+                    cross, cross + o * W, cross + 2 * o * W, cross + 3 * o * W, work, o, sum);
+                for (int q = 0; q < QUAD; q++)
+                    if (c + q < m) EACH_VECTOR OUT(deviation + missing[c + q]) = sum[q][v];
             }
         }
     }
-    EACH_LANE log_joint[s] = constants[s] - 0.5 * all[s];
+    EACH_LANE log_joint[s] = constants[s] - 0.5 * squares[s];
 }
 
-/* The same for the rows x (n_rows, d) of a pattern; a deviation has `stride` elements. */
-SIMD_CLONES SIMD_UNUSED static void rows_of_pattern(
-    const Pattern *pattern, ptrdiff_t d, const double *precision, const double *factor,
-    const double *constants, const double *x, const double *means, int fills, ptrdiff_t stride,
-    double *y, double *b, double *deviations, double *log_joint)
+/* The same for the rows of a pattern. */
+SIMD_CLONES SIMD_UNUSED static void WIDE(rows_of_pattern)(
+    const Pattern *pattern, ptrdiff_t d, const double *factors, const double *factor,
+    const double *constants, const double *white, int fills, double *work, double *deviations,
+    double *log_joint)
 {
     for (ptrdiff_t r = 0; r < pattern->n_rows; r++)
-        row_of_pattern(
-            pattern, d, precision, factor, constants, x + r * d, means, fills, y, b,
-            deviations + r * stride, log_joint + r * LANES);
+        WIDE(row_of_pattern)(
+            pattern, d, factors, factor, constants, white + r * STRIDE(d) * W, fills, work,
+            deviations + r * STRIDE(d) * W, log_joint + r * W);
 }
 
-/* factor <- the lower triangle of (G D G')^-1; sums (n, LANES) is scratch. From the last column on,
- * as Z G = G'^-1 D^-1, which is upper triangular (Takahashi, Fagan & Chin 1973). */
-SIMD_INLINE void invert_factor(double *factor, const ptrdiff_t n, double *RESTRICT sums)
+/* inverse (n, n, W) <- (G D G')^-1, from its last column on: with the inverse Z,
+ * Z G = G'^-1 D^-1 is upper triangular (Takahashi, Fagan & Chin 1973). */
+SIMD_INLINE void WIDE(invert)(const double *factor, const ptrdiff_t n, double *inverse)
 {
+    const ptrdiff_t row = n * W;
     for (ptrdiff_t j = n - 1; j >= 0; j--) {
-        double *column = factor + ENTRY(j, j, n) * LANES;
-        const double *g = column - j * LANES, *z = column + (n - j) * LANES;
-        double corner[LANES];
-        for (ptrdiff_t i = j + 1; i < n; i++) EACH_LANE sums[i * LANES + s] = 0;
-        for (ptrdiff_t l = j + 1; l < n; l++) {
-            double sum[LANES];
-            EACH_LANE sum[s] = sums[l * LANES + s] + z[s] * g[l * LANES + s];
-            z += LANES;
-            for (ptrdiff_t i = l + 1; i < n; i++, z += LANES) {
-                EACH_LANE sums[i * LANES + s] += z[s] * g[l * LANES + s];
-                EACH_LANE sum[s] += z[s] * g[i * LANES + s];
-            }
-            EACH_LANE sums[l * LANES + s] = sum[s];
+        const double *column = factor + ENTRY(j, j, n) * W, *below = column + W;
+        double *corner = inverse + j * (row + W);
+        Vector pivot[N_VECTORS];
+        EACH_VECTOR pivot[v] = IN(column);
+        for (ptrdiff_t i = j + 1; i < n; i += QUAD) {
+            const double *here = inverse + i * row + (j + 1) * W;
+            const double *next = here + (i + 1 < n ? row : 0);
+            const double *third = next + (i + 2 < n ? row : 0);
+            const double *fourth = third + (i + 3 < n ? row : 0);
+            Vector sum[QUAD][N_VECTORS];
+            WIDE(product_of_rows)(here, next, third, fourth, below, n - j - 1, sum);
+            for (int q = 0; q < QUAD; q++)
+                if (i + q < n)
+                    EACH_VECTOR {
+                        pivot[v] += IN(below + (i + q - j - 1) * W) * sum[q][v];
+                        OUT(inverse + (i + q) * row + j * W) = -sum[q][v];
+                        OUT(corner + (i + q - j) * W) = -sum[q][v];
+                    }
         }
-        EACH_LANE corner[s] = column[s];
-        for (ptrdiff_t i = j + 1; i < n; i++) {
-            EACH_LANE corner[s] += column[(i - j) * LANES + s] * sums[i * LANES + s];
-            EACH_LANE column[(i - j) * LANES + s] = -sums[i * LANES + s];
-        }
-        EACH_LANE column[s] = corner[s];
+        EACH_VECTOR OUT(corner) = pivot[v];
     }
 }
 
-/* second (d, stride) += the sum of the shares (n_rows, LANES) times the covariance of the gap; its
- * lower triangle. The factor is spent; sums (d, LANES) is scratch. */
-SIMD_CLONES SIMD_UNUSED static void add_gap_covariance(
+/* second (d, stride) += the sum of the shares (n_rows, W) times the covariance of the gap; its
+ * lower triangle. work (PADDED(d) d, W) is scratch. */
+SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_covariance)(
     const Pattern *pattern, ptrdiff_t d, const double *covariance, const double *shares,
-    double *factor, double *sums, ptrdiff_t stride, double *RESTRICT second)
+    const double *factor, double *work, ptrdiff_t stride, double *second)
 {
     const ptrdiff_t o = pattern->n_observed, m = pattern->n_missing;
     const ptrdiff_t *missing = pattern->missing;
-    double share[LANES] = {0};
-    for (ptrdiff_t r = 0; r < pattern->n_rows; r++) EACH_LANE share[s] += shares[r * LANES + s];
+    Vector share[N_VECTORS];
+    EACH_VECTOR share[v] = (Vector){0};
+    for (ptrdiff_t r = 0; r < pattern->n_rows; r++) EACH_VECTOR share[v] += IN(shares + r * W);
     if (pattern->by_precision) {
-        invert_factor(factor, m, sums);
-        for (ptrdiff_t j = 0; j < m; j++)
-            for (ptrdiff_t i = j; i < m; i++, factor += LANES) {
-                double *to = second + missing[i] / LANES * stride + missing[j];
-                EACH_LANE to[s] += share[s] * factor[s];
+        WIDE(invert)(factor, m, work);
+        for (ptrdiff_t i = 0; i < m; i++) {
+            const double *from = work + i * m * W;
+            double *row = second + missing[i] / W * stride;
+            for (ptrdiff_t j = 0; j <= i; j++, from += W) {
+                EACH_VECTOR OUT(row + missing[j]) += share[v] * IN(from);
             }
+        }
         return;
     }
-    const double *cross = factor + TRIANGLE_SIZE(o) * LANES;
+    const double *cross = factor + TRIANGLE_SIZE(o) * W;
     for (ptrdiff_t i = 0; i < m; i++) {
-        const double *left = cross + i * o * LANES;
+        const double *left = cross + i * o * W;
+        double *row = second + missing[i] / W * stride;
         for (ptrdiff_t l = 0; l < o; l++) {
-            const double *inverse = factor + ENTRY(l, l, o) * LANES;
-            EACH_LANE sums[l * LANES + s] = left[l * LANES + s] * inverse[s];
+            const double *inverse = factor + ENTRY(l, l, o) * W;
+            EACH_VECTOR OUT(work + l * W) = IN(left + l * W) * IN(inverse);
         }
-        for (ptrdiff_t j = 0; j <= i; j++) {
-            const double *right = cross + j * o * LANES;
-            const double *from = covariance + missing[i] * d + missing[j];
-            double *to = second + missing[i] / LANES * stride + missing[j], sum[LANES] = {0};
-            for (ptrdiff_t l = 0; l < o; l++)
-                EACH_LANE sum[s] += sums[l * LANES + s] * right[l * LANES + s];
-            EACH_LANE to[s] += share[s] * (from[s] - sum[s]);
+        for (ptrdiff_t j = 0; j <= i; j += QUAD) {
+            const double *right = cross + j * o * W;
+            Vector sum[QUAD][N_VECTORS];
+            WIDE(product_of_rows)(
+                right, right + o * W, right + 2 * o * W, right + 3 * o * W, work, o, sum);
+            for (int q = 0; q < QUAD; q++)
+                if (j + q <= i) {
+                    const double *from = covariance + missing[i] * d + missing[j + q];
+                    EACH_VECTOR
+                        OUT(row + missing[j + q]) += share[v] * (IN(from) - sum[q][v]);
+                }
         }
     }
 }
 
-/* counts (LANES,) += shares (n, LANES), first (d, LANES) += shares deviations, and
- * deviations (n, PADDED(d), LANES) <- sqrt(shares) deviations, roots (n, LANES) <- sqrt(shares).
+/* counts (W,) += shares (n, W), first (d, W) += shares deviations, and
+ * deviations (n, STRIDE(d), W) <- sqrt(shares) deviations, roots (n, W) <- sqrt(shares).
  *
  * Nothing is left of a deviation where the share is 0, not even if it is not finite. */
-SIMD_CLONES SIMD_UNUSED static void weigh_panel(
-    const double *shares, ptrdiff_t n, ptrdiff_t d, double *roots, double *RESTRICT deviations,
-    double *counts, double *RESTRICT first)
+SIMD_CLONES SIMD_UNUSED static void WIDE(weigh_panel)(
+    const double *shares, ptrdiff_t n, ptrdiff_t d, double *roots, double *deviations,
+    double *counts, double *first)
 {
-    const ptrdiff_t stride = PADDED(d) * LANES;
-    double count[LANES];
-    EACH_LANE count[s] = counts[s];
-    for (ptrdiff_t r = 0; r < n; r++) {
-        EACH_LANE count[s] += shares[r * LANES + s];
-        EACH_LANE roots[r * LANES + s] = sqrt(shares[r * LANES + s]);
-    }
-    EACH_LANE counts[s] = count[s];
+    const ptrdiff_t stride = STRIDE(d) * W;
+    Vector count[N_VECTORS];
+    EACH_VECTOR count[v] = IN(counts);
+    for (ptrdiff_t r = 0; r < n; r++) EACH_VECTOR count[v] += IN(shares + r * W);
+    EACH_VECTOR OUT(counts) = count[v];
+    for (ptrdiff_t i = 0; i < n * W; i++) roots[i] = sqrt(shares[i]);
     for (ptrdiff_t j = 0; j < d; j++) {
-        double sum[LANES] = {0}, *entry = deviations + j * LANES;
-        for (ptrdiff_t r = 0; r < n; r++, entry += stride) {
-            const double *root = roots + r * LANES;
-            EACH_LANE {
-                double weighted = root[s] * entry[s];
-                weighted = root[s] > 0 ? weighted : 0;
-                entry[s] = weighted;
-                sum[s] += root[s] * weighted;
+        double *entry = deviations + j * W;
+        Vector sum[N_VECTORS];
+        EACH_VECTOR sum[v] = (Vector){0};
+        for (ptrdiff_t r = 0; r < n; r++, entry += stride)
+            EACH_VECTOR {
+                const Vector root = IN(roots + r * W), weighted = KEPT(root * IN(entry), root);
+                OUT(entry) = weighted;
+                sum[v] += root * weighted;
             }
-        }
-        EACH_LANE first[j * LANES + s] += sum[s];
+        EACH_VECTOR OUT(first + j * W) += sum[v];
     }
 }
 
-/* second (d, PADDED(d), LANES) += the sum of x x' over the rows x (n, PADDED(d), LANES); its lower
+/* second (PADDED(d), STRIDE(d), W) += the sum of x x' over the rows x (n, STRIDE(d), W); its lower
  * triangle, with some of the rest. */
-SIMD_CLONES SIMD_UNUSED static void add_outer_products(
-    const double *x, ptrdiff_t n, ptrdiff_t d, double *RESTRICT second)
+SIMD_CLONES SIMD_UNUSED static void WIDE(add_outer_products)(
+    const double *x, ptrdiff_t n, ptrdiff_t d, double *second)
 {
-    const ptrdiff_t stride = PADDED(d) * LANES;
-    for (ptrdiff_t i = 0; i < d; i++)
-        for (ptrdiff_t j = 0; j <= i; j += QUAD) {
-            const double *left = x + i * LANES, *right = x + j * LANES;
-            double sum[QUAD][LANES] = {{0}}, *to = second + i * stride + j * LANES;
-            for (ptrdiff_t r = 0; r < n; r++, left += stride, right += stride) {
-                EACH_LANE sum[0][s] += left[s] * right[s];
-                EACH_LANE sum[1][s] += left[s] * right[LANES + s];
-                EACH_LANE sum[2][s] += left[s] * right[2 * LANES + s];
-                EACH_LANE sum[3][s] += left[s] * right[3 * LANES + s];
+    const ptrdiff_t stride = STRIDE(d) * W;
+    for (ptrdiff_t i = 0; i < d; i += 2)
+        for (ptrdiff_t j = 0; j <= i; j += QUAD)
+            EACH_VECTOR {
+                const double *left = x + i * W, *right = x + j * W;
+                double *to = second + i * stride + j * W;
+                Vector above[QUAD], below[QUAD];
+                for (int q = 0; q < QUAD; q++) above[q] = below[q] = (Vector){0};
+                for (ptrdiff_t r = 0; r < n; r++, left += stride, right += stride) {
+                    const Vector one = IN(left), other = IN(left + W);
+                    const Vector value0 = IN(right), value1 = IN(right + W);
+                    const Vector value2 = IN(right + 2 * W), value3 = IN(right + 3 * W);
+                    above[0] += one * value0, below[0] += other * value0;
+                    above[1] += one * value1, below[1] += other * value1;
+                    above[2] += one * value2, below[2] += other * value2;
+                    above[3] += one * value3, below[3] += other * value3;
+                }
+                for (int q = 0; q < QUAD; q++) {
+                    OUT(to + q * W) += above[q];
+                    OUT(to + stride + q * W) += below[q];
+                }
             }
-            for (int c = 0; c < QUAD; c++) EACH_LANE to[c * LANES + s] += sum[c][s];
-        }
 }
 
-/* Independent features: scales (d, 2, LANES) are precisions and -log(2 pi variance) / 2;
- * deviation (d, LANES) is 0 in the gap. */
-SIMD_CLONES SIMD_UNUSED static void row_of_variances(
+/* Independent features: scales (d, 2, W) are 1 / sqrt(variance) and -log(2 pi variance) / 2;
+ * deviation (d, W) is 0 in the gap. */
+SIMD_CLONES SIMD_UNUSED static void WIDE(row_of_variances)(
     const Pattern *pattern, const double *x, const double *means, const double *scales,
-    const double *log_weights, int fills, double *deviation, double *log_joint)
+    const double *log_weights, double *deviation, double *log_joint)
 {
-    double sum[LANES], squares[LANES] = {0};
-    EACH_LANE sum[s] = log_weights[s];
+    Vector sum[N_VECTORS], squares[N_VECTORS];
+    EACH_VECTOR sum[v] = IN(log_weights);
+    EACH_VECTOR squares[v] = (Vector){0};
     for (ptrdiff_t j = 0; j < pattern->n_observed; j++) {
         const ptrdiff_t at = pattern->observed[j];
-        const double *scale = scales + 2 * at, value = x[at / LANES];
-        double difference[LANES];
-        EACH_LANE difference[s] = value - means[at + s];
-        EACH_LANE squares[s] += difference[s] * difference[s] * scale[s];
-        EACH_LANE sum[s] += scale[LANES + s];
-        if (fills) EACH_LANE deviation[at + s] = difference[s];
+        const double *scale = scales + 2 * at, value = x[at / W];
+        EACH_VECTOR {
+            const Vector difference = value - IN(means + at), scaled = difference * IN(scale);
+            OUT(deviation + at) = difference;
+            squares[v] += scaled * scaled;
+            sum[v] += IN(scale + W);
+        }
     }
-    for (ptrdiff_t c = 0; fills && c < pattern->n_missing; c++)
-        EACH_LANE deviation[pattern->missing[c] + s] = 0;
-    EACH_LANE log_joint[s] = sum[s] - 0.5 * squares[s];
+    for (ptrdiff_t c = 0; c < pattern->n_missing; c++)
+        EACH_VECTOR OUT(deviation + pattern->missing[c]) = (Vector){0};
+    EACH_VECTOR OUT(log_joint) = sum[v] - 0.5 * squares[v];
 }
 
-/* gaps (d, LANES) += shares (LANES,) where a feature is missing */
-SIMD_CLONES SIMD_UNUSED static void add_gap_shares(
-    const Pattern *pattern, const double *shares, double *RESTRICT gaps)
+/* gaps (d, W) += shares (W,) where a feature is missing */
+SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_shares)(
+    const Pattern *pattern, const double *shares, double *gaps)
 {
     for (ptrdiff_t c = 0; c < pattern->n_missing; c++)
-        EACH_LANE gaps[pattern->missing[c] + s] += shares[s];
+        EACH_VECTOR OUT(gaps + pattern->missing[c]) += IN(shares);
 }
 
-/* second (d, LANES) += the sum of x^2 over the rows x (n, PADDED(d), LANES) */
-SIMD_CLONES SIMD_UNUSED static void add_lane_squares(
-    const double *x, ptrdiff_t n, ptrdiff_t d, double *RESTRICT second)
+/* second (d, W) += the sum of x^2 over the rows x (n, STRIDE(d), W) */
+SIMD_CLONES SIMD_UNUSED static void WIDE(add_lane_squares)(
+    const double *x, ptrdiff_t n, ptrdiff_t d, double *second)
 {
-    const ptrdiff_t stride = PADDED(d) * LANES;
+    const ptrdiff_t stride = STRIDE(d) * W;
     for (ptrdiff_t j = 0; j < d; j++) {
-        const double *entry = x + j * LANES;
-        double sum[LANES] = {0};
+        const double *entry = x + j * W;
+        Vector sum[N_VECTORS];
+        EACH_VECTOR sum[v] = (Vector){0};
         for (ptrdiff_t r = 0; r < n; r++, entry += stride)
-            EACH_LANE sum[s] += entry[s] * entry[s];
-        EACH_LANE second[j * LANES + s] += sum[s];
+            EACH_VECTOR sum[v] += IN(entry) * IN(entry);
+        EACH_VECTOR OUT(second + j * W) += sum[v];
     }
 }
 
-OPTIMISE_END
+#undef W
+#undef EACH_LANE
+#undef WIDE
 
 #endif

@@ -5,9 +5,9 @@
 Sums are those of `_gaussian.pyx`, in expectation over what is missing: deviations from mean_k are
 filled by their conditional means, and second moments take the conditional covariances besides.
 
-Components are side by side in the vectors (`_gaps.h`), as all of them have the gaps of a row. They
-come in groups of LANES. A block of rows is sorted by what they lack, as rows of one pattern have one
-factor of each component. A panel of sorted rows passes three stages:
+Components are side by side in the vectors (`_gaps.h`), as all of them have the gaps of a row. A
+block of rows is sorted by what they lack, as rows of one pattern have one factor for each component.
+A panel of sorted rows passes three stages:
 
     factors, log joint and filled deviations  ->  responsibilities  ->  sums
 
@@ -28,7 +28,6 @@ from ._arena cimport (
     allocate,
     arena_of,
     counting_arena,
-    padded,
     start_line,
     take,
     take_arenas,
@@ -48,11 +47,16 @@ from ._arrays cimport (
 )
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
+from ._simd cimport reals, transpose
 
 cdef extern from "_gaps.h" nogil:
     enum:
-        LANES
         QUAD
+    Py_ssize_t PADDED(Py_ssize_t n)
+    Py_ssize_t STRIDE(Py_ssize_t d)
+    Py_ssize_t n_entries_of(const Pattern* pattern)
+    void missing_bits(
+        const reals* x, Py_ssize_t n, Py_ssize_t d, Py_ssize_t width, unsigned char* out)
     const double LOG_2_PI
     ctypedef struct Pattern:
         Py_ssize_t n_observed
@@ -63,30 +67,36 @@ cdef extern from "_gaps.h" nogil:
         Py_ssize_t first
         Py_ssize_t n_rows
         Py_ssize_t at
-    void factorise_pattern(
+    void factorise_pattern(Py_ssize_t width, 
         const Pattern* pattern, Py_ssize_t d, const double* covariance, const double* precision,
         const double* log_dets, const double* log_weights, bint crosses, double* factor,
         double* constants)
+    void centre_rows(
+        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* x,
+        const double* means, double* deviations)
+    void whiten_rows(
+        Py_ssize_t width, const double* factors, Py_ssize_t d, const double* x,
+        const Py_ssize_t* rows, Py_ssize_t n, double* out)
     void rows_of_pattern(
-        const Pattern* pattern, Py_ssize_t d, const double* precision, const double* factor,
-        const double* constants, const double* x, const double* means, bint fills,
-        Py_ssize_t stride, double* y, double* b, double* deviations, double* log_joint)
-    void add_gap_covariance(
+        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* factors,
+        const double* factor, const double* constants, const double* white, bint fills,
+        double* work, double* deviations, double* log_joint)
+    void add_gap_covariance(Py_ssize_t width, 
         const Pattern* pattern, Py_ssize_t d, const double* covariance, const double* shares,
-        double* factor, double* sums, Py_ssize_t stride, double* second)
-    void weigh_panel(
+        const double* factor, double* work, Py_ssize_t stride, double* second)
+    void weigh_panel(Py_ssize_t width, 
         const double* shares, Py_ssize_t n, Py_ssize_t d, double* roots, double* deviations,
         double* counts, double* first)
-    void add_outer_products(const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
-    void row_of_variances(
+    void add_outer_products(Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
+    void row_of_variances(Py_ssize_t width, 
         const Pattern* pattern, const double* x, const double* means, const double* scales,
-        const double* log_weights, bint fills, double* deviation, double* log_joint)
-    void add_gap_shares(const Pattern* pattern, const double* shares, double* gaps)
-    void add_lane_squares(const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
+        const double* log_weights, double* deviation, double* log_joint)
+    void add_gap_shares(Py_ssize_t width, const Pattern* pattern, const double* shares, double* gaps)
+    void add_lane_squares(Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
 
 cdef enum:
-    BLOCK = 1024
-    MOST_ROWS = 32
+    BLOCK = 2048
+    MOST_ROWS = 16
     FEWEST_ROWS = 4
     PANEL_BYTES = 1 << 20
 
@@ -101,8 +111,9 @@ cdef struct Shape:
     Py_ssize_t n_covariances    # K, or 1 of all
     bint is_diagonal
     bint has_digits         # whether the precisions have them
-    Py_ssize_t G            # groups of components
-    Py_ssize_t padded_d
+    Py_ssize_t W            # components of a group: 8 or 16
+    Py_ssize_t G            # groups
+    Py_ssize_t padded_d, stride     # see `_gaps.h`
     Py_ssize_t n_second     # second moments of a component, or entries of its covariance
     Py_ssize_t n_sums       # elements of the sums of a slab
     Py_ssize_t n_blocks
@@ -113,11 +124,12 @@ cdef struct Shape:
 
 # Parameters, with components innermost.
 cdef struct Tables:
-    double* means           # (G, d, LANES)
-    double* log_weights     # (G, LANES)
-    double* log_dets        # (G, LANES)
-    double* covariances     # (G, d, d, LANES); or (G, d, 2, LANES), see `row_of_variances`
-    double* precisions      # (G, d, d, LANES)
+    double* means           # (G, d, W)
+    double* log_weights     # (G, W)
+    double* log_dets        # (G, W)
+    double* covariances     # (G, d, d, W); or (G, d, 2, W), see `row_of_variances`
+    double* precisions      # (G, d, d, W)
+    double* factors         # (G, d, d, W), of the precisions, on both sides of the diagonal
 
 # The scratch memory of a thread.
 cdef struct Workspace:
@@ -125,17 +137,19 @@ cdef struct Workspace:
     int* order              # (BLOCK,)
     int* other_order        # (BLOCK,)
     Pattern* patterns       # (T,)
-    Py_ssize_t* features    # (T, 2, padded_d), LANES times
+    Py_ssize_t* by_precision    # (T,)
+    Py_ssize_t* features    # (T, 2, padded_d), W times
     double* x               # (T, d)
-    double* factors         # (G, T, n_entries, LANES)
-    double* deviations      # (G, T, padded_d, LANES)
-    double* log_joint       # (T, LANES)
+    double* factors         # (G, T, n_entries, W)
+    double* deviations      # (G, T, stride, W)
+    double* log_joint       # (T, W)
     double* joint           # (K, T)
     double* softmax         # (2, T)
-    double* roots           # (T, LANES)
-    double* y               # (padded_d, LANES)
-    double* b               # (padded_d, LANES)
-    double* constants       # (LANES,)
+    double* roots           # (T, W)
+    double* y               # (padded_d, W)
+    double* white           # (T, stride, W)
+    double* work            # (d, d, W)
+    double* constants       # (W,)
     double* sample_weight   # (T,)
     double* uniforms        # (T,)
     double* log_likelihoods     # (T,)
@@ -173,17 +187,19 @@ cdef Shape shape_of(
             and (shape.n_covariances == K or not shape.is_diagonal and shape.n_covariances == 1),
             "means are (K, d), covariances (K, d, d), (1, d, d) or (K, d)")
     shape.has_digits = True
-    shape.G = (K + LANES - 1) // LANES
-    shape.padded_d = (d + QUAD - 1) // QUAD * QUAD
-    shape.n_second = d if shape.is_diagonal else d * shape.padded_d
+    # Twice as many at a time are faster, but not where half of the last group is empty.
+    shape.W = 16 if (K + 7) // 8 % 2 == 0 else 8
+    shape.G = (K + shape.W - 1) // shape.W
+    shape.padded_d, shape.stride = PADDED(d), STRIDE(d)
+    shape.n_second = d if shape.is_diagonal else shape.padded_d * shape.stride
     # Counts, first and second moments; of independent features, shares of gaps besides.
-    shape.n_sums = shape.G * LANES * (1 + d + shape.n_second + (d if shape.is_diagonal else 0))
+    shape.n_sums = shape.G * shape.W * (1 + d + shape.n_second + (d if shape.is_diagonal else 0))
     shape.n_blocks = (n + BLOCK - 1) // BLOCK
     shape.n_slabs = count_slabs(shape.n_blocks, shape.n_sums)
     shape.n_threads = <int> min(n_threads, shape.n_slabs)
-    shape.n_entries = 0 if shape.is_diagonal else d * (d + 1) // 2
+    shape.n_entries = 0 if shape.is_diagonal else d * (d + 1) // 2 + (QUAD - 1) * d
     # Most patterns need a fraction of the entries.
-    cdef Py_ssize_t row_bytes = shape.G * LANES * sizeof(double) * (d + shape.n_entries // 4)
+    cdef Py_ssize_t row_bytes = shape.G * shape.W * sizeof(double) * (d + shape.n_entries // 4)
     shape.T = min(n, max(FEWEST_ROWS, min(MOST_ROWS, PANEL_BYTES // row_bytes)))
     return shape
 
@@ -195,22 +211,25 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     space.order = <int*> take(arena, BLOCK, sizeof(int))
     space.other_order = <int*> take(arena, BLOCK, sizeof(int))
     space.patterns = <Pattern*> take(arena, T, sizeof(Pattern))
+    space.by_precision = <Py_ssize_t*> take(arena, T, sizeof(Py_ssize_t))
     space.features = <Py_ssize_t*> take(arena, T * 2 * shape.padded_d, sizeof(Py_ssize_t))
     space.x = take_doubles(arena, T * shape.d)
     start_line(arena)
-    space.factors = take_doubles(arena, G * T * shape.n_entries * LANES)
+    space.factors = take_doubles(arena, G * T * shape.n_entries * shape.W)
     start_line(arena)
-    space.deviations = take_doubles(arena, G * T * shape.padded_d * LANES)
+    space.deviations = take_doubles(arena, G * T * shape.stride * shape.W)
     start_line(arena)
-    space.log_joint = take_doubles(arena, T * LANES)
+    space.log_joint = take_doubles(arena, T * shape.W)
     start_line(arena)
-    space.roots = take_doubles(arena, T * LANES)
+    space.roots = take_doubles(arena, T * shape.W)
     start_line(arena)
-    space.y = take_doubles(arena, shape.padded_d * LANES)
+    space.y = take_doubles(arena, shape.padded_d * shape.W)
     start_line(arena)
-    space.b = take_doubles(arena, shape.padded_d * LANES)
+    space.white = take_doubles(arena, 0 if shape.is_diagonal else T * shape.stride * shape.W)
     start_line(arena)
-    space.constants = take_doubles(arena, LANES)
+    space.constants = take_doubles(arena, shape.W)
+    start_line(arena)
+    space.work = take_doubles(arena, 0 if shape.is_diagonal else shape.d * shape.d * shape.W)
     start_line(arena)
     space.joint = take_doubles(arena, shape.K * T)
     space.softmax = take_doubles(arena, 2 * T)
@@ -223,7 +242,7 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
 
 cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
     cdef Memory memory
-    cdef Py_ssize_t d = shape.d, size = shape.G * LANES
+    cdef Py_ssize_t d = shape.d, size = shape.G * shape.W
     memory.counted = counting_arena()
     lay_out_workspace(shape, &memory.counted)
     start_line(arena)
@@ -236,6 +255,8 @@ cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
     memory.tables.covariances = take_doubles(arena, size * d * (2 if shape.is_diagonal else d))
     start_line(arena)
     memory.tables.precisions = take_doubles(arena, 0 if shape.is_diagonal else size * d * d)
+    start_line(arena)
+    memory.tables.factors = take_doubles(arena, 0 if shape.is_diagonal else size * d * d)
     memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
     start_line(arena)
     memory.sums = take_doubles(arena, shape.n_slabs * shape.n_sums)
@@ -247,46 +268,52 @@ cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
 # ----------------------------------
 
 cdef void interleave(
-    const double* x, Py_ssize_t n_components, Py_ssize_t size, bint is_shared, double* out
+    const Shape* shape, const double* x, Py_ssize_t size, bint is_shared, double* out
 ) noexcept nogil:
-    """out (G, size, LANES) <- x (n_components, size), or a single row for all; zeros pad it."""
-    cdef Py_ssize_t k, i, padding = (LANES - n_components % LANES) % LANES
-    cdef double* group
-    for k in range(n_components + padding):
-        group = out + k // LANES * LANES * size + k % LANES
+    """out (G, size, W) <- x (K, size), or a single row for all; padded with zeros."""
+    cdef Py_ssize_t k, i
+    cdef double* entry
+    for k in range(shape.G * shape.W):
+        entry = out + k // shape.W * shape.W * size + k % shape.W
         for i in range(size):
-            group[i * LANES] = x[(0 if is_shared else k * size) + i] if k < n_components else 0.0
+            entry[i * shape.W] = x[(0 if is_shared else k * size) + i] if k < shape.K else 0.0
 
 
 cdef void fill_tables(
     Shape* shape, const double* means, const double* covariances, const double* precisions,
-    const double* log_dets, const double* log_weights, Tables* tables,
+    const double* factors, const double* log_dets, const double* log_weights, Tables* tables,
 ) noexcept nogil:
-    cdef Py_ssize_t d = shape.d, K = shape.K, k, i
+    cdef Py_ssize_t d = shape.d, K = shape.K, W = shape.W, k, i, j
     cdef Py_ssize_t size = d * (1 if shape.is_diagonal else d)
     cdef bint is_shared = shape.n_covariances < K
-    cdef double* scale
-    interleave(means, K, d, False, tables.means)
-    interleave(log_weights, K, 1, False, tables.log_weights)
+    cdef double* entry
+    interleave(shape, means, d, False, tables.means)
+    interleave(shape, log_weights, 1, False, tables.log_weights)
     if shape.is_diagonal:
-        memset(tables.covariances, 0, shape.G * d * 2 * LANES * sizeof(double))
+        memset(tables.covariances, 0, shape.G * d * 2 * W * sizeof(double))
         for k in range(K):
-            scale = tables.covariances + k // LANES * LANES * 2 * d + k % LANES
+            entry = tables.covariances + k // W * W * 2 * d + k % W
             for i in range(d):
-                scale[2 * i * LANES] = precisions[k * d + i]
-                scale[(2 * i + 1) * LANES] = -0.5 * (LOG_2_PI + log(covariances[k * d + i]))
+                entry[2 * i * W] = factors[k * d + i]
+                entry[(2 * i + 1) * W] = -0.5 * (LOG_2_PI + log(covariances[k * d + i]))
         return
-    interleave(log_dets, K, 1, is_shared, tables.log_dets)
-    interleave(covariances, K, size, is_shared, tables.covariances)
-    interleave(precisions, K, size, is_shared, tables.precisions)
-    for k in range(K, shape.G * LANES):
+    interleave(shape, log_dets, 1, is_shared, tables.log_dets)
+    interleave(shape, covariances, size, is_shared, tables.covariances)
+    interleave(shape, precisions, size, is_shared, tables.precisions)
+    interleave(shape, factors, size, is_shared, tables.factors)
+    for k in range(shape.G * W):
+        entry = tables.factors + k // W * W * size + k % W
         for i in range(d):
-            tables.covariances[(k // LANES * size + i * (d + 1)) * LANES + k % LANES] = 1.0
-            tables.precisions[(k // LANES * size + i * (d + 1)) * LANES + k % LANES] = 1.0
+            for j in range(i):
+                entry[(i * d + j) * W] = entry[(j * d + i) * W]
+    for k in range(K, shape.G * W):
+        for i in range(d):
+            tables.covariances[(k // W * size + i * (d + 1)) * W + k % W] = 1.0
+            tables.precisions[(k // W * size + i * (d + 1)) * W + k % W] = 1.0
     for k in range(shape.n_covariances):
         for i in range(d):
-            if not (covariances[k * size + i * (d + 1)] * precisions[k * size + i * (d + 1)]
-                    < LARGEST_INFLATION):
+            j = k * size + i * (d + 1)
+            if not covariances[j] * precisions[j] < LARGEST_INFLATION:
                 shape.has_digits = False
 
 
@@ -300,21 +327,15 @@ cdef void sort_block(
     cdef Py_ssize_t d = shape.d, b, j, byte, start, total, count
     cdef Py_ssize_t counts[256]
     cdef unsigned char* bits
-    cdef unsigned char bit
-    cdef const floating* row
     cdef int* spare
     for b in range(B):
         space.order[b] = <int> b
     for byte in range((d + 7) // 8):
         bits = space.bits + byte * BLOCK
         memset(counts, 0, sizeof(counts))
+        missing_bits(X + 8 * byte, B, d, min(8, d - 8 * byte), bits)
         for b in range(B):
-            row = X + b * d
-            bit = 0
-            for j in range(8 * byte, min(8 * byte + 8, d)):
-                bit |= <unsigned char> ((row[j] != row[j]) << (j - 8 * byte))
-            bits[b] = bit
-            counts[bit] += 1
+            counts[bits[b]] += 1
         if shape.is_diagonal or counts[bits[0]] == B:
             continue
         # One pass of a radix sort: it keeps the order of the bytes before.
@@ -345,7 +366,10 @@ cdef Py_ssize_t find_patterns(
     const Shape* shape, const int* order, Py_ssize_t T, Workspace* space
 ) noexcept nogil:
     """patterns <- those of T rows in order, each a run of them; returns their number."""
-    cdef Py_ssize_t d = shape.d, n_patterns = 0, at = 0, t, j, o, m
+    cdef Py_ssize_t d = shape.d, W = shape.W, n_patterns = 0, at = 0, t, j, o, m, byte
+    cdef Py_ssize_t bits, is_missing
+    cdef Py_ssize_t* observed
+    cdef Py_ssize_t* missing
     cdef Pattern* pattern = space.patterns
     for t in range(T):
         if t > 0 and lack_the_same(shape, space.bits, order[t], order[t - 1]):
@@ -353,27 +377,23 @@ cdef Py_ssize_t find_patterns(
             continue
         pattern = space.patterns + n_patterns
         n_patterns += 1
-        pattern.observed = space.features + 2 * t * shape.padded_d
-        pattern.missing = pattern.observed + shape.padded_d
+        observed = space.features + 2 * t * shape.padded_d
+        missing = observed + shape.padded_d
         o = m = 0
         # Both are written, and one is kept: a branch would be predicted wrong half the time.
-        for j in range(d):
-            pattern.observed[o] = pattern.missing[m] = j * LANES
-            if space.bits[j // 8 * BLOCK + order[t]] >> (j % 8) & 1:
-                m += 1
-            else:
-                o += 1
+        for byte in range((d + 7) // 8):
+            bits = space.bits[byte * BLOCK + order[t]]
+            for j in range(8 * byte, min(8 * byte + 8, d)):
+                observed[o] = missing[m] = j * W
+                is_missing = bits & 1
+                m += is_missing
+                o += 1 - is_missing
+                bits >>= 1
+        pattern.observed, pattern.missing = observed, missing
         pattern.n_observed, pattern.n_missing = o, m
-        while o % QUAD:
-            pattern.observed[o] = 0
-            o += 1
-        while m % QUAD:
-            pattern.missing[m] = 0
-            m += 1
-        o, m = pattern.n_observed, pattern.n_missing
-        pattern.by_precision = shape.has_digits and 2 * m <= 3 * o
+        pattern.by_precision = shape.has_digits and 2 * pattern.n_missing <= 3 * pattern.n_observed
         pattern.first, pattern.n_rows, pattern.at = t, 1, at
-        at += m * (m + 1) // 2 if pattern.by_precision else o * (o + 1) // 2 + o * m
+        at += n_entries_of(pattern)
     return n_patterns
 
 
@@ -394,44 +414,58 @@ cdef void log_joint_of_panel(
     Workspace* space,
 ) noexcept nogil:
     """joint (K, T), deviations; factors are kept if deviations are wanted."""
-    cdef Py_ssize_t d = shape.d, g, p, k, t, stride = shape.padded_d * LANES
-    cdef Py_ssize_t size = d * (2 if shape.is_diagonal else d) * LANES
+    cdef Py_ssize_t d = shape.d, g, p, k, t, stride = shape.stride * shape.W
+    cdef Py_ssize_t size = d * (2 if shape.is_diagonal else d) * shape.W
+    cdef Py_ssize_t n_by_precision = 0
     cdef const double* means
     cdef const double* covariances
+    cdef const double* precisions
     cdef double* factor
     cdef double* deviations
     cdef Pattern* pattern
+    for p in range(n_patterns):
+        pattern = space.patterns + p
+        if pattern.by_precision:
+            for t in range(pattern.first, pattern.first + pattern.n_rows):
+                space.by_precision[n_by_precision] = t
+                n_by_precision += 1
     for g in range(shape.G):
-        means = tables.means + g * d * LANES
-        covariances = tables.covariances + g * size
+        means = tables.means + g * d * shape.W
+        covariances, precisions = tables.covariances + g * size, tables.precisions + g * size
         deviations = space.deviations + g * shape.T * stride
-        for p in range(n_patterns):
-            pattern = space.patterns + p
-            if shape.is_diagonal:
+        if shape.is_diagonal:
+            for p in range(n_patterns):
+                pattern = space.patterns + p
                 for t in range(pattern.first, pattern.first + pattern.n_rows):
                     row_of_variances(
-                        pattern, space.x + t * d, means, covariances,
-                        tables.log_weights + g * LANES, fills, deviations + t * stride,
-                        space.log_joint + t * LANES,
+                        shape.W, pattern, space.x + t * d, means, covariances,
+                        tables.log_weights + g * shape.W, deviations + t * stride,
+                        space.log_joint + t * shape.W,
                     )
-                continue
-            factor = space.factors
-            if fills:
-                factor += (g * shape.T * shape.n_entries + pattern.at) * LANES
-            factorise_pattern(
-                pattern, d, covariances, tables.precisions + g * size,
-                tables.log_dets + g * LANES, tables.log_weights + g * LANES, fills, factor,
-                space.constants,
-            )
-            t = pattern.first
-            rows_of_pattern(
-                pattern, d, tables.precisions + g * size, factor, space.constants,
-                space.x + t * d, means, fills, stride, space.y, space.b,
-                deviations + t * stride, space.log_joint + t * LANES,
-            )
-        for k in range(g * LANES, min(shape.K, (g + 1) * LANES)):
-            for t in range(T):
-                space.joint[k * T + t] = space.log_joint[t * LANES + k % LANES]
+        else:
+            for p in range(n_patterns):
+                pattern = space.patterns + p
+                t = pattern.first
+                centre_rows(shape.W, pattern, d, space.x + t * d, means, deviations + t * stride)
+            whiten_rows(shape.W, tables.factors + g * size, d, deviations, space.by_precision,
+                        n_by_precision, space.white)
+            for p in range(n_patterns):
+                pattern = space.patterns + p
+                t = pattern.first
+                factor = space.factors
+                if fills:
+                    factor += (g * shape.T * shape.n_entries + pattern.at) * shape.W
+                factorise_pattern(
+                    shape.W, pattern, d, covariances, precisions, tables.log_dets + g * shape.W,
+                    tables.log_weights + g * shape.W, fills, factor, space.constants,
+                )
+                rows_of_pattern(
+                    shape.W, pattern, d, tables.factors + g * size, factor, space.constants,
+                    space.white + t * stride, fills, space.y, deviations + t * stride,
+                    space.log_joint + t * shape.W,
+                )
+        k = g * shape.W
+        transpose(space.log_joint, T, min(shape.W, shape.K - k), shape.W, space.joint + k * T, T)
 
 
 cdef void add_panel(
@@ -439,39 +473,37 @@ cdef void add_panel(
     Workspace* space, double* sums,
 ) noexcept nogil:
     """Add what a panel says, by its responsibilities `joint` (K, T), to the sums of a slab."""
-    cdef Py_ssize_t d = shape.d, g, p, k, t, size = shape.n_second * LANES
+    cdef Py_ssize_t d = shape.d, g, p, k, t, size = shape.n_second * shape.W
     cdef double* shares = space.log_joint
     cdef double* counts = sums
-    cdef double* first = counts + shape.G * LANES
-    cdef double* second = first + shape.G * d * LANES
+    cdef double* first = counts + shape.G * shape.W
+    cdef double* second = first + shape.G * d * shape.W
     cdef double* gaps = second + shape.G * size
     cdef double* deviations
     cdef Pattern* pattern
     for g in range(shape.G):
-        for k in range(LANES):
-            for t in range(T):
-                shares[t * LANES + k] = (
-                    space.joint[(g * LANES + k) * T + t] if g * LANES + k < shape.K else 0.0
-                )
-        deviations = space.deviations + g * shape.T * shape.padded_d * LANES
-        weigh_panel(shares, T, d, space.roots, deviations, counts + g * LANES,
-                    first + g * d * LANES)
+        k = g * shape.W
+        memset(shares, 0, T * shape.W * sizeof(double))
+        transpose(space.joint + k * T, min(shape.W, shape.K - k), T, T, shares, shape.W)
+        deviations = space.deviations + g * shape.T * shape.stride * shape.W
+        weigh_panel(shape.W, shares, T, d, space.roots, deviations, counts + g * shape.W,
+                    first + g * d * shape.W)
         if shape.is_diagonal:
-            add_lane_squares(deviations, T, d, second + g * size)
+            add_lane_squares(shape.W, deviations, T, d, second + g * size)
         else:
-            add_outer_products(deviations, T, d, second + g * size)
+            add_outer_products(shape.W, deviations, T, d, second + g * size)
         for p in range(n_patterns):
             pattern = space.patterns + p
             t = pattern.first
             if not shape.is_diagonal:
                 add_gap_covariance(
-                    pattern, d, tables.covariances + g * d * d * LANES, shares + t * LANES,
-                    space.factors + (g * shape.T * shape.n_entries + pattern.at) * LANES,
-                    space.y, shape.padded_d * LANES, second + g * size,
+                    shape.W, pattern, d, tables.covariances + g * d * d * shape.W, shares + t * shape.W,
+                    space.factors + (g * shape.T * shape.n_entries + pattern.at) * shape.W,
+                    space.work, shape.stride * shape.W, second + g * size,
                 )
                 continue
             for t in range(t, t + pattern.n_rows):
-                add_gap_shares(pattern, shares + t * LANES, gaps + g * d * LANES)
+                add_gap_shares(shape.W, pattern, shares + t * shape.W, gaps + g * d * shape.W)
 
 
 cdef double pass_over_slab(
@@ -484,7 +516,7 @@ cdef double pass_over_slab(
     cdef const int* order
     cdef double log_likelihood = 0.0
     # Padding of deviations is read, and never written.
-    memset(space.deviations, 0, shape.G * shape.T * shape.padded_d * LANES * sizeof(double))
+    memset(space.deviations, 0, shape.G * shape.T * shape.stride * shape.W * sizeof(double))
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * BLOCK
@@ -534,10 +566,10 @@ cdef void add_slabs(
 ) noexcept nogil:
     """Add the slabs' sums in order; counts, first and second as `e_step` has them."""
     cdef Py_ssize_t d = shape.d, K = shape.K, G = shape.G, slab, k, i, j
-    cdef Py_ssize_t width = shape.padded_d, size = shape.n_second
-    cdef double* firsts = sums + G * LANES
-    cdef double* seconds = firsts + G * d * LANES
-    cdef double* gaps = seconds + G * size * LANES
+    cdef Py_ssize_t width = shape.stride, size = shape.n_second
+    cdef double* firsts = sums + G * shape.W
+    cdef double* seconds = firsts + G * d * shape.W
+    cdef double* gaps = seconds + G * size * shape.W
     cdef double* here
     cdef double* matrix
     for slab in range(1, shape.n_slabs):
@@ -547,23 +579,23 @@ cdef void add_slabs(
     for k in range(K):
         counts[k] = sums[k]
         for i in range(d):
-            first[k * d + i] = firsts[(k // LANES * d + i) * LANES + k % LANES]
-        here = seconds + k // LANES * size * LANES + k % LANES
+            first[k * d + i] = firsts[(k // shape.W * d + i) * shape.W + k % shape.W]
+        here = seconds + k // shape.W * size * shape.W + k % shape.W
         if shape.is_diagonal:
             for i in range(d):
-                second[k * d + i] = here[i * LANES] + (
-                    covariances[k * d + i] * gaps[(k // LANES * d + i) * LANES + k % LANES]
+                second[k * d + i] = here[i * shape.W] + (
+                    covariances[k * d + i] * gaps[(k // shape.W * d + i) * shape.W + k % shape.W]
                 )
             continue
         matrix = second + (k if shape.n_covariances == K else 0) * d * d
         for i in range(d):
             for j in range(i + 1):
-                matrix[i * d + j] += here[(i * width + j) * LANES]
+                matrix[i * d + j] += here[(i * width + j) * shape.W]
                 matrix[j * d + i] = matrix[i * d + j]
 
 
 cdef double pass_over(
-    ndarray X, ndarray means, ndarray covariances, ndarray precisions, ndarray log_dets,
+    ndarray X, ndarray means, ndarray covariances, ndarray precisions, ndarray factors, ndarray log_dets,
     ndarray log_weights, Task* task, ndarray counts, ndarray first, ndarray second,
     int n_threads,
 ) except? -1.0:
@@ -574,7 +606,8 @@ cdef double pass_over(
     cdef const void* rows = readable_reals(X, n * d, real_type(X))
     cdef const double* mean = readable(means, K * d)
     cdef const double* covariance = readable(covariances, size)
-    cdef const double* precision = readable(precisions, size)
+    cdef const double* precision = readable(precisions, 0 if shape.is_diagonal else size)
+    cdef const double* factor = readable(factors, size)
     cdef const double* log_det = readable(log_dets, K if shape.is_diagonal else M)
     cdef const double* log_weight = readable(log_weights, K)
     cdef double* count = NULL
@@ -592,7 +625,7 @@ cdef double pass_over(
     cdef double* sums = memory.sums
     cdef double log_likelihood = 0.0
     with nogil:
-        fill_tables(&shape, mean, covariance, precision, log_det, log_weight, &memory.tables)
+        fill_tables(&shape, mean, covariance, precision, factor, log_det, log_weight, &memory.tables)
         memset(sums, 0, shape.n_slabs * shape.n_sums * sizeof(double))
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
@@ -620,7 +653,8 @@ def e_step(
     ndarray X,                  # IN   (n, d), float or double; NaN is missing
     ndarray means,              # IN   (K, d)
     ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,         # IN   their inverses
+    ndarray precisions,         # IN   their inverses; (0,) for variances
+    ndarray factors,            # IN   upper triangles P, P P' the precisions; or 1 / sqrt(variances)
     ndarray log_dets,           # IN   (K,) or (1,), of the covariances
     ndarray log_weights,        # IN   (K,)
     ndarray sample_weight,      # IN   (n,) or (0,)
@@ -645,7 +679,7 @@ def e_step(
     task.uniforms, task.given = optional_readable(uniforms, n), NULL
     task.normalised, task.sums = True, True
     task.log_likelihoods, task.out = optional_writable(log_likelihoods, n), NULL
-    return pass_over(X, means, covariances, precisions, log_dets, log_weights, &task, counts, first,
+    return pass_over(X, means, covariances, precisions, factors, log_dets, log_weights, &task, counts, first,
                      second, n_threads)
 
 
@@ -653,7 +687,8 @@ def log_density(
     ndarray X,              # IN   (n, d), float or double; NaN is missing
     ndarray means,          # IN   (K, d)
     ndarray covariances,    # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,     # IN   their inverses
+    ndarray precisions,     # IN   their inverses; (0,) for variances
+    ndarray factors,        # IN   upper triangles P, P P' the precisions; or 1 / sqrt(variances)
     ndarray log_dets,       # IN   (K,) or (1,), of the covariances
     ndarray log_weights,    # IN   (K,)
     ndarray out,            # OUT  (n, K)
@@ -664,7 +699,7 @@ def log_density(
     task.sample_weight, task.labels, task.uniforms, task.given = NULL, NULL, NULL, NULL
     task.normalised, task.sums = False, False
     task.log_likelihoods, task.out = NULL, writable(out, extent(X, 0) * extent(means, 0))
-    pass_over(X, means, covariances, precisions, log_dets, log_weights, &task, None, None, None,
+    pass_over(X, means, covariances, precisions, factors, log_dets, log_weights, &task, None, None, None,
               n_threads)
 
 
@@ -672,7 +707,8 @@ def statistics(
     ndarray X,                  # IN   (n, d), float or double; NaN is missing
     ndarray means,              # IN   (K, d)
     ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,         # IN   their inverses
+    ndarray precisions,         # IN   their inverses; (0,) for variances
+    ndarray factors,            # IN   upper triangles P, P P' the precisions; or 1 / sqrt(variances)
     ndarray log_dets,           # IN   (K,) or (1,), of the covariances
     ndarray responsibilities,   # IN   (n, K)
     ndarray counts,             # OUT  (K,)
@@ -687,5 +723,5 @@ def statistics(
     task.given = readable(responsibilities, extent(X, 0) * K)
     task.normalised, task.sums = False, True
     task.log_likelihoods, task.out = NULL, NULL
-    pass_over(X, means, covariances, precisions, log_dets, np.zeros(K), &task, counts, first, second,
+    pass_over(X, means, covariances, precisions, factors, log_dets, np.zeros(K), &task, counts, first, second,
               n_threads)

@@ -1,20 +1,22 @@
-"""Full Gaussians in natural form: one call from moments to moments.
+"""Gaussians in natural form: one call from moments to moments.
 
 The features of `_natural` are taken about a centre c in the middle of the data, y = x - c:
 
     log w_k N(x | m_k, S_k) = offset_k + (P_k s_k)' y - y' P_k y / 2,  P_k = inv(S_k), s_k = m_k - c
     offset_k = log w_k - (s_k' P_k s_k + log |2 pi S_k|) / 2
 
-Statistics come back as sums of y and y y', and leave as moments about their means.
+Statistics come back as sums of y and y y', and leave as moments about their means. Variances along
+the axes, or one of all features, take the squares of y instead of y y'; the bits of their results
+are those of the formulas in NumPy.
 """
 
 from cython cimport floating
 from libc.math cimport M_PI, NAN, log
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
-from numpy cimport NPY_DOUBLE, ndarray
+from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
 
-from ._arena cimport Arena, allocate, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
 from ._arrays cimport (
     extent,
     optional_labels,
@@ -24,9 +26,11 @@ from ._arrays cimport (
     readable_reals,
     real_size,
     real_type,
+    require,
     writable,
 )
-from ._natural cimport PRODUCTS, Shape, pass_over, shape_of
+from ._natural cimport PRODUCTS, SQUARE_SUM, SQUARES, Shape, pass_over, shape_of
+from ._pairwise cimport pairwise_sum
 
 cdef enum:
     LOCATION_ROWS = 256
@@ -106,6 +110,43 @@ cdef void unpack(
         products += d - i
 
 
+cdef double pack_variances(
+    const double* mean, const double* precision, const double* centre, const double* spread,
+    Py_ssize_t d, Py_ssize_t width, double* shift, double* natural, double* quadratic,
+) noexcept nogil:
+    """As `pack`, of precisions of all features, or of one (width 1)."""
+    cdef double terms = 0.0, p
+    cdef Py_ssize_t i
+    for i in range(d):
+        p = precision[i if width == d else 0]
+        shift[i] = mean[i] - centre[i]
+        natural[i] = shift[i] * p
+        terms += p * (spread[i] + shift[i] * shift[i])
+        shift[i] = p * (shift[i] * shift[i])
+    for i in range(width):
+        natural[d + i] = -0.5 * precision[i]
+    quadratic[0] = pairwise_sum(shift, d)
+    return terms
+
+
+cdef void unpack_variances(
+    double count, const double* totals, const double* centre, double share, Py_ssize_t d,
+    Py_ssize_t width, double* products, double* mean, double* scatter,
+) noexcept nogil:
+    """As `unpack`; the scatter has a value for each feature, or one (width 1)."""
+    cdef double shift, square
+    cdef Py_ssize_t i
+    for i in range(d):
+        shift = totals[i] / count if count > NEGLIGIBLE else 0.0
+        mean[i] = centre[i] + shift
+        products[i] = totals[i] * shift
+    if width < d:
+        products[0] = pairwise_sum(products, d)
+    for i in range(width):
+        square = totals[d + i] - products[i]
+        scatter[i] = share * (0.0 if square < 0.0 else square)
+
+
 # What `moments_of` has in its memory.
 cdef struct Memory:
     double* natural     # (K, p)
@@ -136,6 +177,8 @@ cdef double moments_of(
 ) except? -1.0:
     """The E-step below, on pointers."""
     cdef Py_ssize_t K = shape.K, d = shape.d, p = shape.p - 1, k
+    cdef bint has_matrices = shape.features == PRODUCTS
+    cdef Py_ssize_t width = p - d, size = d * d if has_matrices else width
     cdef Arena arena = counting_arena()
     lay_out(shape, &arena)
     cdef void* scratch = allocate(&arena)
@@ -144,15 +187,22 @@ cdef double moments_of(
     cdef double* totals = memory.totals
     cdef double* offset = memory.offset
     cdef double* centre = memory.centre
-    cdef double terms = 0.0, quadratic = 0.0, log_likelihood
+    cdef double terms = 0.0, quadratic = 0.0, normaliser = d * log(2.0 * M_PI), log_likelihood
     try:
         with nogil:
             locate(X, shape.n, d, centre, memory.spread)
             for k in range(K):
-                terms = max(terms, pack(means + k * d, precisions + k * d * d, centre,
-                                        memory.spread, d, memory.shift, natural + k * p,
-                                        &quadratic))
-                offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + d * log(2.0 * M_PI))
+                if has_matrices:
+                    terms = max(terms, pack(means + k * d, precisions + k * size, centre,
+                                            memory.spread, d, memory.shift, natural + k * p,
+                                            &quadratic))
+                    offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + normaliser)
+                else:
+                    terms = max(terms, pack_variances(
+                        means + k * d, precisions + k * size, centre, memory.spread, d, width,
+                        memory.shift, natural + k * p, &quadratic))
+                    offset[k] = log_weights[k] - 0.5 * (log_dets[k] + normaliser)
+                    offset[k] -= 0.5 * quadratic
         if not terms < most_terms:
             return NAN
         log_likelihood = pass_over(
@@ -162,9 +212,14 @@ cdef double moments_of(
         )
         with nogil:
             for k in range(K):
-                unpack(weight[k], totals + k * p, centre, 1.0 / total_weight, d,
-                       mean + k * d, scatter + k * d * d)
-                weight[k] /= total_weight
+                if has_matrices:
+                    unpack(weight[k], totals + k * p, centre, 1.0 / total_weight, d,
+                           mean + k * d, scatter + k * size)
+                    weight[k] /= total_weight
+                else:
+                    unpack_variances(weight[k], totals + k * p, centre, 1.0 / total_weight, d,
+                                     width, memory.shift, mean + k * d, scatter + k * size)
+                    weight[k] *= 1.0 / total_weight
     finally:
         free(scratch)
     return log_likelihood / total_weight
@@ -173,17 +228,17 @@ cdef double moments_of(
 def e_step(
     ndarray X,              # IN (n, d), float or double
     ndarray means,          # IN (K, d)
-    ndarray precisions,     # IN (K, d, d)
+    ndarray precisions,     # IN (K, d, d), (K, d) along the axes, or (K, 1) of all features
     ndarray log_dets,       # IN (K,), of the covariances
     ndarray log_weights,    # IN (K,)
     ndarray sample_weight,  # IN (n,) or (0,)
     ndarray labels,         # IN (n,) or (0,); -1 = unlabelled
     ndarray uniforms,       # IN (n,) or (0,); to sample the assignments
     double total_weight,    # of all rows
-    double most_terms,      # what `pack` may return
+    double most_terms,      # what `pack` and `pack_variances` may return
     ndarray weight,         # OUT (K,)
     ndarray mean,           # OUT (K, d)
-    ndarray scatter,        # OUT (K, d, d), about the means
+    ndarray scatter,        # OUT shape of precisions, about the means
     ndarray log_likelihoods,    # OUT (n,) or (0,)
     int n_threads,
 ):
@@ -192,10 +247,15 @@ def e_step(
     Returns NaN, and leaves the outputs as they are, where the natural form would lose digits.
     """
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
-    cdef int type = real_type(X)
+    cdef Py_ssize_t size = extent(precisions, 1)
+    cdef int type = real_type(X), features = SQUARES if size == d else SQUARE_SUM
+    if PyArray_NDIM(precisions) == 3:
+        size, features = d * d, PRODUCTS
+    elif features == SQUARE_SUM:
+        require(size == 1, "there is a precision for each column, or one")
     cdef const void* x = readable_reals(X, n * d, type)
     cdef const double* m = readable(means, K * d)
-    cdef const double* P = readable(precisions, K * d * d)
+    cdef const double* P = readable(precisions, K * size)
     cdef const double* log_det = readable(log_dets, K)
     cdef const double* log_weight = readable(log_weights, K)
     cdef const double* s = optional_readable(sample_weight, n)
@@ -203,9 +263,9 @@ def e_step(
     cdef const double* uniform = optional_readable(uniforms, n)
     cdef double* w = writable(weight, K)
     cdef double* new_mean = writable(mean, K * d)
-    cdef double* S = writable(scatter, K * d * d)
+    cdef double* S = writable(scatter, K * size)
     cdef double* of_rows = optional_writable(log_likelihoods, n)
-    cdef Shape shape = shape_of(n, d, K, PRODUCTS, real_size(X), n_threads)
+    cdef Shape shape = shape_of(n, d, K, features, real_size(X), n_threads)
     if type == NPY_DOUBLE:
         return moments_of(
             &shape, <const double*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
@@ -215,3 +275,63 @@ def e_step(
         &shape, <const float*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
         most_terms, w, new_mean, S, of_rows,
     )
+
+
+# Variances in two steps, where responsibilities come from elsewhere
+# -----------------------------------------------------------------
+
+def natural_form(
+    ndarray X,              # IN (n, d), float or double
+    ndarray means,          # IN (K, d)
+    ndarray precisions,     # IN (K, d) along the axes, or (K, 1) of all features
+    ndarray centre,         # OUT (d,)
+    ndarray natural,        # OUT (K, d + width of precisions)
+    ndarray quadratic,      # OUT (K,), (mean - centre)' precision (mean - centre)
+):
+    """Natural parameters about the centre of rows; return the largest of `pack_variances`."""
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), k
+    cdef Py_ssize_t width = extent(precisions, 1), p = d + width
+    require(n > 0 and d > 0 and (width == d or width == 1), "rows; precisions of columns, or one")
+    cdef int type = real_type(X)
+    cdef const void* x = readable_reals(X, n * d, type)
+    cdef const double* m = readable(means, K * d)
+    cdef const double* P = readable(precisions, K * width)
+    cdef double* c = writable(centre, d)
+    cdef double* eta = writable(natural, K * p)
+    cdef double* squares = writable(quadratic, K)
+    cdef double* spread = allocate_doubles(2 * d)
+    cdef double terms = 0.0
+    with nogil:
+        if type == NPY_DOUBLE:
+            locate(<const double*> x, n, d, c, spread)
+        else:
+            locate(<const float*> x, n, d, c, spread)
+        for k in range(K):
+            terms = max(terms, pack_variances(
+                m + k * d, P + k * width, c, spread, d, width, spread + d, eta + k * p,
+                squares + k))
+        free(spread)
+    return terms
+
+
+def moments_about(
+    ndarray centre,         # IN (d,)
+    ndarray counts,         # IN (K,)
+    ndarray totals,         # IN (K, d + width), sums of the features
+    ndarray mean,           # OUT (K, d)
+    ndarray scatter,        # OUT (K, width), about the means
+):
+    """Moments of sums about a centre."""
+    cdef Py_ssize_t d = extent(centre, 0), K = extent(counts, 0), width = extent(scatter, 1), k
+    require(width == d or width == 1, "squares are of all columns, or one")
+    cdef const double* c = readable(centre, d)
+    cdef const double* count = readable(counts, K)
+    cdef const double* sums = readable(totals, K * (d + width))
+    cdef double* m = writable(mean, K * d)
+    cdef double* S = writable(scatter, K * width)
+    cdef double* products = allocate_doubles(d)
+    with nogil:
+        for k in range(K):
+            unpack_variances(count[k], sums + k * (d + width), c, 1.0, d, width, products,
+                             m + k * d, S + k * width)
+        free(products)

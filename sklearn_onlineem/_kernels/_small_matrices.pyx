@@ -9,11 +9,12 @@ Shapes: K components, d features; a shared ("tied") covariance is a stack of one
 from libc.math cimport isfinite, log
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
-from numpy cimport ndarray
+from numpy cimport PyArray_NDIM, ndarray
 from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
 from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
-from ._arrays cimport extent, readable, writable
+from ._arrays cimport extent, readable, require, writable
+from ._pairwise cimport pairwise_sum
 from ._simd cimport restricted, simd_void
 
 cdef extern from "_small_matrices.h" nogil:
@@ -179,10 +180,10 @@ cdef simd_void add_traces(
 
 def kl_divergences(
     ndarray mean_p,         # IN   (K, d)
-    ndarray covariance_p,   # IN   (K, d, d)
+    ndarray covariance_p,   # IN   (K, d, d), or variances (K, d) or (K, 1)
     ndarray log_det_p,      # IN   (K,), of the covariances
     ndarray mean_q,         # IN   (K, d)
-    ndarray precision_q,    # IN   (K, d, d)
+    ndarray precision_q,    # IN   shape of covariance_p
     ndarray log_det_q,      # IN   (K,), of the covariances
     ndarray divergences,    # OUT  (K,)
 ):
@@ -190,11 +191,15 @@ def kl_divergences(
 
     (tr(precision_q (covariance_p + D D')) - d + log_det_q - log_det_p) / 2, D = mean_p - mean_q.
     """
-    cdef Py_ssize_t K = extent(mean_p, 0), d = extent(mean_p, 1), k, j
+    cdef Py_ssize_t K = extent(mean_p, 0), d = extent(mean_p, 1), k, j, i
     cdef const double* left = readable(mean_p, K * d)
     cdef const double* right = readable(mean_q, K * d)
-    cdef const double* covariance = readable(covariance_p, K * d * d)
-    cdef const double* precision = readable(precision_q, K * d * d)
+    cdef bint has_matrices = PyArray_NDIM(covariance_p) == 3
+    cdef Py_ssize_t width = extent(covariance_p, 1)
+    cdef Py_ssize_t size = d * d if has_matrices else width
+    require(width == d or width == 1 and not has_matrices, "variances are of all columns, or one")
+    cdef const double* covariance = readable(covariance_p, K * size)
+    cdef const double* precision = readable(precision_q, K * size)
     cdef const double* log_dets = readable(log_det_p, K)
     cdef const double* other_log_dets = readable(log_det_q, K)
     cdef double* out = writable(divergences, K)
@@ -205,9 +210,15 @@ def kl_divergences(
         for k in range(K):
             for j in range(d):
                 difference[j] = left[k * d + j] - right[k * d + j]
-            add_traces(precision + k * d * d, covariance + k * d * d, difference, d, sums)
-            trace = 0.0
-            for j in range(d):
-                trace += sums[j]
+            if has_matrices:
+                add_traces(precision + k * size, covariance + k * size, difference, d, sums)
+                trace = 0.0
+                for j in range(d):
+                    trace += sums[j]
+            else:
+                for j in range(d):
+                    i = k * size + (j if width == d else 0)
+                    sums[j] = precision[i] * (covariance[i] + difference[j] * difference[j])
+                trace = pairwise_sum(sums, d)
             out[k] = 0.5 * (trace - d + other_log_dets[k] - log_dets[k])
         free(difference)

@@ -213,6 +213,8 @@ class Sequences(Batch):
         n_rows : int
             Approximate number of rows of a chunk, at least 1.
         """
+        if self.n_rows <= n_rows:
+            return (self,)
         n_chunks = -(-self.n_rows // n_rows)
         whole = self.offsets * n_chunks // max(1, self.n_rows)
         cuts = np.flatnonzero(whole[1:-1] > whole[:-2]) + 1

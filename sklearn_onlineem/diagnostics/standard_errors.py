@@ -141,7 +141,7 @@ def standard_errors(
     estimator : OnlineEM
         A fitted mixture or hidden Markov model of Gaussian, Poisson, Bernoulli, multinomial,
         categorical, exponential, gamma, Student's t, Laplace, Wishart or compound Dirichlet
-        components or Markov chains, a Kalman filter, `EditDistance`, or
+        components, Markov chains or regressions, a Kalman filter, `EditDistance`, or
         `LatentDirichletAllocation`; at a maximum, so fitted with a small `tol`. Your own families
         are refused.
     X : array-like, or list of array-likes

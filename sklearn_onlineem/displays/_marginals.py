@@ -157,8 +157,8 @@ def marginal(model, column, j, name):
     """Return the marginal of feature j of a mixture; `column` are its values, or None."""
     family, weights, heights, edges = model.family, model.weights, None, None
     if isinstance(family, Categorical):
-        n = family.n_categories
-        probabilities = model.parameters.reshape(len(weights), -1, n)[:, j]
+        probabilities = family.probabilities(model.parameters)[j]
+        n = probabilities.shape[1]
         if column is not None:
             heights = np.bincount(column.astype(int), minlength=n) / len(column)
             edges = np.arange(n + 1) - 0.5

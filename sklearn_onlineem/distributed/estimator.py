@@ -193,10 +193,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         y, sample_weight : as X, default=None
             As in `fit` of the estimator, in shards as X: local data are cut alike, chunks of Dask
             arrays are those of X, and lists of shards are as long. `y` is ignored unless the
-            estimator has ``semi_supervised=True``. A shard whose weights are all 0 is left out.
+            estimator has targets, or ``semi_supervised=True``. A shard whose weights are all 0 is
+            left out.
         client : distributed.Client, default=None
             None: the present client for data on a cluster, and joblib for local data.
-        validation : array-like, default=None
+        validation : array-like, or tuple (X, y) for an estimator with targets, default=None
             Local data to score the model on after each round.
 
         Returns
@@ -225,12 +226,14 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         extents = executor.prepare(_for_workers(estimator))
         sizes, weights, n_rows = zip(*extents, strict=True)
         history, fitted = [], estimator._fitted
+        has_targets = get_tags(estimator).target_tags.required
         progress = Progress(fitted.state, fitted.history, estimator._callbacks())
         with _bar(self.progress, type(self.estimator).__name__) as advance:
 
             def record(done):
                 estimator._commit(progress, None)
-                score = math.nan if validation is None else float(estimator.score(validation))
+                held_out = validation if has_targets else (validation,)
+                score = math.nan if validation is None else float(estimator.score(*held_out))
                 history.append(done._replace(validation=score))
                 advance()
 
@@ -261,9 +264,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         estimator._commit(progress, None)
 
     def _labels(self, X, y):
-        """Return `y` if the estimator learns from labels, else None."""
+        """Return `y` if the estimator learns from labels or targets, else None."""
         estimator = self.estimator
-        if y is None or getattr(estimator, "semi_supervised", False):
+        has_targets = get_tags(estimator).target_tags.required
+        if y is None or has_targets or getattr(estimator, "semi_supervised", False):
             return y
         takes_sequences = isinstance(estimator, SequenceEstimator)
         if takes_sequences and remote_shards({"X": X}, estimator) is None:

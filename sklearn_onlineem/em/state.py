@@ -258,6 +258,8 @@ class State(NamedTuple):
         What tells outliers of a stream.
     sample : Sample or None
         Of all observations of a stream, for challengers.
+    is_known : bool
+        Whether the user gave the start, instead of data. Before first data `size_unit` is then 0.
     """
 
     model: Model
@@ -279,6 +281,12 @@ class State(NamedTuple):
     n_rows_forgotten: int = 0
     gate: Gate | None = None
     sample: Sample | None = None
+    is_known: bool = False
+
+    @property
+    def awaits_data(self) -> bool:
+        """Whether the model is known, and nothing has been learnt yet."""
+        return self.size_unit == 0.0
 
     @property
     def own_statistics(self) -> Statistics:
@@ -382,6 +390,7 @@ class State(NamedTuple):
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
             self.moments, (), self.n_rows_forgotten, self.gate, self.sample,
+            self.is_known,
         )  # fmt: skip
 
     def after_none(self, log_likelihood: float, n_rows: int, gate: Gate) -> State:
@@ -413,7 +422,7 @@ class State(NamedTuple):
         if n_left_out:
             n_rows = self.n_rows + n_left_out
             return self._replace(gate=gate, n_rows=n_rows, step=self.step._replace(n_rows=n_rows))
-        return self if gate is self.gate else self._replace(gate=gate)
+        return self._replace(gate=gate)
 
     def moved(self, move: SplitMergeStep, before: State, data: Batch) -> State:
         """Return this state after an update with a split or merge step made as well.
@@ -455,6 +464,26 @@ class State(NamedTuple):
             n_rows_forgotten=self.n_rows - min(n_rows, n_counted),
         )
 
+    def with_model(self, model: Model) -> State:
+        """Return this state with another model, which counts for the same observations.
+
+        Running statistics become those of the model. What contradicts it is dropped: first rows of
+        a stream, whose start is then final, latest rows, records of surprise, several models. A
+        sample of the stream begins anew.
+
+        Parameters
+        ----------
+        model : Model
+            Of the same shape.
+        """
+        kept = (
+            self.kept.of_another(model, self.lengths) if hasattr(self.kept, "of_another") else None
+        )
+        sample = self.sample and Sample(self.sample.size, (*self.seed, self.n_rows))
+        return self._replace(
+            model=model, kept=kept, merged=None, recent=(), gate=None, sample=sample
+        )
+
     def check(self) -> None:
         """Raise ValueError if a field has a wrong type, as in states of other versions."""
         for name, kind in _STATE_TYPES.items():
@@ -486,4 +515,5 @@ _STATE_TYPES = {
     "n_rows_forgotten": Integral,
     "gate": Gate | None,
     "sample": Sample | None,
+    "is_known": bool,
 }

@@ -12,6 +12,7 @@ from sklearn_onlineem.estimators.hidden_markov import (
 from sklearn_onlineem.estimators.kalman import KalmanFilter
 from sklearn_onlineem.estimators.mixtures import (
     BernoulliMixture,
+    CategoricalMixture,
     CompoundDirichlet,
     CompoundDirichletMixture,
     ExponentialMixture,
@@ -22,10 +23,12 @@ from sklearn_onlineem.estimators.mixtures import (
     Mixture,
     MultinomialMixture,
     PoissonMixture,
+    RegressionMixture,
     StudentTMixture,
     WishartMixture,
 )
 from sklearn_onlineem.estimators.per_sequence import PerSequence
+from sklearn_onlineem.estimators.regression import MixtureRegressor
 from sklearn_onlineem.estimators.strings import EditDistance, EditDistanceClassifier
 from sklearn_onlineem.estimators.topics import LatentDirichletAllocation
 
@@ -34,6 +37,7 @@ __all__ = [
     "AnomalyDetector",
     "BernoulliMixture",
     "CategoricalHMM",
+    "CategoricalMixture",
     "CompoundDirichlet",
     "CompoundDirichletMixture",
     "EditDistance",
@@ -47,11 +51,13 @@ __all__ = [
     "LatentDirichletAllocation",
     "MarkovChainMixture",
     "Mixture",
+    "MixtureRegressor",
     "MultinomialHMM",
     "MultinomialMixture",
     "PerSequence",
     "PoissonHMM",
     "PoissonMixture",
+    "RegressionMixture",
     "StudentTMixture",
     "WishartMixture",
     "combine_estimators",

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -41,6 +40,7 @@ from sklearn_onlineem.em.state import History, Opening, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._challengers import with_sample
 from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
+from sklearn_onlineem.estimators._known import KnownModel
 from sklearn_onlineem.estimators._parameters import (
     are_same,
     available_if,
@@ -60,6 +60,7 @@ from sklearn_onlineem.estimators._progress import (
     warn_of_passes,
     warn_of_reinitialisation,
     warn_of_unused_rates,
+    warn_user,
 )
 from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
 from sklearn_onlineem.estimators._stream_start import learn_first
@@ -67,6 +68,7 @@ from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import (
     INVALID,
     check_complete,
+    converted,
     error_context,
     is_empty,
     raise_named,
@@ -103,7 +105,7 @@ class Rules(NamedTuple):
 
 
 @estimator
-class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimator):
+class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimator):
     """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
 
     Parameters
@@ -256,6 +258,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _initialiser(self):
         """Return the `Initialiser` of the parameters."""
 
+    def _converted(self, X, fresh, ensure_all_finite=True):
+        """Return rows as kernels take them, and the attributes that first data define."""
+        return converted(self, X, fresh, ensure_all_finite)
+
     def _prior(self, model, n_features):
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
@@ -298,6 +304,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
                 self._check_structure()
+            elif "_given" in self.__dict__:
+                if self.warm_start:
+                    raise self._not_fitted()
+                names = ", ".join(self.__dict__["_given"])
+                warn_user(
+                    f"{type(self).__name__}: fit starts anew, and does not use {names}, which"
+                    " were set. Initial values are parameters whose names end in '_init'."
+                )
             reader, solver = self._input(fresh=not resumes), self._solver()
             data = reader.read(X, y, **where)
             n_init = 1 if resumes else getattr(self, "n_init", 1)
@@ -308,7 +322,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                     # Start.
                     if resumes:
                         log(self, "continues from the fitted model")
-                        start = self._resumed(seed=_drawn_seed(random_state))
+                        seed, known = _drawn_seed(random_state), self._known_model(data)
+                        if known is None:
+                            start = self._resumed(seed=seed)
+                        else:
+                            start = self._state_of(known, data, seed)._replace(is_known=True)
                         history, bounds = self._fitted.history, self._fitted.lower_bounds
                     else:
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
@@ -349,7 +367,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _start(self):
         """Return the initialiser of the parameters, or of a learnt prior."""
         learnt = self._learnt_prior
-        return self._initialiser() if learnt is None else LearntStart(learnt)
+        return self._initialiser() if learnt is None else LearntStart(learnt, self._bound)
 
     def _pseudo_statistics(self, model, n_features):
         """Return the whole prior as pseudo-statistics, or None."""
@@ -408,13 +426,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             rule(bound_before, math.inf)
             return rule
 
+        is_given = state.is_known or self._learnt_prior is not None or self._has_start_values()
         return Plan(
             self._schedule(state, is_stream=False),
             self.batch_size,
             stopping,
             np.random.default_rng(state.seed),
             rate_is_chosen=self.eta0 != "auto",
-            start_is_given=self._learnt_prior is not None or self._has_start_values(),
+            start_is_given=is_given,
             max_iter=self._most_passes,
             bound_before=bound_before,
         )
@@ -435,7 +454,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             if is_empty(self, X):
                 return
             fitted = self.__dict__.get("_fitted")
-            if fitted is None or isinstance(fitted.state.kept, Opening):
+            if fitted is None and "_given" in self.__dict__:
+                raise self._not_fitted()
+            # A known model awaits its first data where there is no size of an observation.
+            if (
+                fitted is None
+                or fitted.state.size_unit == 0.0
+                or isinstance(fitted.state.kept, Opening)
+            ):
                 self._learn_first(X, y, with_end, **where)
                 return
             try:
@@ -455,7 +481,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             if not len(data):
                 return
             with single_threaded_blas(data.n_rows):
-                start = before and self._resumed()
+                start = None
+                if before is not None and not before.state.awaits_data:
+                    start = self._resumed()
                 state, kept, rest = learn_first(self, data, start)
                 if self.background:
                     state = self._with_moments(state, start, data)
@@ -483,7 +511,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 warn_of_reinitialisation(self, progress.state)
             if progress.state.gate is not None:
                 warn_of_outliers(self, before and before.state.gate, progress.state.gate)
-            self._commit(progress, None if before else reader.attributes, end)
+            is_first = before is None or before.state.awaits_data
+            self._commit(progress, reader.attributes if is_first else None, end)
         for state in made:
             report_update(self, state)
 
@@ -565,7 +594,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         if not isinstance(self.schedule, str):
             return self.schedule
         eta0, beta, keeps = self.eta0, self.beta, is_stream and self._keeps_first_rows
-        is_settled = keeps and self._solver().start_rows > 0 and not self._has_start_values()
+        is_given = state.is_known or self._has_start_values()
+        is_settled = keeps and self._solver().start_rows > 0 and not is_given
         # What comes from a start that was not settled has to be forgotten soon.
         if eta0 == "auto" and not is_settled:
             eta0 = self._first_rate
@@ -649,7 +679,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _commit(self, progress, attributes, end=None):
         """Set the fitted state after a progress, in one assignment."""
         self._fitted = self._fitted_with(progress, attributes, end)
-        self.__dict__.pop("_present_rules", None)
+        for name in ("_present_rules", "_given"):
+            self.__dict__.pop(name, None)
 
     def _fitted_with(self, progress, attributes, end=None):
         """Return the fitted state after a progress; `attributes` are those of first data."""
@@ -679,10 +710,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         seen = object.__new__(type(self))
         seen.__dict__ = self.__dict__.copy()
         if "_fitted" not in seen.__dict__:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with"
-                " appropriate arguments before using this estimator."
-            )
+            raise self._not_fitted()
         return seen
 
     def _check_structure(self):
@@ -872,7 +900,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     # fit end with it.
     _transient = (
         "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
-        "_parent_callback_ctx",
+        "_parent_callback_ctx", "_first_attributes",
     )  # fmt: skip
 
     def _n_rows_saved(self):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import wraps
@@ -148,7 +148,14 @@ def naming_calls(cls: Method) -> Method:
         is_ours = getattr(BaseEstimator, name, None) is not method
         if is_public and is_ours and not hasattr(method, "names_calls"):
             setattr(cls, name, with_named_calls(method))
+    for name, method in inspect.getmembers_static(cls, _is_class_method):
+        if not (name.startswith("_") or hasattr(method.__func__, "names_calls")):
+            setattr(cls, name, classmethod(with_named_calls(method.__func__)))
     return cls
+
+
+def _is_class_method(member):
+    return isinstance(member, classmethod)
 
 
 def with_named_calls(method: Method) -> Method:
@@ -178,7 +185,8 @@ def _refusal(method, instance, args, kwargs):
         found = error
     else:
         return None
-    kind, parameters = type(instance), list(signature.parameters.values())[1:]
+    kind = instance if isinstance(instance, type) else type(instance)
+    parameters = list(signature.parameters.values())[1:]
     is_constructor = method.__name__ == "__init__"
     whose = kind.__name__ if is_constructor else f"{kind.__name__}.{method.__name__}"
     kinds = [parameter.kind for parameter in parameters]
@@ -279,6 +287,8 @@ def are_same(a, b):
     """Return whether two values of a parameter are equal, or of a class without equality."""
     if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
         return True
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return list(a) == list(b) and all(map(are_same, a.values(), b.values()))
     # NumPy 2.0 can't compare strings with numbers.
     return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)
 

@@ -23,9 +23,8 @@ from sklearn_onlineem.estimators._validation import (
     INVALID,
     checked_labels,
     checked_weight,
-    converted,
-    is_ready,
     raise_named,
+    ready,
 )
 from sklearn_onlineem.families.capabilities import Marginals
 
@@ -36,8 +35,8 @@ class RowsInput:
     """Reads rows as `fit`, `partial_fit` and `predict` take them.
 
     The family checks the values, after `prepare` if that is given. First (`fresh`) data define the
-    `attributes` of the estimator. Rows of which nothing is observed are kept only if
-    `keeps_unobserved`, as learning needs none.
+    `attributes` of the estimator, and its family if that is None. Rows of which nothing is
+    observed are kept only if `keeps_unobserved`, as learning needs none.
     """
 
     keeps_unobserved = False
@@ -66,7 +65,7 @@ class RowsInput:
                     raise ValueError("X has nothing but NaN.")
             if self._prepare is not None:
                 rows = replace(rows, X=self._prepare(rows.X))
-            self._family.check(rows.filled().X if self._has_gaps else rows.X)
+            self._family.check(rows.X)
         except INVALID as error:
             raise_named(error, self._estimator)
         return rows
@@ -76,14 +75,18 @@ class RowsInput:
 
     def _converted(self, X):
         self._has_gaps = False
-        if self._fresh or not is_ready(self._estimator, X):
-            takes_gaps = isinstance(self._family, Marginals)
-            finite = "allow-nan" if takes_gaps else True
-            X, self.attributes = converted(self._estimator, X, self._fresh, finite)
-            if takes_gaps and np.isnan(X.sum()):
-                if sparse.issparse(X):
-                    raise ValueError("X is sparse and has NaN: missing values need a dense array.")
-                self._has_gaps = True
+        found = None if self._fresh else ready(self._estimator, X)
+        if found is not None:
+            return found
+        takes_gaps = self._family is None or isinstance(self._family, Marginals)
+        finite = "allow-nan" if takes_gaps else True
+        X, self.attributes = self._estimator._converted(X, self._fresh, finite)
+        if self._family is None:
+            self._family = self._estimator._family()
+        if takes_gaps and np.isnan(X.sum()):
+            if sparse.issparse(X):
+                raise ValueError("X is sparse and has NaN: missing values need a dense array.")
+            self._has_gaps = True
         return X
 
     def _batch(self, X, weight, y, n_threads):
@@ -109,10 +112,14 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     _takes_positive_only = False
 
     def _input(self, fresh=False):
-        family = self._family() if fresh else self.model_.family
+        family = self._family_before_data() if fresh else self.model_.family
         n_components = getattr(self, "n_components", 1)
         takes_labels = getattr(self, "semi_supervised", False)
         return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
+
+    def _family_before_data(self):
+        """Return the family, or None if the first data define it."""
+        return self._family()
 
     def _reader(self):
         """Return the input that reads data for inference."""
@@ -123,7 +130,9 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         try:
             return isinstance(self._family(), Marginals) and not isinstance(self._solver(), Gibbs)
         except (KeyError, TypeError, ValueError):
-            return False  # Parameters are not yet validated when tags are read.
+            # Parameters are not yet validated when tags are read, and families of columns may need
+            # the names of these.
+            return isinstance(getattr(self, "family", None), dict)
 
     # Function from checked values to those of the family, if they differ.
     _prepared = None

@@ -31,9 +31,8 @@ from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_f
 from sklearn_onlineem.estimators._validation import (
     check_values,
     checked_labels,
-    converted,
     error_context,
-    is_ready,
+    ready,
 )
 
 __all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
@@ -42,7 +41,8 @@ __all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
 class SequencesInput:
     """Reads sequences in all forms of the user; `form` is that of the last.
 
-    The family checks the values, and first (`fresh`) data define the `attributes` of the estimator.
+    The family checks the values, and first (`fresh`) data define the `attributes` of the estimator,
+    and its family if that is None.
     """
 
     def __init__(self, estimator, family, fresh=False, n_states=1, takes_labels=False):
@@ -61,15 +61,17 @@ class SequencesInput:
             n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
             rows = Rows.unchecked(X, None, labels, n_threads)
             data = Sequences.unchecked(rows, self.form.offsets)
-            check_values(data, self._family, self._fresh)
+            family = self._estimator._family() if self._family is None else self._family
+            check_values(data, family, self._fresh)
         if continues and not self._fresh:
             return data.continued(self._estimator._fitted.end)
         return data
 
     def _converted(self, X):
-        if self._fresh or not is_ready(self._estimator, X):
-            X, self.attributes = converted(self._estimator, X, self._fresh, "allow-nan")
-        return X
+        found = None if self._fresh else ready(self._estimator, X)
+        if found is None:
+            found, self.attributes = self._estimator._converted(X, self._fresh, "allow-nan")
+        return found
 
     def release(self):
         """Drop the sequences that were read."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -31,6 +32,7 @@ __all__ = [
     "LearntPrior",
     "STARTS",
     "check_columns",
+    "distinct_rows",
     "prior_statistics",
     "start_model",
     "warn_of_few",
@@ -113,9 +115,10 @@ class LearntPrior:
 
 @dataclass(frozen=True)
 class LearntStart(Initialiser):
-    """The model of a learnt prior as the start."""
+    """The model of a learnt prior as the start, bound to the first data."""
 
     prior: LearntPrior
+    bound: Callable
 
     def given(self, data):
         if data.n_features != self.prior.n_features:
@@ -123,7 +126,7 @@ class LearntStart(Initialiser):
                 f"X has {data.n_features} features, but prior was learnt from"
                 f" {self.prior.n_features}."
             )
-        return self.prior.model
+        return self.bound(self.prior.model, data)
 
     def estimated(self, data, random_state):
         raise AssertionError("a learnt prior always gives a start")
@@ -216,7 +219,7 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
         elif not isinstance(start, str):
             responsibilities = _from_array(start, family, rows, n_components)
         else:
-            distinct, group = _distinct(rows)
+            distinct, group = distinct_rows(rows)
             if len(distinct) > n_components:
                 find = STARTS[start]
                 responsibilities = find(family, distinct, n_components, rng, likelihood_of)
@@ -324,7 +327,7 @@ def warn_of_few(X, n_components):
     )
 
 
-def _distinct(rows):
+def distinct_rows(rows):
     """Return distinct rows, sorted, with their total weights, and the place of each row there."""
     X = rows.X
     if sparse.issparse(X):

@@ -51,9 +51,10 @@ def learn_first(estimator, data, before):
     """
     initialiser, solver = estimator._start(), estimator._solver()
     if before is None:
-        seed, model = estimator._drawn_seed(), initialiser.given(data)
+        seed, known = estimator._drawn_seed(), estimator._known_model(data)
+        model = initialiser.given(data) if known is None else known
         if model is not None:
-            state = estimator._state_of(model, data, seed)
+            state = estimator._state_of(model, data, seed)._replace(is_known=known is not None)
             return solver.step(state, data, estimator._schedule(state)), data, None
         opening = Opening((), 0, _size(estimator, initialiser, data), 0)
     else:

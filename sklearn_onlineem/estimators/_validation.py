@@ -20,7 +20,6 @@ from sklearn.utils.validation import (
 
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
-from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families.capabilities import Marginals
 
 __all__ = [
@@ -38,9 +37,9 @@ __all__ = [
     "filled",
     "finite_start",
     "is_empty",
-    "is_ready",
     "error_context",
     "raise_named",
+    "ready",
     "relative_shares",
     "shares",
 ]
@@ -48,6 +47,8 @@ __all__ = [
 
 def is_empty(estimator, X):
     """Return whether X has no observations; refuse other columns than those of the first data."""
+    if type(X) is np.ndarray and X.size:
+        return False
     if type(X) in (list, tuple):
         return len(X) == 0
     # Data frames have columns; those of Dask do not know their length.
@@ -162,22 +163,41 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
     """Return rows as kernels take them, and the attributes that first data define.
 
     `fresh` data define `n_features_in_` and `feature_names_in_`; others are checked for agreement.
+    The first data of a known model define the names alone.
     The estimator is not changed.
     """
-    if not fresh:
+    fitted = None if fresh else vars(estimator).get("_fitted")
+    awaits_data = fitted is not None and fitted.state.awaits_data
+    if not (fresh or awaits_data):
         return _checked(estimator, X, False, ensure_all_finite), {}
     # Validation writes to a blank estimator, whose attributes are set once all has succeeded.
     blank, params = object.__new__(type(estimator)), estimator.get_params(deep=False)
     vars(blank).update(params)
     X = _checked(blank, X, True, ensure_all_finite)
     attributes = {name: value for name, value in vars(blank).items() if name not in params}
+    if awaits_data:
+        # A known model gets names of columns.
+        _check_width(X, fitted.attributes["n_features_in_"])
+        return X, {**attributes, **fitted.attributes}
     return X, {**attributes, "n_features_in_": X.shape[1], "_dtype": X.dtype}
 
 
-def is_ready(estimator, X):
-    """Return whether X needs no conversion: the hot path of streams of small batches."""
+def ready(estimator, X):
+    """Return X as kernels take it if nothing can be wrong, else None: for small batches.
+
+    It is an array, or a data frame of pandas with the columns of the first data.
+    """
     known = estimator._fitted.attributes
-    return "feature_names_in_" not in known and _rows.are_ready(X, known["n_features_in_"])
+    names = known.get("feature_names_in_")
+    if names is not None:
+        if type(X) is not getattr(sys.modules.get("pandas"), "DataFrame", None):
+            return None
+        # Others are sparse, or may have NA.
+        is_plain = all(isinstance(dtype, np.dtype) for dtype in X.dtypes)
+        if not is_plain or list(X.columns) != names.tolist():
+            return None
+        X = np.ascontiguousarray(X.to_numpy())
+    return X if _rows.are_ready(X, known["n_features_in_"]) else None
 
 
 def check_values(data, family, first=True):
@@ -189,14 +209,14 @@ def check_values(data, family, first=True):
     if observed is None:
         family.check(data.X)
         return
-    some = Rows.unchecked(data.X[observed])
-    if not isinstance(family, Marginals) and np.isnan(some.X).any():
+    some = data.X[observed]
+    if not isinstance(family, Marginals) and np.isnan(some).any():
         raise ValueError(
             f"X has NaN in rows with other values: {family} has no marginal distributions of"
             " some features. Only whole rows can be missing."
         )
     if len(some):
-        family.check(some.filled().X)
+        family.check(some)
     elif first:
         raise ValueError("X has nothing but NaN.")
 
@@ -294,9 +314,8 @@ def _checked(estimator, X, reset, ensure_all_finite):
             order="C",
             ensure_all_finite=ensure_all_finite,
         )
-    if not reset and X.shape[1] != estimator.n_features_in_:
-        expected = estimator.n_features_in_
-        raise ValueError(f"X has {X.shape[1]} features, but {expected} are expected.")
+    if not reset:
+        _check_width(X, estimator.n_features_in_)
     if not sparse.issparse(X):
         X = np.require(X, requirements=["A", "C"])
     values = X.data if sparse.issparse(X) else X
@@ -309,6 +328,11 @@ def _checked(estimator, X, reset, ensure_all_finite):
     if reset and square < _SMALLEST_SQUARE and values.any():
         raise ValueError(f"X has values whose squares underflow {values.dtype}; rescale the data.")
     return X
+
+
+def _check_width(X, expected):
+    if X.shape[1] != expected:
+        raise ValueError(f"X has {X.shape[1]} features, but {expected} are expected.")
 
 
 def _sum_of_squares(values):
@@ -386,7 +410,7 @@ def relative_shares(name, values, shape):
 def shares(name, values, shape, may_lack=False):
     """Return start values that add up to 1 in each row, or to less with `may_lack`."""
     values = relative_shares(name, values, shape)
-    totals = np.atleast_1d(values.sum(axis=-1))
+    totals = values.sum(axis=-1).ravel()
     wrong = np.flatnonzero(totals > 1.0 + _ROUNDING if may_lack else abs(totals - 1.0) > _ROUNDING)
     if len(wrong):
         expected = "add up to at most 1" if may_lack else "add up to 1"

@@ -245,6 +245,7 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators, align
         size_unit=unit,
         moments=combine(moments) if moments else None,
         sample=None if states[0].sample is None else NO_SAMPLE,
+        is_known=all(state.is_known for state in states),
     )
     attributes = {**first._fitted.attributes}
     attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
@@ -260,6 +261,8 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators, align
 
 def _sizes(states, seen):
     """Return observations needed, size of an observation, and size seen, for learning rates."""
+    if states[0].awaits_data:
+        return 1.0, 0.0, 0.0
     units = [state.size_unit for state in states]
     unit = float(np.average(units, weights=seen)) if len(set(units)) > 1 else units[0]
     shares = [own / unit for own in units]
@@ -294,6 +297,13 @@ def _checked_members(estimators):
         check_is_fitted(
             estimator, msg=f"estimators[{i}], a %(name)s, is not fitted; only fitted ones merge."
         )
+        if estimator._fitted.state.awaits_data != first._fitted.state.awaits_data:
+            names = ["with data", "of a known model without data"]
+            own, other = (names[e._fitted.state.awaits_data] for e in (estimator, first))
+            raise ValueError(
+                f"estimators[{i}], a {type(first).__name__}, is one {own}, and estimators[0] is one"
+                f" {other}; call partial_fit first."
+            )
         for name, own, other in _mismatches(estimator, first):
             raise ValueError(
                 f"estimators[{i}], a {type(first).__name__}, has {name}={own}, and estimators[0]"
@@ -307,6 +317,14 @@ def _checked_members(estimators):
                 f"estimators[{i}], a {type(estimators[i]).__name__}, has feature_names_in_={names},"
                 f" and estimators[{known[0][0]}] has feature_names_in_={known[0][1]}."
             )
+    for i, estimator in enumerate(estimators):
+        for j, own in estimator._fitted.attributes.get("_categories", {}).items():
+            other = first._fitted.attributes["_categories"].get(j)
+            if other is None or own.tolist() != other.tolist():
+                raise ValueError(
+                    f"estimators[{i}], a {type(first).__name__}, has other categories of column {j}"
+                    " than estimators[0]. Declare all of them in the types of the columns."
+                )
     return estimators
 
 

@@ -14,10 +14,12 @@ from sklearn_onlineem.families.covariance_shapes import (
 from sklearn_onlineem.families.exponential import Exponential
 from sklearn_onlineem.families.gamma import Gamma
 from sklearn_onlineem.families.gaussian import Gaussian
+from sklearn_onlineem.families.gaussian_regression import GaussianRegression
 from sklearn_onlineem.families.laplace import Laplace
 from sklearn_onlineem.families.markov_chain import MarkovChain
 from sklearn_onlineem.families.multinomial import Multinomial
 from sklearn_onlineem.families.poisson import Poisson
+from sklearn_onlineem.families.product import Product
 from sklearn_onlineem.families.student_t import StudentT
 from sklearn_onlineem.families.wishart import Wishart
 
@@ -32,11 +34,13 @@ __all__ = [
     "Full",
     "Gamma",
     "Gaussian",
+    "GaussianRegression",
     "Gaussians",
     "Laplace",
     "MarkovChain",
     "Multinomial",
     "Poisson",
+    "Product",
     "Spherical",
     "StudentT",
     "Tied",

@@ -24,21 +24,21 @@ NO_LABELS = np.empty(0, dtype=np.int32)
 
 def e_step_in_blocks(
     family, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods=None,
-    log_density=None,
+    log_density=None, n_rows=_BLOCK,
 ):  # fmt: skip
     """Return the E-step of a mixture, with statistics from ``statistics_of(X, posterior)``.
 
-    `log_density` is the family's, unless another is given.
+    `log_density` is the family's, unless another is given; blocks have `n_rows` rows.
     """
     log_density = family.log_density if log_density is None else log_density
     terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
     total_weight = rows.total_weight
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
+    for start in range(0, len(rows), n_rows):
+        block = rows[start : start + n_rows]
         responsibilities = log_density(parameters, block.X, n_threads=rows.n_threads)
         responsibilities = responsibilities + log_weights
-        drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
-        out = NOTHING if log_likelihoods is None else log_likelihoods[start : start + _BLOCK]
+        drawn = None if uniforms is None else uniforms[start : start + n_rows]
+        out = NOTHING if log_likelihoods is None else log_likelihoods[start : start + n_rows]
         log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), out)
         counts += responsibilities.sum(axis=0)
         statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)

@@ -75,6 +75,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
     # Whether statistics have a fixed size, as the hyper-parameters of a conjugate prior have.
     is_conjugate = True
 
+    @property
+    def has_symbols(self) -> bool:
+        """Whether some columns are nominal; all are if `is_nominal`."""
+        return self.is_nominal
+
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         """Return this family with everything fixed that depends on the first data.
 

@@ -39,6 +39,7 @@ def posterior(family, statistics):
     # has 2 a = D - 3 for each axis, and 2 a = d D - d - 2 for all of them. Known means leave their
     # |S|^(-1/2) in D, which is one degree more. A prior without means (k = 0) has none of these in
     # D, but its first row brings one: the same holds for the posterior.
+    family._check_no_masks()
     mean, scatter = statistics.mean, statistics.scatter
     weight, n_integrated = statistics.weight, len(mean) // len(scatter)
     if not family.learns_means:

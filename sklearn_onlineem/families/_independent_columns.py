@@ -33,6 +33,11 @@ class IndependentColumns(Marginals[Parameters, Evidence]):
     def _of_values(self, parameters, components, columns, n_features):
         """Return parameters of components of one column, one for each pair of these numbers."""
 
+    def _drawn_values(self, parameters, components, columns, n_features, rng):
+        """Draw a value for each pair of these numbers."""
+        of_values = self._of_values(parameters, components, columns, n_features)
+        return self.sample(of_values, np.arange(len(columns)), rng)[:, 0]
+
     def _typical(self, parameters, column, posterior):
         """Return the expectation of a column, or its most probable symbol, for each posterior."""
         return posterior @ self.means(parameters)[:, column]
@@ -55,8 +60,7 @@ class IndependentColumns(Marginals[Parameters, Evidence]):
         rng: np.random.Generator,
     ) -> FloatsOrSparse:
         rows, columns = _gaps(X)
-        of_values = self._of_values(parameters, components[rows], columns, X.shape[1])
-        return filled(X, self.sample(of_values, np.arange(len(rows)), rng)[:, 0])
+        return filled(X, self._drawn_values(parameters, components[rows], columns, X.shape[1], rng))
 
 
 class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Floats, Sums]):
@@ -99,7 +103,7 @@ class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Flo
         self, parameters: Floats, X: FloatsOrSparse, n_threads: int = 1
     ) -> Floats:
         features, base = self._observed(X, n_threads)
-        natural, offset = self._of_observed(parameters, features)
+        natural, offset = self._of_observed(parameters, sparse.issparse(features))
         return linear_log_density(features, base, natural, offset, n_threads)
 
     def marginal_statistics(
@@ -107,7 +111,7 @@ class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Flo
     ) -> Sums:
         features, _ = self._observed(X, n_threads)
         sums = linear_statistics(features, posterior, n_threads)
-        return self._completed(parameters, features, sums)
+        return self._completed(parameters, sparse.issparse(features), sums)
 
     def marginal_e_step(
         self,
@@ -121,11 +125,12 @@ class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Flo
         _, features, base = rows.remember(
             (id(self), "observed"), lambda: (self, *self._observed(rows.X, rows.n_threads))
         )
-        natural, offset = self._of_observed(parameters, features)
+        is_sparse = sparse.issparse(features)
+        natural, offset = self._of_observed(parameters, is_sparse)
         counts, sums, log_likelihood = linear_e_step(
             features, base, natural, log_weights + offset, rows, uniforms, log_likelihoods
         )
-        return counts, self._completed(parameters, features, sums), log_likelihood
+        return counts, self._completed(parameters, is_sparse, sums), log_likelihood
 
     def _observed(self, X, n_threads):
         """Return statistics, 0 for missing values, with a mask beside, and the log base measure.
@@ -147,19 +152,19 @@ class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Flo
         phi = promoted(phi)
         return sparse.hstack([phi, missing.astype(phi.dtype)], format="csr"), base
 
-    def _of_observed(self, parameters, features):
+    def _of_observed(self, parameters, is_sparse):
         """Return natural parameters and an offset to which `_observed` are the features."""
         natural = self.to_natural(parameters)
         constants = self.log_partitions(natural)
-        if sparse.issparse(features):
+        if is_sparse:
             return np.concatenate([natural, constants], axis=1), -constants.sum(axis=1)
         return np.concatenate([natural, -constants], axis=1), np.zeros(len(natural))
 
-    def _completed(self, parameters, features, sums):
+    def _completed(self, parameters, is_sparse, sums):
         """Return statistics with the expected ones of missing values, from sums of `_observed`."""
         mean = self.mean_statistics(parameters)
         total, missing = np.split(sums.total, [mean.shape[1]], axis=1)
-        if not sparse.issparse(features):
+        if not is_sparse:
             missing = np.maximum(sums.weight[:, None] - missing, 0.0)
         columns = self._columns(mean.shape[1], missing.shape[1])
         return Sums(sums.weight, total + missing[:, columns] * mean)

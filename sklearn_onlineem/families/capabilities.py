@@ -394,6 +394,18 @@ class SharedParameters(ABC, Generic[Parameters]):
             Of K components.
         """
 
+    def with_shared(self, parameters: Parameters, shared: Parameters) -> Parameters:
+        """Return parameters of which those that all components share are others.
+
+        By default means are not shared, and all else is.
+
+        Parameters
+        ----------
+        parameters, shared : object
+            Of K components each.
+        """
+        return self.with_means(shared, self.means(parameters))
+
 
 def n_shared_parameters(family, parameters):
     """Return the number of parameters that all components share."""

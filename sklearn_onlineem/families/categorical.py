@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Self
 
 import numpy as np
@@ -32,13 +33,15 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     r"""Independent symbols, :math:`p(x \mid p) = \prod_j p_{j, x_j}`, one code 0, 1, ... a column.
 
     :math:`\phi(x)` is the one-hot coding, :math:`\theta = \log p`,
-    :math:`G(\theta) = \sum_j \log \sum_c e^{\theta_{jc}}`. Parameters are the probabilities, an
-    ndarray of shape (K, n_features * n_categories).
+    :math:`G(\theta) = \sum_j \log \sum_c e^{\theta_{jc}}`. Parameters are the probabilities of the
+    codes of all columns, side by side, an ndarray of shape (K, n_features * n_categories), or (K,
+    sum of n_categories) if columns have different numbers.
 
     Parameters
     ----------
-    n_categories : int, default=None
-        Number of codes of each column. None: one more than the largest code in the first data.
+    n_categories : int or tuple of int, default=None
+        Number of codes of all columns, or of each one. None, also in a tuple: one more than the
+        largest code of the column in the first data.
     min_probability : float, default=1e-10
         Floor of the probabilities, from 1e-100 to 1, so that all symbols have a probability.
 
@@ -52,7 +55,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
            [0.2]])
     """
 
-    n_categories: int | None = None
+    n_categories: int | tuple[int | None, ...] | None = None
     min_probability: float = 1e-10
 
     determined_by_means = False
@@ -62,24 +65,75 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
-        if self.n_categories is not None:
+        given = self.n_categories
+        if isinstance(given, Integral):
             return self
-        return replace(self, n_categories=int(X.max()) + 1)
+        if given is None:
+            given = (None,) * X.shape[1]
+        if None not in given:
+            return self
+        numbers = [
+            int(greatest) + 1 if n is None else n
+            for n, greatest in zip(given, X.max(axis=0), strict=True)
+        ]
+        same = len(set(numbers)) == 1
+        return replace(self, n_categories=numbers[0] if same else tuple(numbers))
+
+    def _sizes(self, n_features):
+        """Return the numbers of categories of columns; ValueError if they are of others."""
+        sizes = self.n_categories
+        if isinstance(sizes, Integral):
+            return np.full(n_features, sizes)
+        if len(sizes) != n_features:
+            raise ValueError(
+                f"X has {n_features} columns, but there are numbers of categories of {len(sizes)}."
+            )
+        return np.array(sizes, dtype=object if None in sizes else None)
+
+    def probabilities(self, parameters: Floats) -> list[Floats]:
+        """Return the probabilities of the codes of each column, arrays of shape (K, n_categories).
+
+        Parameters
+        ----------
+        parameters : ndarray
+            Of K components.
+        """
+        sizes = self._sizes_of(parameters)
+        return np.split(parameters, np.cumsum(sizes)[:-1], axis=1)
+
+    def _sizes_of(self, flat):
+        if isinstance(self.n_categories, Integral):
+            return np.full(flat.shape[1] // self.n_categories, self.n_categories)
+        return np.array(self.n_categories)
 
     def check(self, X: Floats) -> None:
         has_gaps = not sparse.issparse(X) and np.isnan(X).any()
         self._check_codes(filled(X, 0.0) if has_gaps else X)
 
     def _check_codes(self, X):
-        most = _MOST_CATEGORIES if self.n_categories is None else self.n_categories
+        sizes = self.n_categories
+        if isinstance(sizes, tuple):
+            if sparse.issparse(X):
+                raise ValueError("Categorical data must be dense codes.")
+            sizes = self._sizes(X.shape[1])
+            most = np.array([_MOST_CATEGORIES if n is None else n for n in sizes])
+            wrong = ~((X >= 0.0) & (most > X) & (np.floor(X) == X))
+            if wrong.any():
+                j = np.flatnonzero(wrong.any(axis=0))[0]
+                raise ValueError(
+                    f"Categorical data must be integer codes in 0..{most[j] - 1} in column {j}: if"
+                    " n_categories is not given, it is what the first data show."
+                )
+            return
+        most = _MOST_CATEGORIES if sizes is None else sizes
         if not sparse.issparse(X):
             reals = np.require(X, None if X.dtype in REALS else np.float64, "AC")
             if are_codes(reals, min(most, sys.maxsize)):
                 return
         why = ""
-        if self.n_categories is not None:
+        if sizes is not None:
             why = (
-                f", as n_categories={self.n_categories} (n_features of a hidden Markov model); if"
+                f", as n_categories={sizes} (n_features of a hidden Markov model); if"
                 " not given it is what the first data show"
             )
         raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{why}.")
@@ -94,10 +148,11 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         # Codes become columns, which kernels do not check.
         self._check_codes(X)
         n_rows, n_features = X.shape
-        n_columns = n_features * self.n_categories
+        ends = np.cumsum(self._sizes(n_features))
+        n_columns = int(ends[-1])
         index = np.int32 if max(X.size, n_columns) < 1 << 31 else np.int64
         columns = X.astype(index)
-        columns += np.arange(0, n_columns, self.n_categories, dtype=index)
+        columns[:, 1:] += ends[:-1].astype(index)
         indptr = np.arange(0, X.size + 1, n_features, dtype=index)
         parts = (np.ones(X.size, dtype=X.dtype), columns.ravel(), indptr)
         return sparse.csr_array(parts, shape=(n_rows, n_columns))
@@ -106,40 +161,54 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return np.log(parameters)
 
     def from_natural(self, natural: Floats) -> Floats:
-        odds = np.exp(self._by_column(natural))
-        return (odds / odds.sum(axis=2, keepdims=True)).reshape(natural.shape)
+        return self._normalised(np.exp(natural))
 
     def means(self, parameters: Floats) -> Floats:
         # Means of the codes.
-        return self._by_column(parameters) @ np.arange(self.n_categories, dtype=float)
+        codes = np.concatenate([np.arange(n, dtype=float) for n in self._sizes_of(parameters)])
+        return self._sums(parameters * codes)
 
     def with_means(self, parameters: Floats, means: Floats) -> Floats:
         raise ValueError("The means of codes do not determine their probabilities.")
 
     def log_partitions(self, natural: Floats) -> Floats:
-        return np.log(np.exp(self._by_column(natural)).sum(axis=2))
+        return np.log(self._sums(np.exp(natural)))
 
     def _columns(self, n_statistics, n_features):
-        return np.repeat(np.arange(n_features), self.n_categories)
+        return np.repeat(np.arange(n_features), self._sizes(n_features))
 
     def _typical(self, parameters, column, posterior):
-        return np.argmax(posterior @ self._by_column(parameters)[:, column], axis=1)
+        return np.argmax(posterior @ self.probabilities(parameters)[column], axis=1)
 
-    def _by_column(self, flat):
-        return flat.reshape(len(flat), flat.shape[1] // self.n_categories, self.n_categories)
+    def _drawn_values(self, parameters, components, columns, n_features, rng):
+        return _codes(self._cumulative(parameters)[components, columns], rng)
+
+    def _sums(self, flat):
+        """Return the sums of each column's numbers, (K, n_features)."""
+        if isinstance(self.n_categories, Integral):
+            return flat.reshape(len(flat), -1, self.n_categories).sum(axis=2)
+        starts = np.cumsum((0, *self.n_categories[:-1]))
+        return np.add.reduceat(flat, starts, axis=1)
+
+    def _normalised(self, flat):
+        """Return numbers divided by the sums of each column."""
+        return flat / np.repeat(self._sums(flat), self._sizes_of(flat), axis=1)
+
+    def _cumulative(self, flat):
+        """Return cumulative sums over the codes of each column, the last ones repeated."""
+        parts, most = self.probabilities(flat), self._sizes_of(flat).max()
+        sums = [np.cumsum(part, axis=1) for part in parts]
+        padded = [np.pad(part, ((0, 0), (0, most - part.shape[1])), "edge") for part in sums]
+        return np.stack(padded, axis=1)
 
     def regularise(self, mean: Floats) -> Floats:
-        floored = np.maximum(self._by_column(mean), self.min_probability)
-        return (floored / floored.sum(axis=2, keepdims=True)).reshape(mean.shape)
+        return self._normalised(np.maximum(mean, self.min_probability))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
-        cumulative = np.cumsum(self._by_column(parameters), axis=2)[components]
-        uniforms = rng.random(cumulative.shape[:2])[:, :, None]
-        codes = (cumulative < uniforms * cumulative[:, :, -1:]).sum(axis=2)
-        return codes.astype(np.float64)
+        return _codes(self._cumulative(parameters)[components], rng)
 
     def n_parameters(self, parameters: Floats) -> int:
-        return parameters.size // self.n_categories * (self.n_categories - 1)
+        return parameters.size - len(parameters) * len(self._sizes_of(parameters))
 
     def smoothing(self, n_features: int) -> Mapping[str, float]:
         return {"concentration": 1.5}
@@ -156,25 +225,31 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         concentration : array broadcasting to (n_components, n_features * n_categories), default=1.0
             Above 0; pseudo-counts of the categories are one less.
         """
-        shape = (n_components, n_features * self.n_categories)
+        shape = (n_components, int(self._sizes(n_features).sum()))
         total = above("concentration", concentration, 0.0, shape) - 1.0
         return Sums(total.sum(axis=1) / n_features, total)
 
     def mean_form(self, prior: Sums) -> Sums:
-        return Sums(prior.weight + self.n_categories, prior.total + 1.0)
+        return Sums(prior.weight + self._sizes_of(prior.total).mean(), prior.total + 1.0)
 
     def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:
         concentration = _collapsed.concentration_of(self, statistics)
-        sums = self._by_column(concentration).sum(axis=2)
+        sums = self._sums(concentration)
         log_density = self.sufficient_statistics(X) @ np.log(concentration.T)
         return log_density - np.log(sums).sum(axis=1)
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
-        concentration = self._by_column(_collapsed.concentration_of(self, statistics))
-        drawn = _collapsed.drawn_proportions(concentration, rng)
-        return self.regularise(drawn.reshape(statistics.total.shape))
+        parts = self.probabilities(_collapsed.concentration_of(self, statistics))
+        drawn = [_collapsed.drawn_proportions(concentration, rng) for concentration in parts]
+        return self.regularise(np.concatenate(drawn, axis=1))
 
     def _swept(self, prior, X):
         symbols = _collapsed.concentration_of(self, prior)
-        further = {"second_prior": self._by_column(symbols).sum(axis=2)}
+        further = {"second_prior": self._sums(symbols)}
         return _collapsed_counts.CATEGORICAL, self.sufficient_statistics(X), symbols, further
+
+
+def _codes(cumulative, rng):
+    """Draw codes by sums of probabilities over them, along the last axis."""
+    uniforms = rng.random(cumulative.shape[:-1])[..., None]
+    return (cumulative < uniforms * cumulative[..., -1:]).sum(axis=-1).astype(np.float64)

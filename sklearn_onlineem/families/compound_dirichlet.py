@@ -21,6 +21,7 @@ from sklearn_onlineem.families._checks import (
     check_non_negative,
     check_setting,
 )
+from sklearn_onlineem.families._collapsed import mean_total
 from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.families._family import (
@@ -120,6 +121,26 @@ class CompoundDirichlet(
         alpha = np.ascontiguousarray(np.maximum(alpha, self.min_alpha))
         excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
         return Dirichlets(np.maximum(alpha / np.maximum(excess, 1.0), self.min_alpha), length)
+
+    def with_mean_length(
+        self,
+        parameters: Dirichlets,
+        X: FloatsOrSparse,
+        sample_weight: Floats | None = None,
+    ) -> Dirichlets:
+        """Return parameters with the same alpha, and the mean length of the documents.
+
+        Parameters
+        ----------
+        parameters : Dirichlets
+            Of K components.
+        X : array of shape (n_rows, n_features)
+            Documents, dense or CSR.
+        sample_weight : ndarray of shape (n_rows,), default=None
+            Not below 0; None: 1 for each document.
+        """
+        length = np.full(len(parameters.alpha), mean_total(X, sample_weight))
+        return Dirichlets(parameters.alpha, length)
 
     def start_coordinates(
         self, X: FloatsOrSparse, sample_weight: Floats | None = None

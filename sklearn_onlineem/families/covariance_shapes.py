@@ -22,7 +22,8 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._checks import above, at_least, positive_semidefinite
-from sklearn_onlineem.families._family import NOTHING, optional, per_row, row_outputs
+from sklearn_onlineem.families._e_step import NOTHING, optional, per_row
+from sklearn_onlineem.families._family import row_outputs
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
 from sklearn_onlineem.families._start_coordinates import independent, standardised, whitened
 from sklearn_onlineem.statistics import Moments
@@ -91,8 +92,10 @@ class Gaussians:
     mean: Floats
     covariance: Floats
 
-    def __post_init__(self):
-        covariance = self.covariance
+    # As of `Moments`.
+    def __init__(self, mean: Floats, covariance: Floats) -> None:
+        values = self.__dict__
+        values["mean"], values["covariance"] = mean, covariance
         if covariance.ndim == 2:
             return
         precision, factor = np.empty_like(covariance), np.empty_like(covariance)
@@ -104,7 +107,7 @@ class Gaussians:
                 " few or too similar. Decrease n_components or increase reg_covar."
             )
         # Matrices are factorised here; for variances all is computed when needed.
-        self.__dict__.update(precision=precision, precision_factor=factor, log_det=log_det)
+        values.update(precision=precision, precision_factor=factor, log_det=log_det)
 
     @cached_property
     def precision(self) -> Floats:
@@ -278,7 +281,7 @@ class _Matrices(Covariance):
         return np.empty((1 if self.is_shared else n_components, d, d))
 
     def _e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
-        sample, of_rows = (*per_row(rows), optional(uniforms)), row_outputs(rows.X, log_likelihoods)
+        sample = (*per_row(rows), optional(uniforms))
         means, counts = gaussians.mean, np.empty(len(gaussians.mean))
         # If shared, the natural way would compute the scatters of all components.
         if not (self.is_shared or _prefers_factors(*means.shape)):
@@ -286,7 +289,7 @@ class _Matrices(Covariance):
             log_likelihood = _natural_gaussian.e_step(
                 rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
                 rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
-                of_rows[0], rows.n_threads,
+                NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
             )  # fmt: skip
             # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
             if not math.isnan(log_likelihood):
@@ -294,7 +297,7 @@ class _Matrices(Covariance):
         first, second = np.empty_like(means), self._empty(*means.shape)
         log_likelihood = _gaussian.e_step(
             rows.X, means, gaussians.precision_factor, gaussians._offset(log_weights), *sample,
-            counts, first, second, *of_rows, rows.n_threads,
+            counts, first, second, *row_outputs(rows.X, log_likelihoods), rows.n_threads,
         )  # fmt: skip
         share = 1.0 / rows.total_weight
         moments = self._recentred(first, second, means, share, counts)
@@ -342,8 +345,14 @@ class _Matrices(Covariance):
         return self._recentred(first, second, means, 1.0, counts)
 
     def _per_entry(self, gaussians):
-        """Return means, covariances, precisions and log-determinants as `_gaps` takes them."""
-        return gaussians.mean, gaussians.covariance, gaussians.precision, gaussians.log_det
+        """Return means, covariances and what follows from these, as `_gaps` takes them."""
+        return (
+            gaussians.mean,
+            gaussians.covariance,
+            gaussians.precision,
+            gaussians.precision_factor,
+            gaussians.log_det,
+        )
 
     def _recentred(self, first, second, means, share, counts):
         """Return moments about the new means, times a share, from sums about the old ones."""
@@ -476,11 +485,7 @@ class Full(_Matrices):
     """
 
     def _kl_divergence(self, p, q):
-        out = np.empty(len(p.mean))
-        _small_matrices.kl_divergences(
-            p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
-        )
-        return out
+        return _divergences(p, q)
 
 
 @dataclass(frozen=True)
@@ -521,39 +526,39 @@ class _Variances(Covariance):
         return values.sum(axis=1, keepdims=True) if self._is_single else values
 
     def _e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
-        offset, means = gaussians._offset(log_weights), gaussians.mean
-        sample, of_rows = (*per_row(rows), optional(uniforms)), row_outputs(rows.X, log_likelihoods)
-        counts, about = np.empty(len(offset)), self._about(gaussians, rows.X)
-        share = 1.0 / rows.total_weight
-        if about is None:
-            first, second = np.empty_like(means), np.empty_like(means)
-            log_likelihood = _gaussian.e_step(
-                rows.X, means, _per_feature(gaussians), offset, *sample, counts, first, second,
-                *of_rows, rows.n_threads,
-            )  # fmt: skip
-            moments = self._recentred(first, second, means, share, counts)
-        else:
-            centre, natural, quadratic = about
-            totals = np.empty_like(natural)
-            log_likelihood = _natural.e_step(
-                rows.X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING, *sample,
-                counts, totals, *of_rows, rows.n_threads,
-            )  # fmt: skip
-            moments = self._moments_about(centre, counts, totals, share)
+        sample = (*per_row(rows), optional(uniforms))
+        means, counts = gaussians.mean, np.empty(len(gaussians.mean))
+        mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
+        log_likelihood = _natural_gaussian.e_step(
+            rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
+            rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
+            NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
+        )  # fmt: skip
+        # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+        if not math.isnan(log_likelihood):
+            return counts, Moments(counts, counts, mean, scatter), log_likelihood
+        first, second = mean, np.empty_like(means)
+        log_likelihood = _gaussian.e_step(
+            rows.X, means, _per_feature(gaussians), gaussians._offset(log_weights), *sample,
+            counts, first, second, *row_outputs(rows.X, log_likelihoods), rows.n_threads,
+        )  # fmt: skip
+        moments = self._recentred(first, second, means, 1.0 / rows.total_weight, counts)
         return moments.weight, moments, log_likelihood / rows.total_weight
 
     def _about(self, gaussians, X):
-        centre, spread = location(X)
-        deviation, precision = gaussians.mean - centre, gaussians.precision
-        guard = (precision * (spread + deviation**2)).sum(axis=1).max()
-        if not guard < LARGEST_GUARD[X.dtype]:
-            return None
-        natural = np.concatenate([deviation * precision, -0.5 * precision], axis=1)
-        return centre, natural, (precision * deviation**2).sum(axis=1)
+        (n_components, d), width = gaussians.mean.shape, gaussians.covariance.shape[1]
+        centre, natural = np.empty(d), np.empty((n_components, d + width))
+        quadratic = np.empty(n_components)
+        guard = _natural_gaussian.natural_form(
+            X, gaussians.mean, gaussians.precision, centre, natural, quadratic
+        )
+        return (centre, natural, quadratic) if guard < LARGEST_GUARD[X.dtype] else None
 
-    def _moments_about(self, centre, counts, totals, share=1.0):
-        first, second = totals[:, : len(centre)], totals[:, len(centre) :]
-        return self._recentred(first, second, np.broadcast_to(centre, first.shape), share, counts)
+    def _moments_about(self, centre, counts, totals):
+        mean, d = np.empty((len(counts), len(centre))), len(centre)
+        scatter = np.empty((len(counts), totals.shape[1] - d))
+        _natural_gaussian.moments_about(centre, counts, totals, mean, scatter)
+        return Moments(counts, counts, mean, scatter)
 
     def _centred_log_density(self, gaussians, X, offset, n_threads):
         out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
@@ -573,7 +578,8 @@ class _Variances(Covariance):
         return (
             means,
             np.ascontiguousarray(np.broadcast_to(variances, means.shape)),
-            np.ascontiguousarray(np.broadcast_to(gaussians.precision, means.shape)),
+            NOTHING,
+            _per_feature(gaussians),
             gaussians.log_det,
         )
 
@@ -584,15 +590,11 @@ class _Variances(Covariance):
         return Moments(counts, counts, origin + shift, scatter).scale(share)
 
     def _maximiser(self, statistics, previous, floor):
-        degrees = statistics.degrees[:, None]
-        per_value = statistics.mean.shape[1] // statistics.scatter.shape[1]
-        kept = np.ones_like(statistics.scatter) if previous is None else previous.covariance
-        variance = np.divide(
-            statistics.scatter, per_value * degrees, out=kept.copy(), where=degrees > 0
-        )
-        floor = floor.mean() if self._is_single else floor
-        np.add(variance, floor, out=variance, where=degrees > 0)
-        if not (variance > _LEAST_VARIANCE).all():
+        variance = np.empty_like(statistics.scatter)
+        kept = np.ones_like(variance) if previous is None else previous.covariance
+        if not _centred_moments.variances_from_scatter(
+            statistics.scatter, statistics.degrees, floor, kept, _LEAST_VARIANCE, variance
+        ):
             raise ValueError(
                 "A variance is not positive: the data of a component are too few or too"
                 " similar. Decrease n_components or increase reg_covar."
@@ -600,10 +602,12 @@ class _Variances(Covariance):
         return Gaussians(kept_where_empty(statistics, previous), variance)
 
     def _own_scatter(self, degrees, gaussians, floor):
-        variance = gaussians.covariance
-        per_value = gaussians.mean.shape[1] // variance.shape[1]
-        floor = floor.mean() if self._is_single else floor
-        return per_value * degrees[:, None] * (variance - floor)
+        scatter = np.empty_like(gaussians.covariance)
+        _centred_moments.scatters_from_variances(gaussians.covariance, degrees, floor, scatter)
+        return scatter
+
+    def _kl_divergence(self, p, q):
+        return _divergences(p, q)
 
     def _quadratic(self, precision, covariance, deviation):
         return (precision * (covariance + deviation**2)).sum(axis=1)
@@ -708,6 +712,15 @@ class Spherical(_Variances):
 
     def n_parameters(self, n_features: int) -> int:
         return 1
+
+
+def _divergences(p, q):
+    """Return KL(p_k || q_k) of Gaussians with a covariance each."""
+    out = np.empty(len(p.mean))
+    _small_matrices.kl_divergences(
+        p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
+    )
+    return out
 
 
 def location(X):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._kernels import _collapsed_gaussian, _natural
 from sklearn_onlineem._typing import Floats, Integers
@@ -71,8 +71,11 @@ class Gaussian(
         feature in the first data, and never below the resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `reg_covar` by `bind`, for each feature.
-    learns_means, learns_covariances : bool, default=True
-        Whether the M-step changes them, if it is given previous ones.
+    learns_means : bool or ndarray of bool, default=True
+        Whether the M-step changes the means, if it is given previous ones: all of them, or masks of
+        shape (K, 1), or (K, n_features) with diagonal and spherical covariances.
+    learns_covariances : bool or ndarray of bool of shape (K,), default=True
+        Whether it changes the covariances.
     known : Gaussians, default=None
         Means or covariances that are not learnt, see `with_fixed`. None: all are learnt.
 
@@ -94,8 +97,8 @@ class Gaussian(
     covariance: Covariance = Full()
     reg_covar: float | None = None
     floor: Floats | None = None
-    learns_means: bool = True
-    learns_covariances: bool = True
+    learns_means: bool | NDArray[np.bool] = True
+    learns_covariances: bool | NDArray[np.bool] = True
     known: Gaussians | None = None
 
     determined_by_means = False
@@ -105,6 +108,11 @@ class Gaussian(
             check_setting("reg_covar", self.reg_covar, 0.0, MOST)
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
+        mask = self.learns_means
+        if isinstance(mask, np.ndarray) and mask.shape[1] not in (1, X.shape[1]):
+            raise ValueError(
+                f"the mask of the means has {mask.shape[1]} columns, but X has {X.shape[1]}."
+            )
         if self.floor is not None:
             return self
         return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
@@ -121,8 +129,10 @@ class Gaussian(
 
     def n_parameters(self, parameters: Gaussians) -> int:
         of_each = self.covariance.n_parameters(parameters.mean.shape[1])
-        n_of_covariances = self.learns_covariances * len(parameters.covariance) * of_each
-        return self.learns_means * parameters.mean.size + n_of_covariances
+        n_covariances = len(parameters.covariance)
+        n_of_means = np.broadcast_to(self.learns_means, parameters.mean.shape).sum()
+        n_of_covariances = np.broadcast_to(self.learns_covariances, n_covariances).sum() * of_each
+        return int(n_of_means + n_of_covariances)
 
     def n_shared_parameters(self, parameters: Gaussians) -> int:
         # A shared covariance is one matrix.
@@ -228,13 +238,31 @@ class Gaussian(
 
     def m_step(self, statistics: Moments, previous: Gaussians | None = None) -> Gaussians:
         maximiser, floor = self.covariance._maximiser, self._added(statistics.mean.shape[1])
-        if previous is None or (self.learns_means and self.learns_covariances):
+        if previous is None or (self.learns_means is True and self.learns_covariances is True):
+            return maximiser(statistics, previous, floor)
+        if self._has_masks:
+            return self._masked_maximiser(statistics, previous, floor)
+        if self.learns_means and self.learns_covariances:
             return maximiser(statistics, previous, floor)
         if self.learns_covariances:
             about_known = self._about_means(statistics, previous.mean)
             return Gaussians(previous.mean, maximiser(about_known, previous, floor).covariance)
         mean = kept_where_empty(statistics, previous) if self.learns_means else previous.mean
         return Gaussians(mean, previous.covariance)
+
+    @property
+    def _has_masks(self):
+        masks = self.learns_means, self.learns_covariances
+        return any(isinstance(mask, np.ndarray) for mask in masks)
+
+    def _masked_maximiser(self, statistics, previous, floor):
+        learnt = kept_where_empty(statistics, previous)
+        mean = np.where(self.learns_means, learnt, previous.mean)
+        about = self._about_means(replace(statistics, mean=learnt), mean)
+        covariance = self.covariance._maximiser(about, previous, floor).covariance
+        changes = np.broadcast_to(self.learns_covariances, len(covariance))
+        changes = changes.reshape(-1, *(1,) * (covariance.ndim - 1))
+        return Gaussians(mean, np.where(changes, covariance, previous.covariance))
 
     def _about_means(self, statistics, means):
         shift = statistics.mean - means
@@ -278,6 +306,11 @@ class Gaussian(
     ) -> Floats:
         covariances = parameters.covariance_matrices
         return conditional_draws(parameters.mean, covariances, X, components, rng)
+
+    def _check_no_masks(self):
+        """Raise ValueError if some components learn what others do not."""
+        if self._has_masks:
+            raise ValueError("posteriors need that all components learn the same parameters.")
 
     def pseudo_moments(
         self,
@@ -367,6 +400,7 @@ class Gaussian(
         return replace(self, known=parameters)
 
     def mean_form(self, prior: Moments) -> Moments:
+        self._check_no_masks()
         # Degrees of the mean covariance are two less than Student's t has.
         n_integrated = self.learns_means * (len(prior.mean) // len(prior.scatter))
         degrees = self.covariance._student_degrees(prior, n_integrated) - 2.0

@@ -53,6 +53,23 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
     def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
 
+    def with_mean_length(
+        self, parameters: Floats, X: FloatsOrSparse, sample_weight: Floats | None = None
+    ) -> Floats:
+        """Return parameters with the same probabilities, and the mean sum of the rows.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        X : array of shape (n_rows, n_features)
+            Rows, dense or CSR.
+        sample_weight : ndarray of shape (n_rows,), default=None
+            Not below 0; None: 1 for each row.
+        """
+        length = _collapsed.mean_total(X, sample_weight)
+        return self.regularise(parameters * (length / parameters.sum(axis=1, keepdims=True)))
+
     def start_coordinates(
         self, X: FloatsOrSparse, sample_weight: Floats | None = None
     ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:

@@ -189,9 +189,9 @@ class RiverClusterer(_Adapter, base.Clusterer):
     """Let river use a mixture as a clusterer, a row at a time.
 
     The keys of the first dict are the columns, sorted by their names. Later dicts must not have
-    others. Values that are missing, or None, are NaN: most mixtures integrate them out, and a pipeline
-    with an imputer fills them for the others. Before anything is learnt, clusters and scores are 0, and there are no
-    probabilities.
+    others. Values that are missing, or None, are NaN: most mixtures integrate them out, and a
+    pipeline with an imputer fills them for the others. Before anything is learnt, clusters and
+    scores are 0, and there are no probabilities.
 
     Parameters
     ----------

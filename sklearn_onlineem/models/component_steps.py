@@ -147,7 +147,7 @@ class ComponentSteps:
             terms.append((1.0 / total, own))
         new = family.m_step(combine(terms), old)
         if self._shares_parameters:
-            return family.with_means(old, family.means(new))
+            return family.with_shared(new, old)
         return new
 
 

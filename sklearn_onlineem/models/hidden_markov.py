@@ -24,6 +24,7 @@ from sklearn_onlineem.models.capabilities import (
     RowUpdates,
     SplitMergeStep,
 )
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import emptied
 from sklearn_onlineem.models.terminations import GivenLength, Termination
@@ -79,6 +80,8 @@ class HiddenMarkovModel(
         How sequences end.
     learnt : str, default="ste"
         Which of start, transitions and emissions the M-step changes.
+    fixed : Fixed, default=None
+        Entries of these that it leaves as they are. None: all of them are learnt.
 
     References
     ----------
@@ -104,6 +107,7 @@ class HiddenMarkovModel(
     parameters: object
     termination: Termination = GivenLength()
     learnt: str = "ste"
+    fixed: Fixed | None = None
 
     def __post_init__(self):
         # Kernels do not convert them.
@@ -136,11 +140,19 @@ class HiddenMarkovModel(
         return self.family.effective_counts(statistics.emissions)
 
     def n_parameters(self) -> int:
-        counts = {
-            "s": np.count_nonzero(self.start) - 1,
-            "t": np.count_nonzero(self.transmat) - self.n_components,
-            "e": self.family.n_parameters(self.parameters),
-        }
+        n_emissions = self.family.n_parameters(self.parameters)
+        if self.fixed is None:
+            counts = {
+                "s": np.count_nonzero(self.start) - 1,
+                "t": np.count_nonzero(self.transmat) - self.n_components,
+                "e": n_emissions,
+            }
+        else:
+            counts = {
+                "s": self.fixed.n_free("weights", self.start > 0),
+                "t": self.fixed.n_free("transmat", self.transmat > 0),
+                "e": self.fixed.n_learnt(n_emissions),
+            }
         return sum(counts[part] for part in self.learnt)
 
     def observations_needed(self, data: Sequences) -> float:
@@ -158,15 +170,16 @@ class HiddenMarkovModel(
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
-        chunks, outs = self._chunks(data), log_likelihoods
-        rngs = [rng] * len(chunks)
+        chunks = self._chunks(data)
+        rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
         if rng is not None and len(chunks) > 1:
             # One for each chunk, so that draws do not depend on the order of chunks.
             seeds = rng.integers(1 << 63, size=(len(chunks), 4))
             rngs = [np.random.default_rng(seed) for seed in seeds]
-        if outs is not None:
-            outs = np.split(outs, np.cumsum([chunk.n_rows for chunk in chunks])[:-1])
-        sums = walk(self._sums, data.n_threads, chunks, rngs, outs or [None] * len(chunks))
+        if log_likelihoods is not None and len(chunks) > 1:
+            ends = np.cumsum([chunk.n_rows for chunk in chunks])
+            outs = np.split(log_likelihoods, ends[:-1])
+        sums = walk(self._sums, data.n_threads, chunks, rngs, outs)
         statistics, log_likelihoods = zip(*sums, strict=True)
         evidence = combine([(1.0 / len(data), part) for part in statistics])
         return evidence, sum(log_likelihoods) / len(data)
@@ -272,14 +285,24 @@ class HiddenMarkovModel(
         )
 
     def m_step(self, statistics: HiddenMarkovStatistics) -> HiddenMarkovModel:
-        learnt = {}
+        start, transmat, parameters = self.start, self.transmat, self.parameters
+        fixed = self.fixed
         if "s" in self.learnt:
-            learnt["start"] = _normalised(statistics.start[None], self.start[None])[0]
+            start = _normalised(statistics.start[None], start[None])[0]
         if "t" in self.learnt:
-            learnt["transmat"] = _normalised(statistics.transitions, self.transmat)
+            transmat = _normalised(statistics.transitions, transmat)
         if "e" in self.learnt:
-            learnt["parameters"] = self.family.m_step(statistics.emissions, self.parameters)
-        return replace(self, **learnt)
+            parameters = self.family.m_step(statistics.emissions, parameters)
+        if fixed is not None:
+            if "s" in self.learnt:
+                start = fixed.shares("weights", start, self.start)
+            if "t" in self.learnt:
+                transmat = fixed.shares("transmat", transmat, self.transmat)
+            if "e" in self.learnt:
+                parameters = fixed.parameters(parameters, self.parameters)
+        return HiddenMarkovModel(
+            self.family, start, transmat, parameters, self.termination, self.learnt, fixed
+        )
 
     def expected_log_likelihood(self, statistics: HiddenMarkovStatistics) -> float:
         start = xlogy(statistics.start, self.start).sum()
@@ -313,6 +336,8 @@ class HiddenMarkovModel(
         order = matching(occupancy, reference_occupancy, divergences(self, reference), *ends)
         if (order == np.arange(len(order))).all():
             return self
+        if self.fixed is not None:
+            raise ValueError("states of which some parameters are fixed cannot be renumbered.")
         columns = np.append(order, np.arange(len(order), self.transmat.shape[1]))
         return replace(
             self,
@@ -324,7 +349,7 @@ class HiddenMarkovModel(
     # -------------------------------------------------------------------------- states of streams
 
     def has_empty(self, data: Sequences) -> bool:
-        return bool(emptied(self._shares(data)).any())
+        return self.fixed is None and bool(emptied(self._shares(data)).any())
 
     def _shares(self, data):
         """Return the shares of the states among the rows; in the long run for a piece."""
@@ -356,10 +381,18 @@ class HiddenMarkovModel(
         return SplitMergeStep(model, new, old)
 
     def check_row_updates(self) -> None:
+        if self.fixed is not None:
+            raise ValueError(
+                "solver='recursive' has no masks: params must be letters, or another solver."
+            )
         if not isinstance(self.family, Categorical):
             raise ValueError(
                 "solver='recursive' learns hidden Markov models of symbols only: use another"
                 " solver."
+            )
+        if isinstance(self.family.n_categories, tuple):
+            raise ValueError(
+                "solver='recursive' needs columns of the same number of symbols: set n_features."
             )
         if not isinstance(self.termination, GivenLength):
             raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -49,6 +49,7 @@ from sklearn_onlineem.models.capabilities import (
     SplitsAndMerges,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.regrouping import regrouped
 from sklearn_onlineem.models.split_merge import (
     check_split_merge,
@@ -64,6 +65,7 @@ __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
 # Python looks for Ctrl-C between chunks, so a chunk should take well below a second.
 _CHUNK_ROWS = 1 << 16
 _POSTERIOR_ROWS = 1 << 12
+_NOTHING_FIXED = Fixed()
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class MixtureStatistics(Statistics):
 
     counts: Floats
     emissions: Statistics
+
+    # As of `Moments`.
+    def __init__(self, counts: Floats, emissions: Statistics) -> None:
+        values = self.__dict__
+        values["counts"], values["emissions"] = counts, emissions
 
     def merge(self, a: float, other: MixtureStatistics, b: float) -> MixtureStatistics:
         counts = np.empty_like(self.counts)
@@ -114,6 +121,8 @@ class MixtureModel(
         Non-negative, adding up to 1.
     parameters : object
         The family's parameters of all components.
+    fixed : Fixed, default=None
+        Entries that the M-step leaves as they are. None: all are learnt.
 
     Examples
     --------
@@ -130,6 +139,15 @@ class MixtureModel(
     family: Family
     weights: Floats
     parameters: object
+    fixed: Fixed | None = None
+
+    # As of `Moments`.
+    def __init__(
+        self, family: Family, weights: Floats, parameters: object, fixed: Fixed | None = None
+    ) -> None:
+        values = self.__dict__
+        values["family"], values["weights"], values["parameters"] = family, weights, parameters
+        values["fixed"] = fixed
 
     @property
     def n_components(self) -> int:
@@ -151,41 +169,46 @@ class MixtureModel(
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[MixtureStatistics, float]:
-        log_weights, total_weight = self.log_weights, data.total_weight
+        chunks, total_weight = data.chunks(_CHUNK_ROWS), data.total_weight
+        if len(chunks) > 1:
+            starts = range(0, len(data), _CHUNK_ROWS)
+            parts = [
+                (slice(i, i + _CHUNK_ROWS), part) for i, part in zip(starts, chunks, strict=True)
+            ]
+        elif data.has_gaps:
+            parts = data.by_completeness()
+        else:
+            return self._e_step(data, rng, log_likelihoods)
+        take = self.e_step if len(chunks) > 1 else self._e_step
         terms, log_likelihood = [], 0.0
-        chunks, out = data.chunks(_CHUNK_ROWS), log_likelihoods
-        for number, chunk in enumerate(chunks):
-            if log_likelihoods is not None and len(chunks) > 1:
-                start = number * _CHUNK_ROWS
-                out = log_likelihoods[start : start + len(chunk)]
-            parts = chunk.by_completeness() if chunk.has_gaps else ((None, chunk),)
-            for numbers, rows in parts:
-                share = rows.total_weight / total_weight
-                if share > 0.0:
-                    is_whole = numbers is None or out is None
-                    of_rows = out if is_whole else np.empty(len(rows))
-                    found = self._e_step_of(rows, log_weights, rng, of_rows)
-                    counts, emissions, log_likelihood_of_rows = found
-                    if not is_whole:
-                        out[numbers] = of_rows
-                    terms.append((share, MixtureStatistics(counts, emissions)))
-                    log_likelihood += share * log_likelihood_of_rows
+        for numbers, part in parts:
+            out = None if log_likelihoods is None else np.full(len(part), np.nan)
+            share = part.total_weight / total_weight
+            if share > 0.0:
+                statistics, of_part = take(part, rng, out)
+                terms.append((share, statistics))
+                log_likelihood += share * of_part
+            if out is not None:
+                log_likelihoods[numbers] = out
+        return combine(terms), log_likelihood
+
+    def _e_step(self, data, rng, log_likelihoods):
+        """Return the E-step of rows that all are complete, or all have missing values."""
+        family, parameters, log_weights = self.family, self.parameters, self.log_weights
+        uniforms = None if rng is None else rng.random(len(data))
+        if data.has_gaps:
+            found = family.marginal_e_step(parameters, log_weights, data, uniforms, log_likelihoods)
+        elif rng is not None and isinstance(family, HiddenVariables):
+            statistics = partial(family.sampled_statistics, parameters, rng=rng)
+            found = e_step_in_blocks(
+                family, parameters, log_weights, data, uniforms, statistics, log_likelihoods
+            )
+        else:
+            found = family.e_step(parameters, log_weights, data, uniforms, log_likelihoods)
+        counts, emissions, log_likelihood = found
         if log_likelihoods is not None and data.sample_weight is not None:
             log_likelihoods[data.sample_weight == 0.0] = np.nan
-        return terms[0][1] if terms[0][0] == 1.0 else combine(terms), log_likelihood
-
-    def _e_step_of(self, rows, log_weights, rng, out):
-        """Return the family's E-step of rows that all are complete, or all have missing values."""
-        family, parameters = self.family, self.parameters
-        uniforms = None if rng is None else rng.random(len(rows))
-        if rows.has_gaps:
-            return family.marginal_e_step(parameters, log_weights, rows, uniforms, out)
-        if rng is not None and isinstance(family, HiddenVariables):
-            statistics = partial(family.sampled_statistics, parameters, rng=rng)
-            return e_step_in_blocks(
-                family, parameters, log_weights, rows, uniforms, statistics, out
-            )
-        return family.e_step(parameters, log_weights, rows, uniforms, out)
+        return MixtureStatistics(counts, emissions), log_likelihood
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:
         emissions = self.family.own_statistics(self.parameters, self.weights)
@@ -195,8 +218,11 @@ class MixtureModel(
         weights = np.empty(len(self.weights))
         if not weights_from_counts(statistics.counts, self.weights, weights):
             weights = self.weights
-        parameters = self.family.m_step(statistics.emissions, self.parameters)
-        return MixtureModel(self.family, weights, parameters)
+        parameters, fixed = self.family.m_step(statistics.emissions, self.parameters), self.fixed
+        if fixed is not None:
+            weights = fixed.shares("weights", weights, self.weights)
+            parameters = fixed.parameters(parameters, self.parameters)
+        return MixtureModel(self.family, weights, parameters, fixed)
 
     def expected_log_likelihood(self, statistics: MixtureStatistics) -> float:
         emitted = self.family.expected_log_density(self.parameters, statistics.emissions)
@@ -212,10 +238,14 @@ class MixtureModel(
         return self.family.effective_counts(statistics.emissions)
 
     def n_parameters(self) -> int:
-        family = self.family
+        family, fixed = self.family, self.fixed or _NOTHING_FIXED
         shared = n_shared_parameters(family, self.parameters)
-        own = (family.n_parameters(self.parameters) - shared) // self.n_components
-        return shared + self.n_active * (own + 1) - 1
+        own = family.n_parameters(self.parameters) - shared
+        is_active = self.weights > 0.0
+        n_learnt = np.count_nonzero(
+            is_active if fixed.components is None else is_active & ~fixed.components
+        )
+        return shared + own * n_learnt // self.n_components + fixed.n_free("weights", is_active)
 
     def mean_form(self, prior: MixtureStatistics) -> MixtureStatistics:
         if not (prior.counts > -1.0).all():
@@ -260,7 +290,12 @@ class MixtureModel(
     def check_split_merge(
         self, prior: MixtureStatistics | None, data: Rows | None = None, fixed: bool = False
     ) -> None:
+        self._check_all_learnt("split and merge steps change")
         check_split_merge(prior, data, fixed)
+
+    def _check_all_learnt(self, what):
+        if self.fixed is not None:
+            raise ValueError(f"{what} all parameters, but params fixes some: use another solver.")
 
     def regrouped(
         self,
@@ -271,7 +306,7 @@ class MixtureModel(
         return regrouped(self, data, rng, prior)
 
     def has_empty(self, data: Rows) -> bool:
-        return bool(emptied(self.weights).any())
+        return self.fixed is None and bool(emptied(self.weights).any())
 
     def reinitialised(self, data: Rows) -> SplitMergeStep | None:
         return reinitialised(self, self.without_gaps(data))
@@ -289,7 +324,7 @@ class MixtureModel(
         if self.n_components > 1 or not hasattr(self.family, "likelihood_step"):
             raise ValueError(f"{type(self).__name__} {NewtonSteps.lacking}.")
         parameters, log_likelihood, is_last = self.family.likelihood_step(self.parameters, data)
-        return MixtureModel(self.family, self.weights, parameters), log_likelihood, is_last
+        return replace(self, parameters=parameters), log_likelihood, is_last
 
     def log_likelihood(self, data: Rows) -> Floats:
         out = np.empty(len(data))
@@ -384,6 +419,7 @@ class MixtureModel(
         order = self.order_in(reference)
         if (order == np.arange(len(order))).all():
             return self
+        self._check_all_learnt("renumbering moves")
         parameters = take(self.parameters, order)
         return MixtureModel(self.family, self.weights[order], parameters)
 
@@ -407,11 +443,13 @@ class MixtureModel(
             return None
         if data.has_gaps:
             raise ValueError("solver='gibbs' needs rows without missing values.")
+        self._check_all_learnt("solver='gibbs' draws")
         return MixtureChain(self, data, prior, rng, dispersed)
 
     def component_steps(
         self, data: Rows, prior: MixtureStatistics | None = None, order: str = "gain"
     ) -> ComponentSteps:
+        self._check_all_learnt("solver='componentwise' learns")
         return ComponentSteps(self, data, prior, order)
 
     def pseudo_data(self, n: int, rng: np.random.Generator, like: Rows | None = None) -> Rows:

@@ -159,8 +159,8 @@ class _Local:
         new = part.m_step(combine([(1.0, evidence), *self._prior]))
         if not self._shares_parameters:
             return new
-        family, means = part.family, part.family.means(new.parameters)
-        return type(part)(family, new.weights, family.with_means(part.parameters, means))
+        parameters = part.family.with_shared(new.parameters, part.parameters)
+        return type(part)(part.family, new.weights, parameters)
 
     def replaced(self, model, part):
         """Return the mixture in which these components are replaced."""
@@ -227,7 +227,7 @@ def _merges(whole, rng):
     both = family.own_statistics(of_i, weights[i] / total)
     merged = family.m_step(both + family.own_statistics(of_j, weights[j] / total), of_i)
     if whole.shares_parameters:
-        merged = family.with_means(of_i, family.means(merged))
+        merged = family.with_shared(merged, of_i)
     some = np.arange(len(rows))
     if len(rows) > _MERGE_ROWS:
         some = np.sort(rng.choice(len(rows), _MERGE_ROWS, replace=False))

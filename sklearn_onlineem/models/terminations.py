@@ -176,9 +176,12 @@ class GivenLength(Termination):
     def occupancies(
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
     ) -> tuple[Floats, Floats]:
+        if like is None:
+            raise ValueError(
+                "lengths of sequences are given, not modelled, and unknown before first data."
+            )
         survival = like.survival
-        transitions = _occupancy(start, transmat, survival[1:])
-        emissions = _occupancy(start, transmat, survival)
+        emissions, transitions = _occupancies(start, transmat, survival, survival[1:])
         if like.before is not None:
             more_transitions, more_emissions = _continued_occupancies(
                 like.before, transmat, int(like.lengths[0]), 1.0 / len(like)
@@ -246,29 +249,38 @@ class AbsorbingStates(Termination):
         return transitions, np.where(transient, transitions, start + transitions @ transmat)
 
 
-def _occupancy(start, transmat, survival):
-    """Sum survival_t start transmat^t over t, until the chain is stationary."""
-    start, transmat = np.require(start, float, "AC"), np.require(transmat, float, "AC")
-    occupancy = np.zeros_like(start)
-    uniform = np.ones_like(start)
-    for begin in range(0, len(survival), _BLOCK):
-        weights = survival[begin : begin + _BLOCK]
-        states = np.zeros((len(weights), len(start)))
-        offsets, out = np.array([0, len(weights)]), np.empty(1)
+def _occupancies(start, transmat, *survivals):
+    """Sum survival_t start transmat^t over t, until the chain is stationary, for each survival.
+
+    The first is the longest.
+    """
+    start = np.ascontiguousarray(start, dtype=float)
+    transmat = np.ascontiguousarray(transmat, dtype=float)
+    n_steps, uniform, out = len(survivals[0]), np.ones(len(start)), np.empty(1)
+    occupancies = [np.zeros(len(start)) for _ in survivals]
+    for begin in range(0, n_steps, _BLOCK):
+        end = min(begin + _BLOCK, n_steps)
+        states, offsets = np.zeros((end - begin, len(start))), np.array([0, end - begin])
         _forward_backward.filtered(states, offsets, start, start, transmat, uniform, out, 1)
-        occupancy += weights @ states
+        for occupancy, survival in zip(occupancies, survivals, strict=True):
+            weights = survival[begin:end]
+            occupancy += weights @ states[: len(weights)]
+        if end == n_steps:
+            break
         start = states[-1] @ transmat
         if np.abs(start - states[-1]).max() < 1e-16:
-            return occupancy + survival[begin + _BLOCK :].sum() * start
-    return occupancy
+            for occupancy, survival in zip(occupancies, survivals, strict=True):
+                occupancy += survival[end:].sum() * start
+            break
+    return occupancies
 
 
 def _continued_occupancies(before, transmat, n_rows, share):
     """Return the occupancies of a piece of a sequence, given the state before it."""
     is_short = n_rows < HORIZON
     steps = np.full(n_rows, OWN_SHARE * share if is_short else share)
-    transitions = _occupancy(before, transmat, steps)
-    emissions = _occupancy(before @ transmat, transmat, steps)
+    (transitions,) = _occupancies(before, transmat, steps)
+    (emissions,) = _occupancies(before @ transmat, transmat, steps)
     if not is_short:
         return transitions, emissions
     # Visits within the horizon: u = before + (1 - 1 / horizon) u transmat.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from scipy import sparse
 from sklearn import get_config
+from sklearn.base import is_regressor
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from sklearn_onlineem.data._sparse import canonical_csr
@@ -91,12 +92,12 @@ def scored(estimator, scorer, X, y, sample_weight):
     """Return the score of a chunk and the weight of its samples.
 
     Without a scorer it is the mean of `score_samples`, by weights, of all that are not NaN, or else
-    `score`; NaN of weight 0 without these.
+    `score`, as of regressors; NaN of weight 0 without these.
     """
     if sample_weight is not None:
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
         check_consistent_length(X, sample_weight)
-    if scorer is None and hasattr(estimator, "score_samples"):
+    if scorer is None and hasattr(estimator, "score_samples") and not _predicts(estimator):
         scores = estimator.score_samples(X)
         # Of detectors, a list has the rows of each sequence.
         scores = np.concatenate(scores) if isinstance(scores, list) else np.asarray(scores)
@@ -117,6 +118,11 @@ def scored(estimator, scorer, X, y, sample_weight):
     if get_config()["enable_metadata_routing"] or not takes_weights:
         weights = {}
     return float(scorer(estimator, X, y, **weights)), weight
+
+
+def _predicts(estimator):
+    """Return whether an estimator is a regressor, whose `score_samples` needs targets."""
+    return hasattr(type(estimator), "__sklearn_tags__") and is_regressor(estimator)
 
 
 def with_score(sums, score, weight):

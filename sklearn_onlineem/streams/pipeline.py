@@ -194,7 +194,8 @@ class StreamPipeline(Pipeline):
         """Learn from the chunks of a stream, one after the other, and keep none.
 
         Each chunk is scored before it is learnt, by the mean of the last step's `score_samples`, or
-        else by its `score`. The pipeline goes on from what it has learnt; a clone begins anew.
+        else, and if it is a regressor, by its `score`. The pipeline goes on from what it has
+        learnt; a clone begins anew.
 
         Parameters
         ----------

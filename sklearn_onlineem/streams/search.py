@@ -62,8 +62,8 @@ class PrequentialSearch(BaseSearchCV):
         Settings, as in ``GridSearchCV``: all combinations of the values of each dict. Those of
         steps are called ``step__parameter``.
     scoring : str or callable, default=None
-        As in scikit-learn, larger is better. None: the mean of `score_samples` by weights, or else
-        `score`.
+        As in scikit-learn, larger is better. None: the mean of `score_samples` by weights, or else,
+        and of regressors, `score`.
     batch_size : int, default=100
         Rows in a chunk of `fit`. If X has no more, nothing is scored.
     n_jobs : int, default=None

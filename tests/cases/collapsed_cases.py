@@ -18,6 +18,7 @@ COLLAPSED = {
     "Poisson": {"rate": 0.2},
     "Bernoulli": {"alpha": 1.5, "beta": 1.5},
     "Categorical": {"concentration": 1.5},
+    "Categorical(2, 4, 3, 1)": {"concentration": 1.5},
     "Multinomial": {"concentration": 1.5},
     "MarkovChain": {"concentration": 1.5, "start_concentration": 1.5},
     "Exponential": {"shape": 1.5, "rate": 0.5},

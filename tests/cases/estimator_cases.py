@@ -21,6 +21,7 @@ from cases.capabilities import (
 )
 from sklearn_onlineem import (
     BernoulliMixture,
+    CategoricalMixture,
     CompoundDirichletMixture,
     ExponentialMixture,
     GammaMixture,
@@ -33,7 +34,7 @@ from sklearn_onlineem import (
     StudentTMixture,
     WishartMixture,
 )
-from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.families import Categorical, GaussianRegression
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class EstimatorCase(RowCapabilities):
 
 def normal_clusters(rng, y):
     return rng.standard_normal((len(y), 4)) + 8.0 * np.eye(4)[y]
+
+
+def output_clusters(rng, y):
+    """The first column is an input, and alike in all clusters."""
+    return np.hstack([rng.standard_normal((len(y), 1)), normal_clusters(rng, y)])
 
 
 def count_clusters(rng, y):
@@ -196,8 +202,16 @@ ESTIMATORS = [
         "Mixture(Categorical)",
         **NOMINAL,
     ),
+    EstimatorCase(CategoricalMixture, code_clusters, {"n_categories": 4}, **NOMINAL),
     EstimatorCase(
         Mixture, normal_clusters, {"family": "gaussian_full"}, "Mixture(gaussian_full)", **GAUSSIAN
+    ),
+    EstimatorCase(
+        Mixture,
+        output_clusters,
+        {"family": GaussianRegression(n_inputs=1)},
+        "Mixture(GaussianRegression)",
+        **GAUSSIAN,
     ),
 ]
 

@@ -32,11 +32,13 @@ from sklearn_onlineem.families import (
     Full,
     Gamma,
     Gaussian,
+    GaussianRegression,
     Gaussians,
     Laplace,
     MarkovChain,
     Multinomial,
     Poisson,
+    Product,
     Spherical,
     StudentT,
     Tied,
@@ -45,6 +47,7 @@ from sklearn_onlineem.families import (
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.families.gamma import FixedShapeGamma
+from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.families.laplace import Laplaces
 from sklearn_onlineem.families.student_t import StudentTs
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
@@ -96,6 +99,8 @@ class FamilyCase:
     is_smooth: bool = True
     # Whether the statistics of any data are those of some parameters.
     regular: bool = True
+    # First columns that are known, and no features of a density.
+    n_inputs: int = 0
 
     def __repr__(self):
         return name_of(self.family)
@@ -115,7 +120,11 @@ class FamilyCase:
 
 def name_of(family):
     """The name of a family: of its class and, for a Gaussian, of its covariance."""
-    covariance = getattr(family, "covariance", None)
+    covariance, sizes = getattr(family, "covariance", None), getattr(family, "n_categories", None)
+    if isinstance(sizes, tuple):
+        return f"{type(family).__name__}{sizes}"
+    if isinstance(family, Product):
+        return f"Product({', '.join(map(name_of, family.families))})"
     return ("" if covariance is None else type(covariance).__name__) + type(family).__name__
 
 
@@ -228,9 +237,24 @@ def _gamma_log_density(family, parameters, k):
 
 
 def _categorical_log_density(family, parameters, k):
-    probabilities = parameters[k].reshape(-1, family.n_categories)
-    columns = np.arange(len(probabilities))
-    return lambda X: np.log(probabilities[columns, X.astype(int)]).sum(axis=1)
+    sizes = family.n_categories
+    if not isinstance(sizes, tuple):
+        sizes = (sizes,) * (len(parameters[k]) // sizes)
+    logs = np.split(np.log(parameters[k]), np.cumsum(sizes)[:-1])
+    return lambda X: sum(log[x] for log, x in zip(logs, X.T.astype(int), strict=True))
+
+
+# Of columns with different numbers of symbols, whatever number of columns is asked for.
+SIZES = (2, 4, 3, 1)
+
+
+def _by_sizes(function, values):
+    parts = np.split(values, np.cumsum(SIZES)[:-1], axis=1)
+    return np.concatenate([function(part) for part in parts], axis=1)
+
+
+def _draw_by_sizes(rng, n_components, d):
+    return np.hstack([rng.dirichlet(np.ones(size), n_components) for size in SIZES])
 
 
 def _multinomial_log_density(family, parameters, k):
@@ -430,6 +454,18 @@ FAMILIES = [
         is_quick=True,
     ),
     _vector_case(
+        Categorical(n_categories=SIZES),
+        _draw_by_sizes,
+        lambda rng, n, d: rng.integers(0, SIZES, (n, len(SIZES))).astype(float),
+        _categorical_log_density,
+        np.log,
+        lambda logs: _by_sizes(lambda part: softmax(part, axis=1), logs),
+        lambda d: {"concentration": 2.5},
+        lambda family, p: 1.5 * np.log(_by_sizes(lambda x: x / x.sum(1, keepdims=True), p)).sum(),
+        n_redundant=lambda d: len(SIZES),
+        is_quick=True,
+    ),
+    _vector_case(
         Multinomial(),
         # Whole mean lengths, because `sample` draws documents of these lengths.
         lambda rng, n_components, d: (
@@ -593,8 +629,88 @@ def _laplace_decode(vector, like):
     return Laplaces(location, np.exp(log_scale))
 
 
-# For which no sums suffice.
+def _regression_codes(shape):
+    """Covariances (K, p, p) of noise to unconstrained vectors, and back."""
+    if isinstance(shape, Full):
+        return _encode_matrices, _decode_matrices
+    n = 1 if isinstance(shape, Spherical) else None
+
+    def decode(vector, shape):
+        variances = np.exp(vector).reshape(shape[0], -1, 1)
+        return variances * np.eye(shape[1])
+
+    return lambda covariance: np.log(np.einsum("kii->ki", covariance)[:, :n]).ravel(), decode
+
+
+def _regression_log_prior(family, parameters):
+    """Of matrix-normal coefficients, normal offsets, and inverse Wishart covariances."""
+    total, p = 0.0, parameters.covariance.shape[1]
+    for B, c, R in zip(parameters.matrix, parameters.offset, parameters.covariance, strict=True):
+        inverse, log_det = np.linalg.inv(R), np.linalg.slogdet(R)[1]
+        squares = 2.0 * (B - 0.3) @ (B - 0.3).T + 2.0 * np.outer(c - 0.5, c - 0.5)
+        degrees = B.shape[1] + 1.0 + (p + 3.0) + p + 1.0
+        total -= 0.5 * (degrees * log_det + np.trace(inverse @ (squares + 1.5 * np.eye(p))))
+    return total
+
+
+@dataclass(frozen=True)
+class _RegressionCase(FamilyCase):
+    def __repr__(self):
+        return f"{type(self.family.noise).__name__}GaussianRegression"
+
+    def identified(self, parameters):
+        return parameters.matrix, parameters.offset, parameters.covariance
+
+
+def _regression_case(shape, **capabilities):
+    """Of one input, which is the first column of the rows."""
+    encode_noise, decode_noise = _regression_codes(shape)
+
+    def draw(rng, n_components, d):
+        p = d - 1
+        return Regressions(
+            rng.standard_normal((n_components, d)),
+            rng.standard_normal((n_components, p, 1)),
+            np.array([shape.nearest(R) for R in positive_definite(rng, n_components, p)]),
+            rng.uniform(0.3, 3.0, (n_components, 1, 1)),
+        )
+
+    def log_density(family, parameters, k):
+        B, c = parameters.matrix[k], parameters.offset[k]
+        noise = stats.multivariate_normal(np.zeros(len(c)), parameters.covariance[k])
+        return lambda X: noise.logpdf(X[:, 1:] - X[:, :1] @ B.T - c)
+
+    def encode(parameters):
+        linear = parameters.matrix.ravel(), parameters.offset.ravel()
+        return np.concatenate([*linear, encode_noise(parameters.covariance)])
+
+    def decode(vector, like):
+        B, c, R = np.split(vector, np.cumsum([like.matrix.size, like.offset.size]))
+        B, inputs = B.reshape(like.matrix.shape), like.mean[:, :1]
+        outputs = c.reshape(like.offset.shape) + np.einsum("kpq,kq->kp", B, inputs)
+        R = decode_noise(R, like.covariance.shape)
+        return Regressions(np.hstack([inputs, outputs]), B, R, like.input_covariance)
+
+    prior = {"matrix": 0.3, "matrix_precision": 2.0, "offset": 0.5, "offset_precision": 2.0}
+    return _RegressionCase(
+        GaussianRegression(1, shape, reg_covar=0.0),
+        draw,
+        normal_rows,
+        log_density,
+        encode,
+        decode,
+        lambda d: {**prior, "covariance": 1.5 * np.eye(d - 1), "degrees_of_freedom": d + 2.0},
+        _regression_log_prior,
+        n_inputs=1,
+        **capabilities,
+    )
+
+
+# Of which no sums suffice, or whose inputs have no model.
 OTHER_FAMILIES = [
+    _regression_case(Full(), is_quick=True),
+    _regression_case(Diagonal()),
+    _regression_case(Spherical()),
     FamilyCase(
         Laplace(min_scale=0.0),
         lambda rng, n_components, d: Laplaces(
@@ -668,6 +784,64 @@ def _student_t_case(covariance, degrees_of_freedom):
         learnt=lambda parameters: parameters.gaussians if is_given else parameters,
     )  # fmt: skip
 
+
+def _product_case(cases, columns):
+    """Of families of these cases, which have so many columns, whatever is asked for."""
+    family, sizes = Product([case.family for case in cases], columns), [len(c) for c in columns]
+    places = np.argsort(np.concatenate(columns))
+
+    def each(*values):
+        return zip(cases, *values, strict=True)
+
+    def rows(rng, n, d):
+        parts = np.hstack([case.rows(rng, n, size) for case, size in each(sizes)])
+        return np.ascontiguousarray(parts[:, places])
+
+    def log_density(family, parameters, k):
+        parts = [case.log_density(case.family, p, k) for case, p in each(parameters)]
+        groups = list(zip(parts, columns, strict=True))
+        return lambda X: sum(part(X[:, own]) for part, own in groups)
+
+    def decode(vector, like):
+        lengths = [case.encode(p).size for case, p in each(like)]
+        vectors = np.split(vector, np.cumsum(lengths)[:-1])
+        return tuple(case.decode(v, p) for case, v, p in each(vectors, like))
+
+    def log_prior(family, parameters):
+        return sum(case.log_prior(case.family, p) for case, p in each(parameters))
+
+    return FamilyCase(
+        family,
+        lambda rng, n_components, d: tuple(
+            case.draw(rng, n_components, size) for case, size in each(sizes)
+        ),
+        rows,
+        log_density,
+        lambda parameters: np.concatenate([case.encode(p) for case, p in each(parameters)]),
+        decode,
+        lambda d: {str(g): case.prior(size) for g, (case, size) in enumerate(each(sizes))},
+        log_prior,
+        n_redundant=lambda d: sum(case.n_redundant(size) for case, size in each(sizes)),
+        is_smooth=all(case.is_smooth for case in cases),
+        regular=all(case.regular for case in cases),
+    )
+
+
+_BY_NAME = {repr(case): case for case in FAMILIES}
+OTHER_FAMILIES += [
+    _product_case(
+        [_BY_NAME[name] for name in ("TiedGaussian", "Poisson", "Categorical")],
+        [[3, 0], [1], [2]],
+    ),
+    _product_case(
+        [_BY_NAME[name] for name in ("SphericalGaussian", "Gamma", "Bernoulli")],
+        [[1, 2], [3], [0]],
+    ),
+    _product_case(
+        [_BY_NAME[name] for name in ("DiagonalGaussian", "Exponential", "FullGaussian")],
+        [[1, 2], [3], [0]],
+    ),
+]
 
 # Whose components have hidden variables of their own: statistics depend on the old parameters.
 HIDDEN_FAMILIES = [

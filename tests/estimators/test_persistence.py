@@ -30,9 +30,11 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     LatentDirichletAllocation,
+    MixtureRegressor,
     PerSequence,
     PoissonMixture,
     PrequentialSearch,
+    RegressionMixture,
     StreamPipeline,
     combine_estimators,
 )
@@ -137,6 +139,8 @@ def fitted_in_all_ways(rng):
     solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
     for solver in [*solvers, SplitMerge(), Componentwise(), Adaptive()]:
         yield GaussianMixture(2, solver=solver).partial_fit(X)
+    yield RegressionMixture(2).partial_fit(X, X[:, 0])
+    yield GaussianMixture(2, params={"means": np.array([True, False])}).partial_fit(X)
     yield GaussianMixture(4, weight_concentration_prior=-30.0).partial_fit(X)
     for container in (sparse.csr_array, sparse.csr_matrix):
         yield PoissonMixture(2).partial_fit(container(counts), sample_weight=counts[:, 0])
@@ -157,6 +161,7 @@ def fitted_in_all_ways(rng):
     yield DistributedEM(PoissonMixture(2, max_iter=2), n_shards=2, n_jobs=1).fit(counts)
     yield PerSequence(StandardScaler()).fit([X])
     yield AnomalyDetector(GaussianMixture(2, background=0.1)).partial_fit(X)
+    yield MixtureRegressor().partial_fit(X, X[:, 0])
     yield GaussianMixture(solver=Online(start_rows=5, sample=10)).partial_fit(X)
     pipeline = StreamPipeline([("scaler", StandardScaler()), ("mixture", GaussianMixture())])
     yield PrequentialSearch(pipeline.fit_stream([X]), {"mixture__beta": [0.6]}).partial_fit(X)

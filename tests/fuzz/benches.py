@@ -33,7 +33,9 @@ from sklearn_onlineem import (
     GaussianMixture,
     LatentDirichletAllocation,
     MarkovChainMixture,
+    MixtureRegressor,
     PerSequence,
+    RegressionMixture,
 )
 from sklearn_onlineem.distributed import DistributedEM
 
@@ -114,6 +116,10 @@ def common_arguments(rng):
         "input_features": None,
         "transform": one_of(rng, [None, "default", "pandas"]),
         "deep": True,
+        "features": one_of(rng, [None, [0]]),
+        "return_std": bool(rng.integers(2)),
+        "level": 0.8,
+        "random_state": 0,
         "client": None,
         "validation": None,
     }
@@ -134,6 +140,21 @@ def of_rows(X, labels, takes_sparse=False):
             "sample_weight": one_of(rng, [None, np.ones(n), np.linspace(0.0, 1.0, n + 1)[1:]]),
             "validation": one_of(rng, [None, rows]),
         }
+
+    return arguments
+
+
+def of_targets(X, targets):
+    """Arguments of regressions: rows of inputs, always with their targets."""
+    of_inputs = of_rows(X, targets)
+
+    def arguments(rng):
+        valid = of_inputs(rng)
+        while np.shape(valid["X"])[0] == 1:  # R^2 of a row alone is no number
+            valid = of_inputs(rng)
+        y = targets[: np.shape(valid["X"])[0]]
+        more = {"y": one_of(rng, [y, y.tolist(), pd.Series(y)]), "validation": None}
+        return {**valid, **more, "return_std": bool(rng.integers(2))}
 
     return arguments
 
@@ -293,6 +314,9 @@ def other_benches():
     def chains(**parameters):
         return MarkovChainMixture(**{**quick, "n_components": 2, **parameters})
 
+    def regressions(**parameters):
+        return RegressionMixture(**{**quick, "n_components": 2, **parameters})
+
     def edit(parametrization="tied", **parameters):
         return EditDistance(parametrization, **{**quick, **parameters})
 
@@ -311,6 +335,9 @@ def other_benches():
     def odd_rows_of_sequences(**parameters):
         return AnomalyDetector(**{"estimator": GaussianHMM(2, **quick), **parameters})
 
+    def regressor(**parameters):
+        return MixtureRegressor(**{"mixture": GaussianMixture(2, **quick), **parameters})
+
     def distributed(**parameters):
         chosen = {"estimator": GaussianMixture(2, **quick), "n_shards": 2, "n_jobs": 1}
         return DistributedEM(**{**chosen, **parameters})
@@ -323,6 +350,9 @@ def other_benches():
         yield Bench(bench, make, of_topic_documents, {"X": documents})
     clicks = sequence_clusters(rng, y)
     yield Bench("MarkovChainMixture(sequences)", chains, of_chains(clicks, y), {"X": clicks})
+    targets = rows @ [1.0, -1.0] * (2.0 * y - 1.0) + rng.standard_normal(N_ROWS)
+    of_inputs = of_targets(rows, targets)
+    yield Bench("RegressionMixture", regressions, of_inputs, {"X": rows, "y": targets})
     yield Bench("EditDistance(tied)", edit, of_pairs, {"X": PAIRS})
     yield Bench("EditDistance(full)", full_edit, of_pairs, {"X": PAIRS})
     words = dict(zip("Xy", map(list, zip(*PAIRS, strict=True)), strict=True))
@@ -332,6 +362,11 @@ def other_benches():
     yield Bench("PerSequence", per_sequence, of_parts, {"X": sequences}, (OverflowError,), False)
     yield Bench("AnomalyDetector", odd_rows, of_rows(rows, y), {"X": rows})
     yield Bench("AnomalyDetector(HMM)", odd_rows_of_sequences, of_parts, {"X": sequences})
+    targets = {"X": rows, "y": rows[:, 0] ** 2}
+    # R^2 of one row is NaN.
+    yield Bench(
+        "MixtureRegressor", regressor, of_targets(rows, rows[:, 0] ** 2), targets, (), False
+    )
     yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
 
 

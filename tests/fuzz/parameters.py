@@ -50,7 +50,7 @@ def valid_parameter(rng, constraint):
         "verbose": [0, 1],
         "random_state": [0, None],
         dict: [{}],
-        str: ["ste", "s", ""],
+        str: ["ste", "wp", "s", ""],
         int: [2],
         float: [1.5],
     }

@@ -64,8 +64,9 @@ from sklearn_onlineem.em.stopping import (
     remaining_gain,
 )
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.families import Diagonal, Full, Spherical, Tied
+from sklearn_onlineem.families import Diagonal, Full, Gaussian, Spherical, Tied
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
+from sklearn_onlineem.models.conditional import conditional
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.live_filters import MomentFilter, StateFilter
 from sklearn_onlineem.models.mixture import MixtureStatistics
@@ -190,6 +191,8 @@ def family_world(case):
             "moments.mean": statistics.mean,
             "moments.scatter": statistics.scatter,
         }
+    if case.n_inputs:
+        arguments |= {"inputs": X[:, : case.n_inputs]}
     if hasattr(p, "alpha"):
         arguments |= {"dirichlets.alpha": p.alpha, "length": p.length}
     objects = [family, statistics]
@@ -287,7 +290,8 @@ def model_world(case):
     }
     objects = [model, data, evidence]
     for extra in (
-        chain_objects, dynamical_objects, mixture_objects, string_objects, topic_objects,
+        chain_objects, conditional_objects, dynamical_objects, mixture_objects, string_objects,
+        topic_objects,
     ):  # fmt: skip
         more, values = extra(model, data, evidence)
         objects, arguments = objects + more, arguments | values
@@ -309,6 +313,15 @@ def chain_objects(model, data, evidence):
     lengths = data.length_distribution
     live = StateFilter(model)
     return [model.termination, live, lengths, data.rows], values | {"merge.other": lengths}
+
+
+def conditional_objects(model, data, evidence):
+    if not (hasattr(model, "order_in") and isinstance(model.family, Gaussian)):
+        return [], {}
+    X = data.X.copy()
+    X[::2, 0], X[1, :] = np.nan, np.nan
+    values = {"log_density.X": data.X, "quantile.q": 0.3, "level": 0.8}
+    return [conditional(model, X)], values
 
 
 def dynamical_objects(model, data, evidence):

@@ -118,3 +118,21 @@ def test_scatters_from_covariances(K, d):
     back = np.empty_like(out)
     kernels.covariances_from_scatter(out, dof, floor, covariances, back)
     assert_allclose(back, covariances)
+
+
+@pytest.mark.parametrize("is_single", [False, True])
+def test_variances_from_scatter_and_back(K, d, is_single):
+    rng = np.random.default_rng(13)
+    width = 1 if is_single else d
+    scatters, previous = rng.uniform(1, 2, size=(2, K, width))
+    dof, floor, out = rng.uniform(1, 2, size=K), rng.uniform(size=d), np.empty_like(scatters)
+    dof[-1] = 0.0
+    added = floor.mean() if is_single else floor
+    assert kernels.variances_from_scatter(scatters, dof, floor, previous, 0.0, out)
+    assert_array_equal(out[:-1], (scatters / (d // width * dof[:, None] + 1e-300) + added)[:-1])
+    assert_array_equal(out[-1], previous[-1])
+    assert not kernels.variances_from_scatter(scatters, dof, floor, previous, out.min(), out)
+    scatters[0] = np.nan
+    assert not kernels.variances_from_scatter(scatters, 1.0 + dof, floor, previous, 0.0, out)
+    kernels.scatters_from_variances(previous, dof, floor, out)
+    assert_array_equal(out, d // width * dof[:, None] * (previous - added))

@@ -14,7 +14,9 @@ from cases.kernel_formulas import (
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
-from sklearn_onlineem._kernels._natural_gaussian import e_step
+from sklearn_onlineem._kernels._natural import e_step as natural_e_step
+from sklearn_onlineem._kernels._natural_gaussian import e_step, moments_about, natural_form
+from sklearn_onlineem.families import Diagonal, Gaussians, Spherical
 
 SHAPES = [(1, 1, 1), (1, 16, 10), (7, 3, 1), (300, 5, 3), (3000, 4, 2), (600, 40, 13)]
 
@@ -75,6 +77,49 @@ def test_e_step(n, d, K, dtype, with_options):
     expected = weight / total_weight, mean, scatter / total_weight
     for result, reference in zip(found, expected, strict=True):
         assert_allclose(result[seen], reference, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n, d, K", [(1, 16, 10), (7, 3, 1), (300, 9, 3), (600, 150, 13)])
+@pytest.mark.parametrize("shape", [Diagonal(), Spherical()], ids=repr)
+def test_variances_have_the_bits_of_the_formulas(n, d, K, shape, dtype):
+    X, means, _, log_weights = problem(n, d, K, dtype)
+    variances = np.random.default_rng(0).uniform(1, 2, size=(K, shape.n_parameters(d)))
+    gaussians, (weights, labels, _) = Gaussians(means, variances), options_for(n, K)
+    centre = X[:256].astype(np.float64).sum(axis=0) / min(n, 256)
+    deviation, precision = means - centre, gaussians.precision
+    natural = np.concatenate([deviation * precision, -0.5 * precision], axis=1)
+    quadratic = (precision * deviation**2).sum(axis=1)
+    offset = log_weights - 0.5 * (gaussians.log_det + d * np.log(2.0 * np.pi)) - 0.5 * quadratic
+    counts, totals, of_rows = np.empty(K), np.empty_like(natural), np.empty(n)
+    log_likelihood = natural_e_step(
+        X, centre, shape.features, natural, offset, NONE, weights, labels, NONE, counts, totals,
+        of_rows, np.empty((0, 0), dtype), 1,
+    )  # fmt: skip
+    share, first = 1.0 / weights.sum(), totals[:, :d]
+    shift = np.divide(first, counts[:, None], out=np.zeros((K, d)), where=counts[:, None] > 0.0)
+    products = first * shift
+    products = products.sum(axis=1, keepdims=True) if shape == Spherical() else products
+    expected = counts * share, centre + shift, share * np.maximum(totals[:, d:] - products, 0.0)
+    found = np.empty(K), np.empty((K, d)), np.empty_like(variances)
+    of_rows_found = np.empty(n)
+    value = e_step(
+        X, means, precision, gaussians.log_det, log_weights, weights, labels, NONE, weights.sum(),
+        np.inf, *found, of_rows_found, 1,
+    )  # fmt: skip
+    assert value == log_likelihood / weights.sum()
+    for result, reference in zip((*found, of_rows_found), (*expected, of_rows), strict=True):
+        assert_array_equal(result, reference)
+    # In two steps.
+    about = np.empty(d), np.empty_like(natural), np.empty(K)
+    guard = natural_form(X, means, precision, *about)
+    for result, reference in zip(about, (centre, natural, quadratic), strict=True):
+        assert_array_equal(result, reference)
+    spread = X[:256].astype(np.float64).var(axis=0)
+    assert_allclose(guard, (precision * (spread + deviation**2)).sum(axis=1).max())
+    moments_about(centre, counts, totals, found[1], found[2])
+    assert_array_equal(found[1], expected[1])
+    assert_array_equal(found[2] * share, expected[2])
 
 
 def test_a_component_that_sees_nothing_lies_in_the_middle_of_the_rows():

@@ -64,6 +64,17 @@ def test_kl_divergences(K, d):
     assert_allclose(out, 0.0, atol=1e-9)
 
 
+@pytest.mark.parametrize("is_single", [False, True])
+def test_kl_divergences_of_variances(K, d, is_single):
+    rng = np.random.default_rng(12)
+    p, q = rng.uniform(1, 2, size=(2, K, 1 if is_single else d))
+    mean_p, mean_q = rng.normal(size=(2, K, d))
+    log_det_p, log_det_q, out = rng.normal(size=K), rng.normal(size=K), np.empty(K)
+    kernels.kl_divergences(mean_p, p, log_det_p, mean_q, q, log_det_q, out)
+    quadratic = (q * (p + (mean_p - mean_q) ** 2)).sum(axis=1)
+    assert_array_equal(out, 0.5 * (quadratic - d + log_det_q - log_det_p))
+
+
 def test_kernels_refuse_arrays_that_are_not_theirs(K, d):
     def factorise(covariances, **others):
         outputs = {"precisions": np.empty((K, d, d)), "factors": np.empty((K, d, d))}

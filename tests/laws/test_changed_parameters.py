@@ -68,6 +68,8 @@ RAISES = {
     "params": "st",
     "family": Categorical(n_categories=9),
     "n_features": 9,
+    "n_categories": 9,
+    "min_probability": 0.01,
     "n_symbols": 9,
     "shape": 7.0,
     "degrees_of_freedom": 17.0,

@@ -17,7 +17,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_onlineem import GaussianHMM, GaussianMixture, KalmanFilter, PerSequence
+from sklearn_onlineem import (
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    PerSequence,
+    PoissonMixture,
+)
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Batch
 
@@ -100,6 +106,37 @@ def test_sequences_of_one_list_agree_in_their_names(case, library, rng):
                 method(mixed)
         with pytest.raises(ValueError, match=f"Sequence {i} of X has the columns"):
             fitted.score(mixed)
+
+
+# Those of NumPy's types are taken without scikit-learn's checks.
+COLUMNS = {
+    "floats": ["f8", "f8"],
+    "single": ["f4", "f4"],
+    "several": ["f4", "f8"],
+    "whole": ["i8", "u1"],
+    "some_whole": ["f8", "i4"],
+    "nullable": ["Float64", "f8"],
+    "sparse": 2 * [pd.SparseDtype("f8", 0.0)],
+    "sparse_first": [pd.SparseDtype("f8", 0.0), "f8"],
+}
+
+
+@pytest.mark.parametrize("types", COLUMNS.values(), ids=COLUMNS)
+def test_frames_of_a_stream_are_taken_as_by_fit(types, rng):
+    rows = rng.poisson(rng.choice([1.0, 20.0], size=(600, 1)), size=(600, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = pd.DataFrame({f"x{j}": pd.Series(rows[:, j], dtype=types[j]) for j in range(2)})
+        parts = [whole.iloc[begin : begin + 20] for begin in range(0, 600, 20)]
+        streams = PoissonMixture(2, random_state=0), PoissonMixture(2, random_state=0)
+        for part in parts:
+            streams[0].partial_fit(part)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("sklearn_onlineem.estimators._rows.ready", lambda *_: None)
+                streams[1].partial_fit(part)
+    assert_identical(streams[0].model_, streams[1].model_)
+    with pytest.raises(ValueError, match="PoissonMixture"):
+        streams[0].partial_fit(named(-1.0 * rows[:20], ["x0", "x1"]))
 
 
 @both_libraries

@@ -263,11 +263,12 @@ def assert_minimal(case, objective, found, start, rng, tolerance):
 
 @all_families
 def test_hyper_parameters_that_make_no_prior(case):
-    family, prior = case.family, case.prior(4)
+    family, n_features = case.family, 4 + case.n_inputs
+    prior = case.prior(n_features)
     for name in hyperparameters(family):
         for value in [np.nan, np.inf, "many", *IMPROPER.get(name, [])]:
             with pytest.raises(ValueError, match=f"^{name} must be "):
-                family.prior_statistics(2, n_features=4, **{**prior, name: value})
+                family.prior_statistics(2, n_features=n_features, **{**prior, name: value})
 
 
 @pytest.mark.parametrize(
@@ -288,9 +289,11 @@ def test_means_of_priors_are_means_of_rows(family, mean):
 
 @all_families
 def test_priors_may_be_limits_of_proper_ones(case):
-    for name in hyperparameters(case.family):
+    family, n_features = case.family, 4 + case.n_inputs
+    for name in hyperparameters(family):
         for value in LIMITS.get(name, []):
-            prior = case.family.prior_statistics(2, n_features=4, **{**case.prior(4), name: value})
+            settings = {**case.prior(n_features), name: value}
+            prior = family.prior_statistics(2, n_features=n_features, **settings)
             assert all(np.isfinite(array).all() for array in arrays(prior))
 
 
@@ -519,9 +522,20 @@ def test_densities_and_statistics_are_told_the_number_of_threads_and_do_not_depe
         methods += [
             lambda n: family.marginal_log_density(parameters, gaps, n_threads=n),
             lambda n: family.marginal_statistics(parameters, gaps, some, n_threads=n),
+            lambda n: family.marginal_e_step(parameters, np.zeros(3), Rows(gaps, n_threads=n)),
         ]
     for method in methods:
         assert_identical(method(3), method(1))
+
+
+@visible_families
+def test_the_e_step_of_rows_with_gaps_is_that_of_complete_ones_where_none_is_missing(case, rng):
+    family, p, X = case.family, case.draw(rng, 3, 4), case.rows(rng, 60, 4)
+    if not isinstance(family, Marginals):
+        return
+    log_weights, uniforms = np.log(rng.dirichlet(np.ones(3))), rng.random(60)
+    found = family.marginal_e_step(p, log_weights, Rows(X), uniforms)
+    assert_close(found, family.e_step(p, log_weights, Rows(X), uniforms), rtol=1e-9, atol=1e-9)
 
 
 @visible_families

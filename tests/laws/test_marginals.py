@@ -17,6 +17,9 @@ from sklearn_onlineem.families import (
     Gaussian,
     Gaussians,
     Laplace,
+    Multinomial,
+    Poisson,
+    Product,
     StudentT,
     Tied,
 )
@@ -32,7 +35,7 @@ INDEPENDENT = [
     case
     for case in CASES
     if not isinstance(getattr(case.family, "covariance", None), Full | Tied)
-    and not isinstance(case.family, StudentT)
+    and not isinstance(case.family, Product | StudentT)
 ]
 WITHOUT = [case for case in ALL if case not in CASES]
 SPARSE = [case for case in CASES if case.counts]
@@ -45,31 +48,57 @@ all_shares = pytest.mark.parametrize("share", [0.1, 0.6])
 
 def with_gaps(rng, X, share=0.4):
     """Rows with missing values, among them one that is complete and one that has nothing."""
-    X = np.where(rng.random(X.shape) < share, np.nan, X)
-    X[0], X[1] = np.nan_to_num(X[0], nan=1.0), np.nan
+    first, X = X[0], np.where(rng.random(X.shape) < share, np.nan, X)
+    X[0], X[1] = first, np.nan
     return X
 
 
+def nominal_columns(family, n_features=4):
+    """Which columns are symbols."""
+    if not isinstance(family, Product):
+        return np.full(n_features, family.is_nominal)
+    groups = zip(family.families, family.columns, strict=True)
+    symbols = [j for factor, columns in groups if factor.is_nominal for j in columns]
+    return np.isin(np.arange(n_features), symbols)
+
+
+def restricted_product(family, parameters, columns):
+    factors, groups, values = [], [], []
+    for factor, own, known in zip(family.families, family.columns, parameters, strict=True):
+        places = [place for place, j in enumerate(own) if j in columns]
+        if places:
+            factor, value = restricted(factor, known, np.array(places))
+            factors.append(factor)
+            values.append(value)
+            groups.append([list(columns).index(own[place]) for place in places])
+    return Product(factors, groups), tuple(values)
+
+
 def restricted(family, parameters, columns):
-    """Parameters of some columns alone."""
+    """The family of some columns alone, and its parameters."""
+    if isinstance(family, Product):
+        return restricted_product(family, parameters, columns)
     if isinstance(parameters, Gaussians):
         covariance = parameters.covariance
         if covariance.ndim == 3:
             covariance = covariance[:, columns[:, None], columns]
         elif covariance.shape[1] > 1:
             covariance = covariance[:, columns]
-        return Gaussians(*map(np.ascontiguousarray, (parameters.mean[:, columns], covariance)))
+        parts = map(np.ascontiguousarray, (parameters.mean[:, columns], covariance))
+        return family, Gaussians(*parts)
     if isinstance(parameters, StudentTs):
-        of_columns = restricted(Gaussian(family.covariance), parameters.gaussians, columns)
-        return StudentTs(of_columns, parameters.degrees_of_freedom)
+        of_columns = restricted(Gaussian(family.covariance), parameters.gaussians, columns)[1]
+        return family, StudentTs(of_columns, parameters.degrees_of_freedom)
     if isinstance(parameters, Laplaces):
-        return Laplaces(*(values[:, columns] for values in parameters))
+        return family, Laplaces(*(values[:, columns] for values in parameters))
     if isinstance(family, Gamma):
-        return parameters[:, np.append(columns, columns + parameters.shape[1] // 2)].copy("C")
+        chosen = np.append(columns, columns + parameters.shape[1] // 2)
+        return family, parameters[:, chosen].copy("C")
     if isinstance(family, Categorical):
-        by_column = parameters.reshape(len(parameters), -1, family.n_categories)
-        return by_column[:, columns].reshape(len(parameters), -1)
-    return np.ascontiguousarray(parameters[:, columns])
+        parts = [family.probabilities(parameters)[j] for j in columns]
+        sizes = tuple(part.shape[1] for part in parts)
+        return Categorical(n_categories=sizes), np.concatenate(parts, axis=1)
+    return family, np.ascontiguousarray(parameters[:, columns])
 
 
 def problem(case, rng, n=60, d=4, n_components=3):
@@ -86,10 +115,12 @@ def test_log_density_is_that_of_the_family_of_the_observed_columns(case, rng):
         if len(o) == 0:
             assert_array_equal(log_density, 0.0)
             continue
-        of_columns = restricted(case.family, parameters, o)
-        expected = [case.log_density(case.family, of_columns, k)(x[None, o]) for k in range(3)]
-        assert_allclose(log_density, np.ravel(expected), rtol=1e-9, atol=1e-9)
-        same = case.family.log_density(of_columns, np.ascontiguousarray(x[None, o]))[0]
+        x = np.ascontiguousarray(x[None, o])
+        family, of_columns = restricted(case.family, parameters, o)
+        if not isinstance(family, Product):
+            expected = [case.log_density(family, of_columns, k)(x) for k in range(3)]
+            assert_allclose(log_density, np.ravel(expected), rtol=1e-9, atol=1e-9)
+        same = family.log_density(of_columns, x)[0]
         assert_allclose(log_density, same, rtol=1e-9, atol=1e-9)
 
 
@@ -114,7 +145,7 @@ def test_values_beside_missing_ones_are_checked(case, rng):
     case.family.check(np.full((2, 4), np.nan))
     if case.is_gaussian or isinstance(case.family, Laplace | StudentT):
         return
-    X[5] = [np.nan, -1.0, np.nan, 1.0]
+    X[5] = [np.nan, -1.0, np.nan, -1.0]
     with pytest.raises(ValueError, match="data"):
         case.family.check(X)
 
@@ -147,11 +178,11 @@ def test_statistics_are_those_of_observed_values_and_expectations_of_missing_one
         for x, shares in zip(X, posterior, strict=True):
             o, m = np.flatnonzero(~np.isnan(x)), np.flatnonzero(np.isnan(x))
             if len(o):
-                of_observed = restricted(family, other, o)
-                total += shares @ family.log_density(of_observed, x[None, o].copy())[0]
+                observed, of_observed = restricted(family, other, o)
+                total += shares @ observed.log_density(of_observed, x[None, o].copy())[0]
             if len(m):
-                both = (restricted(family, p, m) for p in (parameters, other))
-                total -= shares @ family.kl_divergence(*both)
+                (unknown, p), (_, q) = (restricted(family, p, m) for p in (parameters, other))
+                total -= shares @ unknown.kl_divergence(p, q)
         return total
 
     a, b = case.draw(rng, 3, 4), case.draw(rng, 3, 4)
@@ -196,9 +227,10 @@ def test_drawn_values_are_in_the_support_and_observed_ones_stay(case, rng):
     assert_array_equal(drawn, again)
     assert_array_equal(drawn[~np.isnan(X)], X[~np.isnan(X)])
     family.check(drawn)
-    # Each in its own component and column.
-    values, missing = np.unique(drawn[np.isnan(X)]), np.isnan(X).sum()
-    assert len(values) == missing or len(values) < 50
+    # Each by itself.
+    for column, missing in zip(drawn.T, np.isnan(X).T, strict=True):
+        values = np.unique(column[missing])
+        assert len(values) == missing.sum() or len(values) < 50
 
 
 @all_cases
@@ -211,13 +243,14 @@ def test_completed_values_are_the_means_of_draws(case, rng):
     for draw in drawn:
         components = (posterior.cumsum(axis=1) < rng.random((len(X), 1))).sum(axis=1)
         draw[:] = family.drawn(parameters, X, np.minimum(components, 2), rng)
-    if family.is_nominal:
-        counts = (drawn[..., None] == np.arange(family.n_categories)).mean(axis=0)
-        chosen = np.take_along_axis(counts, completed[..., None].astype(int), axis=2)[..., 0]
-        assert (chosen >= counts.max(axis=2) - 0.15).all()
-        return
+    is_symbol = nominal_columns(family)
+    symbols = completed[:, is_symbol, None].astype(int)
+    counts = (drawn[:, :, is_symbol, None] == np.arange(4)).mean(axis=0)
+    chosen = np.take_along_axis(counts, symbols, axis=2)[..., 0]
+    assert (chosen >= counts.max(axis=2, initial=0.0) - 0.15).all()
     error = drawn.std(axis=0) / np.sqrt(len(drawn))
-    assert (np.abs(drawn.mean(axis=0) - completed) <= 4.5 * error + 1e-9).all()
+    is_close = np.abs(drawn.mean(axis=0) - completed) <= 4.5 * error + 1e-9
+    assert is_close[:, ~is_symbol].all()
 
 
 @pytest.mark.parametrize("case", [case for case in INDEPENDENT if not case.is_gaussian], ids=repr)
@@ -225,7 +258,8 @@ def test_without_values_completion_is_by_means_or_by_the_most_probable_symbols(c
     family, parameters, posterior = case.family, case.draw(rng, 3, 4), rng.dirichlet(np.ones(3), 9)
     found = family.completed(parameters, np.full((9, 4), np.nan), posterior)
     if family.is_nominal:
-        expected = np.einsum("nk,kjc->njc", posterior, parameters.reshape(3, 4, -1)).argmax(axis=2)
+        parts = family.probabilities(parameters)
+        expected = np.transpose([(posterior @ part).argmax(axis=1) for part in parts])
     else:
         expected = posterior @ family.means(parameters)
     assert_allclose(found, expected, rtol=1e-12)
@@ -308,19 +342,18 @@ def test_a_component_without_rows_keeps_its_parameters(case, rng):
     family, (X, parameters, posterior) = case.family, problem(case, rng)
     posterior[:, 1] = 0.0
     new = family.m_step(family.marginal_statistics(parameters, X, posterior), parameters)
-    gaussians = getattr(parameters, "gaussians", parameters)
-    if getattr(gaussians, "covariance", np.empty((3, 0, 0))).shape[0] == 3:
-        kept, old = ([np.asarray(a)[1] for a in arrays_of(p)] for p in (new, parameters))
-        for a, b in zip(kept, old, strict=True):
-            assert_allclose(a, b, rtol=1e-12)
+    for found, before in zip(arrays_of(new), arrays_of(parameters), strict=True):
+        if len(before) == 3:  # Others are shared.
+            assert_allclose(found[1], before[1], rtol=1e-12)
 
 
 def arrays_of(parameters):
+    if type(parameters) is tuple:
+        return [array for factor in parameters for array in arrays_of(factor)]
     if isinstance(parameters, Gaussians):
         return parameters.mean, parameters.covariance
     if isinstance(parameters, StudentTs):
-        degrees = np.broadcast_to(parameters.degrees_of_freedom, len(parameters.gaussians.mean))
-        return *arrays_of(parameters.gaussians), degrees
+        return *arrays_of(parameters.gaussians), parameters.degrees_of_freedom
     return parameters if isinstance(parameters, tuple) else (parameters,)
 
 
@@ -363,3 +396,52 @@ def test_lists_of_medians_grow_by_rows_and_not_by_gaps(rng):
 def test_families_without_marginals_are_refused_by_name(case):
     with pytest.raises(ValueError, match=f"{type(case.family).__name__} has no marginal"):
         require(case.family, Marginals)
+
+
+def product_with_documents(rng):
+    """Of a family without marginal distributions, and one with some."""
+    family = Product([Poisson(), Multinomial()], [[0, 4], [1, 2, 3]], names=["visits", "words"])
+    parameters = rng.uniform(1.0, 4.0, (3, 2)), 9.0 * rng.dirichlet(np.ones(3), 3)
+    X = np.empty((40, 5))
+    X[:, [0, 4]] = rng.poisson(3.0, (40, 2))
+    X[:, 1:4] = rng.multinomial(9, np.full(3, 1.0 / 3.0), 40)
+    X[rng.random(40) < 0.3, 1:4] = np.nan
+    X[rng.random(40) < 0.3, 0] = np.nan
+    return family, parameters, X
+
+
+def test_a_group_without_values_leaves_its_factor_out(rng):
+    family, parameters, X = product_with_documents(rng)
+    poisson, multinomial = family.families
+    counts, words = X[:, [0, 4]].copy(), X[:, 1:4].copy()
+    known = ~np.isnan(words[:, 0])
+    expected = poisson.marginal_log_density(parameters[0], counts)
+    expected[known] += multinomial.log_density(parameters[1], words[known])
+    family.check(X)
+    assert_allclose(family.marginal_log_density(parameters, X), expected, rtol=1e-12)
+    posterior = rng.dirichlet(np.ones(3), 40)
+    found = family.marginal_statistics(parameters, X, posterior)
+    assert_close(found.factors[0], poisson.marginal_statistics(parameters[0], counts, posterior))
+    own = multinomial.own_statistics(parameters[1], posterior[~known].sum(axis=0))
+    of_words = multinomial.expected_statistics(words[known], posterior[known]) + own
+    assert_close(found.factors[1], of_words)
+    completed = family.completed(parameters, X, posterior)
+    assert_allclose(completed[~known][:, 1:4], (posterior @ parameters[1])[~known])
+    drawn = family.drawn(parameters, X, np.zeros(40, int), rng)
+    assert_array_equal(drawn[:, 1:4].sum(axis=1), 9.0)
+    # No group of the rows is complete.
+    nothing = np.full((2, 5), np.nan)
+    assert_array_equal(family.marginal_log_density(parameters, nothing), np.zeros((2, 3)))
+
+
+def test_a_group_with_some_values_is_refused_by_the_name_of_its_family(rng):
+    family, parameters, X = product_with_documents(rng)
+    X[3, 1:4] = [1.0, np.nan, 2.0]
+    for use in (
+        family.check,
+        lambda X: family.marginal_log_density(parameters, X),
+        lambda X: family.marginal_statistics(parameters, X, np.ones((40, 3))),
+        lambda X: family.completed(parameters, X, np.ones((40, 3))),
+    ):
+        with pytest.raises(ValueError, match="Multinomial has no marginal"):
+            use(X)

@@ -28,6 +28,7 @@ SMOOTHED = {
     "BernoulliMixture": lambda X: {"alpha": 1.5, "beta": 1.5},
     "MarkovChainMixture": lambda X: {"concentration": 1.5, "start_concentration": 1.5},
     "Mixture(Categorical)": lambda X: {"concentration": 1.5},
+    "CategoricalMixture": lambda X: {"concentration": 1.5},
 }
 
 

@@ -181,7 +181,7 @@ def test_a_single_component_takes_steps_of_batch_em(case, concentration, rng):
     if shares_parameters(case, rng):
         # Of components alone, only means move.
         family, parameters = model.family, model.parameters
-        moved = family.with_means(parameters, family.means(expected.parameters))
+        moved = family.with_shared(expected.parameters, parameters)
         expected = replace(model, parameters=moved)
         expected = batch_step(expected, data, terms_of(prior, data))[0]
     assert_close(steps.model(), expected, rtol=1e-8, atol=1e-9)

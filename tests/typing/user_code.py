@@ -20,9 +20,11 @@ from sklearn_onlineem import (
     LatentDirichletAllocation,
     MarkovChainMixture,
     Mixture,
+    MixtureRegressor,
     PerSequence,
     PoissonMixture,
     PrequentialSearch,
+    RegressionMixture,
     StreamPipeline,
     StudentTMixture,
     combine_estimators,
@@ -59,6 +61,7 @@ from sklearn_onlineem.families import (
     Poisson,
     StudentT,
 )
+from sklearn_onlineem.models.conditional import ConditionalMixture
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine
 
@@ -93,12 +96,29 @@ PoissonMixture(2, prior=mixture.as_prior(10.0))
 
 assert_type(CompoundDirichlet().fit(X).alpha_, Floats)
 
+regressions = RegressionMixture(2, covariance_type="diag").fit(X, y).partial_fit(X, y)
+assert_type(regressions, RegressionMixture)
+assert_type(regressions.predict(X), Floats)
+assert_type(regressions.predict(X, return_std=True), tuple[Floats, Floats])
+assert_type(regressions.log_density(X, y), Floats)
+assert_type(regressions.sample(X), tuple[Floats, Integers])
+assert_type(regressions.coef_, Floats)
+
 detector = AnomalyDetector(mixture, contamination=0.1)
 assert_type(detector.partial_fit(X), AnomalyDetector[GaussianMixture])
 assert_type(detector.decision_function(X), Floats | list[Floats])
 assert_type(detector.predict(X), Integers | list[Integers])
 assert_type(detector.offset_, float)
 assert_type(detector.estimator_, GaussianMixture)
+
+regressor = MixtureRegressor(mixture).fit(X, y)
+assert_type(regressor.partial_fit(X, y), MixtureRegressor[GaussianMixture])
+assert_type(regressor.predict_interval(X, level=0.8), tuple[Floats, Floats])
+assert_type(regressor.score_samples(X, y), Floats)
+assert_type(regressor.mixture_, GaussianMixture)
+assert_type(regressor.conditional(X).quantile(0.5), Floats)
+assert_type(mixture.conditional(X), ConditionalMixture)
+assert_type(mixture.conditional(X, features=[0]).sample(0), Floats)
 
 hmm = GaussianHMM(2, random_state=0).fit([X, X]).partial_fit(X, continues=True)
 assert_type(hmm, GaussianHMM)

@@ -12,10 +12,16 @@ import numpy as np
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.schedules import Forgetting, Harmonic, PowerDecayInRows, RateSchedule
+from sklearn_onlineem.em.schedules import (
+    Forgetting,
+    Harmonic,
+    PowerDecayInRows,
+    RateSchedule,
+    rate_of,
+)
 from sklearn_onlineem.em.settings import check_bool, check_count, check_number
 from sklearn_onlineem.em.solvers.auto import Auto
-from sklearn_onlineem.em.solvers.base import Plan, Solver
+from sklearn_onlineem.em.solvers.base import PERIOD, Plan, Solver
 from sklearn_onlineem.em.state import ComponentStep, State
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
@@ -180,50 +186,58 @@ class Adaptive(Solver):
         before, n_models = state.kept, len(rates)
         if not isinstance(before, Memories) or len(before.models) != n_models:
             before = Memories(n_models * (state.model,), np.full(n_models, 1.0 / n_models))
-        steps, log_likelihoods = self._steps(state, batch, before, rates, found)
-        best = log_likelihoods.max()
-        # Models that will be replaced have no weight.
-        weights = np.where(np.isfinite(log_likelihoods), before.weights, 0.0)
-        joint = weights * np.exp(log_likelihoods - best)
-        total = float(joint.sum())
-        gamma = 1.0 - 2.0 ** (-state.model.size_of(batch) / _HALF_LIFE)
-        evidence = (1.0 - _SHARE) / total * joint + _SHARE / n_models
-        weights += gamma * (evidence - weights)
-        weights /= weights.sum()
-        leader = steps[weights.argmax()]
-        models = tuple((leader if one is None else one).model for one in steps)
+        size, parts = state.size_of(batch), before.batches(batch)
+        etas = [rate_of(rate, state.size_seen, size) for rate in rates]
+        made = self._made(state, before, parts, etas, size, found)
+        weights, log_likelihood = _shares(
+            before.weights.tolist(), [one[1] for one in made], state.model.size_of(batch)
+        )
+        leader = weights.index(max(weights))
+
+        def after(number):
+            """Return the state after the step of one model, which may be a split or merge step."""
+            model, of_batch = made[number]
+            one = state._replace(model=before.models[number], kept=None)
+            stepped = one.after(model, etas[number], of_batch, parts[number], size)
+            return self._with_recent(stepped, one, parts[number])
+
+        led = after(leader)
+        models = [led.model if model is None else model for model, _ in made]
+        models[leader] = led.model
+        if state.n_rows % PERIOD + batch.n_rows >= PERIOD:
+            # The others may move, too.
+            others = [k for k, (model, _) in enumerate(made) if model is not None and k != leader]
+            for number in others:
+                models[number] = after(number).model
         # Kept until those after this batch are known.
         ends = before.ends if before.ends and batch.before is not None else ()
-        step = leader.step
+        step, shares = led.step, np.array(weights)
         record = ComponentStep(
-            step.eta, float(best) + math.log(total), step.kl_divergence, step.n_rows, None,
-            step.n_components, step.reinitialised, step.half_of, weights,
+            step.eta, log_likelihood, step.kl_divergence, step.n_rows, None,
+            step.n_components, step.reinitialised, step.half_of, shares,
         )  # fmt: skip
-        return leader._replace(kept=Memories(models, weights, ends), step=record)
+        return led._replace(kept=Memories(tuple(models), shares, ends), step=record)
 
-    def _steps(self, state, batch, before, rates, found):
-        """Return the states after a step of each model, and log-likelihoods before it.
+    def _made(self, state, before, parts, etas, size, found):
+        """Return each model after the batch, and the log-likelihood of the batch before.
 
         `found` is the E-step of the one with the largest weight, if it is known.
 
-        A model that cannot take the step has None, and -inf; if none can, the first error is
+        A model that cannot take the step is None, with -inf; if none can, the first error is
         raised.
         """
-        steps, errors = [], []
-        known = [None] * len(rates)
+        made, errors = [], []
+        known = [None] * len(parts)
         known[before.weights.argmax()] = found
-        parts = before.batches(batch)
-        for model, part, rate, of_model in zip(before.models, parts, rates, known, strict=True):
-            one = state._replace(model=model, kept=None)
+        for model, part, eta, of_model in zip(before.models, parts, etas, known, strict=True):
             try:
-                steps.append(super()._learn(one, part, rate, found=of_model))
+                made.append(self._learnt(model, state, part, eta, size, found=of_model))
             except ValueError as error:
-                steps.append(None)
+                made.append((None, -math.inf))
                 errors.append(error)
-        if len(errors) == len(steps):
+        if len(errors) == len(made):
             raise errors[0]
-        values = [-math.inf if one is None else one.step.log_likelihood for one in steps]
-        return steps, np.array(values)
+        return made
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         state = progress.state
@@ -240,3 +254,34 @@ def _schedules(half_lives, observations_needed):
         Harmonic() if one == math.inf else Forgetting(half_life=one * observations_needed)
         for one in half_lives
     )
+
+
+def _shares(weights, log_likelihoods, size):
+    """Return the new weights of models, and the log-likelihood of their mixture before.
+
+    A few numbers, for which lists take less time than arrays.
+    """
+    best, n_models = max(log_likelihoods), len(weights)
+    # Models that will be replaced have no weight.
+    weights = [
+        weight if math.isfinite(one) else 0.0
+        for weight, one in zip(weights, log_likelihoods, strict=True)
+    ]
+    likelihoods = np.exp(np.array(log_likelihoods) - best).tolist()
+    joint = [weight * one for weight, one in zip(weights, likelihoods, strict=True)]
+    gamma, total = 1.0 - 2.0 ** (-size / _HALF_LIFE), _sum(joint)
+    share, even = (1.0 - _SHARE) / total, _SHARE / n_models
+    weights = [
+        weight + gamma * (share * one + even - weight)
+        for weight, one in zip(weights, joint, strict=True)
+    ]
+    new_total = _sum(weights)
+    return [weight / new_total for weight in weights], float(best) + math.log(total)
+
+
+def _sum(values):
+    # Not `sum`, which rounds in other ways from Python 3.12 on.
+    total = 0.0
+    for value in values:
+        total += value
+    return total

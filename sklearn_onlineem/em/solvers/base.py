@@ -23,10 +23,10 @@ from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import Levels, Reinitialises
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Plan", "Solver", "has_settled", "mini_batches"]
+__all__ = ["PERIOD", "Plan", "Solver", "has_settled", "mini_batches"]
 
 # A stream may make one split or merge step in so many rows, by the last rows of them.
-_PERIOD, _RECENT = 3200, 500
+PERIOD, _RECENT = 3200, 500
 
 
 @dataclass(frozen=True)
@@ -177,23 +177,31 @@ class Solver(Settings, ABC):
         if usual is None:
             return state.after_none(found[1], batch.n_rows, gate)
         after = self._learn(state, usual, schedule, rng, found)
+        if gate is state.gate:
+            return after
         return after.with_gate(gate, batch.n_rows - usual.n_rows)
 
     def _learn(self, state, batch, schedule, rng=None, found=None):
         """Return the state after a batch; `rng` and `found` are those of its E-step, if known."""
         size = state.size_of(batch)
         eta = rate_of(schedule, state.size_seen, size)
-        total_size = max(state.size_seen + size, state.expected_size)
-        step = self._followed if isinstance(state.model, Levels) else self._updated
-        after = step(state, batch, eta, size, total_size, rng, found)
+        model, log_likelihood = self._learnt(state.model, state, batch, eta, size, rng, found)
+        after = state.after(model, eta, log_likelihood, batch, size)
         return self._with_recent(after, state, batch)
+
+    def _learnt(self, model, state, batch, eta, size, rng=None, found=None):
+        """Return a model of a stream after a batch, and the log-likelihood of the batch before."""
+        total_size = max(state.size_seen + size, state.expected_size)
+        if isinstance(model, Levels):
+            return self._followed(model, state, batch, eta, size, total_size, rng, found)
+        return self._stepped(model, state, batch, eta, size, total_size, rng, found)
 
     def _with_recent(self, after, before, batch):
         """Return the state after a step; it may keep the batch, or make a split or merge step."""
-        n_rows = before.n_rows % _PERIOD + batch.n_rows
-        if n_rows <= _PERIOD - _RECENT or not self._may_move(after.model, batch):
+        n_rows = before.n_rows % PERIOD + batch.n_rows
+        if n_rows <= PERIOD - _RECENT or not self._may_move(after.model, batch):
             return after
-        if n_rows < _PERIOD:
+        if n_rows < PERIOD:
             # Users may overwrite their batch.
             return after._replace(recent=(*before.recent, copy.deepcopy(batch)))
         data = before.recent[0].followed_by((*before.recent[1:], batch)) if before.recent else batch
@@ -201,31 +209,24 @@ class Solver(Settings, ABC):
         move = self._move(after.model, data, n_remembered)
         return after if move is None else after.moved(move, before, batch)
 
-    def _followed(self, state, batch, eta, size, total_size, rng, found):
-        """Return the state after a step of a model whose source may have left its level."""
-        before, located = state.model, state.model.relocated(batch)
+    def _followed(self, before, state, batch, eta, size, total_size, rng, found):
+        """Take a step of a model whose source may have left its level."""
+        located = before.relocated(batch)
         start, learnt = (before, batch) if located is None else located
         known = found if located is None else None
-        after = self._updated(
-            state._replace(model=start), learnt, eta, size, total_size, rng, known
+        model, log_likelihood = self._stepped(
+            start, state, learnt, eta, size, total_size, rng, known
         )
-        model = after.model.bounded(before)
-        if located is None and model is after.model:
-            return after
-        step = after.step._replace(
-            log_likelihood=(found or before.e_step(batch))[1],
-            kl_divergence=model.kl_divergence(before, like=batch),
-            n_rows=state.n_rows + batch.n_rows,
-        )
-        n_seen = state.n_seen + batch.total_weight
-        return after._replace(model=model, step=step, n_seen=n_seen, n_rows=step.n_rows)
+        if located is not None:
+            log_likelihood = (found or before.e_step(batch))[1]
+        return model.bounded(before), log_likelihood
 
-    def _updated(self, state, data, eta, size, total_size, rng=None, found=None):
-        draws, n_seen = self.samples or state.model.draws, data.total_weight
+    def _stepped(self, model, state, data, eta, size, total_size, rng=None, found=None):
+        draws, n_seen = self.samples or model.draws, data.total_weight
         if rng is None and (draws or self.inertia.draws):
             rng = state.rng()
-        model, log_likelihood = online_step(
-            state.model,
+        return online_step(
+            model,
             data,
             eta,
             state.prior_terms(total_size, size / n_seen),
@@ -233,6 +234,10 @@ class Solver(Settings, ABC):
             self.inertia if rng is None else partial(self.inertia, rng=rng),
             found,
         )
+
+    def _updated(self, state, data, eta, size, total_size):
+        """Return the state after a step of a fit; the prior is spread over `total_size`."""
+        model, log_likelihood = self._stepped(state.model, state, data, eta, size, total_size)
         return state.after(model, eta, log_likelihood, data, size)
 
     def _may_move(self, model, batch):

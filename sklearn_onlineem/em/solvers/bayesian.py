@@ -181,6 +181,18 @@ class RunningStatistics(NamedTuple):
         """
         return cls(mass, model.own_statistics(lengths))
 
+    def of_another(self, model: Model, lengths: LengthDistribution | None) -> RunningStatistics:
+        """Return the statistics of another model that counts for as many observations.
+
+        Parameters
+        ----------
+        model : Model
+            Of the same shape.
+        lengths : LengthDistribution or None
+            As of `of_model`.
+        """
+        return self.of_model(model, self.mass, lengths)
+
     def keeping(self, share: float) -> RunningStatistics | None:
         """Return these statistics with a share of their mass, or None if it is 0.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
+from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
+from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
+from sklearn_onlineem.estimators._sequences import (
+    SequenceEstimator,
+    SequencesInput,
+    observed_rows,
+)
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
@@ -22,17 +30,53 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     HiddenMarkovInitialiser,
     excess,
 )
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovStatistics
+from sklearn_onlineem.models.fixed import Fixed
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter
-from sklearn_onlineem.models.terminations import EndState, GivenLength
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 __all__ = ["BaseHMM"]
 
 _CONCENTRATION = [None, Interval(Real, 0, None, closed="neither"), "array-like"]
 
 
+def _put_start(model, values):
+    return replace(model, start=shares_as_given("startprob_", values))
+
+
+def _put_transitions(model, values):
+    has_end = isinstance(model.termination, EndState)
+    transmat = shares_as_given("transmat_", values, may_lack=has_end)
+    if has_end:
+        end = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
+        transmat = np.column_stack([transmat, end])
+        if end.max() <= len(end) * np.finfo(np.float64).eps:
+            raise ValueError(
+                "transmat_ leaves no room for the end: with termination='end_state' rows add up to"
+                " less than 1, and the rest is the probability to end there."
+            )
+    if isinstance(model.termination, AbsorbingStates):
+        states = list(model.termination.states)
+        if not np.array_equal(transmat[states], np.eye(len(transmat))[states]):
+            raise ValueError(f"transmat_ must not leave the absorbing states {states}.")
+    return replace(model, transmat=transmat)
+
+
+def _put_end(model, values):
+    if not isinstance(model.termination, EndState):
+        raise ValueError("endprob_ requires termination='end_state'.")
+    if not (0.0 <= values.min() and 0.0 < values.max() <= 1.0):
+        raise ValueError("endprob_ must be in 0..1, and above 0 in one state at least.")
+    inner = model.transmat[:, :-1]
+    totals, rest = inner.sum(axis=1), 1.0 - values
+    if (rest[totals == 0.0] > 0.0).any():
+        raise ValueError("endprob_ must be 1 in states that go nowhere else; set transmat_ first.")
+    scale = np.divide(rest, totals, out=np.ones_like(rest), where=totals > 0.0)
+    return replace(model, transmat=np.column_stack([inner * scale[:, None], values]))
+
+
 @estimator
-class BaseHMM(SequenceEstimator):
+class BaseHMM(FromParameters, SequenceEstimator):
     """Base of the hidden Markov models: they say which family, and name its parameters.
 
     Parameters
@@ -46,8 +90,12 @@ class BaseHMM(SequenceEstimator):
         `absorbing_states`, which emits the last row.
     absorbing_states : array-like of int, default=None
         States that are never left. If lengths are given they continue to emit.
-    params : str, default="ste"
-        Which of start (s), transitions (t) and emissions (e) are learnt.
+    params : str or dict, default="ste"
+        Which of start (s), transitions (t) and emissions (e) are learnt; the rest stays as it
+        starts, or as it was set. Or a dict of masks, True where an entry is learnt: "startprob" of
+        shape (n_components,), "transmat" of shape (n_components, n_components), and "emissions" of
+        whole states, of shape (n_components,). Parts without a mask are learnt, and what is learnt
+        of a row has the rest of its probability. See :ref:`known_models`.
     startprob_init : array-like of shape (n_components,), default=None
         Start probabilities to begin with, which add up to 1. Zeros stay zero. None: uniform.
     transmat_init : array-like of shape (n_components, n_components), default=None
@@ -95,7 +143,9 @@ class BaseHMM(SequenceEstimator):
         default="given_length", valid=[StrOptions(set(TERMINATIONS))], structural=True
     )
     absorbing_states: object = parameter(default=None, valid=[None, "array-like"], structural=True)
-    params: str = parameter(default="ste", valid=[str], structural=True)
+    params: str | Mapping[str, object] = parameter(
+        default="ste", valid=[str, dict], structural=True
+    )
     startprob_init: object = parameter(default=None, valid=[None, "array-like"])
     transmat_init: object = parameter(default=None, valid=[None, "array-like"])
     startprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
@@ -107,8 +157,6 @@ class BaseHMM(SequenceEstimator):
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
-    # Letters of `params` for the emissions.
-    _emission_letters = "e"
     # Whether rows must not be negative, and whether some of their values may be missing.
     _takes_positive_only = False
     _handles_missing = False
@@ -122,26 +170,65 @@ class BaseHMM(SequenceEstimator):
         """Return the family of the emissions, not yet bound to data."""
 
     def _input(self, fresh=False):
-        family = self._family() if fresh else self.model_.family
+        family = None if fresh else self.model_.family
         return SequencesInput(self, family, fresh, self.n_components, self.semi_supervised)
 
     def _initialiser(self):
-        letters = "st" + self._emission_letters
-        if set(self.params) - set(letters):
-            raise ValueError(f"params has letters other than {letters!r}: {self.params!r}.")
-        learnt = "".join(c for c in "st" if c in self.params)
-        learnt += "e" * any(letter in self.params for letter in self._emission_letters)
-        chain = Chain(
+        return HiddenMarkovInitialiser(
+            self._family(), self._chain(), self._learnt_letters(), self.init, self._emission_prior,
+            self._given_emissions, self._with_given_emissions, self._fixed(),
+        )  # fmt: skip
+
+    def _chain(self):
+        return Chain(
             self.n_components,
             self.termination,
             self.absorbing_states,
             self.startprob_init,
             self.transmat_init,
         )
-        return HiddenMarkovInitialiser(
-            self._family(), chain, learnt, self.init, self._emission_prior, self._given_emissions,
-            self._with_given_emissions,
+
+    # Parts of the emissions by letters of `params`.
+    _emission_letters: ClassVar[dict[str, tuple[str, ...]]] = {"e": ("emissions",)}
+
+    def _mask_shapes(self):
+        """Return the shapes of masks by names of parts."""
+        n, has_end = self.n_components, self.termination == "end_state"
+        transmat = [(n, n), (n, n + 1)] if has_end else [(n, n)]
+        return {"startprob": [(n,)], "transmat": transmat, "emissions": [(n,)]}
+
+    def _learnt(self):
+        """Return what is learnt, by names of parts."""
+        letters = {"s": ("startprob",), "t": ("transmat",), **self._emission_letters}
+        return learnt_parts(self.params, letters, self._mask_shapes())
+
+    def _learnt_letters(self):
+        """Return which of start, transitions and emissions are learnt at all, as models take it."""
+        learnt = self._learnt()
+        start, transmat, emissions = (
+            learnt.pop(name) is not False for name in ("startprob", "transmat", "emissions")
+        )
+        # What is left are parts of the emissions, if they have names.
+        emissions = emissions and any(part is not False for part in learnt.values() or [True])
+        return "s" * start + "t" * transmat + "e" * emissions
+
+    def _fixed(self):
+        """Return what is fixed by masks, as models take it, or None."""
+        learnt = {name: True if mask is False else mask for name, mask in self._learnt().items()}
+        transmat = learnt["transmat"]
+        if self.termination == "end_state" and np.shape(transmat)[-1:] == (self.n_components,):
+            # The end takes a part in the rest.
+            transmat = np.column_stack([transmat, np.ones(len(transmat), dtype=bool)])
+        fixed = fixed_entries(
+            weights=learnt["startprob"], transmat=transmat, components=learnt["emissions"],
+            probabilities=self._learnt_probabilities(learnt),
         )  # fmt: skip
+        has_masks = any(isinstance(mask, np.ndarray) for mask in learnt.values())
+        return Fixed() if fixed is None and has_masks else fixed
+
+    def _learnt_probabilities(self, learnt):
+        """Return the mask of probabilities of symbols in groups, or True."""
+        return True
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
@@ -166,16 +253,42 @@ class BaseHMM(SequenceEstimator):
 
     # ------------------------------------------------------------------------------- fitted values
 
-    @fitted_property
+    _all_parts = ("start", "transitions", "end", "emissions")
+    _optional_parts = frozenset({"end"})
+
+    def _blank(self, sizes, n_features, given):
+        start, transmat, termination = self._chain().parts(2.0)
+        family = self._known_family(sizes)
+        parameters = self._standard(family, n_features)
+        return HiddenMarkovModel(
+            family, start, transmat, parameters, termination, self._learnt_letters(), self._fixed()
+        )
+
+    def _known_family(self, sizes):
+        return self._family()
+
+    def _standard(self, family, n_features):
+        """Return parameters of this shape, into which values are put."""
+        return np.full((self.n_components, n_features), 1.0 / n_features)
+
+    def _bound(self, model, data, lacks_lengths=False):
+        rows = observed_rows(data)
+        rows = rows.filled() if rows.has_gaps else rows
+        family, parameters = model.family.bind(rows.X), model.parameters
+        if lacks_lengths:
+            parameters = family.with_mean_length(parameters, rows.X)
+        return replace(model, family=family, parameters=parameters)
+
+    @settable("k", _put_start, "start")
     def startprob_(self) -> Floats:
         return self._exposed(self.model_.start)
 
-    @fitted_property
+    @settable("kk", _put_transitions, "transitions")
     def transmat_(self) -> Floats:
         model = self.model_
         return self._exposed(model.transmat[:, : model.n_components])
 
-    @fitted_property
+    @settable("k", _put_end, "end")
     def endprob_(self) -> Floats | None:
         model = self.model_
         if not isinstance(model.termination, EndState):

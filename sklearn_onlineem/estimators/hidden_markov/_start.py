@@ -19,6 +19,7 @@ from sklearn_onlineem.estimators._start import (
 from sklearn_onlineem.estimators._validation import finite_start, shares
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
@@ -136,6 +137,7 @@ class HiddenMarkovInitialiser(Initialiser):
     prior: Callable | None = None
     given_emissions: Callable | None = None
     with_given: Callable | None = None
+    fixed: Fixed | None = None
 
     def given(self, data):
         if self.given_emissions is None:
@@ -151,7 +153,7 @@ class HiddenMarkovInitialiser(Initialiser):
                 f" n_samples={len(rows)}. Pass more rows, or initial parameters of the emissions."
             )
         family, statistics = self.family.bind(rows.X), None
-        if family.is_nominal:
+        if family.has_symbols:
             # No symbol is in two clusters. Emissions made of them alone would never share one, and
             # EM could not change that: each state starts from all rows, too.
             warn_of_few(rows.X, n_states)
@@ -208,4 +210,6 @@ class HiddenMarkovInitialiser(Initialiser):
 
     def _model(self, family, parameters, data):
         start, transmat, termination = self.chain.parts(data.n_rows / len(data))
-        return HiddenMarkovModel(family, start, transmat, parameters, termination, self.learnt)
+        return HiddenMarkovModel(
+            family, start, transmat, parameters, termination, self.learnt, self.fixed
+        )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sklearn.utils._param_validation import StrOptions
 
+from sklearn_onlineem.estimators._columns import ColumnFamilies
 from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._known import n_features_of, put_all_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.families import Family
@@ -14,7 +18,7 @@ __all__ = ["HMM"]
 
 
 @estimator
-class HMM(BaseHMM):
+class HMM(ColumnFamilies, BaseHMM):
     r"""Hidden Markov model whose states emit rows of any family, also of your own.
 
     .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
@@ -31,11 +35,12 @@ class HMM(BaseHMM):
 
     Parameters
     ----------
-    family : str or Family, default="gaussian_diag"
+    family : str, Family or dict, default="gaussian_diag"
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
         "multinomial", "bernoulli", "categorical", "exponential", "gamma", "laplace",
         "student_t_full", "student_t_tied", "student_t_diag", "student_t_spherical", "wishart", or
-        an instance of a :class:`~sklearn_onlineem.families.Family`.
+        an instance of a :class:`~sklearn_onlineem.families.Family`. A dict has such families of
+        groups of columns, as that of :class:`Mixture`.
 
     Attributes
     ----------
@@ -68,18 +73,21 @@ class HMM(BaseHMM):
     True
     """
 
-    family: str | Family = parameter(
-        default="gaussian_diag", valid=[StrOptions(set(FAMILIES)), Family], structural=True
+    family: str | Family | Mapping[object, str | Family] = parameter(
+        default="gaussian_diag", valid=[StrOptions(set(FAMILIES)), Family, dict], structural=True
     )
 
-    def _family(self):
-        return FAMILIES[self.family] if isinstance(self.family, str) else self.family
+    def _standard(self, family, n_features):
+        return None
 
-    @property
+    def _features_of(self, sizes, given):
+        return n_features_of(self._family(), given)
+
+    @settable(None, put_all_parameters, "emissions")
     def parameters_(self) -> object:
         return self.model_.parameters
 
     @property
     def _handles_missing(self):
         family = FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
-        return isinstance(family, Marginals)
+        return isinstance(family, Marginals | dict)

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -20,6 +20,12 @@ from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
 __all__ = ["CategoricalHMM"]
+
+
+@put_parameters
+def _put_probabilities(family, parameters, values):
+    by_column = values.reshape(len(values), -1, family.n_categories)
+    return family.regularise(shares_as_given("emissionprob_", by_column).reshape(values.shape))
 
 
 @estimator
@@ -82,6 +88,15 @@ class CategoricalHMM(BaseHMM):
     _takes_positive_only = True
     _handles_missing = True
 
+    def _mask_shapes(self):
+        return {**super()._mask_shapes(), "emissionprob": [(self.n_components, None)]}
+
+    def _learnt_probabilities(self, learnt):
+        mask = learnt["emissionprob"]
+        return (
+            mask if mask is True else mask.reshape(len(mask), -1, self.n_features or mask.shape[1])
+        )
+
     def _family(self):
         return Categorical(self.n_features)
 
@@ -103,6 +118,27 @@ class CategoricalHMM(BaseHMM):
             return super()._emission_prior(family, n_features)
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
-    @fitted_property
+    def _features_of(self, sizes, given):
+        if "s" not in sizes:
+            return None
+        n_features, rest = divmod(sizes["s"], self.n_features or sizes["s"])
+        if rest or not n_features:
+            raise ValueError(
+                f"emissionprob_ has {sizes['s']} columns, not a multiple of"
+                f" n_features={self.n_features}."
+            )
+        return n_features
+
+    def _known_family(self, sizes):
+        return Categorical(self.n_features or sizes.get("s", 1))
+
+    def _standard(self, family, n_features):
+        shape = self.n_components, n_features * family.n_categories
+        return np.full(shape, 1.0 / family.n_categories)
+
+    def _fitted_sizes(self):
+        return {**super()._fitted_sizes(), "s": self.model_.parameters.shape[1]}
+
+    @settable("ks", _put_probabilities, "emissions")
     def emissionprob_(self) -> Floats:
         return self._exposed(self.model_.parameters)

@@ -10,14 +10,55 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
+from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.families import Gaussian, Gaussians
+from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
 from sklearn_onlineem.families._checks import at_least, finite, positive_semidefinite
 
 __all__ = ["GaussianHMM"]
+
+
+_SHORT = {"diag": 2, "tied": 2, "spherical": 1}
+_AXES = {"full": "kdd", "diag": "kd", "tied": "dd", "spherical": "k"}
+
+
+def _axes(estimator, values):
+    kind = estimator.covariance_type
+    return _AXES[kind] if values.ndim == _SHORT.get(kind) else "kdd"
+
+
+@put_parameters
+def _put_means(family, parameters, means):
+    return family.with_means(parameters, finite_start("means_", means, means.shape))
+
+
+@put_parameters
+def _put_covars(family, parameters, covars):
+    shape, stored = family.covariance, covars
+    if covars.ndim == 3 and not isinstance(shape, Full):
+        stored = shape.from_matrices(covars)
+        # Tied ones were added up, and spherical variances, too.
+        stored = stored / (len(covars) if shape.is_shared else covars.shape[1] // stored.shape[1])
+        given = Gaussians(parameters.mean, stored)
+        if not np.allclose(given.covariance_matrices, covars, rtol=1e-6, atol=0.0):
+            raise ValueError(f"covars_ must be of the covariance_type {shape!r}.")
+    elif covars.ndim == 1:
+        stored = covars[:, None]
+    elif isinstance(shape, Tied):
+        stored = covars[None]
+    check_definite("covars_", stored)
+    return Gaussians(parameters.mean, stored)
+
+
+# Parts by letters of `params`.
+_LETTERS = {
+    "m": ("means",),
+    "c": ("covars",),
+    "e": ("means", "covars"),
+}
 
 
 @estimator
@@ -34,6 +75,13 @@ class GaussianHMM(BackgroundScores, BaseHMM):
     reg_covar : float or "relative", default="relative"
         What each M-step adds to the variances; "relative" is 1e-6 times the variance of each
         feature in the first data.
+    params : str or dict, default="ste"
+        Which of start (s), transitions (t), means (m) and covariances (c) are learnt; e is both of
+        these. The rest stays as it starts, or as it was set. Or a dict of masks, True where an
+        entry is learnt: "startprob", "transmat" and "emissions" as of all hidden Markov models,
+        "means" and "covars" of shape (n_components,). With diagonal and spherical covariances
+        "means" may be of shape (n_components, n_features); tied ones are learnt or not. Parts
+        without a mask are learnt. See :ref:`known_models`.
     means_init : array-like of shape (n_components, n_features), default=None
         Means to start from.
     covars_init : array-like, default=None
@@ -96,16 +144,21 @@ class GaussianHMM(BackgroundScores, BaseHMM):
     )
     covars_weight: float = parameter(default=1.0, valid=[Interval(Real, 0, None, closed="left")])
 
-    _emission_letters = "emc"
+    _emission_letters = _LETTERS
+
+    def _mask_shapes(self):
+        return {**super()._mask_shapes(), **gaussian_mask_shapes(self, "covars")}
+
     _handles_missing = True
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
+        means, covariances = learnt_gaussians(self._learnt(), "covars", "emissions")
         return Gaussian(
             COVARIANCES[self.covariance_type],
             reg_covar,
-            learns_means=not {"e", "m"}.isdisjoint(self.params),
-            learns_covariances=not {"e", "c"}.isdisjoint(self.params),
+            learns_means=means,
+            learns_covariances=covariances,
         )
 
     def _given_emissions(self, rows):
@@ -155,10 +208,16 @@ class GaussianHMM(BackgroundScores, BaseHMM):
             degrees=max(0.0, finite("covars_weight", self.covars_weight) - certain),
         )
 
-    @fitted_property
+    _all_parts = ("start", "transitions", "end", "means", "covars")
+
+    def _standard(self, family, n_features):
+        unit = np.tile(np.eye(n_features), (self.n_components, 1, 1))
+        return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
+
+    @settable("kd", _put_means, "means")
     def means_(self) -> Floats:
         return self._exposed(self.model_.parameters.mean)
 
-    @fitted_property
+    @settable(_axes, _put_covars, "covars")
     def covars_(self) -> Floats:
         return self._exposed(self.model_.parameters.covariance_matrices)

@@ -7,7 +7,7 @@ from numbers import Real
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -17,6 +17,12 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
 from sklearn_onlineem.families import Multinomial
 
 __all__ = ["MultinomialHMM"]
+
+
+@put_parameters
+def _put_probabilities(family, parameters, values):
+    probabilities = shares_as_given("emissionprob_", values)
+    return family.regularise(probabilities * parameters.sum(axis=1, keepdims=True))
 
 
 @estimator
@@ -66,6 +72,13 @@ class MultinomialHMM(BaseHMM):
 
     _takes_positive_only = True
 
+    def _mask_shapes(self):
+        return {**super()._mask_shapes(), "emissionprob": [(self.n_components, None)]}
+
+    def _learnt_probabilities(self, learnt):
+        mask = learnt["emissionprob"]
+        return mask if mask is True else mask[:, None]
+
     def _family(self):
         return Multinomial()
 
@@ -83,7 +96,10 @@ class MultinomialHMM(BaseHMM):
             return super()._emission_prior(family, n_features)
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
-    @fitted_property
+    _all_parts = ("start", "transitions", "end", "lengths", "emissions")
+    _optional_parts = frozenset({"end", "lengths"})
+
+    @settable("kd", _put_probabilities, "emissions")
     def emissionprob_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.probabilities(model.parameters))

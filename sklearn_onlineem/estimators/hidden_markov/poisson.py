@@ -7,15 +7,27 @@ from numbers import Real
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.families import Poisson
-from sklearn_onlineem.families._checks import finite
+from sklearn_onlineem.families._checks import at_least, finite
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["PoissonHMM"]
+
+
+@put_parameters
+def _put_rates(family, parameters, rates):
+    return family.regularise(at_least("lambdas_", rates, 0.0, rates.shape))
+
+
+# Parts by letters of `params`.
+_LETTERS = {
+    "l": ("emissions",),
+    "e": ("emissions",),
+}
 
 
 @estimator
@@ -63,7 +75,7 @@ class PoissonHMM(BaseHMM):
     lambdas_prior: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
     lambdas_weight: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
 
-    _emission_letters = "el"
+    _emission_letters = _LETTERS
 
     _takes_positive_only = True
     _handles_missing = True
@@ -88,6 +100,6 @@ class PoissonHMM(BaseHMM):
         weight = finite("lambdas_weight", self.lambdas_weight, shape[:1])
         return Sums(weight.copy(), finite("lambdas_prior", self.lambdas_prior, shape).copy())
 
-    @fitted_property
+    @settable("kd", _put_rates, "emissions")
     def lambdas_(self) -> Floats:
         return self._exposed(self.model_.parameters)

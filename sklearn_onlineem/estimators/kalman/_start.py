@@ -35,6 +35,7 @@ __all__ = [
     "System",
     "SystemInitialiser",
     "array_of",
+    "put_array",
     "system_prior",
 ]
 
@@ -124,6 +125,27 @@ class System:
                 known[name] = np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
         return known
 
+    def known_model(self, arrays, n_features):
+        """Return the model of arrays that need not be all: others are given, or the defaults."""
+        sizes = {"k": self.n_states, "d": n_features}
+        shapes = {name: [sizes[axis] for axis in field.axes] for name, field in FIELDS.items()}
+        defaults = {
+            name: np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
+            for name, shape in shapes.items()
+        }
+        checked = {
+            name: _checked_array(name, array, tuple(shapes[name]), f"{name}_")
+            for name, array in arrays.items()
+        }
+        arrays = {**defaults, **self.known(n_features), **checked}
+        return self.model(arrays, self.floor_of(arrays, n_features))
+
+    def floor_of(self, arrays, n_features):
+        """Return the floor of the variances of rows of a model that data do not determine."""
+        if self.reg_covar == "relative":
+            return RELATIVE_FLOOR * np.diag(arrays["observation_covariance"])
+        return np.full(n_features, float(self.reg_covar))
+
     def start_arrays(self, X, begins, states, random_state):
         """Return arrays to start from; learnt noise has its shape."""
         given = self.known(X.shape[1])
@@ -155,13 +177,23 @@ class System:
         return LinearDynamicalModel(**parts)
 
 
-def _checked_array(name, values, shape):
+def put_array(name, model, values):
+    """Return a model with another array of this name of pykalman."""
+    values = _checked_array(name, values, values.shape, f"{name}_")
+    field = FIELDS[name]
+    regression = getattr(model, field.part)
+    parameters = replace(regression.parameters, **{field.parameter: values[None]})
+    return replace(model, **{field.part: replace(regression, parameters=parameters)})
+
+
+def _checked_array(name, values, shape, label=None):
+    label = label or name
     values = np.asarray(values, dtype=np.float64)
     if values.ndim < len(shape):  # pykalman accepts numbers for vectors and matrices of one
         values = np.array(values, ndmin=len(shape))
     if not name.endswith("covariance"):
-        return finite_start(name, values, shape)
-    values = finite_start(name, values, shape, LARGEST_SQUARE)
+        return finite_start(label, values, shape)
+    values = finite_start(label, values, shape, LARGEST_SQUARE)
     scale = np.abs(values).max(initial=0.0)
     smallest = np.linalg.eigvalsh(values / (scale or 1.0))[0]
     # Parts of a state may have no noise; rows must have some.
@@ -171,7 +203,7 @@ def _checked_array(name, values, shape):
         or not smallest >= least
         or (name == "observation_covariance" and smallest == 0.0)
     ):
-        raise ValueError(f"{name} must be symmetric and positive definite.")
+        raise ValueError(f"{label} must be symmetric and positive definite.")
     return values
 
 
@@ -213,11 +245,7 @@ class SystemInitialiser(Initialiser):
         known = system.known(data.n_features)
         if not system.learnt() <= set(known):
             return None
-        if system.reg_covar == "relative":
-            floor = RELATIVE_FLOOR * np.diag(known["observation_covariance"])
-        else:
-            floor = np.full(data.n_features, float(system.reg_covar))
-        return system.model(known, floor)
+        return system.model(known, system.floor_of(known, data.n_features))
 
     def estimated(self, data, random_state):
         system = self.system

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import FromParameters, Settable, Value, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators._start import LearntPrior
@@ -22,6 +24,7 @@ from sklearn_onlineem.estimators.kalman._start import (
     System,
     SystemInitialiser,
     array_of,
+    put_array,
     system_prior,
 )
 from sklearn_onlineem.families import Gaussian
@@ -34,8 +37,13 @@ __all__ = ["KalmanFilter"]
 _ARRAY = [None, Real, "array-like"]
 
 
+def _array(name: str) -> Callable[[Callable[[KalmanFilter], Value]], Settable[Value]]:
+    """Declare a settable attribute by its name in pykalman."""
+    return settable(FIELDS[name].axes, partial(put_array, name), name)
+
+
 @estimator
-class KalmanFilter(SequenceEstimator):
+class KalmanFilter(FromParameters, SequenceEstimator):
     r"""Linear dynamical system learnt by EM: like pykalman's, with `partial_fit`.
 
     .. math::
@@ -225,8 +233,11 @@ class KalmanFilter(SequenceEstimator):
                 f"the fitted model has n_dim_state={model.n_components}, but the parameters now"
                 f" give {system.n_states}; call fit again."
             )
+        was_set = self._fitted.attributes.get("_names_set", ())
         for name, array in system.known(model.n_features).items():
-            if name not in system.learnt() and not np.array_equal(array, array_of(model, name)):
+            if name in system.learnt() or f"{name}_" in was_set:
+                continue
+            if not np.array_equal(array, array_of(model, name)):
                 raise ValueError(f"the fixed {name} has changed since the fit; call fit again.")
 
     def __sklearn_tags__(self):
@@ -498,38 +509,57 @@ class KalmanFilter(SequenceEstimator):
 
     # --------------------------------------------------------------------------------- attributes
 
+    _all_parts = tuple(FIELDS)
+    _optional_parts = frozenset({"transition_offsets", "observation_offsets"})
+    _sizing_parameters = {"k": "n_dim_state"}
+
+    def _needed_parts(self):
+        return [name for name in super()._needed_parts() if getattr(self, name) is None]
+
+    def _known_sizes(self):
+        sizes, system = {}, self._system()
+        for name, field in FIELDS.items():
+            if field.axes[0] == "d" and system.given[name] is not None:
+                sizes["d"] = len(np.atleast_1d(system.given[name]))
+        return {**sizes, "k": system.n_states}
+
+    def _blank(self, sizes, n_features, given):
+        return self._system().known_model(
+            {name.removesuffix("_"): value for name, value in given.items()}, n_features
+        )
+
     @fitted_property
     def filtered_state_(self) -> tuple[Floats, Floats]:
         return tuple(map(self._exposed, self._end()))
 
-    @fitted_property
+    @_array("transition_matrices")
     def transition_matrices_(self) -> Floats:
         return self._exposed(array_of(self.model_, "transition_matrices"))
 
-    @fitted_property
+    @_array("observation_matrices")
     def observation_matrices_(self) -> Floats:
         return self._exposed(array_of(self.model_, "observation_matrices"))
 
-    @fitted_property
+    @_array("transition_covariance")
     def transition_covariance_(self) -> Floats:
         return self._exposed(array_of(self.model_, "transition_covariance"))
 
-    @fitted_property
+    @_array("observation_covariance")
     def observation_covariance_(self) -> Floats:
         return self._exposed(array_of(self.model_, "observation_covariance"))
 
-    @fitted_property
+    @_array("transition_offsets")
     def transition_offsets_(self) -> Floats:
         return self._exposed(array_of(self.model_, "transition_offsets"))
 
-    @fitted_property
+    @_array("observation_offsets")
     def observation_offsets_(self) -> Floats:
         return self._exposed(array_of(self.model_, "observation_offsets"))
 
-    @fitted_property
+    @_array("initial_state_mean")
     def initial_state_mean_(self) -> Floats:
         return self._exposed(array_of(self.model_, "initial_state_mean"))
 
-    @fitted_property
+    @_array("initial_state_covariance")
     def initial_state_covariance_(self) -> Floats:
         return self._exposed(array_of(self.model_, "initial_state_covariance"))

@@ -1,6 +1,7 @@
 """Mixtures: rows that come from one of several components."""
 
 from sklearn_onlineem.estimators.mixtures.any_family import Mixture
+from sklearn_onlineem.estimators.mixtures.categorical import CategoricalMixture
 from sklearn_onlineem.estimators.mixtures.compound_dirichlet import (
     CompoundDirichlet,
     CompoundDirichletMixture,
@@ -14,11 +15,13 @@ from sklearn_onlineem.estimators.mixtures.durations import ExponentialMixture, G
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 from sklearn_onlineem.estimators.mixtures.laplace import LaplaceMixture
 from sklearn_onlineem.estimators.mixtures.markov_chain import MarkovChainMixture
+from sklearn_onlineem.estimators.mixtures.regression import RegressionMixture
 from sklearn_onlineem.estimators.mixtures.student_t import StudentTMixture
 from sklearn_onlineem.estimators.mixtures.wishart import WishartMixture
 
 __all__ = [
     "BernoulliMixture",
+    "CategoricalMixture",
     "CompoundDirichlet",
     "CompoundDirichletMixture",
     "ExponentialMixture",
@@ -29,6 +32,7 @@ __all__ = [
     "Mixture",
     "MultinomialMixture",
     "PoissonMixture",
+    "RegressionMixture",
     "StudentTMixture",
     "WishartMixture",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,13 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
+from sklearn_onlineem.estimators._known import (
+    FromParameters,
+    put_parameters,
+    settable,
+    shares_as_given,
+)
+from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
@@ -39,9 +47,10 @@ from sklearn_onlineem.estimators._validation import (
 )
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Means, require
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
-__all__ = ["BaseMixture", "MixtureInitialiser"]
+__all__ = ["BaseMixture", "MixtureInitialiser", "MixtureParameters", "put_means"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,7 @@ class MixtureInitialiser(Initialiser):
     given_parameters: Callable | None = None
     with_given: Callable | None = None
     sufficient: tuple = ()
+    fixed: Fixed | None = None
 
     def given(self, data):
         from_means = self.means is not None and self.family.determined_by_means
@@ -135,7 +145,19 @@ class MixtureInitialiser(Initialiser):
             except ValueError as error:
                 raise ValueError(f"means_init: {error}") from error
             parameters = model.family.with_means(parameters, means)
-        return MixtureModel(model.family, weights, parameters)
+        return MixtureModel(model.family, weights, parameters, self.fixed)
+
+
+def _put_weights(model, values):
+    return replace(model, weights=shares_as_given("weights_", values))
+
+
+@put_parameters
+def put_means(family, parameters, means):
+    require(family, Means)
+    means = finite_start("means_", means, means.shape)
+    family.check_means(means)
+    return family.with_means(parameters, means)
 
 
 def _handles_missing(mixture):
@@ -144,8 +166,8 @@ def _handles_missing(mixture):
 
 
 @estimator
-class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
-    """Base of the mixture estimators: they say which family, and name its parameters.
+class MixtureParameters:
+    """Mixin of the estimators of mixtures, whatever their data are.
 
     Parameters
     ----------
@@ -159,15 +181,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Number of components.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept.
-    init : str or array-like, default="k-means"
-        Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
-        centres), centres of shape (n_components, n_features), or responsibilities of shape
-        (n_samples, n_components). Distances do not depend on the units of columns; see
-        :ref:`starts`.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.
-    means_init : array-like of shape (n_components, n_features), default=None
-        Means to start from.
     weight_concentration_prior : float, default=None
         Concentration of a symmetric Dirichlet prior on the weights. None: no prior. Below 1 the
         prior is sparse: of the components with fewer rows than 1 minus the concentration, each step
@@ -178,16 +193,16 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         pseudo-count of each word, count, symbol, transition, zero and one in each component, so
         that what no row has shown has a probability. Pseudo-counts of words, counts and transitions
         come in rows of the first data's mean sum. For other families "auto" is no prior.
-    semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
-        as pipelines and searches may pass one.
+    params : str or dict, default="wp"
+        What is learnt: "w", the weights, and "p", the parameters of the components; the rest stays
+        as it starts, or as it was set. Or a dict of masks, True where an entry is learnt:
+        "weights", and "parameters" of all of a component, of shape (n_components,). Parts without a
+        mask are learnt. See :ref:`known_models`.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
         Weights of the components.
-    means_ : ndarray of shape (n_components, n_features)
-        Means of the components.
     n_components_ : int
         Components whose weight is not 0.
     """
@@ -202,22 +217,36 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         kw_only=False,
     )
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
-    init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     weights_init: object = parameter(default=None, valid=[None, "array-like"])
-    means_init: object = parameter(default=None, valid=[None, "array-like"])
     weight_concentration_prior: float | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither")]
     )
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
         default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
     )
-    semi_supervised: bool = parameter(default=False, valid=["boolean"])
+    params: str | Mapping[str, object] = parameter(default="wp", valid=[str, dict], structural=True)
 
-    def _initialiser(self):
-        return MixtureInitialiser(
-            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
-            self._emission_prior,
-        )  # fmt: skip
+    # Parts of the model by letters of `params`.
+    _letters: ClassVar[dict[str, tuple[str, ...]]] = {"w": ("weights",), "p": ("parameters",)}
+
+    def _mask_shapes(self):
+        """Return the shapes of masks by names of parts."""
+        each = [(self.n_components,)]
+        return {"weights": each, "parameters": each}
+
+    def _learnt(self):
+        return learnt_parts(self.params, self._letters, self._mask_shapes())
+
+    def _fixed(self):
+        """Return what is fixed, as models take it, or None."""
+        learnt, every = self._learnt(), np.ones(self.n_components, dtype=bool)
+        parts = {"weights": learnt["weights"], "components": learnt["parameters"]}
+        # Families know the others.
+        others = any(value is not True for value in learnt.values())
+        fixed = fixed_entries(
+            **{name: part if part is True else every & part for name, part in parts.items()}
+        )
+        return Fixed() if fixed is None and others else fixed
 
     def _prior(self, model, n_features):
         family, parameters = model.family, model.parameters
@@ -230,7 +259,26 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         excess = 0.0 if concentration is None else concentration - 1.0
         return MixtureStatistics(np.full(self.n_components, excess), emissions)
 
-    @fitted_property
+    _all_parts = ("weights", "means")
+
+    def _blank(self, sizes, n_features, given):
+        family, n_components = self._family(), self.n_components
+        uniform = np.full(n_components, 1.0 / n_components)
+        parameters = self._standard(family, n_components, n_features)
+        return MixtureModel(family, uniform, parameters, self._fixed())
+
+    def _standard(self, family, n_components, n_features):
+        """Return parameters of this shape, into which values are put."""
+        return np.full((n_components, n_features), 1.0 / n_features)
+
+    def _bound(self, model, data, lacks_lengths=False):
+        X = data.filled().X if data.has_gaps else data.X
+        family, parameters = model.family.bind(X, data.sample_weight), model.parameters
+        if lacks_lengths:
+            parameters = family.with_mean_length(parameters, data.X, data.sample_weight)
+        return replace(model, family=family, parameters=parameters)
+
+    @settable("k", _put_weights, "weights")
     def weights_(self) -> Floats:
         return self._exposed(self.model_.weights)
 
@@ -238,7 +286,41 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def n_components_(self) -> int:
         return self.model_.n_active
 
-    @fitted_property
+
+@estimator
+class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
+    """Base of the mixtures that cluster rows: they say which family, and name its parameters.
+
+    Parameters
+    ----------
+    init : str or array-like, default="k-means"
+        Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
+        centres), centres of shape (n_components, n_features), or responsibilities of shape
+        (n_samples, n_components). Distances do not depend on the units of columns; see
+        :ref:`starts`.
+    means_init : array-like of shape (n_components, n_features), default=None
+        Means to start from.
+    semi_supervised : bool, default=False
+        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
+        as pipelines and searches may pass one.
+
+    Attributes
+    ----------
+    means_ : ndarray of shape (n_components, n_features)
+        Means of the components.
+    """
+
+    init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
+    means_init: object = parameter(default=None, valid=[None, "array-like"])
+    semi_supervised: bool = parameter(default=False, valid=["boolean"])
+
+    def _initialiser(self):
+        return MixtureInitialiser(
+            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
+            self._emission_prior, fixed=self._fixed(),
+        )  # fmt: skip
+
+    @settable("kd", put_means, "means")
     def means_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.means(model.parameters))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sklearn.utils._param_validation import StrOptions
 
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.estimators._columns import ColumnFamilies
 from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import n_features_of, put_all_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Family
@@ -13,16 +19,19 @@ __all__ = ["Mixture"]
 
 
 @estimator
-class Mixture(BaseMixture):
+class Mixture(ColumnFamilies, BaseMixture):
     """Mixture of any family of distributions, also of your own.
 
     Parameters
     ----------
-    family : str or Family, default="gaussian_full"
+    family : str, Family or dict, default="gaussian_full"
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
         "multinomial", "compound_dirichlet", "bernoulli", "categorical", "exponential", "gamma",
         "laplace", "student_t_full", "student_t_tied", "student_t_diag", "student_t_spherical",
-        "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
+        "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`. A dict has such
+        families of groups of columns, which are independent within a component: its keys are names
+        of columns, positions, slices, or tuples of these, and each column is in one group;
+        "gaussian" is short for "gaussian_full". The keys of `prior` are then those groups.
 
     Attributes
     ----------
@@ -50,13 +59,23 @@ class Mixture(BaseMixture):
     True
     """
 
-    family: str | Family = parameter(
-        default="gaussian_full", valid=[StrOptions(set(FAMILIES)), Family], structural=True
+    family: str | Family | Mapping[object, str | Family] = parameter(
+        default="gaussian_full", valid=[StrOptions(set(FAMILIES)), Family, dict], structural=True
     )
 
-    def _family(self):
-        return FAMILIES[self.family] if isinstance(self.family, str) else self.family
+    _all_parts = ("weights", "parameters")
 
-    @property
+    def _standard(self, family, n_components, n_features):
+        return None
+
+    def _features_of(self, sizes, given):
+        return n_features_of(self._family(), given)
+
+    # The parameters determine them.
+    @fitted_property
+    def means_(self) -> Floats:
+        return BaseMixture.means_.read(self)
+
+    @settable(None, put_all_parameters, "parameters")
     def parameters_(self) -> object:
         return self.model_.parameters

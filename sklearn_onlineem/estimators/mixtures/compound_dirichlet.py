@@ -13,20 +13,28 @@ from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import FromParameters, put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import Initialiser, LearntPrior
 from sklearn_onlineem.estimators._validation import checked_lengths, finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import CompoundDirichlet as Family
+from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 __all__ = ["CompoundDirichlet", "CompoundDirichletMixture"]
 
 
+@put_parameters
+def _put_alpha(family, parameters, alpha):
+    alpha = above("alpha_", np.atleast_2d(alpha), 0.0, parameters.alpha.shape)
+    return family.dirichlets(alpha, parameters.length)
+
+
 @estimator
-class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
+class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, RowEstimator):
     r"""Compound Dirichlet (Dirichlet-multinomial, Polya) counts, learnt online or in batch.
 
     .. math:: h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h)
@@ -99,7 +107,26 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         emissions = self._emission_prior(model.family, n_features)
         return None if emissions is None else MixtureStatistics(np.zeros(1), emissions)
 
-    @fitted_property
+    _all_parts = ("lengths", "alpha")
+    _optional_parts = frozenset({"lengths"})
+    _sizing_parameters = {}
+
+    def _known_sizes(self):
+        return {}
+
+    def _fitted_sizes(self):
+        return {"d": self.n_features_in_}
+
+    def _blank(self, sizes, n_features, given):
+        return MixtureModel(Family(), np.ones(1), _standard(1, n_features))
+
+    def _bound(self, model, data, lacks_lengths=False):
+        if not lacks_lengths:
+            return model
+        parameters = model.family.with_mean_length(model.parameters, data.X, data.sample_weight)
+        return replace(model, parameters=parameters)
+
+    @settable("d", _put_alpha, "alpha")
     def alpha_(self) -> Floats:
         return self._exposed(self.model_.parameters.alpha[0])
 
@@ -218,7 +245,14 @@ class CompoundDirichletMixture(BaseMixture):
             given = partial(given_dirichlets, self.alpha_init, self.n_components)
         return replace(super()._initialiser(), given_parameters=given, sufficient=("alpha_init",))
 
-    @fitted_property
+    _all_parts = ("weights", "lengths", "alpha")
+    _optional_parts = frozenset({"lengths"})
+    means_ = BaseMixture.means_.covering("lengths")
+
+    def _standard(self, family, n_components, n_features):
+        return _standard(n_components, n_features)
+
+    @settable("kd", _put_alpha, "alpha")
     def alpha_(self) -> Floats:
         return self._exposed(self.model_.parameters.alpha)
 
@@ -250,6 +284,10 @@ class CompoundDirichletMixture(BaseMixture):
         seen._check_n_samples(n_samples)
         X, components = _sampled(seen, n_samples, lengths)
         return seen._exposed(X), components
+
+
+def _standard(n_components, n_features):
+    return Dirichlets(np.ones((n_components, n_features)), np.ones(n_components))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.preprocessing import binarize
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
 from sklearn_onlineem.families import Bernoulli, Multinomial, Poisson
 
 __all__ = ["BernoulliMixture", "MultinomialMixture", "PoissonMixture"]
@@ -58,9 +58,15 @@ class PoissonMixture(BaseMixture):
     def _family(self):
         return Poisson()
 
-    @property
+    @settable("kd", put_means, "means")
     def rates_(self) -> Floats:
         return self.means_
+
+
+@put_parameters
+def _put_probabilities(family, parameters, values):
+    probabilities = shares_as_given("probabilities_", values)
+    return family.regularise(probabilities * parameters.sum(axis=1, keepdims=True))
 
 
 @estimator
@@ -108,7 +114,11 @@ class MultinomialMixture(BaseMixture):
     def _family(self):
         return Multinomial()
 
-    @fitted_property
+    _all_parts = ("weights", "lengths", "probabilities")
+    _optional_parts = frozenset({"lengths"})
+    means_ = BaseMixture.means_.covering("lengths probabilities")
+
+    @settable("kd", _put_probabilities, "probabilities")
     def probabilities_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.probabilities(model.parameters))
@@ -166,6 +176,6 @@ class BernoulliMixture(BaseMixture):
             return binarize(X, threshold=self.binarize)
         return np.where(np.isnan(X), X, X > self.binarize).astype(X.dtype)
 
-    @property
+    @settable("kd", put_means, "means")
     def probabilities_(self) -> Floats:
         return self.means_

@@ -8,14 +8,40 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Exponential, Gamma
+from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 
 __all__ = ["ExponentialMixture", "GammaMixture"]
+
+
+@put_parameters
+def _put_exponential_rates(family, parameters, rates):
+    return family.regularise(1.0 / above("rates_", rates, 0.0, rates.shape))
+
+
+@put_parameters
+def _put_shapes(family, parameters, shapes):
+    above("shapes_", shapes, 0.0, shapes.shape)
+    before, rates = family.shapes_and_rates(parameters)
+    if isinstance(family, Gamma):
+        return family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
+    if not np.allclose(shapes, before, rtol=1e-6):
+        raise ValueError(f"shapes_ is fixed by the parameter shape={family.shape}.")
+    return parameters
+
+
+@put_parameters
+def _put_rates(family, parameters, rates):
+    above("rates_", rates, 0.0, rates.shape)
+    shapes = family.shapes_and_rates(parameters)[0]
+    if isinstance(family, Gamma):
+        return family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
+    return family.regularise(shapes / rates)
 
 
 @estimator
@@ -52,7 +78,7 @@ class ExponentialMixture(BaseMixture):
     def _family(self):
         return Exponential()
 
-    @property
+    @settable("kd", _put_exponential_rates, "means")
     def rates_(self) -> Floats:
         return 1.0 / self.means_
 
@@ -114,12 +140,25 @@ class GammaMixture(BaseMixture):
         warn_user(f"{type(self).__name__}: {zeros.sum()} zeros were replaced by {self.zero_value}.")
         return np.where(zeros, X.dtype.type(self.zero_value), X)
 
-    @fitted_property
+    _all_parts = ("weights", "shapes", "rates")
+    means_ = BaseMixture.means_.covering("rates")
+
+    def _needed_parts(self):
+        return self._all_parts if self.shape is None else ("weights", "rates")
+
+    def _standard(self, family, n_components, n_features):
+        means = np.ones((n_components, n_features))
+        if not isinstance(family, Gamma):
+            return means
+        # Of shape 1 and rate 1.
+        return family.from_natural(np.concatenate([0.0 * means, -means], axis=1))
+
+    @settable("kd", _put_shapes, "shapes")
     def shapes_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.shapes_and_rates(model.parameters)[0])
 
-    @fitted_property
+    @settable("kd", _put_rates, "rates")
     def rates_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.shapes_and_rates(model.parameters)[1])

@@ -2,25 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
+from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
+from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._validation import (
+    LARGEST_SQUARE,
+    converted,
+    error_context,
+    finite_start,
+)
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
+from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
 
-__all__ = ["GaussianMixture", "without_shared_axes"]
+__all__ = [
+    "GaussianMixture",
+    "as_stored",
+    "covariance_axes",
+    "unit_gaussians",
+    "without_shared_axes",
+]
 
 # Smaller ones have no finite inverse.
 _LEAST_PRECISION = 1e-300
+
+
+_AXES = {"full": "kdd", "tied": "dd", "diag": "kd", "spherical": "k"}
+
+
+def covariance_axes(estimator: BaseMixture, values: Floats) -> str:
+    """Return the axes of covariances, or the like, by letters."""
+    return _AXES[estimator.covariance_type]
+
+
+def as_stored(family, values):
+    """Return covariances, or the like, with the axes of length 1 of shared values."""
+    if isinstance(family.covariance, Tied):
+        return values[None]
+    return values[:, None] if isinstance(family.covariance, Spherical) else values
+
+
+@put_parameters
+def _put_covariances(family, parameters, values):
+    covariances = as_stored(family, values)
+    check_definite("covariances_", covariances)
+    return Gaussians(parameters.mean, covariances)
+
+
+@put_parameters
+def _put_precisions(family, parameters, values):
+    precisions = as_stored(family, values)
+    check_definite("precisions_", precisions)
+    return Gaussians(parameters.mean, _inverse(precisions))
+
+
+@put_parameters
+def _put_precision_factors(family, parameters, values):
+    factors = as_stored(family, values)
+    is_diagonal = factors.ndim == 2
+    diagonals = factors if is_diagonal else np.einsum("kii->ki", factors)
+    if not ((diagonals > 0.0).all() and (is_diagonal or np.array_equal(factors, np.triu(factors)))):
+        raise ValueError("precisions_cholesky_ must be upper triangular, with diagonals above 0.")
+    if is_diagonal:
+        return Gaussians(parameters.mean, 1.0 / factors**2)
+    inverses = np.linalg.inv(factors)
+    return Gaussians(parameters.mean, inverses.transpose(0, 2, 1) @ inverses)
+
+
+def unit_gaussians(family, n_components, n_features):
+    """Return Gaussians about 0 whose covariances have the family's shape."""
+    unit = np.tile(np.eye(n_features), (n_components, 1, 1))
+    return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
+
+
+def _inverse(matrices):
+    return 1.0 / matrices if matrices.ndim == 2 else np.linalg.inv(matrices)
+
+
+# Parts by letters of `params`.
+_LETTERS = {
+    "w": ("weights",),
+    "m": ("means",),
+    "c": ("covariances",),
+    "p": ("means", "covariances"),
+}
 
 
 @estimator
@@ -51,6 +127,14 @@ class GaussianMixture(BackgroundScores, BaseMixture):
     init_params : str, default=None
         scikit-learn's name for `init`, the start, which it overrides.
 
+    params : str or dict, default="wp"
+        What is learnt: "w", the weights, "m", the means, and "c", the covariances; "p" is both of
+        these. The rest stays as it starts, or as it was set. Or a dict of masks, True where an
+        entry is learnt: "weights", "means", "covariances", and "parameters" of all of a component,
+        of shape (n_components,). With diagonal and spherical covariances "means" may be of shape
+        (n_components, n_features); tied ones are learnt or not. Parts without a mask are learnt.
+        See :ref:`known_models`.
+
     Attributes
     ----------
     covariances_, precisions_, precisions_cholesky_ : ndarray
@@ -60,6 +144,7 @@ class GaussianMixture(BackgroundScores, BaseMixture):
 
     See Also
     --------
+    MixtureRegressor : Predicts targets by a mixture of features and targets.
     StudentTMixture : Components with heavy tails.
     GaussianHMM : Rows that follow each other in time.
     Mixture : Components of any family.
@@ -100,7 +185,18 @@ class GaussianMixture(BackgroundScores, BaseMixture):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
-        return Gaussian(COVARIANCES[self.covariance_type], reg_covar)
+        means, covariances = learnt_gaussians(self._learnt(), "covariances", "parameters")
+        return Gaussian(
+            COVARIANCES[self.covariance_type],
+            reg_covar,
+            learns_means=means,
+            learns_covariances=covariances,
+        )
+
+    _letters = _LETTERS
+
+    def _mask_shapes(self):
+        return {**super()._mask_shapes(), **gaussian_mask_shapes(self, "covariances")}
 
     def _initialiser(self):
         is_given = self.means_init is not None and self.precisions_init is not None
@@ -145,17 +241,74 @@ class GaussianMixture(BackgroundScores, BaseMixture):
     def _in_shape(self, values):
         return self._exposed(without_shared_axes(self.model_.family.covariance, values))
 
-    @fitted_property
+    _all_parts = ("weights", "means", "covariances")
+
+    def _standard(self, family, n_components, n_features):
+        return unit_gaussians(family, n_components, n_features)
+
+    @settable(covariance_axes, _put_covariances, "covariances")
     def covariances_(self) -> Floats:
         return self._in_shape(self.model_.parameters.covariance)
 
-    @fitted_property
+    @settable(covariance_axes, _put_precisions, "covariances")
     def precisions_(self) -> Floats:
         return self._in_shape(self.model_.parameters.precision)
 
-    @fitted_property
+    @settable(covariance_axes, _put_precision_factors, "covariances")
     def precisions_cholesky_(self) -> Floats:
         return self._in_shape(self.model_.parameters.precision_factor)
+
+    # --------------------------------------------------------------------------------- inference
+
+    def conditional(self, X: RowData, features: Sequence[int] | None = None) -> ConditionalMixture:
+        """Return for each row the mixture of its missing values, given its observed ones.
+
+        It is that of `model_`, without a `background`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows; NaN is missing. A row of nothing but NaN has the mixture itself.
+        features : sequence of int, default=None
+            The columns that the result has, each once. None: all, those that are observed with
+            their values.
+
+        Returns
+        -------
+        conditional : ConditionalMixture
+            In float64: `weights` (n_samples, n_components), `means` (n_samples, n_components,
+            n_features), `covariances`, and the methods `mean`, `covariance`, `sample`,
+            `log_density`, `quantile` and `interval`.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or an argument is invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-3.0, 3.0, size=3000)
+        >>> X = np.column_stack([x, np.abs(x) + 0.1 * rng.normal(size=3000)])
+        >>> given = GaussianMixture(5, random_state=0).fit(X).conditional([[-2.0, np.nan]])
+        >>> given.mean().round(1), np.round(given.interval(0.9), 1)[:, 0, 1]
+        (array([[-2.,  2.]]), array([1.8, 2.2]))
+        """
+        seen = self._seen()
+        with error_context(self):
+            X, _ = converted(seen, X, False, ensure_all_finite="allow-nan")
+            columns = range(X.shape[1]) if features is None else features
+            columns = np.asarray(columns)
+            is_valid = columns.ndim == 1 and np.issubdtype(columns.dtype, np.integer)
+            if not is_valid or len(np.intersect1d(columns, np.arange(X.shape[1]))) < len(columns):
+                top = X.shape[1] - 1
+                raise ValueError(
+                    f"features must be different columns, 0 to {top}, got {features!r:.60}."
+                )
+            with single_threaded_blas(len(X)):
+                return conditional(seen.model_, X, columns)
 
 
 def without_shared_axes(covariance, values):

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._background import BackgroundScores
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator
-from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
 from sklearn_onlineem.families import Laplace
+from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families.laplace import Laplaces
 
 __all__ = ["LaplaceMixture"]
+
+
+@put_parameters
+def _put_scales(family, parameters, scales):
+    return parameters._replace(scale=above("scales_", scales, 0.0, scales.shape))
 
 
 @estimator
@@ -61,10 +70,15 @@ class LaplaceMixture(BackgroundScores, BaseMixture):
     def _family(self):
         return Laplace()
 
-    @fitted_property
+    _all_parts = ("weights", "means", "scales")
+
+    def _standard(self, family, n_components, n_features):
+        return Laplaces(*np.full((2, n_components, n_features), 1.0))
+
+    @settable("kd", put_means, "means")
     def locations_(self) -> Floats:
         return self._exposed(self.model_.parameters.location)
 
-    @fitted_property
+    @settable("kd", _put_scales, "scales")
     def scales_(self) -> Floats:
         return self._exposed(self.model_.parameters.scale)

@@ -15,8 +15,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats, Integers, Method, SequenceData
 from sklearn_onlineem.data._batch import room
-from sklearn_onlineem.data._transitions import n_symbols_of, transition_counts
-from sklearn_onlineem.estimators._fitted import fitted_property, rollback
+from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
+from sklearn_onlineem.estimators._fitted import rollback
+from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._sequence_forms import (
@@ -150,6 +151,26 @@ def _documented(method: Method) -> Method:
     return method
 
 
+@put_parameters
+def _put_start(family, parameters, start):
+    start, n_symbols = shares_as_given("startprob_", start), start.shape[1]
+    groups = parameters.reshape(len(parameters), -1, n_symbols).copy()
+    if has_starts(parameters.shape[1]):
+        groups[:, 0] = start * groups[:, 0].sum(axis=1, keepdims=True)
+    else:
+        visits = groups.sum(axis=2)
+        groups *= (start * visits.sum(axis=1, keepdims=True) / visits)[:, :, None]
+    return family.regularise(groups.reshape(parameters.shape))
+
+
+@put_parameters
+def _put_transitions(family, parameters, transitions):
+    transitions, n_symbols = shares_as_given("transmat_", transitions), transitions.shape[1]
+    groups = parameters.reshape(len(parameters), -1, n_symbols).copy()
+    groups[:, -n_symbols:] = transitions * groups[:, -n_symbols:].sum(axis=2, keepdims=True)
+    return family.regularise(groups.reshape(parameters.shape))
+
+
 @estimator
 class MarkovChainMixture(SequenceOutput, BaseMixture):
     r"""Mixture of Markov chains: clusters of sequences of symbols, learnt online or in batch.
@@ -248,12 +269,23 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         with error_context(self):
             return sequence_form(X, lengths, groups, partial(symbol_column, self))
 
-    @fitted_property
+    _all_parts = ("weights", "lengths", "start", "transitions")
+    _optional_parts = frozenset({"lengths"})
+    means_ = BaseMixture.means_.covering("lengths start transitions")
+
+    def _known_sizes(self):
+        sizes = super()._known_sizes()
+        return sizes if self.n_symbols is None else {**sizes, "s": self.n_symbols}
+
+    def _features_of(self, sizes, given):
+        return sizes.get("d") or ("s" in sizes and sizes["s"] * (sizes["s"] + 1)) or None
+
+    @settable("ks", _put_start, "start")
     def startprob_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.start_probabilities(model.parameters))
 
-    @fitted_property
+    @settable("kss", _put_transitions, "transitions")
     def transmat_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.transition_probabilities(model.parameters))

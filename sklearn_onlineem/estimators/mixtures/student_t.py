@@ -10,13 +10,44 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._families import COVARIANCES
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.mixtures.gaussian import without_shared_axes
-from sklearn_onlineem.families import StudentT
+from sklearn_onlineem.estimators.mixtures.gaussian import (
+    as_stored,
+    covariance_axes,
+    unit_gaussians,
+    without_shared_axes,
+)
+from sklearn_onlineem.families import Gaussians, StudentT
+from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families.student_t import StudentTs
 
 __all__ = ["StudentTMixture"]
+
+
+@put_parameters
+def _put_scales(family, parameters, values):
+    scales = as_stored(family, values)
+    check_definite("scales_", scales)
+    return parameters._replace(gaussians=Gaussians(parameters.gaussians.mean, scales))
+
+
+@put_parameters
+def _put_degrees(family, parameters, values):
+    least, most = family.range_of_degrees
+    above("degrees_of_freedom_", values, 0.0, values.shape)
+    if not (least <= values.min() and values.max() <= most):
+        raise ValueError(f"degrees_of_freedom_ must be from {least:g} to {most:g}.")
+    shape = parameters.degrees_of_freedom.shape
+    if shape != values.shape and not (values == values[0]).all():
+        raise ValueError("degrees_of_freedom_ must be equal, as components share them.")
+    if not family.learns_degrees and not np.allclose(values, family.degrees_of_freedom, rtol=1e-6):
+        raise ValueError(
+            "degrees_of_freedom_ is fixed by the parameter"
+            f" degrees_of_freedom={family.degrees_of_freedom}."
+        )
+    return parameters._replace(degrees_of_freedom=values[: shape[0]].copy())
 
 
 @estimator
@@ -99,13 +130,25 @@ class StudentTMixture(BackgroundScores, BaseMixture):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
         return StudentT(COVARIANCES[self.covariance_type], self.degrees_of_freedom, reg_covar)
 
-    @fitted_property
+    _all_parts = ("weights", "means", "scales", "degrees")
+
+    def _needed_parts(self):
+        learns = isinstance(self.degrees_of_freedom, str)
+        return self._all_parts if learns else self._all_parts[:-1]
+
+    def _standard(self, family, n_components, n_features):
+        n_degrees = n_components if self.degrees_of_freedom == "each" else 1
+        degrees = 10.0 if family.learns_degrees else float(family.degrees_of_freedom)
+        gaussians = unit_gaussians(family, n_components, n_features)
+        return StudentTs(gaussians, np.full(n_degrees, degrees))
+
+    @settable(covariance_axes, _put_scales, "scales")
     def scales_(self) -> Floats:
         model = self.model_
         scales = model.parameters.gaussians.covariance
         return self._exposed(without_shared_axes(model.family.covariance, scales))
 
-    @fitted_property
+    @settable("k", _put_degrees, "degrees")
     def degrees_of_freedom_(self) -> Floats:
         model = self.model_
         degrees = model.parameters.degrees_of_freedom

@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 
+import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Wishart
+from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
 
 __all__ = ["WishartMixture"]
+
+
+@put_parameters
+def _put_degrees(family, parameters, degrees):
+    before, scales = family.degrees_and_scales(parameters)
+    above("degrees_of_freedom_", degrees, scales.shape[1] - 1.0, degrees.shape)
+    if not isinstance(family, Wishart) and not np.allclose(degrees, before, rtol=1e-6):
+        raise ValueError(
+            f"degrees_of_freedom_ is fixed by the parameter degrees_of_freedom={family.degrees}."
+        )
+    return _wisharts(family, degrees, scales)
+
+
+@put_parameters
+def _put_scales(family, parameters, scales):
+    check_definite("scales_", scales)
+    return _wisharts(family, family.degrees_and_scales(parameters)[0], scales)
+
+
+def _wisharts(family, degrees, scales):
+    if not isinstance(family, Wishart):
+        return (family.degrees * scales).reshape(len(scales), -1)
+    natural = -0.5 * np.linalg.inv(scales).reshape(len(scales), -1)
+    return family.from_natural(np.column_stack([0.5 * degrees, natural]))
 
 
 @estimator
@@ -65,12 +92,26 @@ class WishartMixture(BaseMixture):
             return Wishart()
         return FixedDegreesWishart(self.degrees_of_freedom)
 
-    @fitted_property
+    _all_parts = ("weights", "degrees", "scales")
+    means_ = BaseMixture.means_.covering("scales")
+
+    def _needed_parts(self):
+        return self._all_parts if self.degrees_of_freedom is None else ("weights", "scales")
+
+    def _features_of(self, sizes, given):
+        return sizes["s"] ** 2 if "s" in sizes else sizes.get("d")
+
+    def _standard(self, family, n_components, n_features):
+        side = max(1, math.isqrt(n_features))
+        unit = np.tile(np.eye(side), (n_components, 1, 1))
+        return _wisharts(family, np.full(n_components, side + 1.0), unit)
+
+    @settable("k", _put_degrees, "degrees")
     def degrees_of_freedom_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.degrees_and_scales(model.parameters)[0])
 
-    @fitted_property
+    @settable("kss", _put_scales, "scales")
     def scales_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.degrees_and_scales(model.parameters)[1])

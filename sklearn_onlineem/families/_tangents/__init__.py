@@ -7,6 +7,7 @@ from sklearn_onlineem.families import (
     Exponential,
     Gamma,
     Gaussian,
+    GaussianRegression,
     Laplace,
     MarkovChain,
     Multinomial,
@@ -25,6 +26,7 @@ from sklearn_onlineem.families._tangents.base import (
 )
 from sklearn_onlineem.families._tangents.compound_dirichlet import CompoundDirichletTangents
 from sklearn_onlineem.families._tangents.gaussian import gaussian_tangents
+from sklearn_onlineem.families._tangents.gaussian_regression import RegressionTangents
 from sklearn_onlineem.families._tangents.laplace import LaplaceTangents
 from sklearn_onlineem.families._tangents.student_t import StudentTTangents
 from sklearn_onlineem.families._tangents.wishart import (
@@ -45,6 +47,7 @@ TANGENTS = {
     FixedShapeGamma: DurationTangents,
     Gamma: GammaTangents,
     Gaussian: gaussian_tangents,
+    GaussianRegression: RegressionTangents,
     Laplace: LaplaceTangents,
     MarkovChain: MarkovChainTangents,
     Multinomial: MultinomialTangents,

@@ -403,9 +403,34 @@ class MultinomialTangents(_ShareTangents):
 
 
 class CategoricalTangents(_ShareTangents):
+    """Tangents of the probabilities of symbols in each column, which may have several numbers."""
+
+    @cached_property
+    def _places(self):
+        """Which numbers of a table of columns by the most symbols are of symbols, (d, C)."""
+        sizes = np.array([p.shape[1] for p in self.family.probabilities(self.parameters)])
+        return np.arange(sizes.max()) < sizes[:, None]
+
+    def _padded(self, flat):
+        out = np.zeros((len(flat), *self._places.shape))
+        out[:, self._places] = flat
+        return out.reshape(-1, out.shape[2])
+
     @cached_property
     def _shares(self):
-        return Shares(self.parameters.reshape(-1, self.family.n_categories))
+        return Shares(self._padded(self.parameters))
+
+    def _by_row(self, function, values):
+        found = function(self._padded(values)).reshape(-1, *self._places.shape)
+        return found[:, self._places]
+
+    @property
+    def is_free(self):
+        return self._shares.is_free.reshape(-1, *self._places.shape)[:, self._places]
+
+    def attributes(self):
+        p = Attribute(self.parameters, "probability")
+        return {"probabilities_": p, "emissionprob_": p}
 
     def moved(self, v):
         return self._by_row(self._shares.moved, v)

@@ -31,7 +31,8 @@ COORDINATES = {
 
 def has_coordinates(model):
     """Return whether complete data of models of this kind are an exponential family known here."""
-    return type(model) in COORDINATES and _has_tangents(model)
+    is_learnt = getattr(model, "fixed", None) is None
+    return type(model) in COORDINATES and is_learnt and _has_tangents(model)
 
 
 def coordinates_of(model, statistics):
@@ -42,6 +43,8 @@ def coordinates_of(model, statistics):
             "The model must be a mixture, a hidden Markov model, a Kalman filter or a transducer,"
             f" got a {type(model).__name__}."
         )
+    if getattr(model, "fixed", None) is not None:
+        raise ValueError("Some parameters are fixed by params: there are no coordinates.")
     if not _has_tangents(model):
         known = ", ".join(sorted(kind.__name__ for kind in TANGENTS))
         raise ValueError(f"The family must be one of {known}, got {type(model.family).__name__}.")

@@ -1,0 +1,340 @@
+"""Families by columns of tables, and the categories of nominal columns."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._validation import check_in_memory
+from sklearn_onlineem.families import Categorical, Family, Product
+
+__all__ = ["ColumnFamilies", "NominalColumns", "product_of"]
+
+# Within a group, columns are correlated unless another family is asked for.
+_SHORT = {"gaussian": FAMILIES["gaussian_full"]}
+_MOST_SHOWN = 10
+
+
+class NominalColumns:
+    """Mixin of estimators of nominal columns: texts and categories are numbered by first data.
+
+    Attributes
+    ----------
+    categories_ : list of ndarray
+        What the codes 0, 1, ... of each nominal column stand for, in the order of the columns.
+    """
+
+    # What validation found in the first data of the fit that goes on.
+    _first_attributes = None
+
+    def _known_attributes(self):
+        """Return what is known of the columns: by the fit that goes on, or by the last one."""
+        if self._first_attributes is not None:
+            return self._first_attributes
+        fitted = vars(self).get("_fitted")
+        return {} if fitted is None else fitted.attributes
+
+    def _family(self):
+        known = self._known_attributes()
+        categories, n_features = known.get("_categories", {}), known.get("n_features_in_")
+        return _with_categories(self._given_family(known), categories, n_features)
+
+    def _converted(self, X, fresh, ensure_all_finite=True):
+        check_in_memory("X", X)
+        categories = {} if fresh else self._fitted.attributes.get("_categories", {})
+        if fresh and (texts := text_columns(X)):
+            names, n_features = names_of(X), np.shape(X)[1]
+            known = {"feature_names_in_": names, "n_features_in_": n_features}
+            nominal = nominal_columns(self._given_family(known), n_features)
+            categories = {j: categories_of(x) for j, x in texts.items() if j in nominal}
+        if categories:
+            X = with_codes(X, categories)
+        X, attributes = super()._converted(X, fresh, ensure_all_finite)
+        if fresh:
+            self._first_attributes = {**attributes, "_categories": categories}
+            attributes = self._first_attributes
+        return X, attributes
+
+    @contextmanager
+    def _lock(self):
+        with super()._lock():
+            try:
+                yield
+            finally:
+                self.__dict__.pop("_first_attributes", None)
+
+    @property
+    def categories_(self) -> list[np.ndarray]:
+        seen = self._seen()
+        known, model = seen._fitted.attributes.get("_categories", {}), seen.model_
+        numbers = nominal_columns(model.family, seen.n_features_in_)
+        return [known[j].copy() if j in known else np.arange(n) for j, n in numbers.items()]
+
+
+class ColumnFamilies(NominalColumns):
+    """Mixin of estimators whose `family` is one of all columns, or a dict of those of groups.
+
+    The columns of a dict are found in first data, of which the estimator keeps the names while it
+    learns.
+    """
+
+    def _given_family(self, known):
+        family = self.family
+        if isinstance(family, dict):
+            return product_of(family, known.get("feature_names_in_"), known.get("n_features_in_"))
+        return FAMILIES[family] if isinstance(family, str) else family
+
+    def _family_before_data(self):
+        return None if isinstance(self.family, dict) else self._family()
+
+    @property
+    def _hyperparameters(self):
+        """Hyper-parameters of priors, of groups by their names."""
+        given = super()._hyperparameters
+        if isinstance(given, dict) and isinstance(self.family, dict):
+            return {_name_of(columns): values for columns, values in given.items()}
+        return given
+
+
+# ----------------------------------------------------------------------------- nominal columns
+
+
+def nominal_columns(family, n_features):
+    """Return the nominal columns of a family in order, each with its number of categories."""
+    if isinstance(family, Product):
+        numbers = {}
+        for factor, columns in zip(family.families, family.columns, strict=True):
+            own = nominal_columns(factor, len(columns))
+            numbers.update({columns[place]: n for place, n in own.items()})
+        return dict(sorted(numbers.items()))
+    if not isinstance(family, Categorical):
+        return {}
+    sizes = family.n_categories
+    if not isinstance(sizes, tuple):
+        sizes = (sizes,) * n_features
+    return dict(enumerate(sizes))
+
+
+def _with_categories(family, categories, n_features):
+    """Return a family with the numbers of known categories, by column, if it has no others."""
+    if isinstance(family, Product):
+        families = []
+        for factor, columns in zip(family.families, family.columns, strict=True):
+            own = {place: categories[j] for place, j in enumerate(columns) if j in categories}
+            families.append(_with_categories(factor, own, len(columns)))
+        return replace(family, families=tuple(families))
+    if not categories or not isinstance(family, Categorical) or family.n_categories is not None:
+        return family
+    sizes = (len(categories[j]) if j in categories else None for j in range(n_features))
+    return replace(family, n_categories=tuple(sizes))
+
+
+def names_of(X):
+    """Return the names of the columns of a data frame, or None."""
+    names = list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def text_columns(X):
+    """Return columns with texts or categories, by position."""
+    if hasattr(X, "iloc") or hasattr(X, "get_column"):
+        columns = [_column(X, j) for j in range(X.shape[1])] if len(X.shape) == 2 else []
+    elif _may_have_texts(X):
+        columns = list(np.asarray(X, dtype=object).T)
+    else:
+        return {}
+    return {j: column for j, column in enumerate(columns) if _has_texts(column)}
+
+
+def _may_have_texts(X):
+    """Return whether X is an array, or a list of rows, of which some values are no numbers."""
+    if isinstance(X, np.ndarray):
+        return X.ndim == 2 and X.dtype.kind in "OUT"
+    if not isinstance(X, list | tuple) or not X or not isinstance(X[0], list | tuple | np.ndarray):
+        return False
+    lengths = {len(row) if isinstance(row, list | tuple | np.ndarray) else -1 for row in X}
+    return len(lengths) == 1 and any(isinstance(value, str) for value in X[0])
+
+
+def _column(X, j):
+    """Return a column of a data frame, or of what is an array of objects."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, j]
+    return X[:, j] if hasattr(X, "shape") else [x[j] for x in X]
+
+
+def _has_texts(column):
+    if hasattr(column, "cat") and _declared(column) is not None:
+        return True
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biufc":
+        return False
+    return any(isinstance(value, str) for value in _objects(column))
+
+
+def _objects(column):
+    """Return the values of a column as objects."""
+    return column.to_list() if hasattr(column, "to_list") else list(column)
+
+
+def _declared(column):
+    """Return the categories that the type of a column declares, or None."""
+    dtype = getattr(column, "dtype", None)
+    categories = getattr(dtype, "categories", None)  # of pandas' categoricals and polars' enums
+    return None if categories is None else _objects(categories)
+
+
+def _is_missing(value):
+    # NA is equal to nothing, not even to a bool.
+    return value is None or type(value).__name__ == "NAType" or value != value
+
+
+def categories_of(column):
+    """Return the categories of a column: declared ones, or those that occur, in order."""
+    found = _declared(column)
+    if found is None:
+        found = {value for value in _objects(column) if not _is_missing(value)}
+        try:
+            found = sorted(found)
+        except TypeError:
+            found = sorted(found, key=lambda value: (type(value).__name__, value))
+    out = np.empty(len(found), dtype=object)
+    out[:] = found
+    return out
+
+
+def with_codes(X, categories):
+    """Return X with codes of known categories in some columns; ValueError for others."""
+    is_list = isinstance(X, list | tuple)
+    if sparse.issparse(X) or (not is_list and len(getattr(X, "shape", ())) != 2):
+        return X
+    names, codes = names_of(X), {}
+    for j, known in categories.items():
+        if j >= np.shape(X)[1]:
+            return X  # which is of another width, an error of its own
+        numbers = {value: code for code, value in enumerate(known.tolist())}
+        column = _objects(_column(X, j))
+        codes[j] = np.array([
+            np.nan if _is_missing(value) else numbers.get(value, -1) for value in column
+        ])  # fmt: skip
+        unknown = np.flatnonzero(codes[j] == -1)
+        if len(unknown):
+            shown = ", ".join(map(repr, known[:_MOST_SHOWN])) + ", ..." * (len(known) > _MOST_SHOWN)
+            raise ValueError(
+                f"X has the unknown category {column[unknown[0]]!r} in {_column_name(j, names)}:"
+                f" the first data have {shown}."
+            )
+    if hasattr(X, "iloc"):
+        X = X.copy()
+        for j, values in codes.items():
+            X.isetitem(j, values)
+        return X
+    if hasattr(X, "with_columns"):
+        series = [type(_column(X, j))(X.columns[j], values) for j, values in codes.items()]
+        return X.with_columns(*series)
+    X = np.array(X, dtype=object)
+    for j, values in codes.items():
+        X[:, j] = values
+    return X
+
+
+# ----------------------------------------------------------------------------------- families
+
+
+def product_of(families, names=None, n_features=None):
+    """Return the product of families by columns, the keys of a dict.
+
+    A key is the name of a column, its position, a slice or range of positions, or a tuple of these.
+    Names need the `names` of all columns, and slices `n_features`. ValueError unless each column is
+    in one group.
+    """
+    if n_features is None:
+        n_features = _n_features_of(families)
+    groups = {_name_of(key): _positions(key, names, n_features) for key in families}
+    owner = {}
+    for name, columns in groups.items():
+        if not columns:
+            raise ValueError(f"family has the key {name}, which selects no column.")
+        for column in columns:
+            if column in owner:
+                raise ValueError(
+                    f"family must have each column once; {_column_name(column, names)} is in"
+                    f" {owner[column]!r} and in {name!r}."
+                )
+            owner[column] = name
+    lacking = [_column_name(j, names) for j in range(n_features) if j not in owner]
+    if lacking:
+        shown = ", ".join(lacking[:_MOST_SHOWN])
+        raise ValueError(f"family must have each column once; no group has {shown}.")
+    members = [_member(name, value) for name, value in zip(groups, families.values(), strict=True)]
+    return Product(members, list(groups.values()), list(groups))
+
+
+def _member(name, value):
+    if isinstance(value, Family):
+        return value
+    known = {**FAMILIES, **_SHORT}
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(
+            f"family has {value!r} for {name!r}, which must be a Family or one of {sorted(known)}."
+        )
+    return known[value]
+
+
+def _n_features_of(families):
+    """Return how many columns there are if keys are positions; else a ValueError."""
+    positions = []
+    for key in families:
+        for part in key if isinstance(key, tuple) else (key,):
+            if not isinstance(part, Integral) or isinstance(part, bool) or part < 0:
+                raise ValueError(
+                    f"family has the key {key!r}, of which the columns are known with first data."
+                )
+            positions.append(int(part))
+    return max(positions, default=-1) + 1
+
+
+def _positions(key, names, n_features):
+    if isinstance(key, tuple):
+        return [column for part in key for column in _positions(part, names, n_features)]
+    if isinstance(key, str):
+        if names is None:
+            raise ValueError(
+                f"family has the column {key!r}, but X has no names of columns: pass a data frame,"
+                " or positions."
+            )
+        found = np.flatnonzero(np.asarray(names, dtype=object) == key)
+        if len(found) == 0:
+            shown = ", ".join(map(repr, names[:_MOST_SHOWN]))
+            raise ValueError(f"family has the column {key!r}, which X lacks; it has {shown}.")
+        return found.tolist()
+    if isinstance(key, slice):
+        return _positions(tuple(range(*key.indices(n_features))), names, n_features)
+    if isinstance(key, range):
+        return _positions(tuple(key), names, n_features)
+    if not isinstance(key, Integral) or isinstance(key, bool):
+        raise ValueError(
+            f"family has the key {key!r}; keys are names of columns, positions, slices, or tuples"
+            " of these."
+        )
+    if not -n_features <= key < n_features:
+        raise ValueError(f"family has the column {key}, but X has {n_features}.")
+    return [int(key) % n_features]
+
+
+def _name_of(key):
+    """Return the name of a group, by which errors and priors call it."""
+    if isinstance(key, tuple):
+        return ", ".join(map(_name_of, key))
+    if isinstance(key, slice):
+        return ":".join("" if part is None else str(part) for part in (key.start, key.stop))
+    return f"{key.start}:{key.stop}" if isinstance(key, range) else str(key)
+
+
+def _column_name(column, names):
+    return f"column {column}" if names is None else f"column {names[column]!r}"

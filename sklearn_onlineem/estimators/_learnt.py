@@ -1,0 +1,91 @@
+"""The parameter `params`: which parameters are learnt, by letters or by masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sklearn_onlineem.models.fixed import Fixed
+
+__all__ = ["fixed_entries", "gaussian_mask_shapes", "learnt_gaussians", "learnt_parts"]
+
+
+def learnt_parts(params, letters, shapes):
+    """Return what is learnt of each part by name: True, False, or a mask of booleans.
+
+    Parameters
+    ----------
+    params : str or mapping
+        Letters of the parts that are learnt; or masks by names of parts, True where an entry is
+        learnt. Parts without a mask are.
+    letters : dict of str
+        Names of parts by their letters. A part may have several.
+    shapes : dict of list of tuple
+        Shapes that masks may have, by names of parts; None for an axis of any length.
+    """
+    if isinstance(params, str):
+        if set(params) - set(letters):
+            known = "".join(letters)
+            raise ValueError(f"params has letters other than {known!r}: {params!r}.")
+        learnt = {name for letter in params for name in letters[letter]}
+        told = {name for names in letters.values() for name in names}
+        return {name: name in learnt or name not in told for name in shapes}
+    if not isinstance(params, Mapping):
+        raise ValueError(f"params must be letters, or a dict of masks, got {params!r:.60}.")
+    unknown = [name for name in params if name not in shapes]
+    if unknown:
+        raise ValueError(f"params has the key {unknown[0]!r}; it may have {', '.join(shapes)}.")
+    return {
+        name: _checked(f"params[{name!r}]", params.get(name, True), of_part)
+        for name, of_part in shapes.items()
+    }
+
+
+def _checked(name, mask, shapes):
+    if isinstance(mask, bool | np.bool):
+        return bool(mask)
+    mask = np.array(mask)
+    fits = any(
+        mask.ndim == len(shape)
+        and all(n in (None, own) for n, own in zip(shape, mask.shape, strict=True))
+        for shape in shapes
+    )
+    if mask.dtype != bool or not fits:
+        texts = [str(shape).replace("None", "n_features") for shape in shapes]
+        masks = f", or an array of booleans of shape {' or '.join(texts)}" if shapes else ""
+        raise ValueError(
+            f"{name} must be True or False{masks}, True where an entry is learnt; got shape"
+            f" {mask.shape} of {mask.dtype}."
+        )
+    return mask
+
+
+def gaussian_mask_shapes(estimator, covariances):
+    """Return the shapes of masks of Gaussians, whose covariances have this name."""
+    kind, each = estimator.covariance_type, (estimator.n_components,)
+    means = [each, (*each, None)] if kind in ("diag", "spherical") else [each]
+    return {"means": means, covariances: [] if kind == "tied" else [each]}
+
+
+def learnt_gaussians(learnt, covariances, of_components):
+    """Return what Gaussian families take: masks of means, (K, 1) or (K, d), and of covariances.
+
+    `covariances` and `of_components` are names of parts. What fixes all of a component fixes its
+    mean, about which covariances are then learnt; a shared covariance is no component's.
+    """
+    means, spread, whole = (learnt[name] for name in ("means", covariances, of_components))
+    if isinstance(means, np.ndarray) and means.ndim == 1:
+        means = means[:, None]
+    if isinstance(whole, np.ndarray):
+        return means & whole[:, None], spread
+    return means, spread
+
+
+def fixed_entries(**learnt):
+    """Return the entries that are fixed, as models take them, or None if all are learnt.
+
+    Masks are of what is learnt, of the shapes of `Fixed`; True is all.
+    """
+    masks = {name: ~mask for name, mask in learnt.items() if mask is not True}
+    return Fixed(**masks) if masks else None

@@ -1,0 +1,148 @@
+"""Mixtures of symbols: latent class analysis."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils._param_validation import Interval
+
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.estimators._columns import NominalColumns
+from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.models.mixture import MixtureModel
+
+__all__ = ["CategoricalMixture"]
+
+
+@put_parameters
+def _put_probabilities(family, parameters, values):
+    sizes = [part.shape[1] for part in family.probabilities(parameters)]
+    tables = _tables(values)
+    if [table.shape for table in tables] != [(len(parameters), size) for size in sizes]:
+        found = [table.shape for table in tables]
+        raise ValueError(
+            f"probabilities_ must be arrays of {len(parameters)} rows and {sizes} columns, got"
+            f" shapes {found}."
+        )
+    shares = [shares_as_given("probabilities_", table) for table in tables]
+    return family.regularise(np.concatenate(shares, axis=1))
+
+
+def _tables(values):
+    """Return given probabilities as a list of arrays, one for each column."""
+    if not isinstance(values, list | tuple | np.ndarray) or not len(values):
+        raise ValueError("probabilities_ must be a list of arrays, one for each column.")
+    try:
+        tables = [np.asarray(table, dtype=np.float64) for table in values]
+    except (TypeError, ValueError):
+        raise ValueError("probabilities_ must be arrays of numbers.") from None
+    if any(table.ndim != 2 or not table.size for table in tables):
+        raise ValueError("probabilities_ must be arrays of shape (n_components, n_categories).")
+    return tables
+
+
+@estimator
+class CategoricalMixture(NominalColumns, BaseMixture):
+    r"""Mixture of products of categorical distributions: latent class analysis.
+
+    .. math:: p(x) = \sum_k w_k \prod_j p_{kj, x_j}
+
+    Columns are codes 0, 1, ..., or texts and categories of data frames, which the first data
+    number; columns may have different numbers of categories. `bic` counts the free probabilities.
+
+    Parameters
+    ----------
+    n_categories : int or array-like of shape (n_features,), default=None
+        Number of categories of all columns, or of each. None: the declared categories of a data
+        frame, the texts of the first data, or one more than the largest code there.
+    min_probability : float, default=1e-10
+        Floor of the probabilities, from 1e-100 to 1.
+
+    Attributes
+    ----------
+    probabilities_ : list of ndarray of shape (n_components, n_categories)
+        Probabilities of the categories of each column; rows add up to 1.
+    categories_ : list of ndarray
+        What the codes of each column stand for.
+    means_ : ndarray of shape (n_components, n_features)
+        Means of the codes.
+
+    See Also
+    --------
+    Mixture : Columns of several kinds, by ``family={...}``.
+    CategoricalHMM : Symbols that follow each other in time.
+    BernoulliMixture : Bits.
+
+    References
+    ----------
+    .. [1] Goodman, "Exploratory latent structure analysis using both identifiable and
+       unidentifiable models", Biometrika 1974.
+    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem import CategoricalMixture
+    >>> X = [["red", "yes"], ["red", "yes"], ["blue", "no"], ["green", "no"]]
+    >>> mixture = CategoricalMixture(2, prior=None, random_state=0).fit(X)
+    >>> [categories.tolist() for categories in mixture.categories_]
+    [['blue', 'green', 'red'], ['no', 'yes']]
+    >>> mixture.probabilities_[1][mixture.predict([["red", "yes"]])].round(3)
+    array([[0., 1.]])
+    """
+
+    n_categories: int | ArrayLike | None = parameter(
+        default=None, valid=[None, Interval(Integral, 1, None, closed="left"), "array-like"],
+        structural=True,
+    )  # fmt: skip
+    min_probability: float = parameter(
+        default=1e-10, valid=[Interval(Real, 1e-100, 1.0, closed="both")], structural=True
+    )
+
+    _takes_positive_only = True
+
+    def _given_family(self, known):
+        sizes = self.n_categories
+        if sizes is not None and not isinstance(sizes, Integral):
+            given = np.asarray(sizes)
+            if given.ndim != 1 or given.dtype.kind not in "iu" or given.min(initial=1) < 1:
+                raise ValueError(f"n_categories must be whole numbers from 1 up, got {sizes!r}.")
+            sizes = tuple(given.tolist())
+        return Categorical(sizes, self.min_probability)
+
+    _all_parts = ("weights", "probabilities")
+
+    def _features_of(self, sizes, given):
+        return len(_tables(given["probabilities_"])) if "probabilities_" in given else None
+
+    def _blank(self, sizes, n_features, given):
+        numbers = [1] * n_features
+        if "probabilities_" in given:
+            numbers = [table.shape[1] for table in _tables(given["probabilities_"])]
+        told = self._given_family({}).n_categories
+        if "probabilities_" in given and told is not None:
+            told = [told] * n_features if isinstance(told, Integral) else [*told]
+            if told != numbers:
+                raise ValueError(f"probabilities_ has {numbers} categories, n_categories {told}.")
+        same = len(set(numbers)) == 1
+        family = Categorical(numbers[0] if same else tuple(numbers), self.min_probability)
+        uniform = np.full(self.n_components, 1.0 / self.n_components)
+        parameters = np.repeat(1.0 / np.array(numbers), numbers)
+        parameters = np.tile(parameters, (self.n_components, 1))
+        return MixtureModel(family, uniform, parameters, self._fixed())
+
+    # The probabilities determine them.
+    @fitted_property
+    def means_(self) -> Floats:
+        return BaseMixture.means_.read(self)
+
+    @settable(None, _put_probabilities, "probabilities")
+    def probabilities_(self) -> list[Floats]:
+        model = self.model_
+        return list(map(self._exposed, model.family.probabilities(model.parameters)))

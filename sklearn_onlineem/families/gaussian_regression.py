@@ -1,0 +1,382 @@
+"""Linear regressions with Gaussian noise on known inputs, as components of mixtures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg
+from scipy.linalg import lapack
+
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._checks import MOST, check_setting
+from sklearn_onlineem.families._covariances import square_roots
+from sklearn_onlineem.families._family import Family
+from sklearn_onlineem.families.capabilities import FewValues, Means, PosteriorMeans
+from sklearn_onlineem.families.covariance_shapes import (
+    LOG_2_PI,
+    NEGLIGIBLE,
+    Covariance,
+    Full,
+    Gaussians,
+)
+from sklearn_onlineem.families.gaussian import variance_floor
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.statistics import Moments
+
+__all__ = ["GaussianRegression", "Regressions"]
+
+_BLOCK = 1024
+# Standard deviations of inputs, relative to their means, that are rounding, and the least share of
+# an input's variance that others may leave unexplained.
+_ROUNDING, _LEAST_SHARE = 4.0 * np.finfo(float).eps, 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Regressions:
+    """Parameters of K regressions of p outputs on q inputs, and the moments of their inputs.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (K, q + p)
+        Means of the inputs that each component has seen, and its expected outputs there.
+    matrix : ndarray of shape (K, p, q)
+        Coefficients of the inputs, for each of the outputs.
+    covariance : ndarray of shape (K, p, p)
+        Covariances of the noise; ValueError if one is not positive definite.
+    input_covariance : ndarray of shape (K, q, q)
+        Covariances of the inputs that each component has seen.
+
+    Attributes
+    ----------
+    offset : ndarray of shape (K, p)
+        Expected outputs where all inputs are 0.
+    noise : Gaussians
+        The noise, about `mean`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families.gaussian_regression import Regressions
+    >>> mean, one = np.array([[2.0, 7.0]]), np.ones((1, 1, 1))
+    >>> Regressions(mean, matrix=3.0 * one, covariance=one, input_covariance=one).offset
+    array([[1.]])
+    """
+
+    mean: Floats
+    matrix: Floats
+    covariance: Floats
+    input_covariance: Floats
+
+    def __post_init__(self):
+        q = self.matrix.shape[2]
+        # Factorised here, as a singular covariance is an error.
+        self.__dict__["noise"] = Gaussians(self.mean[:, q:], self.covariance)
+
+    @property
+    def offset(self) -> Floats:
+        q = self.matrix.shape[2]
+        return self.mean[:, q:] - np.einsum("kpq,kq->kp", self.matrix, self.mean[:, :q])
+
+    def __reduce__(self):
+        # Factors are computed again.
+        arrays = self.mean, self.matrix, self.covariance, self.input_covariance
+        return Regressions, arrays
+
+    def __len__(self):
+        return len(self.mean)
+
+    def _about(self, mean):
+        """Return the regressions of deviations from `mean` (K, q + p)."""
+        q = self.matrix.shape[2]
+        shift = self.mean - mean
+        offset = shift[:, q:] - np.einsum("kpq,kq->kp", self.matrix, shift[:, :q])
+        return AffineGaussian(self.matrix, offset, self.covariance)
+
+    def _inputs(self, weights):
+        """Return the moments of the inputs of components with weights, about their means."""
+        scatter = weights[:, None, None] * self.input_covariance
+        return Moments(weights, weights, np.zeros(scatter.shape[:2]), scatter)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianRegression(
+    Family[Regressions, Moments],
+    Means[Regressions],
+    PosteriorMeans[Regressions, Moments],
+    FewValues,
+):
+    r"""Linear regressions with Gaussian noise, on inputs that are known.
+
+    .. math:: p(y \mid x, k) = N(y; B_k x + c_k, R_k)
+
+    The first columns of a row are the inputs x, the others the outputs y, and a density is that of
+    y given x. Inputs have no model. So the statistics that a component has of itself, the inertia
+    of online EM, need the moments of inputs: each component carries those it has seen, by its
+    responsibilities, and its KL divergence is the expectation over them,
+
+    .. math::
+        E_{M_k} \mathrm{KL}(N(B_k x + c_k, R_k) \,\|\, N(\tilde B_k x + \tilde c_k, \tilde R_k)).
+
+    The statistics are the centred moments of (x, y): with the blocks of the scatter S,
+    :math:`B = S_{yx} S_{xx}^{-1}`, :math:`R = (S_{yy} - B S_{xy}) / w` and the covariance of the
+    inputs is :math:`S_{xx} / w`. Means are those of (x, y), and samples have normal inputs of the
+    moments seen. Parameters are `Regressions`.
+
+    Parameters
+    ----------
+    n_inputs : int
+        How many first columns of a row are inputs, at least 1.
+    noise : Covariance, default=Full()
+        Shape of its covariances: `Full()`, `Diagonal()` or `Spherical()`.
+    reg_covar : float, default=None
+        Added to the variances of the noise by the M-step, from 0 to 1e100. None: 1e-6 times the
+        variance of each output in the first data.
+    floor : ndarray of shape (n_outputs,), default=None
+        Computed from `reg_covar` by `bind`, for each output.
+
+    See Also
+    --------
+    families.linear_gaussian.LinearGaussian : The same of given inputs, in Kalman filters.
+
+    References
+    ----------
+    DeSarbo & Cron, "A maximum likelihood methodology for clusterwise linear regression", Journal of
+    Classification 1988; Cappe & Moulines, "On-line expectation-maximization algorithm for latent
+    data models", JRSS-B 2009, section 4 (mixtures of regressions).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import GaussianRegression
+    >>> rows = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.2]])
+    >>> family = GaussianRegression(n_inputs=1)
+    >>> found = family.m_step(family.expected_statistics(rows, np.ones((3, 1))))
+    >>> found.matrix.round(3), found.offset.round(3)
+    (array([[[2.1]]]), array([[0.967]]))
+    """
+
+    n_inputs: int
+    noise: Covariance = Full()
+    reg_covar: float | None = None
+    floor: Floats | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.n_inputs, int | np.integer) or self.n_inputs < 1:
+            raise ValueError(f"n_inputs must be a whole number from 1 up, got {self.n_inputs!r}.")
+        if self.reg_covar is not None:
+            check_setting("reg_covar", self.reg_covar, 0.0, MOST)
+        # It refuses a shape that components would share.
+        self.__dict__["_regression"] = LinearGaussian(self.noise, self.floor)
+
+    def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
+        if self.floor is not None:
+            return self
+        floor = variance_floor(X[:, self.n_inputs :], sample_weight, self.reg_covar)
+        return replace(self, floor=floor)
+
+    def check(self, X: Floats) -> None:
+        if X.shape[1] <= self.n_inputs:
+            raise ValueError(
+                f"X must have columns of outputs after its n_inputs={self.n_inputs} columns of"
+                f" inputs, got {X.shape[1]} columns."
+            )
+
+    def log_density(self, parameters: Regressions, X: Floats, n_threads: int = 1) -> Floats:
+        noise, out = parameters.noise, np.empty((len(X), len(parameters)), X.dtype)
+        offsets = -0.5 * (noise.log_det + noise.mean.shape[1] * LOG_2_PI)
+        for start in range(0, len(X), _BLOCK):
+            block = X[start : start + _BLOCK].astype(np.float64, copy=False)
+            for k, (mean, B) in enumerate(zip(parameters.mean, parameters.matrix, strict=True)):
+                # About the mean of the inputs, as a large offset would cost digits.
+                deviation = block - mean
+                residual = deviation[:, self.n_inputs :] - deviation[:, : self.n_inputs] @ B.T
+                whitened = residual @ noise.precision_factor[k]
+                squares = np.einsum("ij,ij->i", whitened, whitened)
+                out[start : start + _BLOCK, k] = offsets[k] - 0.5 * squares
+        return out
+
+    def predicted(self, parameters: Regressions, inputs: Floats) -> Floats:
+        """Return the expected outputs of each component, an ndarray of shape (n_rows, K, p).
+
+        Parameters
+        ----------
+        parameters : Regressions
+            Of K components.
+        inputs : ndarray of shape (n_rows, n_inputs)
+            The x of each row.
+        """
+        mean, B, q = parameters.mean, parameters.matrix, self.n_inputs
+        deviation = inputs[:, None, :].astype(np.float64, copy=False) - mean[:, :q]
+        return mean[:, q:] + np.einsum("nkq,kpq->nkp", deviation, B)
+
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> Moments:
+        return self._regression.expected_statistics(X, responsibilities, n_threads)
+
+    def own_statistics(self, parameters: Regressions, weights: Floats) -> Moments:
+        inputs, regressions = parameters._inputs(weights), parameters._about(parameters.mean)
+        about_means = self._regression.own_statistics(regressions, inputs)
+        return replace(about_means, mean=parameters.mean)
+
+    def m_step(self, statistics: Moments, previous: Regressions | None = None) -> Regressions:
+        q, weight, mean = self.n_inputs, statistics.weight, statistics.mean
+        zeros, seen = np.zeros_like(mean), (weight > NEGLIGIBLE)[:, None]
+        if previous is None:
+            known = AffineGaussian.zeros(len(mean), q, mean.shape[1] - q)
+            B, R, input_covariance = known.matrix, known.covariance, np.zeros((len(mean), q, q))
+        else:
+            B, R, input_covariance = previous.matrix, previous.covariance, previous.input_covariance
+            mean = np.where(seen, mean, previous.mean)
+        # About the means, where offsets are 0.
+        resolution = weight[:, None] * (_ROUNDING * mean[:, :q]) ** 2
+        arrays = statistics.scatter, B, resolution
+        B = np.array([*map(_coefficients, *arrays)])
+        found = self._regression.m_step(
+            replace(statistics, mean=zeros), AffineGaussian(B, zeros[:, q:], R), {"covariance"}
+        )
+        input_covariance = np.divide(
+            statistics.scatter[:, :q, :q], weight[:, None, None],
+            out=input_covariance.copy(), where=seen[:, :, None],
+        )  # fmt: skip
+        return Regressions(mean, B, found.covariance, input_covariance)
+
+    def expected_log_density(self, parameters: Regressions, statistics: Moments) -> float:
+        about_means = replace(statistics, mean=statistics.mean - parameters.mean)
+        regressions = parameters._about(parameters.mean)
+        return self._regression.expected_log_density(regressions, about_means)
+
+    def kl_divergence(self, p: Regressions, q: Regressions) -> Floats:
+        """Return the expectations of KL(p_k || q_k) over the inputs that p has seen, of shape (K,).
+
+        Parameters
+        ----------
+        p, q : Regressions
+            Parameters of K components each.
+        """
+        regressions = p._about(p.mean), q._about(p.mean)
+        return self._regression.kl_divergence(*regressions, p._inputs(np.ones(len(p))))
+
+    def sample(
+        self, parameters: Regressions, components: Integers, rng: np.random.Generator
+    ) -> Floats:
+        x = rng.standard_normal((len(components), self.n_inputs))
+        roots = square_roots(parameters.input_covariance)
+        x = parameters.mean[components, : self.n_inputs] + np.einsum(
+            "nij,nj->ni", roots[components], x
+        )
+        return np.hstack([x, self.sample_outputs(parameters, components, x, rng)])
+
+    def sample_outputs(
+        self,
+        parameters: Regressions,
+        components: Integers,
+        inputs: Floats,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Draw the outputs of given inputs, an ndarray of shape (n_rows, p).
+
+        Parameters
+        ----------
+        parameters : Regressions
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        inputs : ndarray of shape (n_rows, n_inputs)
+            The x of each row.
+        rng : numpy.random.Generator
+            Source of random numbers.
+        """
+        q = self.n_inputs
+        deviation = inputs - parameters.mean[components, :q]
+        regressions = parameters._about(parameters.mean)
+        y = self._regression.sample(regressions, components, rng, deviation)
+        return parameters.mean[components, q:] + y
+
+    def means(self, parameters: Regressions) -> Floats:
+        return parameters.mean
+
+    def with_means(self, parameters: Regressions, means: Floats) -> Regressions:
+        return replace(parameters, mean=means)
+
+    def n_parameters(self, parameters: Regressions) -> int:
+        return self._regression.n_parameters(parameters._about(parameters.mean))
+
+    def n_values(self, rows: Rows) -> float:
+        return rows.X.shape[1] - self.n_inputs
+
+    def prior_statistics(
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        matrix: ArrayLike = 0.0,
+        matrix_precision: ArrayLike = 0.0,
+        offset: ArrayLike = 0.0,
+        offset_precision: float = 0.0,
+        covariance: ArrayLike = 0.0,
+        degrees_of_freedom: float | None = None,
+    ) -> Moments:
+        r"""Return a matrix-normal inverse-Wishart prior, whose joint mode is taken.
+
+        .. math:: B \sim MN(M, R, K^{-1}), \quad c \sim N(c_0, R / k), \quad R \sim IW(\Psi, \nu)
+
+        It is worth pseudo-rows, whose inputs count as seen: a number for `matrix_precision` is a
+        ridge penalty. The prior of the offset is on y where x = 0. All components have the same
+        prior.
+
+        Parameters
+        ----------
+        n_components, n_features : int
+            K, and columns of a row, inputs and outputs.
+        matrix : array broadcasting to (n_outputs, n_inputs)
+            M.
+        matrix_precision : float or array of shape (n_inputs, n_inputs)
+            K, positive semidefinite; a number is a multiple of the unit matrix.
+        offset : array broadcasting to (n_outputs,)
+            c_0.
+        offset_precision : float
+            k, pseudo-rows of the offset, not below 0.
+        covariance : float or array of shape (n_outputs, n_outputs)
+            Psi, positive semidefinite; a number is a multiple of the unit matrix.
+        degrees_of_freedom : float, default=None
+            nu, above n_outputs - 1; None: no prior on the covariance.
+        """
+        return self._regression.prior_statistics(
+            n_components,
+            n_features=n_features - self.n_inputs,
+            n_inputs=self.n_inputs,
+            matrix=matrix,
+            matrix_precision=matrix_precision,
+            offset=offset,
+            offset_precision=offset_precision,
+            covariance=covariance,
+            degrees_of_freedom=degrees_of_freedom,
+        )
+
+    def mean_form(self, prior: Moments) -> Moments:
+        return self._regression.mean_form(prior, self.n_inputs)
+
+
+def _coefficients(scatter, previous, resolution):
+    """Return the matrix B that maximises a scatter of (x, y).
+
+    Combinations of inputs that do not vary keep their coefficients.
+    """
+    q = previous.shape[1]
+    xx, yx = scatter[:q, :q], scatter[q:, :q]
+    varies = xx.diagonal() > resolution
+    inverse = np.zeros(q)
+    inverse[varies] = xx.diagonal()[varies] ** -0.5
+    correlation = xx * inverse[:, None] * inverse
+    right = ((yx - previous @ xx) * inverse).T
+    factor, failed = lapack.dpotrf(correlation, lower=1)
+    if not failed and (factor.diagonal() ** 2 > _LEAST_SHARE).all():
+        solution = lapack.dpotrs(factor, right, lower=1)[0]
+    else:
+        solution = linalg.pinvh(correlation, rtol=_LEAST_SHARE) @ right
+    return previous + (solution * inverse[:, None]).T

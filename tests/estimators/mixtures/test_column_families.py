@@ -1,0 +1,243 @@
+"""Columns of several kinds: families by names, positions, ranges and tuples of these."""
+
+import pickle
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from cases.comparing import assert_close
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+
+from sklearn_onlineem import (
+    HMM,
+    GaussianMixture,
+    Mixture,
+    PoissonMixture,
+    combine_estimators,
+)
+from sklearn_onlineem.families import Categorical, Diagonal, Gaussian, Poisson, Product
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+SPEC = {
+    ("age", "income"): "gaussian",
+    ("visits", "calls"): "poisson",
+    "region": "categorical",
+    "wait": "exponential",
+}
+POSITIONS = {(0, 2): "gaussian", (1, 3): "poisson", 4: "categorical", -1: "exponential"}
+
+
+def table(rng, n=600):
+    """Rows of two kinds of people."""
+    kind = rng.integers(0, 2, n)
+    age = rng.normal(30.0 + 20.0 * kind, 5.0)
+    return kind, pd.DataFrame({
+        "age": age,
+        "visits": rng.poisson(1.0 + 4.0 * kind),
+        "income": 2.0 * age + rng.normal(0.0, 3.0, n),
+        "calls": rng.poisson(3.0, n),
+        "region": rng.integers(0, 3, n) * (rng.random(n) < 0.3 + 0.6 * kind),
+        "wait": rng.exponential(1.0 + 3.0 * kind),
+    })  # fmt: skip
+
+
+def mixture(**arguments):
+    return Mixture(2, **{"family": SPEC, "random_state": 0, **arguments})
+
+
+def test_a_mixture_finds_kinds_of_rows_that_one_column_does_not_show(rng):
+    kind, X = table(rng)
+    fitted = mixture().fit(X)
+    assert adjusted_rand_score(kind, fitted.predict(X)) > 0.9
+    assert_array_equal(fitted.feature_names_in_, X.columns)
+    of_gaussian, of_poisson, of_region, of_wait = fitted.parameters_
+    assert of_gaussian.covariance.shape == (2, 2, 2)
+    assert of_poisson.shape == (2, 2) and of_region.shape == (2, 3) and of_wait.shape == (2, 1)
+    # Age and income rise together.
+    assert (of_gaussian.covariance[:, 0, 1] > 10.0).all()
+    assert_allclose(fitted.means_[:, [0, 2]], of_gaussian.mean)
+    assert fitted.model_.n_parameters() == 1 + 2 * (5 + 2 + 2 + 1)
+
+
+def test_log_likelihoods_are_those_of_scipy(rng):
+    _, X = table(rng)
+    fitted = mixture().fit(X)
+    gaussians, rates, regions, waits = fitted.parameters_
+    log_joint = np.log(fitted.weights_) + np.transpose([
+        stats.multivariate_normal(gaussians.mean[k], gaussians.covariance[k]).logpdf(
+            X[["age", "income"]]
+        )
+        + stats.poisson(rates[k]).logpmf(X[["visits", "calls"]]).sum(axis=1)
+        + np.log(regions[k])[X["region"]]
+        + stats.expon(scale=waits[k]).logpdf(X[["wait"]])[:, 0]
+        for k in range(2)
+    ])  # fmt: skip
+    assert_allclose(fitted.score_samples(X), np.logaddexp(*log_joint.T), rtol=1e-10)
+    one = np.exp(log_joint[:, 0] - np.logaddexp(*log_joint.T))
+    assert_allclose(fitted.predict_proba(X)[:, 0], one, atol=1e-9)
+
+
+def test_names_positions_ranges_and_families_are_the_same_columns(rng):
+    _, X = table(rng)
+    expected = mixture().fit(X)
+    ranges = {(range(0, 4, 2),): Gaussian(), (1, "calls"): Poisson(), "region": "categorical"}
+    for family in (POSITIONS, {**ranges, range(5, 6): "exponential"}):
+        assert_close(mixture(family=family).fit(X).parameters_, expected.parameters_)
+    product = Product(
+        [Gaussian(), Poisson(), Categorical(), expected.model_.family.families[3]],
+        [[0, 2], [1, 3], 4, 5],
+    )
+    assert_close(mixture(family=product).fit(X).parameters_, expected.parameters_)
+    assert_close(mixture(family=POSITIONS).fit(X.to_numpy()).parameters_, expected.parameters_)
+    assert_close(mixture().fit(pl.from_pandas(X)).parameters_, expected.parameters_)
+    if sys.version_info >= (3, 12):  # Slices are hashable.
+        family = {(0, 2): "gaussian", (1, 3): "poisson", 4: "categorical"}
+        family[slice(5, None)] = "exponential"
+        assert_close(mixture(family=family).fit(X).parameters_, expected.parameters_)
+
+
+def test_one_group_is_the_estimator_of_its_family(rng):
+    _, X = table(rng)
+    X = X[["age", "income"]].to_numpy()
+    arguments = {"solver": "batch", "max_iter": 20, "tol": 0.0, "random_state": 0}
+    init = rng.dirichlet(np.ones(2), len(X))
+    found = Mixture(2, family={(0, 1): "gaussian"}, init=init, **arguments).fit(X)
+    expected = GaussianMixture(2, init=init, **arguments).fit(X)
+    assert_allclose(found.means_, expected.means_, rtol=1e-9)
+    counts = rng.poisson(3.0, (300, 2))
+    init = rng.dirichlet(np.ones(2), 300)
+    found = Mixture(2, family={0: "poisson", 1: "poisson"}, init=init, prior=None, **arguments)
+    expected = PoissonMixture(2, init=init, prior=None, **arguments).fit(counts)
+    assert_allclose(found.fit(counts).means_, expected.means_, rtol=1e-9)
+
+
+INVALID = {
+    "no group has column 'visits'": {("age", "income"): "gaussian"},
+    "column 'age' is in 'age, income' and in '0'": {**SPEC, 0: "poisson"},
+    "the column 'ages', which X lacks": {**SPEC, "ages": "poisson"},
+    "a Family or one of": {**SPEC, "wait": "gaussien"},
+    "the key 1.5": {**SPEC, 1.5: "poisson"},
+    "the key True": {**SPEC, True: "poisson"},
+    "the column 6, but X has 6": {**SPEC, 6: "poisson"},
+    "selects no column": {**SPEC, range(0): "poisson"},
+}
+
+
+@pytest.mark.parametrize("message", INVALID)
+@pytest.mark.parametrize("make", [Mixture, HMM])
+def test_each_column_is_in_one_group(make, message, rng):
+    _, X = table(rng)
+    estimator = make(2, family=INVALID[message])
+    for method in (estimator.fit, estimator.partial_fit):
+        with pytest.raises(ValueError, match=rf"{make.__name__}.*{message}"):
+            method(X)
+    assert not hasattr(estimator, "_fitted")
+
+
+def test_names_need_a_data_frame(rng):
+    _, X = table(rng)
+    with pytest.raises(ValueError, match=r"Mixture.*'age'.*no names of columns"):
+        mixture().fit(X.to_numpy())
+
+
+def test_values_outside_of_a_support_are_refused_by_the_names_of_the_columns(rng):
+    _, X = table(rng)
+    fitted, bad = mixture().fit(X), X.copy()
+    before = fitted.model_
+    bad.loc[3, "visits"] = -1
+    for method in (fitted.partial_fit, fitted.predict, fitted.fit):
+        with pytest.raises(ValueError, match=r"Mixture.*visits, calls.*Negative"):
+            method(bad)
+    assert fitted.model_ is before
+
+
+def test_streams_go_on_after_pickling_and_do_not_depend_on_cuts(rng):
+    _, X = table(rng, 3000)
+    whole, cut = mixture(), mixture()
+    whole.partial_fit(X[:1500]).partial_fit(X[1500:])
+    for start in range(0, 1500, 250):
+        cut = pickle.loads(pickle.dumps(cut.partial_fit(X[start : start + 250])))
+    assert cut.feature_names_in_.tolist() == list(X.columns)
+    cut.partial_fit(X[1500:])
+    assert abs(cut.score(X) - whole.score(X)) < 0.05
+    assert abs(whole.score(X) - mixture().fit(X).score(X)) < 0.05
+    # A refit of other columns does not remember these.
+    few = X[["wait", "visits"]]
+    again = clone(cut).set_params(family={"visits": "poisson", "wait": "gamma"}).fit(few)
+    assert again.parameters_[0].shape == (2, 1)
+
+
+def test_a_fit_that_fails_leaves_a_stream_as_it_was(rng):
+    _, X = table(rng, 200)
+    stream = mixture().partial_fit(X[:50])
+    with pytest.raises(ValueError, match="no group"):
+        stream.fit(X.assign(more=1.0))
+    assert "_first_attributes" not in vars(stream)
+    expected = mixture().partial_fit(X[:50]).partial_fit(X[50:])
+    assert_close(stream.partial_fit(X[50:]).parameters_, expected.parameters_)
+
+
+def test_priors_by_groups(rng):
+    _, X = table(rng)
+    by_key = {"region": {"concentration": 50.0}, ("visits", "calls"): {"shape": 2.0, "rate": 1.0}}
+    by_name = {"region": {"concentration": 50.0}, "visits, calls": {"shape": 2.0, "rate": 1.0}}
+    found, same = (mixture(prior=prior).fit(X) for prior in (by_key, by_name))
+    assert_close(found.parameters_, same.parameters_)
+    spread = [np.ptp(fitted.parameters_[2], axis=1) for fitted in (found, mixture().fit(X))]
+    assert (spread[0] < spread[1]).all()
+    for prior, message in (
+        ({"regions": {}}, "regions"),
+        ({"region": {"concentrations": 2.0}}, "region has the key 'concentrations'"),
+        ({"region": 2.0}, "region must be a dict"),
+        ({"region": {"concentration": -2.0}}, "concentration must be above 0"),
+    ):
+        with pytest.raises(ValueError, match=f"prior of Mixture.*{message}"):
+            mixture(prior=prior).fit(X)
+
+
+@pytest.mark.parametrize("solver", ["batch", "online", "stochastic", "bayesian", "componentwise"])
+def test_solvers(solver, rng):
+    kind, X = table(rng)
+    fitted = mixture(solver=solver).fit(X)
+    assert adjusted_rand_score(kind, fitted.predict(X)) > 0.85
+
+
+def test_estimators_merge(rng):
+    kind, X = table(rng, 1200)
+    parts = [mixture().fit(X[:600]), mixture().fit(X[600:])]
+    merged = combine_estimators(parts)
+    assert adjusted_rand_score(kind, merged.predict(X)) > 0.85
+    assert merged.score(X) > max(part.score(X) for part in parts) - 0.2
+
+
+def test_hidden_markov_models(rng):
+    states = np.repeat(rng.integers(0, 2, 40), 15)
+    _, X = table(rng)
+    X = X.assign(visits=rng.poisson(1.0 + 4.0 * states), region=states, calls=rng.poisson(3.0, 600))
+    hmm = HMM(2, family=SPEC, random_state=0).fit(X)
+    assert adjusted_rand_score(states, hmm.predict(X)) > 0.9
+    gaps = X.astype(float).mask(rng.random(X.shape) < 0.2)
+    assert np.isfinite(hmm.score(gaps))
+    refit = HMM(2, family=SPEC, solver="batch", max_iter=20, tol=0.0, random_state=0).fit(gaps)
+    path = np.append(refit.lower_bounds_, refit.score(gaps))
+    assert (np.diff(path) >= -1e-9 * np.abs(path[1:])).all()
+    assert adjusted_rand_score(states, refit.predict(gaps)) > 0.8
+
+
+def test_tied_covariances_are_counted_once(rng):
+    _, X = table(rng)
+    family = {**SPEC, ("age", "income"): "gaussian_tied"}
+    fitted = mixture(family=family).fit(X)
+    assert fitted.model_.n_parameters() == 1 + 2 * (2 + 2 + 2 + 1) + 3
+    diagonal = mixture(family={**SPEC, ("age", "income"): Gaussian(Diagonal())}).fit(X)
+    assert diagonal.model_.n_parameters() == 1 + 2 * (4 + 2 + 2 + 1)
+    samples, components = fitted.sample(500)
+    assert samples.shape == (500, 6)
+    assert_array_equal(fitted.predict(samples[:1]), fitted.predict(samples)[:1])
+    assert set(components) == {0, 1}

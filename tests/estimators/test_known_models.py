@@ -1,0 +1,549 @@
+"""Known models beside other libraries, and what streams, solvers and fits make of them."""
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+from sklearn import mixture as theirs
+from sklearn.exceptions import NotFittedError
+
+from sklearn_onlineem import (
+    HMM,
+    BernoulliMixture,
+    CategoricalHMM,
+    CategoricalMixture,
+    CompoundDirichletMixture,
+    ExponentialMixture,
+    GammaMixture,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    LaplaceMixture,
+    MarkovChainMixture,
+    Mixture,
+    MultinomialHMM,
+    MultinomialMixture,
+    PoissonHMM,
+    PoissonMixture,
+    StudentTMixture,
+    WishartMixture,
+    combine_estimators,
+)
+from sklearn_onlineem.em import Adaptive, Online
+from sklearn_onlineem.families import Categorical, Gaussians
+
+START, TRANSMAT = (
+    np.array([0.6, 0.3, 0.1]),
+    np.array([[0.7, 0.2, 0.1], [0.3, 0.5, 0.2], [0.0, 0.4, 0.6]]),
+)
+WEIGHTS, MEANS = np.array([0.2, 0.3, 0.5]), np.array([[0.0, 1.0], [5.0, -2.0], [-3.0, 4.0]])
+ROOTS = np.array([[[1.0, 0.0], [0.5, 1.0]], [[2.0, 0.0], [-1.0, 0.5]], [[0.3, 0.0], [0.0, 3.0]]])
+COVARIANCES = {
+    "full": ROOTS @ ROOTS.transpose(0, 2, 1),
+    "tied": ROOTS[0] @ ROOTS[0].T,
+    "diag": np.array([[1.0, 2.0], [0.5, 3.0], [4.0, 0.1]]),
+    "spherical": np.array([1.0, 0.5, 4.0]),
+}
+kinds = pytest.mark.parametrize("kind", COVARIANCES)
+
+
+# ------------------------------------------------------------------------ beside other libraries
+
+
+def with_parameters(mixture, kind):
+    """A mixture as users of scikit-learn make it."""
+    mixture.weights_, mixture.means_ = WEIGHTS, MEANS
+    mixture.covariances_ = COVARIANCES[kind]
+    precisions = np.linalg.inv if kind in ("full", "tied") else np.reciprocal
+    mixture.precisions_ = precisions(COVARIANCES[kind])
+    factor = {"full": _upper, "tied": _upper}.get(kind, np.sqrt)
+    mixture.precisions_cholesky_ = factor(mixture.precisions_)
+    return mixture
+
+
+def _upper(precision):
+    return np.linalg.inv(np.linalg.cholesky(np.linalg.inv(precision))).swapaxes(-1, -2)
+
+
+@kinds
+def test_mixtures_that_are_set_score_as_scikit_learns(kind, rng):
+    ours = with_parameters(GaussianMixture(3, covariance_type=kind), kind)
+    other = with_parameters(theirs.GaussianMixture(3, covariance_type=kind), kind)
+    X = rng.normal(scale=4.0, size=(200, 2))
+    np.testing.assert_allclose(ours.score_samples(X), other.score_samples(X), rtol=1e-8)
+    np.testing.assert_allclose(ours.predict_proba(X), other.predict_proba(X), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose([ours.bic(X), ours.aic(X)], [other.bic(X), other.aic(X)], rtol=1e-8)
+    for name in ("covariances_", "precisions_", "precisions_cholesky_"):
+        alone = GaussianMixture(3, covariance_type=kind)
+        alone.weights_, alone.means_ = WEIGHTS, MEANS
+        setattr(alone, name, getattr(other, name))
+        np.testing.assert_allclose(alone.score_samples(X), other.score_samples(X), rtol=1e-8)
+        np.testing.assert_allclose(alone.covariances_, other.covariances_, rtol=1e-8, atol=1e-12)
+
+
+@kinds
+def test_gaussian_hidden_markov_models_that_are_set_score_as_hmmlearns(kind, rng):
+    hmmlearn = pytest.importorskip("hmmlearn.hmm")
+    models = [
+        kind_of(n_components=3, covariance_type=kind)
+        for kind_of in (GaussianHMM, hmmlearn.GaussianHMM)
+    ]
+    for model in models:
+        model.startprob_ = START
+        model.transmat_ = TRANSMAT
+        model.means_ = MEANS
+        model.covars_ = COVARIANCES[kind]
+    ours, other = models
+    X = rng.normal(scale=4.0, size=(200, 2))
+    _assert_agree(ours, other, X)
+    np.testing.assert_allclose(ours.covars_, other.covars_, rtol=1e-12)
+    # hmmlearn returns matrices of every kind, and ours take them, too.
+    again = GaussianHMM(n_components=3, covariance_type=kind)
+    again.covars_, again.means_ = other.covars_, other.means_
+    again.startprob_, again.transmat_ = other.startprob_, other.transmat_
+    _assert_agree(again, other, X)
+
+
+def _assert_agree(ours, other, X):
+    lengths = [50, 150]
+    np.testing.assert_allclose(
+        2.0 * ours.score(X, lengths=lengths), other.score(X, lengths), rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        ours.predict_proba(X, lengths), other.predict_proba(X, lengths), rtol=1e-8, atol=1e-10
+    )
+    np.testing.assert_array_equal(ours.predict(X, lengths), other.predict(X, lengths))
+
+
+def test_models_of_symbols_and_counts_score_as_hmmlearns(rng):
+    hmmlearn = pytest.importorskip("hmmlearn.hmm")
+    symbols = rng.dirichlet(np.ones(4), 3)
+    rates = np.array([[1.0, 8.0], [3.0, 3.0], [20.0, 0.5]])
+    for ours, other, name, values, X in (
+        (CategoricalHMM(3), hmmlearn.CategoricalHMM(3), "emissionprob_", symbols,
+         rng.integers(0, 4, (200, 1))),
+        (PoissonHMM(3), hmmlearn.PoissonHMM(3), "lambdas_", rates, rng.poisson(4.0, (200, 2))),
+    ):  # fmt: skip
+        for model in (ours, other):
+            setattr(model, name, values)
+            model.transmat_, model.startprob_ = TRANSMAT, START
+        _assert_agree(ours, other, X)
+
+
+def test_filters_that_are_set_score_as_pykalmans(rng):
+    pykalman = pytest.importorskip("pykalman")
+    arrays = {
+        "transition_matrices": np.array([[0.9, 0.1], [-0.2, 0.8]]),
+        "observation_matrices": np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 1.0]]),
+        "transition_covariance": COVARIANCES["tied"],
+        "observation_covariance": np.diag([1.0, 2.0, 0.5]),
+        "initial_state_mean": np.array([1.0, -1.0]),
+        "initial_state_covariance": 2.0 * np.eye(2),
+    }
+    offsets = {"transition_offsets": np.array([0.5, 0.0]), "observation_offsets": np.arange(3.0)}
+    other = pykalman.KalmanFilter(**arrays, **offsets)
+    X = rng.normal(size=(50, 3))
+    ours = KalmanFilter.from_parameters(**arrays, **offsets)
+    assert ours.n_dim_state == 2
+    np.testing.assert_allclose(ours.score(X), other.loglikelihood(X), rtol=1e-8)
+    np.testing.assert_allclose(ours.smooth(X)[0], other.smooth(X)[0], rtol=1e-8)
+    ours.transition_offsets_ = np.zeros(2)
+    other.transition_offsets = np.zeros(2)
+    np.testing.assert_allclose(ours.score(X), other.loglikelihood(X), rtol=1e-8)
+    # Arrays of the constructor need not be set.
+    given = {name: arrays.pop(name) for name in ("observation_covariance", "initial_state_mean")}
+    half = KalmanFilter(2, em_vars=[], **given)
+    for name, array in (arrays | {"observation_offsets": np.arange(3.0)}).items():
+        setattr(half, f"{name}_", array)
+    half.observation_offsets_ = np.arange(3.0)
+    np.testing.assert_allclose(half.score(X), other.loglikelihood(X), rtol=1e-8)
+    # Nothing is learnt, not even where an array of the constructor was replaced.
+    half.observation_covariance_ = np.eye(3)
+    before = half.score(X)
+    assert half.partial_fit(X).score(X) == before
+
+
+def test_densities_of_other_families_are_scipys(rng):
+    from scipy import stats
+
+    rates = np.array([[1.0, 2.0], [3.0, 0.5]])
+    shapes = np.array([[2.0, 1.0], [0.5, 4.0]])
+    X = rng.gamma(2.0, size=(20, 2))
+    log_weights = np.log([0.25, 0.75])
+
+    def mixed(*parts):
+        return np.logaddexp(
+            *(w + part.sum(axis=1) for w, part in zip(log_weights, parts, strict=True))
+        )
+
+    weights = [0.25, 0.75]
+    known = GammaMixture.from_parameters(weights=weights, shapes=shapes, rates=rates)
+    expected = mixed(
+        *(stats.gamma(a, scale=1 / r).logpdf(X) for a, r in zip(shapes, rates, strict=True))
+    )
+    np.testing.assert_allclose(known.score_samples(X), expected, rtol=1e-8)
+    np.testing.assert_allclose(known.means_, shapes / rates, rtol=1e-9)
+    by_means = GammaMixture.from_parameters(weights=weights, means=shapes / rates, shapes=shapes)
+    np.testing.assert_allclose(by_means.score_samples(X), expected, rtol=1e-8)
+    fixed = GammaMixture.from_parameters(weights=weights, rates=rates, shape=2.0)
+    expected = mixed(*(stats.gamma(2.0, scale=1 / r).logpdf(X) for r in rates))
+    np.testing.assert_allclose(fixed.score_samples(X), expected, rtol=1e-8)
+    with pytest.raises(ValueError, match="GammaMixture: shapes_ is fixed by the parameter shape"):
+        fixed.shapes_ = shapes
+    known = ExponentialMixture.from_parameters(weights=weights, rates=rates)
+    expected = mixed(*(stats.expon(scale=1 / r).logpdf(X) for r in rates))
+    np.testing.assert_allclose(known.score_samples(X), expected, rtol=1e-8)
+    known = LaplaceMixture.from_parameters(weights=weights, locations=rates, scales=shapes)
+    expected = mixed(*(stats.laplace(*pair).logpdf(X) for pair in zip(rates, shapes, strict=True)))
+    np.testing.assert_allclose(known.score_samples(X), expected, rtol=1e-8)
+    known = PoissonMixture.from_parameters(weights=weights, rates=rates)
+    counts = rng.poisson(2.0, size=(20, 2))
+    expected = mixed(*(stats.poisson(r).logpmf(counts) for r in rates))
+    np.testing.assert_allclose(known.score_samples(counts), expected, rtol=1e-8)
+    known = BernoulliMixture.from_parameters(
+        weights=weights, probabilities=[[0.2, 0.7], [0.5, 0.1]]
+    )
+    bits = rng.integers(0, 2, (20, 2))
+    expected = mixed(*(stats.bernoulli(p).logpmf(bits) for p in ([0.2, 0.7], [0.5, 0.1])))
+    np.testing.assert_allclose(known.score_samples(bits), expected, rtol=1e-8)
+    shares = np.array([[0.2, 0.8], [0.5, 0.5]])
+    known = MultinomialMixture.from_parameters(weights=weights, probabilities=shares)
+    both = [w + stats.multinomial(counts.sum(axis=1), p).logpmf(counts)
+            for w, p in zip(log_weights, shares, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(known.score_samples(counts), np.logaddexp(*both), rtol=1e-8)
+    alpha = np.array([[1.0, 2.0], [5.0, 0.5]])
+    known = CompoundDirichletMixture.from_parameters(weights=weights, alpha=alpha)
+    both = [w + stats.dirichlet_multinomial(a, counts.sum(axis=1)).logpmf(counts)
+            for w, a in zip(log_weights, alpha, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(known.score_samples(counts), np.logaddexp(*both), rtol=1e-8)
+    scales, matrices = (
+        COVARIANCES["full"][:2],
+        stats.wishart(5.0, np.eye(2)).rvs(10, random_state=0),
+    )
+    known = WishartMixture.from_parameters(
+        weights=weights, scales=scales, degrees_of_freedom=[4.0, 6.0]
+    )
+    both = [w + stats.wishart(n, S).logpdf(matrices.transpose(1, 2, 0))
+            for w, n, S in zip(log_weights, (4.0, 6.0), scales, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(
+        known.score_samples(matrices.reshape(10, 4)), np.logaddexp(*both), rtol=1e-8
+    )
+
+
+def test_heavy_tails_and_latent_classes_are_those_of_scipy(rng):
+    from scipy import stats
+
+    X, scales = rng.normal(scale=4.0, size=(20, 2)), COVARIANCES["full"]
+    degrees = np.array([3.0, 8.0, 100.0])
+    known = StudentTMixture.from_parameters(
+        weights=WEIGHTS, means=MEANS, scales=scales, degrees_of_freedom=degrees
+    )
+    log_joint = [
+        np.log(w) + stats.multivariate_t(m, S, df).logpdf(X)
+        for w, m, S, df in zip(WEIGHTS, MEANS, scales, degrees, strict=True)
+    ]
+    np.testing.assert_allclose(known.score_samples(X), np.logaddexp.reduce(log_joint), rtol=1e-8)
+    given = StudentTMixture.from_parameters(
+        weights=WEIGHTS, means=MEANS, scales=scales, degrees_of_freedom=3.0
+    )
+    np.testing.assert_array_equal(given.degrees_of_freedom_, [3.0, 3.0, 3.0])
+    with pytest.raises(ValueError, match="degrees_of_freedom_ is fixed by the parameter"):
+        given.degrees_of_freedom_ = [4.0, 4.0, 4.0]
+    shared = StudentTMixture(3, degrees_of_freedom="shared")
+    with pytest.raises(ValueError, match="degrees_of_freedom_ must be equal"):
+        shared.degrees_of_freedom_ = degrees
+    tables = [np.array([[0.2, 0.8], [0.5, 0.5]]), np.array([[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]])]
+    classes = CategoricalMixture.from_parameters(weights=[0.25, 0.75], probabilities=tables)
+    expected = 0.25 * 0.8 * 0.1 + 0.75 * 0.5 * 0.3
+    np.testing.assert_allclose(np.exp(classes.score_samples([[1, 0]])), [expected], rtol=1e-9)
+    assert classes.partial_fit([[1, 2], [0, 0]]).n_samples_seen_ == 2
+    with pytest.raises(
+        ValueError, match="probabilities_ has .2, 3. categories, n_categories .3, 3"
+    ):
+        CategoricalMixture.from_parameters(
+            weights=[0.25, 0.75], probabilities=tables, n_categories=3
+        )
+
+
+def test_chains_follow_from_their_probabilities():
+    start = np.array([[0.5, 0.5], [0.9, 0.1]])
+    transmat = np.array([[[0.75, 0.25], [0.5, 0.5]], [[0.1, 0.9], [0.2, 0.8]]])
+    known = MarkovChainMixture.from_parameters(
+        weights=[0.5, 0.5], startprob=start, transmat=transmat
+    )
+    sequence = np.array([[0], [0], [1], [1]])
+    expected = np.log(0.5 * 0.5 * 0.75 * 0.25 * 0.5 + 0.5 * 0.9 * 0.1 * 0.9 * 0.8)
+    np.testing.assert_allclose(known.score_samples([sequence]), [expected], rtol=1e-9)
+    np.testing.assert_allclose(known.transmat_, transmat, rtol=1e-12)
+
+
+# --------------------------------------------------------------------------------- going on
+
+
+def known_mixture(**settings):
+    return GaussianMixture.from_parameters(
+        weights=[0.5, 0.5], means=[[0.0], [10.0]], covariances=[[[1.0]], [[1.0]]], random_state=0,
+        **settings,
+    )  # fmt: skip
+
+
+def test_a_known_model_counts_as_one_batch_over_the_first_learning_rate(rng):
+    X = rng.normal(loc=1.0, size=(100, 1))
+    for eta0 in (1.0, 0.25):
+        known = GaussianMixture.from_parameters(
+            weights=[0.5, 0.5], means=[[0.0], [100.0]], covariances=np.ones((2, 1, 1)), eta0=eta0
+        ).partial_fit(X)
+        assert known.history_[0].eta == eta0
+        # All rows are the first component's, of which the model has half: of 1 / eta0 batches.
+        expected = X.mean() / (1.0 + 0.5 / eta0)
+        np.testing.assert_allclose(known.means_[:, 0], [expected, 100.0], rtol=1e-9)
+    # By default as after given start values: the model counts for more rows the larger it is.
+    known, given = known_mixture(), GaussianMixture(
+        2, weights_init=[0.5, 0.5], means_init=[[0.0], [10.0]], precisions_init=np.ones((2, 1, 1)),
+        random_state=0,
+    )  # fmt: skip
+    for part in np.split(X, 4):
+        known.partial_fit(part)
+        given.partial_fit(part)
+        assert_identical(known.means_, given.means_)
+        assert_identical(known.covariances_, given.covariances_)
+        assert known.history_ == given.history_
+    assert known.n_samples_seen_ == 100 and known.n_rows_kept_ == 0
+
+
+def test_fits_go_on_or_start_anew(rng):
+    X = np.concatenate([rng.normal(loc=loc, size=(200, 1)) for loc in (50.0, 60.0)])
+    warm = known_mixture(warm_start=True, solver="batch", max_iter=1, tol=0.0).fit(X)
+    # One step of batch EM from the known model: all rows are nearest to its second component.
+    np.testing.assert_allclose(warm.means_[1], X.mean(), rtol=1e-9)
+    cold = known_mixture().fit(X)
+    np.testing.assert_allclose(np.sort(cold.means_[:, 0]), [50.0, 60.0], atol=0.5)
+    fresh = GaussianMixture(2, random_state=0).fit(X)
+    assert_identical(cold.means_, fresh.means_)
+    assert cold.history_ == fresh.history_
+
+
+def test_what_solvers_have_kept_follows_the_model_that_is_set(rng):
+    X = np.concatenate([rng.normal(loc=loc, size=(300, 1)) for loc in (0.0, 10.0)])
+    X = rng.permutation(X)
+    means = np.array([[100.0], [110.0]])
+    # Running statistics become those of the new model, and count for as many rows.
+    bayes = GaussianMixture(2, solver="bayesian", random_state=0).partial_fit(X)
+    bayes.means_ = means
+    assert bayes._fitted.state.kept.mass == 600.0
+    bayes.partial_fit(means + 0.0)
+    np.testing.assert_allclose(bayes.means_, means)
+    # First rows of a stream are dropped, and so the start is final.
+    first = GaussianMixture(2, random_state=0).partial_fit(X[:50])
+    assert first.n_rows_kept_ == 50
+    first.means_ = means
+    assert first.n_rows_kept_ == 0 and first.n_samples_seen_ == 50
+    first.partial_fit(means + 0.0)
+    np.testing.assert_allclose(first.means_, means, rtol=1e-3)
+    # Several models are one again, and samples begin anew.
+    several = GaussianMixture(2, solver=Adaptive(), random_state=0).partial_fit(X)
+    several.means_ = means
+    assert several.score_samples(means).min() > -3.0
+    sampled = GaussianMixture(2, solver=Online(sample=100), random_state=0).partial_fit(X)
+    assert len(sampled.sample_) == 100
+    sampled.means_ = means
+    assert not hasattr(sampled, "sample_")
+    sampled.partial_fit(np.repeat(means, 20, axis=0))
+    assert len(sampled.sample_) == 40 and sampled.sample_.min() > 90.0
+    # Records of the past stay, and nothing says that this model has converged.
+    fitted = GaussianMixture(2, random_state=0).fit(X)
+    assert fitted.converged_
+    n_iter, history = fitted.n_iter_, fitted.history_
+    fitted.means_ = means
+    assert not fitted.converged_ and fitted.lower_bounds_ == []
+    assert fitted.n_iter_ == n_iter and fitted.history_ == history
+
+
+def test_a_sequence_that_goes_on_ends_where_its_model_is_replaced(rng):
+    X = rng.normal(size=(40, 1))
+    hmm = GaussianHMM(2, random_state=0).partial_fit(X, continues=True)
+    assert hmm.filtered_state_.shape == (2,)
+    hmm.means_ = hmm.means_ + 1.0
+    with pytest.raises(AttributeError, match="filtered_state_"):
+        hmm.filtered_state_  # noqa: B018
+    hmm.partial_fit(X, continues=True)
+    assert hmm.filtered_state_.shape == (2,)
+
+
+def test_zeros_of_known_transitions_stay_exact(rng):
+    hmm = GaussianHMM(3, covariance_type="diag")
+    hmm.startprob_, hmm.transmat_ = (
+        [1.0, 0.0, 0.0],
+        [[0.9, 0.1, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.0]],
+    )
+    hmm.means_, hmm.covars_ = [[0.0], [5.0], [10.0]], np.ones((3, 1))
+    X, states = hmm.sample(200)
+    assert (np.diff(states) >= 0).all()
+    hmm.partial_fit([X, X])
+    np.testing.assert_array_equal(hmm.transmat_ == 0.0, np.array([[0, 0, 1], [1, 0, 0], [1, 1, 0]]))
+    np.testing.assert_array_equal(hmm.startprob_, [1.0, 0.0, 0.0])
+
+
+def test_ends_of_sequences_are_the_rest_of_the_transitions():
+    hmm = HMM(2, family="poisson", termination="end_state", random_state=0)
+    hmm.parameters_ = np.array([[1.0], [9.0]])
+    hmm.startprob_ = [0.5, 0.5]
+    with pytest.raises(ValueError, match="HMM: transmat_ leaves no room for the end"):
+        hmm.transmat_ = [[0.5, 0.5], [0.5, 0.5]]
+    hmm.transmat_ = [[0.5, 0.5], [0.25, 0.25]]
+    np.testing.assert_allclose(hmm.endprob_, [0.0, 0.5])
+    hmm.endprob_ = [0.2, 0.5]
+    np.testing.assert_allclose(hmm.transmat_, [[0.4, 0.4], [0.25, 0.25]])
+    assert len(hmm.sample(n_sequences=3)[0]) == 3
+    with pytest.raises(ValueError, match="PoissonHMM: endprob_ requires termination='end_state'"):
+        PoissonHMM(2).endprob_ = [0.5, 0.5]
+    absorbing = PoissonHMM(2, termination="absorbing_states", absorbing_states=[1])
+    with pytest.raises(ValueError, match=r"transmat_ must not leave the absorbing states \[1\]"):
+        absorbing.transmat_ = [[0.5, 0.5], [0.5, 0.5]]
+    absorbing.transmat_ = [[0.5, 0.5], [0.0, 1.0]]
+
+
+# -------------------------------------------------------------------------------- what is refused
+
+
+def test_values_that_do_not_fit_together_are_refused():
+    mixture = GaussianMixture(2)
+    mixture.means_ = [[0.0, 0.0], [1.0, 1.0]]
+    np.testing.assert_array_equal(mixture.means_, [[0.0, 0.0], [1.0, 1.0]])
+    with pytest.raises(ValueError, match="GaussianMixture: covariances_ has 1 columns, but 2"):
+        mixture.covariances_ = np.ones((2, 1, 1))
+    with pytest.raises(ValueError, match="GaussianMixture: weights_ has 3 components"):
+        mixture.weights_ = [0.2, 0.3, 0.5]
+    with pytest.raises(ValueError, match=r"weights_ must add up to 1, got a sum of 0\.9"):
+        mixture.weights_ = [0.4, 0.5]
+    with pytest.raises(ValueError, match="covariances_ must be symmetric and positive definite"):
+        mixture.covariances_ = [np.eye(2), [[1.0, 2.0], [2.0, 1.0]]]
+    with pytest.raises(ValueError, match="number 1 is not"):
+        mixture.covariances_ = [np.eye(2), [[1.0, 0.5], [0.0, 1.0]]]
+    with pytest.raises(ValueError, match="precisions_cholesky_ must be upper triangular"):
+        mixture.precisions_cholesky_ = [np.eye(2), [[1.0, 0.0], [0.5, 1.0]]]
+    message = "means_ is set. Set weights_ and covariances_ or precisions_"
+    with pytest.raises(NotFittedError, match=message):
+        mixture.predict([[0.0, 0.0]])
+    with pytest.raises(AttributeError, match="not fitted"):
+        mixture.covariances_  # noqa: B018
+    mixture.weights_, mixture.covariances_ = [0.5, 0.5], [np.eye(2), np.eye(2)]
+    assert mixture.n_features_in_ == 2
+    with pytest.raises(ValueError, match="X has 3 features"):
+        mixture.predict(np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="GaussianMixture: means_ has 3 components"):
+        mixture.means_ = np.zeros((3, 2))
+    with pytest.raises(AttributeError):
+        mixture.n_iter_ = 3
+    with pytest.raises(ValueError, match="'n_components' parameter of GaussianMixture"):
+        GaussianMixture(-1).weights_ = [1.0]
+    mixture.set_params(covariance_type="tied")
+    with pytest.raises(ValueError, match="call fit again"):
+        mixture.means_ = np.ones((2, 2))
+
+
+def test_covariances_of_another_kind_are_refused():
+    hmm = GaussianHMM(2, covariance_type="diag")
+    with pytest.raises(ValueError, match="GaussianHMM: covars_ must be of the covariance_type"):
+        hmm.covars_ = np.tile([[1.0, 0.5], [0.5, 1.0]], (2, 1, 1))
+    with pytest.raises(ValueError, match="covars_ must be above 0"):
+        hmm.covars_ = [[1.0, 0.0], [1.0, 1.0]]
+    tied = GaussianHMM(2, covariance_type="tied")
+    with pytest.raises(ValueError, match="covars_ must be of the covariance_type"):
+        tied.covars_ = [np.eye(2), 2.0 * np.eye(2)]
+
+
+def test_symbols_are_as_many_as_the_probabilities():
+    hmm = CategoricalHMM.from_parameters(
+        startprob=[1.0], transmat=[[1.0]], emissionprob=[[0.2, 0.3, 0.5]]
+    )
+    np.testing.assert_allclose(np.exp(hmm.score([[2]])), 0.5)
+    hmm.partial_fit([[0], [1]])
+    assert hmm.emissionprob_.shape == (1, 3)
+    with pytest.raises(ValueError, match="codes in 0..2"):
+        hmm.partial_fit([[3]])
+    pairs = CategoricalHMM(1, n_features=2)
+    with pytest.raises(ValueError, match="emissionprob_ has 3 columns, not a multiple of"):
+        pairs.emissionprob_ = [[0.2, 0.3, 0.5]]
+    pairs.emissionprob_ = [[0.5, 0.5, 0.1, 0.9]]
+    pairs.startprob_, pairs.transmat_ = [1.0], [[1.0]]
+    np.testing.assert_allclose(np.exp(pairs.score([[0, 1]])), 0.45)
+
+
+def test_any_family_takes_its_parameters():
+    known = Mixture.from_parameters(
+        weights=[0.5, 0.5], parameters=np.array([[0.2, 0.8], [0.5, 0.5]]), family=Categorical(2)
+    )
+    np.testing.assert_allclose(np.exp(known.score([[1]])), 0.65)
+    gaussians = Gaussians(np.array([[0.0, 1.0]]), np.eye(2)[None])
+    assert HMM.from_parameters(
+        startprob=[1.0], transmat=[[1.0]], parameters=gaussians, family="gaussian_full"
+    ).sample(3)[0].shape == (3, 2)  # fmt: skip
+    with pytest.raises(ValueError, match="Mixture: parameters_ must be those of 2 components"):
+        Mixture.from_parameters(weights=[0.5, 0.5], parameters=gaussians)
+    with pytest.raises(ValueError, match="Mixture: parameters_ must be those of"):
+        Mixture.from_parameters(weights=[0.5, 0.5], parameters=[1.0])
+
+
+def test_lengths_of_documents_are_those_of_first_data():
+    known = MultinomialMixture.from_parameters(
+        weights=[0.5, 0.5], probabilities=[[0.9, 0.1], [0.1, 0.9]]
+    )
+    np.testing.assert_allclose(known.means_.sum(axis=1), 1.0)
+    X = np.array([[8.0, 2.0], [3.0, 27.0]])
+    given = MultinomialMixture.from_parameters(
+        weights=[0.5, 0.5], means=[[18.0, 2.0], [2.0, 18.0]], eta0=1.0
+    )
+    known.set_params(eta0=1.0).partial_fit(X)
+    np.testing.assert_allclose(known.means_, given.partial_fit(X).means_)
+    hmm = MultinomialHMM.from_parameters(
+        startprob=[1.0], transmat=[[1.0]], emissionprob=[[0.5, 0.5]], eta0=1.0
+    ).partial_fit([X])
+    assert hmm.model_.parameters.sum() == pytest.approx(20.0)
+
+
+def test_known_models_are_priors_and_merge():
+    X = np.array([[1.0], [9.0], [10.0]])
+    prior = known_mixture().as_prior(2.0)
+    after = GaussianMixture(2, prior=prior, solver="batch", max_iter=1, tol=0.0).fit(X)
+    np.testing.assert_allclose(after.means_, [[0.5], [29.0 / 3.0]], rtol=1e-6)
+    one, other = known_mixture(), known_mixture()
+    other.means_ = [[2.0], [12.0]]
+    np.testing.assert_allclose(
+        combine_estimators([one, other], weights=[1.0, 1.0]).means_, [[1.0], [11.0]], rtol=1e-9
+    )
+    merged = combine_estimators([one, other], weights=[1.0, 1.0])
+    assert merged.n_samples_seen_ == 0 and merged.partial_fit(X).n_samples_seen_ == 3
+    with pytest.raises(ValueError, match=r"estimators\[1\], a GaussianMixture, is one with data"):
+        combine_estimators([one, merged], weights=[1.0, 1.0])
+    hmm = PoissonHMM.from_parameters(startprob=[1.0], transmat=[[1.0]], lambdas=[[1.0]])
+    with pytest.raises(ValueError, match="PoissonHMM: lengths of sequences are given"):
+        hmm.as_prior(1.0)
+
+
+def test_a_known_model_is_a_prior_of_another(rng):
+    X = rng.normal(size=(50, 1))
+    prior = known_mixture().as_prior(10.0)
+    fitted = GaussianMixture(2, prior=prior, random_state=0).fit(X)
+    # Its floor is that of the data, as everywhere.
+    assert fitted.model_.family.floor is not None
+    assert fitted.means_[1, 0] == pytest.approx(10.0)
+
+
+def test_the_first_data_of_a_known_model_name_its_columns(rng):
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(rng.normal(size=(20, 1)), columns=["height"])
+    known = known_mixture()
+    known.predict(X)
+    assert not hasattr(known, "feature_names_in_")
+    assert known.partial_fit(X).feature_names_in_ == ["height"]
+    warm = known_mixture(warm_start=True, max_iter=1, tol=0.0).fit(X)
+    assert warm.feature_names_in_ == ["height"]
+    with pytest.raises(ValueError, match="X has 2 features, but 1 are expected"):
+        known_mixture().partial_fit(pd.DataFrame(np.zeros((3, 2)), columns=["a", "b"]))
+
+
+def test_a_fit_warns_of_values_that_it_does_not_use(rng):
+    hmm = GaussianHMM(2, random_state=0)
+    hmm.means_ = [[0.0], [5.0]]
+    with pytest.warns(UserWarning, match="GaussianHMM: fit starts anew, and does not use means_"):
+        hmm.fit(rng.normal(size=(50, 1)))

@@ -1,0 +1,359 @@
+"""What `params` leaves as it is: by letters, and by masks of entries."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_onlineem import (
+    HMM,
+    BernoulliMixture,
+    CategoricalHMM,
+    GaussianHMM,
+    GaussianMixture,
+    LaplaceMixture,
+    MultinomialHMM,
+    PoissonHMM,
+    PoissonMixture,
+    combine_estimators,
+)
+
+pytestmark = pytest.mark.filterwarnings(
+    f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning"
+)
+
+WEIGHTS, MEANS = np.array([0.2, 0.3, 0.5]), np.array([[0.0, 1.0], [5.0, -2.0], [-3.0, 4.0]])
+COVARIANCES = {
+    "full": np.array(
+        [[[2.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 3.0]], [[4.0, -1.0], [-1.0, 1.0]]]
+    ),
+    "tied": np.array([[2.0, 0.5], [0.5, 1.0]]),
+    "diag": np.array([[1.0, 2.0], [0.5, 3.0], [4.0, 0.1]]),
+    "spherical": np.array([1.0, 0.5, 4.0]),
+}
+kinds = pytest.mark.parametrize("kind", COVARIANCES)
+
+
+def known(kind, params, **settings):
+    settings = {"solver": "batch", "max_iter": 1, "tol": 0.0, "warm_start": True} | settings
+    return GaussianMixture.from_parameters(
+        weights=WEIGHTS, means=MEANS, covariances=COVARIANCES[kind], covariance_type=kind,
+        params=params, reg_covar=0.0, random_state=0, **settings,
+    )  # fmt: skip
+
+
+def unlike(before, after):
+    """Which of the attributes a step has changed."""
+    return {
+        name
+        for name in ("weights_", "means_", "covariances_")
+        if not np.array_equal(getattr(before, name), getattr(after, name))
+    }
+
+
+@kinds
+def test_letters_say_which_parts_of_a_mixture_are_learnt(kind, rng):
+    X = rng.normal(scale=4.0, size=(100, 2))
+    letters = {"w": {"weights_"}, "m": {"means_"}, "c": {"covariances_"}}
+    for params in ("", "w", "m", "c", "wm", "wc", "mc", "wp", "p"):
+        expected = set().union(*(letters.get(c, {"means_", "covariances_"}) for c in params))
+        for learn in ("fit", "partial_fit"):
+            mixture = known(kind, params)
+            assert unlike(known(kind, params), getattr(mixture, learn)(X)) == expected
+    # Without start values, the rest is that of the start.
+    mixture = GaussianMixture(2, params="mc", random_state=0, max_iter=0).fit(X)
+    weights = mixture.weights_
+    np.testing.assert_array_equal(mixture.set_params(max_iter=5).fit(X).weights_, weights)
+
+
+@kinds
+@pytest.mark.parametrize(
+    "mask", ["means", "covariances", "both", "weights", "components", "columns"]
+)
+def test_masked_steps_maximise_over_what_is_learnt(kind, mask, rng):
+    learnt = np.array([True, False, True])
+    columns = np.array([[True, False], [False, False], [True, True]])
+    params = {
+        "means": {"means": learnt},
+        "covariances": {"covariances": learnt},
+        "both": {"means": learnt, "covariances": ~learnt},
+        "weights": {"weights": learnt},
+        "components": {"parameters": learnt},
+        "columns": {"means": columns},
+    }[mask]
+    if (kind == "tied" and "cov" in str(params)) or (
+        mask == "columns" and kind in ("full", "tied")
+    ):
+        with pytest.raises(ValueError, match="params.* of GaussianMixture must be True or False"):
+            known(kind, params)
+        return
+    before = known(kind, params)
+    X = rng.normal(scale=3.0, size=(200, 2))
+    evidence, _ = before.model_.e_step(before._input().read(X))
+    after = known(kind, params).fit(X)
+    for name, value in params.items():
+        if name == "parameters":
+            continue
+        old, new = getattr(before, f"{name}_"), getattr(after, f"{name}_")
+        np.testing.assert_array_equal(new[~value], old[~value])
+        assert (new[value] != old[value]).all()
+    if mask == "components":
+        for name in ("means_", "covariances_")[: 1 if kind == "tied" else 2]:
+            np.testing.assert_array_equal(getattr(after, name)[1], getattr(before, name)[1])
+    # No small change of what is learnt raises the expected log-likelihood.
+    best = after.model_.expected_log_likelihood(evidence)
+    whole = params.get("parameters", np.ones(3, bool))
+    shape = (-1, 1) if np.ndim(params.get("means")) < 2 else (3, 2)
+    free = {
+        "weights": params.get("weights", np.ones(3, bool)),
+        "means": params.get("means", np.ones(3, bool)).reshape(shape) & whole[:, None],
+        "covariances": params.get("covariances", np.ones(3, bool)) & whole,
+    }
+    for name in free:
+        value = getattr(after, f"{name}_")
+        for _ in range(5):
+            moved = MOVES[name](value, free[name], rng)
+            other = known(kind, params)
+            for attribute in free:
+                same = getattr(after, f"{attribute}_")
+                setattr(other, f"{attribute}_", moved if attribute == name else same)
+            assert other.model_.expected_log_likelihood(evidence) <= best + 1e-12
+
+
+def move_weights(value, free, rng):
+    moved = np.where(free, value * (1.0 + 0.01 * rng.normal(size=3)), value)
+    moved[free] *= value[free].sum() / moved[free].sum()
+    return moved
+
+
+def move_means(value, free, rng):
+    return value + np.where(free, 0.01 * rng.normal(size=value.shape), 0.0)
+
+
+def move_covariances(value, free, rng):
+    if len(value) == 2:  # tied
+        return value * (1.0 + 0.01 * rng.normal())
+    scale = 1.0 + np.where(free, 0.01 * rng.normal(size=3), 0.0)
+    return value * scale.reshape(-1, *(1,) * (value.ndim - 1))
+
+
+MOVES = {"weights": move_weights, "means": move_means, "covariances": move_covariances}
+
+
+def test_masked_fits_end_at_the_maximum_over_what_is_learnt(rng):
+    X = np.concatenate([rng.normal(loc=loc, size=(100, 1)) for loc in (0.0, 4.0)])
+    mixture = GaussianMixture(
+        2, weights_init=[0.5, 0.5], means_init=[[0.5], [4.0]], covariance_type="spherical",
+        params={"means": np.array([False, True])}, reg_covar=0.0, solver="batch", tol=1e-12,
+        max_iter=2000, random_state=0,
+    ).fit(X)  # fmt: skip
+    assert mixture.means_[0, 0] == 0.5
+
+    def negative(x):
+        other = GaussianMixture.from_parameters(
+            weights=[1 / (1 + np.exp(-x[0])), 1 / (1 + np.exp(x[0]))], means=[[0.5], [x[1]]],
+            covariances=np.exp(x[2:]), covariance_type="spherical",
+        )  # fmt: skip
+        return -other.score(X)
+
+    found = minimize(negative, [0.0, 4.0, 0.0, 0.0], tol=1e-12)
+    np.testing.assert_allclose(mixture.score(X), -found.fun, rtol=1e-8)
+    np.testing.assert_allclose(mixture.means_[1, 0], found.x[1], rtol=1e-4)
+    # Fixed parameters are not counted: one weight, one mean, two variances.
+    np.testing.assert_allclose(mixture.aic(X), 2 * 4 - 2 * 200 * mixture.score(X))
+
+
+def test_components_of_any_family_may_be_fixed(rng):
+    learnt = np.array([False, True])
+    for make, name, start, X in (
+        (PoissonMixture, "rates", [[1.0], [9.0]], rng.poisson(5.0, (50, 1))),
+        (BernoulliMixture, "probabilities", [[0.1, 0.2], [0.7, 0.8]], rng.integers(0, 2, (50, 2))),
+    ):
+        mixture = make.from_parameters(
+            **{name: start}, weights=[0.5, 0.5], params={"parameters": learnt}
+        )
+        mixture.partial_fit(X)
+        found = getattr(mixture, f"{name}_")
+        np.testing.assert_array_equal(found[0], start[0])
+        assert (found[1] != start[1]).all() and mixture.weights_[0] != 0.5
+    laplace = LaplaceMixture.from_parameters(
+        weights=[0.5, 0.5], locations=[[0.0], [5.0]], scales=[[1.0], [1.0]], params="w"
+    ).partial_fit(rng.normal(size=(50, 1)))
+    np.testing.assert_array_equal(laplace.locations_, [[0.0], [5.0]])
+    assert laplace.weights_[0] > 0.5
+
+
+def test_streams_keep_what_is_fixed_from_their_first_rows_on(rng):
+    X = np.concatenate([rng.normal(loc=loc, size=(400, 1)) for loc in (0.0, 10.0, 20.0)])
+    mixture = GaussianMixture(
+        3, means_init=[[0.0], [10.0], [25.0]], params={"means": np.array([True, True, False])},
+        random_state=0,
+    )  # fmt: skip
+    for part in np.array_split(rng.permutation(X), 12):
+        mixture.partial_fit(part)
+        assert mixture.means_[2, 0] == 25.0
+    np.testing.assert_allclose(mixture.means_[:2, 0], [0.0, 10.0], atol=1.5)
+
+
+def test_solvers_that_change_all_parameters_refuse_masks(rng):
+    X = rng.normal(size=(60, 1))
+    params = {"means": np.array([True, False])}
+    prior = {"mean_precision": 1.0, "covariance": 1.0, "degrees_of_freedom": 3.0}
+    for solver, settings in (("componentwise", {}), ("gibbs", {"prior": prior})):
+        mixture = GaussianMixture(2, solver=solver, params=params, random_state=0, **settings)
+        with pytest.raises(ValueError, match=f"GaussianMixture: solver='{solver}'"):
+            mixture.fit(X)
+    with pytest.raises(ValueError, match="CategoricalHMM: solver='recursive' has no masks"):
+        CategoricalHMM(
+            2, solver="recursive", params={"startprob": np.array([True, False])}
+        ).partial_fit([[0], [1], [0]])
+    # By default many components are split and merged; here they keep their places.
+    many = GaussianMixture(6, params={"means": np.arange(6) > 0}, random_state=0).fit(
+        rng.normal(size=(300, 1))
+    )
+    assert many.n_components_ == 6
+    bayes = GaussianMixture(2, solver="bayesian", params=params, random_state=0).partial_fit(X)
+    mean = bayes.means_[1]
+    np.testing.assert_array_equal(bayes.partial_fit(X).means_[1], mean)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ("wx", "params of GaussianMixture has letters other than 'wmcp'"),
+        ({"colour": True}, "params of GaussianMixture has the key 'colour'"),
+        ({"means": [True]}, "must be True or False, or an array of booleans of shape"),
+        ({"means": [1.0, 0.0]}, "got shape .2,. of float64"),
+        (3, "The 'params' parameter"),
+    ],
+)
+def test_unknown_parts_are_refused(params, message, rng):
+    with pytest.raises(ValueError, match=message):
+        GaussianMixture(2, params=params).fit(rng.normal(size=(20, 2)))
+
+
+def test_masks_of_features_must_fit_the_data(rng):
+    mixture = GaussianMixture(2, covariance_type="diag", params={"means": np.ones((2, 3), bool)})
+    with pytest.raises(ValueError, match="mask of the means has 3 columns, but X has 2"):
+        mixture.fit(rng.normal(size=(20, 2)))
+
+
+def test_masks_shape_the_model_and_cannot_change_later(rng):
+    X = rng.normal(size=(300, 1))
+    mixture = GaussianMixture(2, params={"means": np.array([True, False])}, random_state=0)
+    mixture.partial_fit(X).partial_fit(X)
+    mixture.set_params(params={"means": np.array([True, False])}).partial_fit(X)
+    with pytest.raises(ValueError, match="params"):
+        mixture.set_params(params={"means": np.array([False, True])}).partial_fit(X)
+
+
+def test_members_with_fixed_parts_merge(rng):
+    parts = [
+        GaussianMixture.from_parameters(
+            weights=[0.5, 0.5], means=[[0.0], [5.0]], covariances=np.ones((2, 1, 1)),
+            params={"means": np.array([True, False])},
+        ).partial_fit(rng.normal(size=(50, 1)))
+        for _ in range(2)
+    ]  # fmt: skip
+    merged = combine_estimators(parts)
+    assert merged.means_[1, 0] == 5.0
+    assert (
+        min(p.means_[0, 0] for p in parts)
+        < merged.means_[0, 0]
+        < max(p.means_[0, 0] for p in parts)
+    )
+
+
+# ------------------------------------------------------------------------ hidden Markov models
+
+
+def known_chain(kind, emissions, params, **settings):
+    settings = {"solver": "batch", "max_iter": 1, "tol": 0.0, "warm_start": True} | settings
+    return kind.from_parameters(
+        startprob=[0.5, 0.3, 0.2],
+        transmat=[[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.0, 0.5, 0.5]],
+        params=params,
+        random_state=0,
+        **emissions,
+        **settings,
+    )
+
+
+def test_some_transitions_may_be_fixed_and_the_others_are_the_maximum(rng):
+    mask = np.array([[True, True, False], [True, True, True], [True, True, False]])
+    emissions = {"lambdas": [[1.0], [5.0], [20.0]]}
+    X = [rng.poisson(8.0, (30, 1)) for _ in range(5)]
+    free = known_chain(PoissonHMM, emissions, "ste")
+    evidence, _ = free.model_.e_step(free._input().read(X))
+    hmm = known_chain(PoissonHMM, emissions, {"transmat": mask}).fit(X)
+    np.testing.assert_array_equal(hmm.transmat_[~mask], [0.1, 0.5])
+    np.testing.assert_allclose(hmm.transmat_.sum(axis=1), 1.0)
+    # The rest of a row is shared in proportion to the expected counts.
+    counts = evidence.transitions
+    np.testing.assert_allclose(hmm.transmat_[0, :2], 0.9 * counts[0, :2] / counts[0, :2].sum())
+    np.testing.assert_allclose(hmm.transmat_[1], counts[1] / counts[1].sum())
+    np.testing.assert_array_equal(hmm.transmat_[2], [0.0, 0.5, 0.5])
+    # Of free numbers: two starts, transitions 1 + 2 + 0, three rates.
+    log_likelihood = hmm.score_samples(X).sum()
+    np.testing.assert_allclose(hmm.aic(X), 2 * (2 + 3 + 3) - 2 * log_likelihood)
+    streamed = known_chain(PoissonHMM, emissions, {"transmat": mask})
+    for sequence in X:
+        streamed.partial_fit([sequence])
+    np.testing.assert_array_equal(streamed.transmat_[~mask], [0.1, 0.5])
+
+
+def test_some_emissions_may_be_fixed(rng):
+    X = [rng.integers(0, 3, (40, 1)) for _ in range(3)]
+    symbols = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.4, 0.4, 0.2]])
+    mask = np.array([[False, True, True], [True, True, True], [False, False, True]])
+    hmm = known_chain(CategoricalHMM, {"emissionprob": symbols}, {"emissionprob": mask}).fit(X)
+    np.testing.assert_allclose(hmm.emissionprob_[~mask], symbols[~mask], rtol=1e-14)
+    np.testing.assert_allclose(hmm.emissionprob_.sum(axis=1), 1.0)
+    np.testing.assert_allclose(hmm.emissionprob_[2], symbols[2], rtol=1e-14)
+    assert (hmm.emissionprob_[1] != symbols[1]).all()
+    counts = [rng.multinomial(20, [0.3, 0.3, 0.4], 40) for _ in range(3)]
+    hmm = known_chain(MultinomialHMM, {"emissionprob": symbols}, {"emissionprob": mask}).fit(counts)
+    np.testing.assert_allclose(hmm.emissionprob_[~mask], symbols[~mask], rtol=1e-14)
+    states = {"emissions": np.array([True, False, True])}
+    hmm = known_chain(CategoricalHMM, {"emissionprob": symbols}, states).fit(X)
+    np.testing.assert_array_equal(hmm.emissionprob_[1], symbols[1])
+    assert (hmm.emissionprob_[0] != symbols[0]).all()
+    for params in ({"emissionprob": False}, {"emissions": False}, "st"):
+        hmm = known_chain(CategoricalHMM, {"emissionprob": symbols}, params).fit(X)
+        np.testing.assert_array_equal(hmm.emissionprob_, known_chain(
+            CategoricalHMM, {"emissionprob": symbols}, params).emissionprob_)  # fmt: skip
+        assert hmm.startprob_[0] != 0.5
+
+
+def test_masks_of_gaussian_states(rng):
+    emissions = {"means": [[0.0], [5.0], [9.0]], "covars": np.ones((3, 1))}
+    params = {
+        "means": np.array([True, False, True]), "covars": np.array([False, True, True]),
+        "startprob": np.array([False, True, True]),
+    }  # fmt: skip
+    hmm = known_chain(GaussianHMM, emissions, params)
+    X = [rng.normal(loc=4.0, scale=4.0, size=(40, 1)) for _ in range(3)]
+    hmm.fit(X)
+    assert hmm.means_[1, 0] == 5.0 and hmm.covars_[0, 0, 0] == 1.0 and hmm.startprob_[0] == 0.5
+    assert 5.0 not in hmm.means_[[0, 2]] and 1.0 not in hmm.covars_[1:]
+    np.testing.assert_allclose(hmm.startprob_.sum(), 1.0)
+    # Letters are short for masks of all or nothing.
+    both = [
+        known_chain(GaussianHMM, emissions, params).fit(X)
+        for params in ("sm", {"transmat": False, "covars": False})
+    ]
+    np.testing.assert_allclose(both[0].means_, both[1].means_, rtol=1e-12)
+    np.testing.assert_array_equal(both[0].covars_, both[1].covars_)
+    np.testing.assert_array_equal(both[0].transmat_, both[1].transmat_)
+
+
+def test_the_end_has_a_part_in_masked_rows(rng):
+    hmm = HMM.from_parameters(
+        startprob=[1.0, 0.0], transmat=[[0.5, 0.25], [0.25, 0.5]], family="poisson",
+        parameters=np.array([[1.0], [9.0]]), termination="end_state", warm_start=True,
+        solver="batch", max_iter=3,
+        params={"transmat": np.array([[False, True], [True, True]])},
+    )  # fmt: skip
+    hmm.fit([rng.poisson(3.0, (4, 1)) for _ in range(10)])
+    assert hmm.transmat_[0, 0] == 0.5 and hmm.endprob_[0] != 0.25
+    np.testing.assert_allclose(hmm.transmat_.sum(axis=1) + hmm.endprob_, 1.0)

@@ -1,0 +1,413 @@
+"""Regression by mixtures of features and targets."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from cases.comparing import assert_identical
+from cases.states import state_of
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse, stats
+from scipy.special import logsumexp
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+from sklearn.mixture import GaussianMixture as SklearnMixture
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+from sklearn_onlineem import (
+    AnomalyDetector,
+    GaussianMixture,
+    MixtureRegressor,
+    PoissonMixture,
+    PrequentialSearch,
+    StreamPipeline,
+)
+
+TYPES = ["full", "tied", "diag", "spherical"]
+by_type = pytest.mark.parametrize("covariance_type", TYPES)
+
+
+def mixture(n_components=4, **parameters):
+    return GaussianMixture(n_components, random_state=0, **parameters)
+
+
+def bent(n=2000, seed=0, n_outputs=1):
+    """Targets that are no linear functions of two features."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3.0, 3.0, size=(n, 2))
+    y = np.abs(X[:, :1]) + 0.3 * X[:, 1:] * np.arange(1, n_outputs + 1)
+    return X, y + 0.1 * rng.normal(size=(n, n_outputs))
+
+
+def flat(data):
+    X, y = data
+    return X, y[:, 0]
+
+
+def covariance_matrices(mixture_):
+    """As scikit-learn's attributes define them."""
+    kind, covariances = mixture_.covariance_type, mixture_.covariances_
+    K, d = mixture_.means_.shape
+    return {
+        "full": lambda: covariances,
+        "tied": lambda: np.broadcast_to(covariances, (K, d, d)),
+        "diag": lambda: covariances[:, :, None] * np.eye(d),
+        "spherical": lambda: covariances[:, None, None] * np.eye(d),
+    }[kind]()
+
+
+def log_density(mixture_, rows, columns):
+    parts = [
+        np.log(w) + stats.multivariate_normal(m[columns], S[np.ix_(columns, columns)]).logpdf(rows)
+        for w, m, S in zip(
+            mixture_.weights_, mixture_.means_, covariance_matrices(mixture_), strict=True
+        )
+    ]
+    return logsumexp(parts, axis=0)
+
+
+@by_type
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_densities_and_predictions_by_the_definition(covariance_type, n_outputs):
+    X, y = bent(400, n_outputs=n_outputs)
+    regressor = MixtureRegressor(mixture(3, covariance_type=covariance_type)).fit(X, y)
+    fitted, columns = regressor.mixture_, list(range(2 + n_outputs))
+    marginal = log_density(fitted, X, columns[:2])
+    joint = log_density(fitted, np.hstack([X, y]), columns)
+    assert_allclose(regressor.score_samples(X, y), joint - marginal, rtol=1e-9, atol=1e-9)
+    assert_allclose(regressor.score_samples(X), marginal, rtol=1e-9, atol=1e-9)
+    if n_outputs == 1:
+        # By numerical integration.
+        grid = np.linspace(-20.0, 20.0, 40_001)
+        rows = np.column_stack([np.broadcast_to(X[0], (len(grid), 2)), grid])
+        density = np.exp(log_density(fitted, rows, columns) - marginal[0])
+        mean, std = regressor.predict(X[:1], return_std=True)
+        first = np.trapezoid(density * grid, grid)
+        assert_allclose(np.trapezoid(density, grid), 1.0, rtol=1e-9)
+        assert_allclose(mean[0, 0], first, rtol=1e-8)
+        second = np.trapezoid(density * (grid - first) ** 2, grid)
+        assert_allclose(std[0, 0], np.sqrt(second), rtol=1e-8)
+        lower, upper = regressor.predict_interval(X[:1], level=0.8)
+        cumulated = np.cumsum(density) * (grid[1] - grid[0])
+        assert_allclose(
+            np.interp([lower[0, 0], upper[0, 0]], grid, cumulated), [0.1, 0.9], atol=1e-3
+        )
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_one_component_is_linear_regression(n_outputs):
+    X, y = bent(n_outputs=n_outputs)
+    line = LinearRegression().fit(X, y)
+    ours = MixtureRegressor(GaussianMixture(1, reg_covar=0.0)).fit(X, y)
+    assert_allclose(ours.predict(X), line.predict(X), rtol=1e-9, atol=1e-9)
+    assert ours.score(X, y) == pytest.approx(line.score(X, y), rel=1e-9)
+    _, std = ours.predict(X, return_std=True)
+    spread = np.sqrt(np.mean((y - line.predict(X)) ** 2, axis=0))
+    assert_allclose(std, np.broadcast_to(spread, y.shape), rtol=1e-9)
+    # In one pass over a stream it comes close.
+    stream = MixtureRegressor(GaussianMixture(1, beta=1.0))
+    for rows in np.split(np.arange(2000), 20):
+        stream.partial_fit(X[rows], y[rows])
+    assert_allclose(stream.predict(X), line.predict(X), atol=0.05)
+
+
+def test_predictions_are_better_than_a_line_and_intervals_cover():
+    (X, y), (X_new, y_new) = flat(bent()), flat(bent(seed=1))
+    regressor = MixtureRegressor(mixture(8)).fit(X, y)
+    assert regressor.score(X_new, y_new) > 0.97 > 0.6 > LinearRegression().fit(X, y).score(X, y)
+    assert regressor.score(X_new, y_new) == r2_score(y_new, regressor.predict(X_new))
+    for level in (0.5, 0.9):
+        lower, upper = regressor.predict_interval(X_new, level=level)
+        assert lower.shape == upper.shape == (2000,)
+        assert np.mean((lower <= y_new) & (y_new <= upper)) == pytest.approx(level, abs=0.05)
+    stream = MixtureRegressor(mixture(8))
+    for rows in np.split(np.arange(2000), 20):
+        assert stream.partial_fit(X[rows], y[rows]) is stream
+    assert stream.score(X_new, y_new) > 0.95
+    learner = mixture(8)
+    for rows in np.split(np.arange(2000), 20):
+        learner.partial_fit(np.column_stack([X, y])[rows])
+    assert_identical(state_of(stream.mixture_), state_of(learner))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_default_mixture_has_a_weak_prior(weighted):
+    X, y = flat(bent(400))
+    weight = np.arange(400) % 3 if weighted else None
+    default = MixtureRegressor().fit(X, y, sample_weight=weight)
+    variances = np.cov(np.column_stack([X, y]).T, aweights=weight, ddof=0).diagonal()
+    # The mode of an inverse Wishart distribution of 3 degrees is a 7th of its scale.
+    prior = {"covariance": np.diag(7.0 * 0.25 * variances), "degrees_of_freedom": 3.0}
+    expected = MixtureRegressor(mixture(8, prior=prior)).fit(X, y, sample_weight=weight)
+    assert_allclose(default.predict(X), expected.predict(X), rtol=1e-9)
+    assert default.mixture is None
+
+
+def test_the_default_has_fewer_components_for_few_rows():
+    X, y = flat(bent(400))
+    for n, expected in ((400, 8), (200, 6), (65, 2), (20, 1)):
+        default = MixtureRegressor().fit(X[:n], y[:n])
+        assert default.mixture_.n_components == expected
+    doubled = MixtureRegressor().fit(X[:65], y[:65], sample_weight=np.full(65, 2.0))
+    assert doubled.mixture_.n_components == 4
+    assert MixtureRegressor().partial_fit(X[:20], y[:20]).mixture_.n_components == 8
+    # What no rows determine is not fitted to noise.
+    rng = np.random.default_rng(0)
+    X, X_new = rng.normal(size=(300, 10)), rng.normal(size=(1000, 10))
+    y, y_new = X[:, 0] + rng.normal(size=300), X_new[:, 0] + rng.normal(size=1000)
+    regressor, free = MixtureRegressor().fit(X, y), MixtureRegressor(mixture(8)).fit(X, y)
+    assert regressor.score(X_new, y_new) > 0.4 > free.score(X_new, y_new)
+    normal = stats.norm(scale=y.std()).logpdf(y_new)
+    assert regressor.score_samples(X_new, y_new).mean() > normal.mean() + 0.2
+    assert free.score_samples(X_new, y_new).mean() < normal.mean()
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_the_default_of_a_stream_follows_the_variance_of_its_rows(size):
+    X, y = flat(bent(1400))
+    stream, units = MixtureRegressor(), np.array([1e-3, 1e5])
+    elsewhere = MixtureRegressor()
+    for start in range(0, 1400, size):
+        rows = slice(start, start + size)
+        stream.partial_fit(X[rows], y[rows])
+        elsewhere.partial_fit(X[rows] * units, 1e4 * y[rows])
+    prior = np.diag(stream.mixture_.prior["covariance"]) / (7.0 * 0.25)
+    assert_allclose(prior, np.var(np.column_stack([X, y]), axis=0), rtol=0.2)
+    assert stream.score(X, y) > 0.9
+    assert elsewhere.score(X * units, 1e4 * y) == pytest.approx(stream.score(X, y), abs=0.01)
+
+
+def test_features_that_are_missing_are_integrated_out():
+    X, y = flat(bent())
+    regressor = MixtureRegressor(mixture()).fit(X, y)
+    gappy = X.copy()
+    gappy[::3, 0], gappy[1::3, 1], gappy[5] = np.nan, np.nan, np.nan
+    mean, std = regressor.predict(gappy, return_std=True)
+    fitted = regressor.mixture_
+    # Without features, the moments of the target alone.
+    assert mean[5] == pytest.approx(fitted.weights_ @ fitted.means_[:, 2])
+    second = fitted.covariances_[:, 2, 2] + (fitted.means_[:, 2] - mean[5]) ** 2
+    assert std[5] == pytest.approx(np.sqrt(fitted.weights_ @ second))
+    assert regressor.score_samples(gappy)[5] == pytest.approx(0.0, abs=1e-12)
+    # Over draws of the missing feature, the mean of predictions.
+    draws = fitted.conditional(np.column_stack([gappy, np.full(len(X), np.nan)]))
+    means = [regressor.predict(draws.sample(seed)[:, :2]) for seed in range(200)]
+    error = np.std(means, axis=0) / np.sqrt(200)
+    assert (np.abs(np.mean(means, axis=0) - mean) <= 5.0 * error + 1e-9).all()
+    table = pd.DataFrame(X, columns=["a", "b"]).convert_dtypes()
+    table.iloc[0, 0] = pd.NA
+    named = MixtureRegressor(mixture()).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    assert_allclose(named.predict(table)[0], mean[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("chosen", [mixture(8), None], ids=["given", "default"])
+def test_missing_features_are_learnt_from_where_the_mixture_can(chosen):
+    X, y = flat(bent())
+    gappy = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
+    regressor = MixtureRegressor(chosen)
+    assert get_tags(regressor).input_tags.allow_nan == get_tags(mixture()).input_tags.allow_nan
+    if not get_tags(regressor).input_tags.allow_nan:
+        for learn in (regressor.fit, regressor.partial_fit):
+            with pytest.raises(ValueError, match="MixtureRegressor: .*NaN"):
+                learn(gappy, y)
+        return
+    stream = clone(regressor)
+    for rows in np.split(np.arange(2000), 20):
+        stream.partial_fit(gappy[rows], y[rows])
+    assert regressor.fit(gappy, y).score(X, y) > 0.97 and stream.score(X, y) > 0.95
+
+
+def test_conditionals_of_any_columns():
+    """Of `GaussianMixture`, which knows no targets."""
+    X, y = bent()
+    rows = np.hstack([X, y])
+    fitted = mixture().fit(rows)
+    given = np.where(np.arange(3) == 0, np.nan, rows)
+    assert_allclose(fitted.conditional(given).weights.sum(axis=1), 1.0)
+    inverse = MixtureRegressor(fitted).fit(rows[:, [1, 2]], rows[:, 0])
+    assert inverse.predict(rows[:, [1, 2]]).shape == (2000,)
+    # Two modes, as |x| has two inverses.
+    law = fitted.conditional([[np.nan, 0.0, 2.0]], features=[0])
+    assert law.means.shape == (1, 4, 1) and law.covariances.shape == (1, 4, 1, 1)
+    assert abs(law.mean()[0, 0]) < 0.5 and law.covariance()[0, 0, 0] > 3.0
+    single = fitted.conditional(given.astype(np.float32))
+    assert single.means.dtype == np.float64
+    assert_allclose(single.mean(), fitted.conditional(given).mean(), atol=1e-3)
+    for wrong in ([3], [-1], [[0]], [0.5], ["x"], [0, 0], []):
+        with pytest.raises(ValueError, match="GaussianMixture.*features must be different columns"):
+            fitted.conditional(given, features=wrong)
+    with pytest.raises(ValueError, match="GaussianMixture"):
+        fitted.conditional(np.full((2, 3), np.inf))
+    with pytest.raises(NotFittedError, match="GaussianMixture"):
+        mixture().conditional(given)
+
+
+def test_draws_are_of_the_conditional_law():
+    X, y = bent(50, n_outputs=2)
+    regressor = MixtureRegressor(mixture(2)).fit(X, y)
+    draws = regressor.sample_y(X, 4000, random_state=0)
+    assert draws.shape == (50, 2, 4000)
+    mean, std = regressor.predict(X, return_std=True)
+    assert (np.abs(draws.mean(axis=2) - mean) < 5.0 * std / np.sqrt(4000)).all()
+    covariance = regressor.conditional(X).covariance()
+    assert_allclose(std**2, np.einsum("nff->nf", covariance), rtol=1e-12)
+    assert_array_equal(draws, regressor.sample_y(X, 4000, random_state=0))
+    one = MixtureRegressor(mixture(2)).fit(X, y[:, 0])
+    assert one.sample_y(X).shape == (50, 1)
+    lower, upper = regressor.predict_interval(X, level=0.5)
+    is_within = (lower[:, :, None] <= draws) & (draws <= upper[:, :, None])
+    assert_allclose(is_within.mean(axis=2), 0.5, atol=5.0 * np.sqrt(0.25 / 4000))
+
+
+def test_targets_have_the_form_that_they_had():
+    X, y = bent(300)
+    for form in (y, y[:, 0], pd.Series(y[:, 0]), y[:, 0].tolist(), pd.DataFrame(y)):
+        regressor = MixtureRegressor(mixture(2)).fit(X, form)
+        expected = np.shape(form)
+        for found in (
+            regressor.predict(X),
+            *regressor.predict(X, True),
+            *regressor.predict_interval(X),
+        ):
+            assert found.shape == expected
+        assert regressor.score_samples(X, form).shape == (300,)
+        assert regressor.n_outputs_ == 1 and regressor.n_features_in_ == 2
+
+
+def test_weights_are_repetitions():
+    X, y = flat(bent(300))
+    weight = np.arange(300) % 3
+    weighted = MixtureRegressor(mixture(2, tol=1e-10)).fit(X, y, sample_weight=weight)
+    repeated = MixtureRegressor(mixture(2, tol=1e-10)).fit(
+        np.repeat(X, weight, 0), np.repeat(y, weight)
+    )
+    assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-4, atol=1e-4)
+
+
+def test_it_works_with_what_scikit_learn_has():
+    X, y = flat(bent(600))
+    assert is_regressor(MixtureRegressor())
+    searched = GridSearchCV(
+        make_pipeline(StandardScaler(), MixtureRegressor(mixture())),
+        {"mixtureregressor__mixture__n_components": [1, 8]},
+        cv=3,
+    ).fit(X, y)
+    assert searched.best_params_ == {"mixtureregressor__mixture__n_components": 8}
+    assert searched.score(X, y) > 0.95
+    scores = cross_val_score(MixtureRegressor(mixture(8)), X, y, scoring="neg_mean_squared_error")
+    assert scores.min() > -0.1
+    by_density = GridSearchCV(
+        MixtureRegressor(mixture()),
+        {"mixture__covariance_type": ["full", "spherical"]},
+        scoring=lambda fitted, X, y: fitted.score_samples(X, y).mean(),
+    ).fit(X, y)
+    assert by_density.best_params_ == {"mixture__covariance_type": "full"}
+    table = pd.DataFrame(X, columns=["height", "width"])
+    named = MixtureRegressor(mixture()).fit(table, y)
+    assert_array_equal(named.feature_names_in_, ["height", "width"])
+    with pytest.raises(ValueError, match="feature names"):
+        named.predict(table[["width", "height"]])
+    assert not hasattr(named.fit(X, y), "feature_names_in_")
+    assert clone(named).get_params()["mixture__n_components"] == 4
+    detector = AnomalyDetector(MixtureRegressor(mixture())).fit(X, y)
+    assert_array_equal(detector.predict([[0.0, 0.0], [9.0, 9.0]]), [1, -1])
+
+
+def test_streams_are_scored_as_regressors():
+    X, y = flat(bent(1000))
+    chunks = [(X[rows], y[rows]) for rows in np.split(np.arange(1000), 10)]
+    steps = [("scaler", StandardScaler()), ("regressor", MixtureRegressor(mixture()))]
+    pipeline, scores = StreamPipeline(steps).fit_stream(chunks), [np.nan]
+    again = clone(pipeline).partial_fit(*chunks[0])
+    for X, y in chunks[1:]:
+        scores.append(again.score(X, y))
+        again.partial_fit(X, y)
+    assert_allclose(pipeline.prequential_scores_, scores)
+    assert scores[-1] > 0.8
+
+
+def test_a_stream_resumes_bit_for_bit():
+    X, y = flat(bent())
+    stream = MixtureRegressor(mixture()).partial_fit(X[:400], y[:400])
+    loaded = pickle.loads(pickle.dumps(stream))
+    for one in (stream, loaded):
+        one.partial_fit(X[400:], y[400:])
+    assert_array_equal(loaded.predict(X), stream.predict(X))
+    assert_identical(state_of(loaded.mixture_), state_of(stream.mixture_))
+
+
+def test_no_rows_change_nothing():
+    X, y = flat(bent(200))
+    stream = MixtureRegressor(mixture()).partial_fit(X, y)
+    before = state_of(stream.mixture_)
+    stream.partial_fit(X[:0], y[:0])
+    assert_identical(state_of(stream.mixture_), before)
+
+
+@pytest.mark.parametrize("chosen", [mixture(), None], ids=["given", "default"])
+def test_what_fails_changes_nothing(chosen):
+    X, y = flat(bent(200))
+    regressor = MixtureRegressor(chosen).partial_fit(X, y)
+    before, learnt = vars(regressor).copy(), state_of(regressor.mixture_)
+    wrong = [
+        (X[:, :1], y),
+        (X, y[1:]),
+        (X, np.where(np.arange(200) == 3, np.inf, y)),
+        (X, np.where(np.arange(200) == 3, np.nan, y)),
+        (X, np.column_stack([y, y])),
+        (X, np.ma.masked_array(y, y > 0.0)),
+        (X, None),
+    ]
+    for X_wrong, y_wrong in wrong:
+        with pytest.raises(ValueError, match="MixtureRegressor|inconsistent"):
+            regressor.partial_fit(X_wrong, y_wrong)
+    for X_wrong, y_wrong in wrong[1:4] + wrong[5:]:
+        with pytest.raises(ValueError, match="MixtureRegressor|inconsistent"):
+            regressor.fit(X_wrong, y_wrong)
+    for one in (regressor, MixtureRegressor()):
+        with pytest.raises(
+            ValueError, match="MixtureRegressor: y has values whose squares overflow"
+        ):
+            one.fit(X, y * 1e200)
+    assert vars(regressor) == before
+    assert_identical(state_of(regressor.mixture_), learnt)
+
+
+def test_what_is_wrong_is_named():
+    X, y = flat(bent(200))
+    for wrong in (PoissonMixture(2), SklearnMixture(2), 3):
+        with pytest.raises(ValueError, match="'mixture' parameter of MixtureRegressor"):
+            MixtureRegressor(wrong).fit(X, y)
+    with pytest.raises(NotFittedError, match="MixtureRegressor"):
+        MixtureRegressor().predict(X)
+    regressor = MixtureRegressor(mixture(2))
+    with pytest.raises(TypeError, match="MixtureRegressor: Sparse data"):
+        regressor.fit(sparse.csr_array(X), y)
+    regressor.fit(X, y)
+    with pytest.raises(TypeError, match="MixtureRegressor: Sparse data"):
+        regressor.predict(sparse.csr_array(X))
+    with pytest.raises(ValueError, match="return_std of MixtureRegressor.predict must be a bool"):
+        regressor.predict(X, return_std="yes")
+    with pytest.raises(ValueError, match="level of MixtureRegressor|MixtureRegressor: level"):
+        regressor.predict_interval(X, level=90)
+    with pytest.raises(ValueError, match="n_samples of MixtureRegressor"):
+        regressor.sample_y(X, 0)
+    with pytest.raises(ValueError, match="MixtureRegressor: X must be of shape"):
+        regressor.score_samples(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="infinity"):
+        regressor.predict(np.full((1, 2), np.inf))
+
+
+def test_settings_are_chosen_in_one_pass():
+    X, y = flat(bent(1000))
+    stream = StreamPipeline([("regressor", MixtureRegressor(mixture()))])
+    search = PrequentialSearch(stream, {"regressor__mixture__n_components": [1, 8]})
+    search.fit_stream((X[rows], y[rows]) for rows in np.split(np.arange(1000), 10))
+    assert search.best_params_ == {"regressor__mixture__n_components": 8}
+    assert search.best_score_ > 0.9

@@ -1,0 +1,240 @@
+"""Fitted attributes that users set: each alone, all together, in any order, and what goes on."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+from cases.merged_cases import KNOWN
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from sklearn_onlineem import CompoundDirichlet, MultinomialHMM
+from sklearn_onlineem.estimators._known import _settables
+
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+# No attribute shows the lengths of their rows, which are not modelled.
+OF_ANY_LENGTH = (CompoundDirichlet, MultinomialHMM)
+
+all_estimators = pytest.mark.parametrize("case", KNOWN, ids=repr)
+
+
+def fitted(case, rng, **arguments):
+    X, _ = case.data(rng)
+    return case(max_iter=3, tol=0.0, **arguments).fit(X), X
+
+
+def values_of(estimator):
+    """All fitted attributes that can be set, of this model."""
+    values = {}
+    for name in _settables(type(estimator)):
+        try:
+            values[name] = getattr(estimator, name)
+        except AttributeError:  # as the end of sequences whose lengths are given
+            continue
+    return values
+
+
+def made_of(case, values, order=None):
+    estimator = case()
+    for name in order or values:
+        setattr(estimator, name, values[name])
+    return estimator
+
+
+def answers(estimator, X):
+    found = {"score": estimator.score(X), "scores": estimator.score_samples(X)}
+    for name in ("predict", "predict_proba", "transform", "bic", "aic"):
+        if hasattr(estimator, name):
+            found[name] = getattr(estimator, name)(X)
+    if not isinstance(estimator, OF_ANY_LENGTH):
+        found["sample"] = estimator.sample(20)
+    return found
+
+
+def assert_close(ours, theirs, rtol=1e-6):
+    if isinstance(ours, list | tuple):
+        for own, other in zip(ours, theirs, strict=True):
+            assert_close(own, other, rtol)
+    else:
+        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=1e-7)
+
+
+@all_estimators
+def test_an_attribute_that_is_set_to_its_own_value_changes_nothing(case, rng):
+    estimator, X = fitted(case, rng)
+    before, values = estimator._fitted, values_of(estimator)
+    assert values
+    for name, value in values.items():
+        setattr(estimator, name, value)
+        assert estimator._fitted is before
+    single = case(max_iter=1).fit(_in_single(X))
+    before = single._fitted
+    for name, value in values_of(single).items():
+        setattr(single, name, value)
+        assert single._fitted is before
+
+
+def _in_single(X):
+    return [part.astype(np.float32) for part in X] if isinstance(X, list) else X.astype(np.float32)
+
+
+@all_estimators
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_attributes_of_a_fitted_model_make_the_same_model_in_any_order(case, turn, rng):
+    estimator, X = fitted(case, rng)
+    values = values_of(estimator)
+    order = [*values]
+    if turn:
+        rng.shuffle(order)
+    known = made_of(case, values, order)
+    assert known.n_samples_seen_ == known.n_steps_ == 0 and len(known.history_) == 0
+    for name, value in values.items():
+        assert_close(_arrays(getattr(known, name)), _arrays(value))
+    assert_close([*answers(known, X).values()], [*answers(estimator, X).values()])
+
+
+def _arrays(value):
+    if isinstance(value, np.ndarray):
+        return value
+    return [*value] if isinstance(value, tuple | list) else [*vars(value).values()][:2]
+
+
+@all_estimators
+def test_before_the_last_attribute_methods_say_which_are_missing(case, rng):
+    estimator, X = fitted(case, rng)
+    known, values = case(), values_of(estimator)
+    for name, value in values.items():
+        assert not known.__sklearn_is_fitted__()
+        if getattr(known, "_given", {}):
+            missing = known._missing(known._given)
+            for call in (known.score, known.partial_fit, known.score_samples):
+                with pytest.raises(NotFittedError, match=missing.split(" ")[0]):
+                    call(X)
+            with pytest.raises(NotFittedError, match=missing.split(" ")[0]):
+                known.sample()
+            known.warm_start = True
+            with pytest.raises(NotFittedError, match="not fitted"):
+                known.fit(X)
+        setattr(known, name, value)
+        assert_close(_arrays(getattr(known, name)), _arrays(value))
+        if known.__sklearn_is_fitted__():
+            break
+    assert known.__sklearn_is_fitted__()
+    assert np.isfinite(known.score(X))
+
+
+@all_estimators
+def test_half_set_estimators_are_pickled_copied_and_cloned(case, rng):
+    estimator, X = fitted(case, rng)
+    values = values_of(estimator)
+    first, *rest = values
+    half = made_of(case, {first: values[first]})
+    if half.__sklearn_is_fitted__():
+        assert rest == []
+        return
+    for other in (pickle.loads(pickle.dumps(half)), copy.deepcopy(half)):
+        for name in rest:
+            setattr(other, name, values[name])
+        np.testing.assert_allclose(other.score(X), estimator.score(X), rtol=1e-6)
+    assert not hasattr(clone(half), "_given")
+    with pytest.raises(AttributeError, match="not fitted"):
+        getattr(clone(half), first)
+    # A fit forgets what was set.
+    with pytest.warns(UserWarning, match=f"fit starts anew, and does not use {first}"):
+        half.fit(X)
+    assert half.__sklearn_is_fitted__() and not hasattr(half, "_given")
+
+
+@all_estimators
+def test_invalid_values_are_refused_and_change_nothing(case, rng):
+    estimator, X = fitted(case, rng)
+    before = answers(estimator, X)
+    for name, value in values_of(estimator).items():
+        if not isinstance(value, np.ndarray):
+            invalid = [None, "abc"]
+        else:
+            holes = value.copy()
+            holes.ravel()[0] = np.nan
+            invalid = [holes, value[..., None], "abc", np.full_like(value, np.inf)]
+            invalid += [-value] if _is_bounded(name) else []
+            invalid += [2.0 * value] if name.endswith(SHARES) else []
+        targets = [(wrong, case()) for wrong in invalid]
+        if isinstance(value, np.ndarray):
+            # Before first data it may have any columns.
+            invalid.append(np.concatenate([value, value]))
+        targets += [(wrong, estimator) for wrong in invalid]
+        for wrong, target in targets:
+            state = dict(vars(target))
+            with pytest.raises(ValueError, match=f"{type(target).__name__}.*{name}"):
+                setattr(target, name, wrong)
+            assert {**vars(target), "_mutex": 0} == {**state, "_mutex": 0}
+    for own, other in zip(answers(estimator, X).values(), before.values(), strict=True):
+        assert_identical(own, other)
+
+
+SHARES = ("weights_", "startprob_", "transmat_", "emissionprob_", "probabilities_")
+
+
+def _is_bounded(name):
+    free = ("means_", "locations_", "matrices_", "offsets_", "mean_", "parameters_")
+    return not name.endswith(free)
+
+
+@all_estimators
+def test_streams_and_warm_starts_go_on_from_a_known_model(case, rng):
+    estimator, X = fitted(case, rng)
+    values = values_of(estimator)
+    known = made_of(case, values).set_params(schedule="constant", eta0=1e-9)
+    known.partial_fit(X)
+    assert known.n_steps_ == 1 and known.n_samples_seen_ == len(X)
+    # A model of this weight hardly moves.
+    np.testing.assert_allclose(known.score(X), estimator.score(X), rtol=1e-5)
+    known = made_of(case, values).set_params(warm_start=True, max_iter=1, solver="batch", tol=0.0)
+    known.fit(X)
+    assert known.n_iter_ == 1
+    np.testing.assert_allclose(known.lower_bounds_[0], estimator.score(X), rtol=1e-6)
+    assert known.score(X) >= estimator.score(X) - 1e-7 * abs(estimator.score(X))
+
+
+@all_estimators
+def test_what_is_set_on_a_fitted_estimator_keeps_counts(case, rng):
+    estimator, X = fitted(case, rng)
+    other = case(max_iter=1, tol=0.0).fit(X)
+    counts = estimator.n_samples_seen_, estimator.n_steps_, estimator.n_iter_
+    for name, value in values_of(other).items():
+        setattr(estimator, name, value)
+        assert_close(_arrays(getattr(estimator, name)), _arrays(value))
+    assert (estimator.n_samples_seen_, estimator.n_steps_, estimator.n_iter_) == counts
+    assert_close([*answers(estimator, X).values()], [*answers(other, X).values()])
+    estimator.partial_fit(X)
+    assert estimator.n_samples_seen_ == counts[0] + len(X)
+
+
+@all_estimators
+def test_class_methods_make_fitted_estimators(case, rng):
+    estimator, X = fitted(case, rng)
+    values = {name.removesuffix("_"): value for name, value in values_of(estimator).items()}
+    settings = {
+        name: value
+        for name, value in case().get_params(deep=False).items()
+        if value is not None and name not in ("n_components", "n_dim_state")
+    }
+    # Of names that are both, numbers are parameters, and arrays attributes, of each component.
+    both = {name for name in values if isinstance(settings.get(name), str)}
+    settings = {name: value for name, value in settings.items() if name not in both}
+    values = {name: value for name, value in values.items() if name not in settings}
+    known = type(estimator).from_parameters(**settings, **values)
+    ours, theirs = answers(known, X), answers(estimator, X)
+    compared = [name for name in ours if not (both and name in ("bic", "aic"))]
+    assert_close([ours[name] for name in compared], [theirs[name] for name in compared])
+    for name in ("n_components", "n_dim_state"):
+        if hasattr(estimator, name):
+            assert getattr(known, name) == getattr(estimator, name)
+    with pytest.raises(TypeError, match=type(estimator).__name__):
+        type(estimator).from_parameters(**settings, **values, colour="red")
+    with pytest.raises(ValueError, match="from_parameters needs"):
+        type(estimator).from_parameters(**settings)
