@@ -184,7 +184,7 @@ ESTIMATORS = [
             ("full", "each"),
             ("tied", "shared"),
             ("diag", 5.0),
-            ("spherical", "shared"),
+            ("spherical", 20.0),
         )
     ),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),
