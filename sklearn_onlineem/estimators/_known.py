@@ -23,6 +23,7 @@ from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.estimators._validation import (
     LARGEST_SQUARE,
+    check_complete,
     error_context,
     finite_start,
     shares,
@@ -87,6 +88,7 @@ class Settable(Generic[Value]):
 
     def converted(self, estimator, value):
         """Return the value as an array, and its sizes by the letters of its axes."""
+        check_complete(self.name, value)
         if self._axes is None:
             return value, {}
         try:
@@ -162,7 +164,13 @@ def put_parameters(put: Callable[[Any, Any, Floats], object]) -> Callable[..., M
 def put_all_parameters(model: Any, parameters: object) -> Model:
     """Return a model with the family's parameters of all components."""
     family, n_components = model.family, model.n_components
-    _, density = _drawn(family, parameters, n_components)
+    X, density = _drawn(family, parameters, n_components)
+    if model.parameters is not None:
+        n_features = _drawn(family, model.parameters, 1)[0].shape[1]
+        if X.shape[1] != n_features:
+            raise ValueError(
+                f"parameters_ has {X.shape[1]} columns, but {n_features} are expected."
+            )
     if density.shape[1] != n_components or not np.isfinite(np.diagonal(density)).all():
         raise ValueError(f"parameters_ must be those of {n_components} components of {family!r}.")
     return replace(model, parameters=copy.deepcopy(parameters))
@@ -197,14 +205,16 @@ def shares_as_given(name: str, values: Floats, may_lack: bool = False) -> Floats
 def check_definite(name: str, matrices: Floats) -> None:
     """Raise ValueError unless matrices are positive definite, or variances above 0."""
     if matrices.ndim == 2:
-        wrong = np.flatnonzero((matrices <= 0.0).any(axis=1))
+        wrong = np.flatnonzero(~(matrices > 1.0 / LARGEST_SQUARE).all(axis=1))
         what = "above 0"
     else:
         scale = np.abs(matrices).max(axis=(1, 2))
         gap = np.abs(matrices - matrices.transpose(0, 2, 1)).max(axis=(1, 2))
         scale[scale == 0.0] = 1.0
         smallest = np.linalg.eigvalsh(matrices / scale[:, None, None])[:, 0]
-        wrong = np.flatnonzero((gap > _ASYMMETRY * scale) | ~(smallest > 0.0))
+        wrong = np.flatnonzero(
+            (gap > _ASYMMETRY * scale) | ~(smallest * scale > 1.0 / LARGEST_SQUARE)
+        )
         what = "symmetric and positive definite"
     if len(wrong):
         where = f"; number {wrong[0]} is not" if len(matrices) > 1 else ""
@@ -288,6 +298,8 @@ class KnownModel:
     def _is_present(self, name, value):
         """Return whether a value is the attribute that users see."""
         attribute = _settables(type(self))[name]
+        if np.ma.is_masked(value):
+            return False
         if attribute._axes is None:
             return has_arrays_of(value, getattr(self, name))
         try:

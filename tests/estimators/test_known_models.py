@@ -484,6 +484,25 @@ def test_any_family_takes_its_parameters():
         Mixture.from_parameters(weights=[0.5, 0.5], parameters=[1.0])
 
 
+def test_extreme_and_masked_values_are_refused(rng):
+    known = known_mixture()
+    for name, values in (
+        ("covariances_", [[[1e-320]], [[1.0]]]),
+        ("precisions_cholesky_", [[[1e200]], [[1.0]]]),
+        ("precisions_cholesky_", [[[1e-200]], [[1.0]]]),
+        ("weights_", np.ma.masked_array([0.5, 0.5], [True, False])),
+    ):
+        with pytest.raises(ValueError, match=f"GaussianMixture: {name}"):
+            setattr(known, name, values)
+    flat = GaussianMixture(1, covariance_type="spherical")
+    for name in ("covariances_", "precisions_", "precisions_cholesky_"):
+        with pytest.raises(ValueError, match=f"GaussianMixture: {name}"):
+            setattr(flat, name, [1e-320])
+    fitted = Mixture(2, family="poisson", random_state=0).fit(rng.poisson(3.0, (20, 2)))
+    with pytest.raises(ValueError, match="Mixture: parameters_ has 3 columns, but 2 are expected"):
+        fitted.parameters_ = np.ones((2, 3))
+
+
 def test_lengths_of_documents_are_those_of_first_data():
     known = MultinomialMixture.from_parameters(
         weights=[0.5, 0.5], probabilities=[[0.9, 0.1], [0.1, 0.9]]

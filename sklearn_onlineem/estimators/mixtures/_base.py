@@ -13,7 +13,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
@@ -27,7 +26,7 @@ from sklearn_onlineem.estimators._known import (
     shares_as_given,
 )
 from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
-from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._parameters import available_if, estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
     STARTS,

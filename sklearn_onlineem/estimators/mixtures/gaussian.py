@@ -74,10 +74,16 @@ def _put_precision_factors(family, parameters, values):
     diagonals = factors if is_diagonal else np.einsum("kii->ki", factors)
     if not ((diagonals > 0.0).all() and (is_diagonal or np.array_equal(factors, np.triu(factors)))):
         raise ValueError("precisions_cholesky_ must be upper triangular, with diagonals above 0.")
-    if is_diagonal:
-        return Gaussians(parameters.mean, 1.0 / factors**2)
-    inverses = np.linalg.inv(factors)
-    return Gaussians(parameters.mean, inverses.transpose(0, 2, 1) @ inverses)
+    with np.errstate(over="ignore", divide="ignore"):
+        if is_diagonal:
+            covariances = 1.0 / factors**2
+        else:
+            inverses = np.linalg.inv(factors)
+            covariances = inverses.transpose(0, 2, 1) @ inverses
+    if not np.isfinite(covariances).all():
+        raise ValueError("precisions_cholesky_ has values whose squares have no finite inverse.")
+    check_definite("precisions_cholesky_", covariances)
+    return Gaussians(parameters.mean, covariances)
 
 
 def unit_gaussians(family, n_components, n_features):
