@@ -186,6 +186,19 @@ def test_clusters_of_rows_do_not_tell_lines_that_cross(rng):
     assert scores["short-em"] > scores["k-means"] + 0.5
 
 
+def test_starts_depend_neither_on_units_nor_on_the_order_of_rows(rng):
+    X, slopes = rng.normal(size=(300, 2)), rng.normal(size=(3, 2))
+    y = (slopes[rng.integers(0, 3, 300)] * X).sum(axis=1) + 0.1 * rng.normal(size=300)
+    order, units = rng.permutation(300), np.array([1024.0, 0.125])
+    start = {"max_iter": 0, "random_state": 0}
+    expected = RegressionMixture(3, **start).fit(X, y)
+    shuffled = RegressionMixture(3, **start).fit(X[order], y[order])
+    assert_allclose(shuffled.coef_, expected.coef_, rtol=1e-6)
+    scaled = RegressionMixture(3, **start).fit(X * units, 64.0 * y)
+    assert_allclose(scaled.coef_ * units / 64.0, expected.coef_, rtol=1e-6)
+    assert_allclose(scaled.weights_, expected.weights_, rtol=1e-6)
+
+
 def test_the_likeliest_of_several_starts_is_kept(rng):
     X, y = crossing(rng, 300)
     given = {"init": "random", "solver": "batch", "random_state": 1}
