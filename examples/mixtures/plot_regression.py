@@ -65,9 +65,9 @@ for name, is_in in found.items():
 # %%
 # All sensors, and one that fails
 # -------------------------------
-# With all eight features the error is less than half as large. Sensors fail. The mixture predicts from those
-# that are left, with nothing to fit again and nothing to fill in, and its intervals say that it
-# knows less. A line needs a value, such as the mean.
+# With all eight features the error is less than half as large. Sensors fail. The mixture predicts
+# from those that are left, with nothing to fit again and nothing to fill in, and its intervals say
+# that it knows less. A line needs a value, such as the mean.
 
 full = MixtureRegressor(GaussianMixture(5, random_state=0)).fit(X[train], y[train])
 full_line = LinearRegression().fit(X[train], y[train])
