@@ -151,7 +151,7 @@ class Sequences(Batch):
     @cached_property
     def observed(self) -> NDArray[np.bool_] | None:
         """Whether each row has a value, or None if no value is missing."""
-        if not np.issubdtype(self.X.dtype, np.floating) or not np.isnan(np.sum(self.X)):
+        if self.X.dtype.kind != "f" or not np.isnan(np.sum(self.X)):
             return None
         return ~np.isnan(self.X).all(axis=1)
 
