@@ -266,8 +266,9 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     def _labels(self, X, y):
         """Return `y` if the estimator learns from labels or targets, else None."""
         estimator = self.estimator
-        has_targets = get_tags(estimator).target_tags.required
-        if y is None or has_targets or getattr(estimator, "semi_supervised", False):
+        if y is None or getattr(estimator, "semi_supervised", False):
+            return y
+        if isinstance(estimator, OnlineEM) and get_tags(estimator).target_tags.required:
             return y
         takes_sequences = isinstance(estimator, SequenceEstimator)
         if takes_sequences and remote_shards({"X": X}, estimator) is None:

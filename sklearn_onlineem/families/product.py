@@ -425,7 +425,9 @@ class Product(
         parts = []
         for (family, rows), own in zip(self._groups(X), parameters, strict=True):
             incomplete = ~_completeness(family, rows)
-            if isinstance(family, Marginals):
+            if not incomplete.any():
+                pass
+            elif isinstance(family, Marginals):
                 rows[incomplete] = family.completed(own, rows[incomplete], posterior[incomplete])
             else:
                 require(family, Means)

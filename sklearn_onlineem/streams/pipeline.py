@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 
 from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
@@ -251,3 +252,9 @@ class StreamPipeline(Pipeline):
 
         learn_chunks(self, chunks, learn)
         return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        steps = [step for _, step in self.steps if hasattr(step, "__sklearn_tags__")]
+        tags.input_tags.allow_nan = all(get_tags(step).input_tags.allow_nan for step in steps)
+        return tags

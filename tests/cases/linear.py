@@ -40,10 +40,12 @@ def _raw_moments(moments):
 def _sums(listed):
     """Sums of functions of the values: of themselves, and of distances from some places."""
     values = listed.values if isinstance(listed.values, tuple) else (listed.values,)
-    sums = [listed.weights.sum(axis=0)]
+    sums, weights = [listed.weights.sum(axis=0)], listed.weights
+    weights = weights[:, :, None] if weights.ndim == 2 else weights
     for part in values:
         for place in (None, -2.0, 0.0, 1.5):
             shown = part if place is None else np.abs(part - place)
-            shown = shown[:, None] if shown.ndim < 3 else shown
-            sums.append((listed.weights[:, :, None] * shown).sum(axis=0))
+            # A missing value weighs nothing.
+            shown = np.nan_to_num(shown[:, None] if shown.ndim < 3 else shown)
+            sums.append((weights * shown).sum(axis=0))
     return sums

@@ -166,6 +166,7 @@ def family_world(case):
         "lengths": np.full(N_ROWS, 4),
         "sample.lengths": np.full(N_ROWS, 4),
         "means": family.means(p),
+        "shared": p,
         "collapsed_sweep.prior": statistics,
         "mean_form.prior": statistics,
         "collapsed_sweep.concentration": np.full(N_COMPONENTS, 1.5),

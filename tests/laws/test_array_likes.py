@@ -53,7 +53,7 @@ def subjects():
     for case in ESTIMATORS:
         yield Subject(repr(case), partial(case, 2, max_iter=2), case.data(rng, N)[0], weights)
     for case in [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]:
-        X = np.concatenate(case.data(rng, 4)[0])[:N]
+        X = np.concatenate(case.data(rng, 9)[0])[:N]
         for name, where in {"one": {}, "lengths": lengths, "groups": groups}.items():
             yield Subject(f"{case}({name})", partial(case, 2, max_iter=2), X, where)
     clicks = np.concatenate(sequence_clusters(rng, y))[:N].astype(float)

@@ -12,6 +12,7 @@ from scipy.special import gammaln, logsumexp, xlogy
 from sklearn_onlineem import (
     BernoulliMixture,
     CategoricalHMM,
+    CategoricalMixture,
     CompoundDirichlet,
     CompoundDirichletMixture,
     MarkovChainMixture,
@@ -79,6 +80,7 @@ HMMS = {
 ALL = {**MIXTURES, **SINGLE, **HMMS}
 REFUSING = {
     "CategoricalHMM": CategoricalHMM(2, n_features=4),
+    "CategoricalMixture": CategoricalMixture(2, n_categories=4),
     "Mixture(Categorical)": Mixture(2, family=Categorical(n_categories=4)),
 }
 COUNTED = ("is_count", "is_binary", "is_nominal")

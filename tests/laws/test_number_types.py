@@ -20,6 +20,7 @@ VALUES = {
     "n_dim_state": 2,
     "n_features": 4,
     "n_symbols": 3,
+    "n_categories": 4,
     "batch_size": 100,
     "max_iter": 2,
     "n_init": 2,

@@ -20,7 +20,7 @@ from sklearn_onlineem import (
     PoissonMixture,
 )
 from sklearn_onlineem.em import BayesianOnline
-from sklearn_onlineem.families.capabilities import PosteriorMeans
+from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import combine
 
 PRIORS = {
@@ -68,7 +68,7 @@ def drawn(mixture, rng, n=N_DRAWS):
 def test_every_family_with_a_predictive_is_in_the_list():
     for case in ESTIMATORS:
         family = case()._family()
-        assert isinstance(family, PosteriorMeans) == (name_of(family) in PRIORS)
+        assert isinstance(family, PosteriorPredictives) == (name_of(family) in PRIORS)
 
 
 @all_cases

@@ -26,6 +26,7 @@ from sklearn_onlineem import (
     EditDistanceClassifier,
     GaussianHMM,
     GaussianMixture,
+    RegressionMixture,
 )
 from sklearn_onlineem.em import Auto, Batch, Newton, Online, PowerDecay, Stochastic
 from sklearn_onlineem.estimators import _threads
@@ -68,7 +69,8 @@ def test_every_estimator_with_a_solver_is_in_the_list():
     public = [getattr(sklearn_onlineem, name) for name in sklearn_onlineem.__all__]
     classes = filter(inspect.isclass, public)
     learning = {one for one in classes if "solver" in inspect.signature(one).parameters}
-    assert learning == {case.make for case in MERGED}
+    # It learns from targets, too: tests/estimators/mixtures has the laws of its solvers.
+    assert learning - {RegressionMixture} == {case.make for case in MERGED}
 
 
 # --------------------------------------------------------------------------------- drawn variables

@@ -63,7 +63,8 @@ class LaplaceTangents(Tangents):
             left = np.exp(-np.abs(gap))
             distance = old.scale * (np.abs(gap) + left) / self.parameters.scale
             past = np.concatenate([np.sign(gap) * (1.0 - left), distance - 1.0], axis=2)
-            scores += (statistics.past.weights * past).sum(axis=0)
+            weights = statistics.past.weights
+            scores += (np.concatenate([weights, weights], axis=2) * past).sum(axis=0)
         return scores
 
     def natural(self, v):
