@@ -88,6 +88,7 @@ for name, failing in zip(names, ([], [0], [0, 1], [0, 1, 2, 3, 4]), strict=True)
 # Intervals of the single sensor, and two days of the predictions by all of them:
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+fig.suptitle("Carbon monoxide from cheap sensors, with intervals")
 grid = np.linspace(*np.quantile(one, [0.001, 0.999]), 300)[:, None]
 left.plot(one[test], y[test], "k.", markersize=2, alpha=0.3)
 for level, alpha in ((0.9, 0.25), (0.5, 0.45)):
