@@ -12,6 +12,7 @@ from sklearn_onlineem.estimators._validation import relative_shares
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser
 from sklearn_onlineem.families import GaussianRegression
 from sklearn_onlineem.families.covariance_shapes import Covariance
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
 
 __all__ = ["SHORT_EM", "RegressionInitialiser"]
@@ -37,6 +38,7 @@ class RegressionInitialiser(Initialiser):
     init: object = SHORT_EM
     weights: object = None
     prior: Callable | None = None
+    fixed: Fixed | None = None
 
     def estimated(self, data, random_state):
         return self._clusters(data, random_state).estimated(data, random_state)
@@ -44,9 +46,12 @@ class RegressionInitialiser(Initialiser):
     def stream_model(self, data, random_state):
         return self._clusters(data, random_state).stream_model(data, random_state)
 
+    def family(self, n_inputs):
+        return GaussianRegression(n_inputs, self.noise, self.reg_covar)
+
     def _clusters(self, data, random_state):
         """Return the initialiser from responsibilities, or from clusters by their name."""
-        family = GaussianRegression(data.n_inputs, self.noise, self.reg_covar)
+        family = self.family(data.n_inputs)
         n_components, init = self.n_components, self.init
         if not isinstance(init, str):
             init = relative_shares("init", init, (len(data), n_components))
@@ -56,7 +61,9 @@ class RegressionInitialiser(Initialiser):
                 bound = family.bind(data.X, data.sample_weight)
                 model = _likeliest(bound, data, n_components, random_state, self.prior)
                 init = model.posterior(data).astype(np.float64)
-        return MixtureInitialiser(family, n_components, init, self.weights, prior=self.prior)
+        return MixtureInitialiser(
+            family, n_components, init, self.weights, prior=self.prior, fixed=self.fixed
+        )
 
 
 def _likeliest(family, rows, n_components, rng, prior):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Literal, Self, overload
 
@@ -18,7 +19,12 @@ from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import Memories
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._families import COVARIANCES
-from sklearn_onlineem.estimators._fitted import FittedAttribute, fitted_property
+from sklearn_onlineem.estimators._known import (
+    FromParameters,
+    check_definite,
+    put_parameters,
+    settable,
+)
 from sklearn_onlineem.estimators._parameters import estimator, fit_context, parameter
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._start import STARTS
@@ -26,6 +32,8 @@ from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import INVALID, check_complete, raise_named
 from sklearn_onlineem.estimators.mixtures._base import MixtureParameters
 from sklearn_onlineem.estimators.mixtures._regression_start import SHORT_EM, RegressionInitialiser
+from sklearn_onlineem.families.gaussian_regression import Regressions
+from sklearn_onlineem.models.mixture import MixtureModel
 
 __all__ = ["RegressionMixture"]
 
@@ -77,8 +85,42 @@ class RegressionInput(RowsInput):
         return RowsWithInputs.of(rows, X.shape[1])
 
 
+def _regressions(parameters, matrix, offset):
+    """Return regressions with other coefficients, on the same inputs and with the same noise."""
+    inputs = parameters.mean[:, : matrix.shape[2]]
+    outputs = offset + np.einsum("kpq,kq->kp", matrix, inputs)
+    return replace(parameters, mean=np.hstack([inputs, outputs]), matrix=matrix)
+
+
+@put_parameters
+def _put_coefficients(family, parameters, values):
+    return _regressions(parameters, values, parameters.offset)
+
+
+@put_parameters
+def _put_intercepts(family, parameters, values):
+    return _regressions(parameters, parameters.matrix, values)
+
+
+_AXES = {"full": "kpp", "diag": "kp", "spherical": "k"}
+
+
+def _covariance_axes(estimator, values):
+    """Return the axes of the covariances of the noise, by letters."""
+    return _AXES[estimator.covariance_type]
+
+
+@put_parameters
+def _put_covariances(family, parameters, values):
+    if values.ndim < 3:
+        variances = values.reshape(len(values), -1, 1)
+        values = variances * np.eye(parameters.covariance.shape[1])
+    check_definite("covariances_", values)
+    return replace(parameters, covariance=values)
+
+
 @estimator
-class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
+class RegressionMixture(FromParameters, MixtureParameters, RegressorMixin, OnlineEM):
     r"""Mixture of linear regressions, learnt online or in batch: lines that rows follow.
 
     Rows belong to hidden components, and each of these has its own linear regression,
@@ -155,8 +197,6 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
         default=SHORT_EM, valid=[StrOptions({SHORT_EM, *STARTS}), "array-like"]
     )
 
-    _y_is_column = FittedAttribute("Whether the first targets were an array of one dimension.")
-
     def _input(self, fresh=False):
         return RegressionInput(self, fresh)
 
@@ -164,7 +204,7 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
         return RegressionInitialiser(
             COVARIANCES[self.covariance_type], reg_covar, self.n_components, self.init,
-            self.weights_init, self._emission_prior,
+            self.weights_init, self._emission_prior, self._fixed(),
         )  # fmt: skip
 
     def _prior(self, model, n_features):
@@ -279,7 +319,9 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
 
     def _in_shape(self, values):
         """Return values of each row, without the axis of targets if y had none."""
-        return self._exposed(values[:, 0] if self._y_is_column else values)
+        # A known model has seen no targets.
+        is_column = self._fitted.attributes.get("_y_is_column", self._n_targets == 1)
+        return self._exposed(values[:, 0] if is_column else values)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination of predictions; higher is better.
@@ -435,22 +477,45 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
 
     # ----------------------------------------------------------------------------- fitted values
 
+    _all_parts = ("weights", "coefficients", "intercepts", "covariances")
+
     def _blank(self, sizes, n_features, given):
-        raise ValueError("weights_ can only be set after a fit: moments of inputs are of data.")
+        K, p, q = self.n_components, sizes.get("p", 1), n_features
+        family = self._initialiser().family(q)
+        covariance, moments = (np.tile(np.eye(n), (K, 1, 1)) for n in (p, q))
+        parameters = Regressions(np.zeros((K, q + p)), np.zeros((K, p, q)), covariance, moments)
+        return MixtureModel(family, np.full(K, 1.0 / K), parameters, self._fixed())
+
+    def _bound(self, model, data, lacks_lengths=False):
+        """Return a known model with the moments of the inputs of its first data."""
+        family, known = model.family.bind(data.X, data.sample_weight), model.parameters
+        inputs, K = data.X[:, : data.n_inputs].astype(np.float64), len(known)
+        mean = np.average(inputs, axis=0, weights=data.sample_weight)
+        moments = np.atleast_2d(np.cov(inputs.T, aweights=data.sample_weight, bias=True))
+        seen = replace(
+            known,
+            mean=np.hstack([np.tile(mean, (K, 1)), known.mean[:, data.n_inputs :]]),
+            input_covariance=np.tile(moments, (K, 1, 1)),
+        )
+        parameters = _regressions(seen, known.matrix, known.offset)
+        return replace(model, family=family, parameters=parameters)
+
+    def _fitted_sizes(self):
+        return {**super()._fitted_sizes(), "p": self._n_targets}
 
     @property
     def _n_targets(self):
         return self.model_.parameters.covariance.shape[1]
 
-    @fitted_property
+    @settable("kpd", _put_coefficients, "coefficients")
     def coef_(self) -> Floats:
         return self._exposed(self.model_.parameters.matrix)
 
-    @fitted_property
+    @settable("kp", _put_intercepts, "intercepts")
     def intercept_(self) -> Floats:
         return self._exposed(self.model_.parameters.offset)
 
-    @fitted_property
+    @settable(_covariance_axes, _put_covariances, "covariances")
     def covariances_(self) -> Floats:
         covariances = self.model_.parameters.covariance
         if self.covariance_type != "full":

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -477,3 +478,92 @@ def test_targets_without_noise(rng):
         mixture = RegressionMixture(n_components, random_state=0).fit(X, y)
         assert_allclose(mixture.predict(X), y, atol=1e-6)
         assert np.isfinite(mixture.log_density(X, y)).all()
+
+
+# --------------------------------------------------------------------------------- known models
+
+all_noises = pytest.mark.parametrize("noise", ["full", "diag", "spherical"])
+ATTRIBUTES = ("weights_", "coef_", "intercept_", "covariances_")
+
+
+def fitted_to_two_targets(rng, noise, **arguments):
+    """A fit of two lines, in two targets, and its data."""
+    X, y = crossing(rng, 400)
+    Y = np.column_stack([y, 3.0 - y + rng.normal(size=400)])
+    mixture = RegressionMixture(2, covariance_type=noise, random_state=0, **arguments)
+    return mixture.fit(X, Y), X, Y
+
+
+@all_noises
+def test_a_model_that_is_known_predicts_as_one_that_was_fitted(noise, rng):
+    fitted, X, Y = fitted_to_two_targets(rng, noise)
+    values = {name: getattr(fitted, name) for name in ATTRIBUTES}
+    known = RegressionMixture(2, covariance_type=noise)
+    for name in rng.permutation(ATTRIBUTES):
+        with pytest.raises(NotFittedError):
+            known.predict(X)
+        setattr(known, name, values[name])
+    made = RegressionMixture.from_parameters(
+        covariance_type=noise, **{name[:-1]: value for name, value in values.items()}
+    )
+    for mixture in (known, made):
+        assert_allclose(mixture.predict(X), fitted.predict(X), rtol=1e-12)
+        assert_allclose(mixture.log_density(X, Y), fitted.log_density(X, Y), rtol=1e-9)
+        assert_allclose(mixture.predict(X, return_std=True)[1], fitted.predict(X, True)[1])
+        assert mixture.sample(X)[0].shape == Y.shape and mixture.n_samples_seen_ == 0
+
+
+@all_noises
+def test_a_known_model_learns_with_the_inputs_of_its_first_data(noise, rng):
+    fitted, X, Y = fitted_to_two_targets(rng, noise)
+    known = RegressionMixture.from_parameters(
+        covariance_type=noise, eta0=0.5, beta=0.0,
+        **{name[:-1]: getattr(fitted, name) for name in ATTRIBUTES},
+    )  # fmt: skip
+    batch = X[:50] + 1.0, Y[:50]
+    known.partial_fit(*batch)
+    # One step from a model that carries the moments of this batch.
+    weights = np.full((50, 2), 0.5)
+    seen = GaussianRegression(1, fitted.model_.family.noise, 0.0)
+    inputs = seen.m_step(seen.expected_statistics(np.hstack(batch), weights))
+    model = known._bound(fitted.model_, known._input().read(*batch))
+    assert_allclose(model.parameters.input_covariance, inputs.input_covariance, rtol=1e-9)
+    assert_allclose(model.parameters.mean[:, 0], inputs.mean[:, 0], rtol=1e-12)
+    assert_allclose(model.parameters.offset, fitted.intercept_, rtol=1e-9)
+    evidence, _ = model.e_step(known._input().read(*batch))
+    expected = model.m_step(evidence + model.own_statistics().scale(2.0))
+    assert_allclose(known.coef_, expected.parameters.matrix, rtol=1e-7)
+    assert_allclose(known.intercept_, expected.parameters.offset, rtol=1e-7)
+
+
+@all_noises
+def test_what_was_set_replaces_a_part_of_the_model(noise, rng):
+    mixture, X, Y = fitted_to_two_targets(rng, noise)
+    covariances = mixture.covariances_
+    mixture.coef_ = np.zeros((2, 2, 1))
+    mixture.intercept_ = [[1.0, 2.0], [3.0, 4.0]]
+    mixture.weights_ = [0.25, 0.75]
+    assert_allclose(mixture.predict(X), np.tile([2.5, 3.5], (len(X), 1)), rtol=1e-12)
+    assert_array_equal(mixture.covariances_, covariances)
+    before = mixture.log_density(X, Y)
+    for name, wrong in {
+        "coef_": np.zeros((2, 1, 2)), "intercept_": np.zeros(2), "covariances_": -covariances,
+        "weights_": [0.5, 0.6],
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=f"{name}.*must|{name} has|{name} of"):
+            setattr(mixture, name, wrong)
+    assert_array_equal(mixture.log_density(X, Y), before)
+
+
+def test_params_say_what_is_learnt(rng):
+    X, y = crossing(rng, 500)
+    start = {"weights_init": [0.9, 0.1], "random_state": 0}
+    given = RegressionMixture(2, params="p", **start).fit(X, y)
+    assert_allclose(given.weights_, [0.9, 0.1], rtol=1e-12)
+    assert_allclose(np.sort(given.coef_.ravel()), SLOPES, atol=0.2)
+    known = RegressionMixture.from_parameters(
+        weights=[0.5, 0.5], coef=[[[-2.0]], [[2.0]]], intercept=[[1.0], [1.0]],
+        covariances=[[[0.1]], [[0.1]]], params="w", warm_start=True,
+    ).fit(X[:100], y[:100])  # fmt: skip
+    assert_array_equal(known.coef_.ravel(), SLOPES)
+    assert known.weights_[0] != 0.5
