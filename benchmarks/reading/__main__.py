@@ -35,13 +35,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 208,
-    "Python code": 25_200,
+    "Python code": 25_250,
     "Python docstrings": 12_800,
     "kernel files": 56,
     "kernel code": 11_830,
     "public names": 94,
     "import circles": 0,
-    "test code": 36_650,
+    "test code": 36_750,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -53,17 +53,14 @@ def mixture(shape, d, arguments):
 
 def steps(family, parameters, X):
     """The E-step and the log densities of rows, by whether they are complete."""
-    complete = ~np.isnan(X).any(axis=1)
     log_weights = np.full(len(parameters.mean), -np.log(len(parameters.mean)))
     e_steps, densities = [], []
-    if complete.any():
-        rows = Rows(X[complete])
-        e_steps.append(partial(family.e_step, parameters, log_weights, rows))
-        densities.append(partial(family.log_density, parameters, rows.X))
-    if not complete.all():
-        rows = Rows(X[~complete])
-        e_steps.append(partial(family.marginal_e_step, parameters, log_weights, rows))
-        densities.append(partial(family.marginal_log_density, parameters, rows.X))
+    for _, rows in Rows(X, has_gaps=True).by_completeness():
+        e_step, log_density = family.e_step, family.log_density
+        if rows.has_gaps:
+            e_step, log_density = family.marginal_e_step, family.marginal_log_density
+        e_steps.append(partial(e_step, parameters, log_weights, rows))
+        densities.append(partial(log_density, parameters, rows.X))
     return (lambda: [step() for step in e_steps]), (lambda: [density() for density in densities])
 
 
