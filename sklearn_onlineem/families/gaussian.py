@@ -15,7 +15,6 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
-from sklearn_onlineem.families._marginals import conditional_draws
 from sklearn_onlineem.families.capabilities import (
     Correlations,
     Marginals,
@@ -300,8 +299,21 @@ class Gaussian(
     def drawn(
         self, parameters: Gaussians, X: Floats, components: Integers, rng: np.random.Generator
     ) -> Floats:
-        covariances = parameters.covariance_matrices
-        return conditional_draws(parameters.mean, covariances, X, components, rng)
+        # Of a row, x_m | x_o ~ N(m_m + G (x_o - m_o), S_mm - G S_om) with G = S_mo S_oo^-1.
+        means, covariances = parameters.mean, parameters.covariance_matrices
+        out, noise = X.copy(), rng.standard_normal(X.shape)
+        masks, codes = np.unique(np.isnan(X), axis=0, return_inverse=True)
+        for code, missing in enumerate(masks):
+            o, m = np.flatnonzero(~missing), np.flatnonzero(missing)
+            chosen = codes.reshape(-1) == code
+            for k in np.unique(components[chosen]):
+                rows = np.flatnonzero(chosen & (components == k))
+                across = covariances[k][np.ix_(o, m)]
+                gain = np.linalg.solve(covariances[k][np.ix_(o, o)], across)
+                root = np.linalg.cholesky(covariances[k][np.ix_(m, m)] - across.T @ gain)
+                expected = means[k, m] + (X[np.ix_(rows, o)] - means[k, o]) @ gain
+                out[np.ix_(rows, m)] = expected + noise[np.ix_(rows, m)] @ root.T
+        return out
 
     def _check_no_masks(self):
         """Raise ValueError if some components learn what others do not."""

@@ -63,6 +63,11 @@ class Fixed:
         # Without any evidence of those that are learnt, these stay, too.
         return np.where(mask | (totals <= 0.0), old, free * scale)
 
+    @property
+    def fixes_all_components(self) -> bool:
+        """Whether no component learns, so that what all share stays, too."""
+        return self.components is not None and bool(self.components.all())
+
     def parameters(self, new: object, old: object) -> object:
         """Return new parameters with those of fixed components of old, and fixed probabilities.
 
@@ -71,6 +76,8 @@ class Fixed:
         new, old : object
             Of all components.
         """
+        if self.fixes_all_components:
+            return old
         if self.components is not None and self.components.any():
             index, n = np.flatnonzero(self.components), len(self.components)
             new = with_components(new, index, components(old, index, n), n)

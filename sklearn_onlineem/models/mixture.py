@@ -245,6 +245,8 @@ class MixtureModel(
         n_learnt = np.count_nonzero(
             is_active if fixed.components is None else is_active & ~fixed.components
         )
+        if fixed.fixes_all_components:
+            shared = 0
         return shared + own * n_learnt // self.n_components + fixed.n_free("weights", is_active)
 
     def mean_form(self, prior: MixtureStatistics) -> MixtureStatistics:

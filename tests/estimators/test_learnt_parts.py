@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases.comparing import arrays, assert_identical
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
@@ -12,6 +13,7 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     LaplaceMixture,
+    Mixture,
     MultinomialHMM,
     PoissonHMM,
     PoissonMixture,
@@ -357,3 +359,13 @@ def test_the_end_has_a_part_in_masked_rows(rng):
     hmm.fit([rng.poisson(3.0, (4, 1)) for _ in range(10)])
     assert hmm.transmat_[0, 0] == 0.5 and hmm.endprob_[0] != 0.25
     np.testing.assert_allclose(hmm.transmat_.sum(axis=1) + hmm.endprob_, 1.0)
+
+
+@pytest.mark.parametrize("family", ["gaussian_tied", "student_t_tied"])
+def test_what_all_components_share_stays_if_none_of_them_learns(family, rng):
+    X = rng.normal(size=(300, 2)) + 5.0 * rng.integers(2, size=(300, 1))
+    mixture = Mixture(2, family=family, params="w", random_state=0)._begin(X)
+    before, weights = arrays(mixture.model_.parameters), mixture.weights_
+    for learnt in (mixture.set_params(warm_start=True).fit(X), mixture.partial_fit(X[:50])):
+        assert_identical(arrays(learnt.model_.parameters), before)
+        assert (learnt.weights_ != weights).all() and learnt.model_.n_parameters() == 1
