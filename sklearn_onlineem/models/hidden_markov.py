@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.special import logsumexp, rel_entr, xlogy
+from scipy.special import logsumexp, xlogy
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
@@ -171,24 +172,27 @@ class HiddenMarkovModel(
         log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
         chunks = self._chunks(data)
-        rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
-        if rng is not None and len(chunks) > 1:
+        if len(chunks) == 1:
+            sums, log_likelihood = self._sums(data, rng, log_likelihoods)
+            return combine([(1.0 / len(data), sums)]), log_likelihood / len(data)
+        rngs, outs = [rng] * len(chunks), [None] * len(chunks)
+        if rng is not None:
             # One for each chunk, so that draws do not depend on the order of chunks.
             seeds = rng.integers(1 << 63, size=(len(chunks), 4))
             rngs = [np.random.default_rng(seed) for seed in seeds]
-        if log_likelihoods is not None and len(chunks) > 1:
+        if log_likelihoods is not None:
             ends = np.cumsum([chunk.n_rows for chunk in chunks])
             outs = np.split(log_likelihoods, ends[:-1])
-        sums = walk(self._sums, data.n_threads, chunks, rngs, outs)
-        statistics, log_likelihoods = zip(*sums, strict=True)
+        statistics, totals = zip(*walk(self._sums, data.n_threads, chunks, rngs, outs), strict=True)
         evidence = combine([(1.0 / len(data), part) for part in statistics])
-        return evidence, sum(log_likelihoods) / len(data)
+        return evidence, sum(totals) / len(data)
 
     def _sums(self, data, rng, log_likelihoods):
         states, offsets = self._log_densities(data)
+        continues = int(data.before is not None)
         if log_likelihoods is not None:
             # Those of the state that explains a row best, so that no row depends on others.
-            states[int(data.before is not None) :].max(axis=1, out=log_likelihoods)
+            states[continues:].max(axis=1, out=log_likelihoods)
             if data.observed is not None:
                 log_likelihoods[~data.observed] = np.nan
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
@@ -202,17 +206,17 @@ class HiddenMarkovModel(
             _forward_backward.draw_paths(
                 states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads
             )
-        if np.isneginf(log_likelihoods).any():
-            raise ValueError(
-                "Some sequences are impossible under the model, because of known states or zeros"
-                " among start and transition probabilities."
-            )
-        if not (np.isfinite(log_likelihoods).all() and np.isfinite(transitions).all()):
+        total = log_likelihoods.sum()
+        if not math.isfinite(total + transitions.sum()):
+            if np.isneginf(log_likelihoods).any():
+                raise ValueError(
+                    "Some sequences are impossible under the model, because of known states or"
+                    " zeros among start and transition probabilities."
+                )
             raise ValueError(
                 "The densities of rows are too small to tell states apart: the scales of the model"
                 " and of the data are too far apart. Rescale the start values or priors."
             )
-        continues = data.before is not None
         family, posterior = self.family, states[continues:]
         if data.observed is None:
             emissions = self._complete_statistics(rng)(
@@ -224,14 +228,9 @@ class HiddenMarkovModel(
                 emissions = emissions + statistics_of(
                     self.parameters, data.X[rows], posterior[rows], n_threads=data.n_threads
                 )
-        statistics = HiddenMarkovStatistics(
-            states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),
-            self.termination.expected_transitions(
-                transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
-            ),
-            emissions,
-        )
-        return statistics, log_likelihoods.sum()
+        start = states[offsets[continues:-1]].sum(axis=0, dtype=np.float64)
+        transitions = self.termination.expected_transitions(transitions, states, offsets)
+        return HiddenMarkovStatistics(start, transitions, emissions), total
 
     def _chain(self, data):
         first = self.start if data.before is None else data.before
@@ -257,7 +256,10 @@ class HiddenMarkovModel(
         if data.rows.labels is not None:
             labels = data.rows.labels[:, None]
             out[lead:][(labels >= 0) & (labels != np.arange(self.n_components))] = -np.inf
-        offsets = np.concatenate(([0], data.offsets[1:] + lead)).astype(np.int64, copy=False)
+        offsets = data.offsets
+        if lead:
+            offsets = offsets + 1
+            offsets[0] = 0
         return out, offsets
 
     def _complete_statistics(self, rng):
@@ -288,9 +290,12 @@ class HiddenMarkovModel(
         start, transmat, parameters = self.start, self.transmat, self.parameters
         fixed = self.fixed
         if "s" in self.learnt:
-            start = _normalised(statistics.start[None], start[None])[0]
+            start = np.empty_like(self.start)
+            counts = statistics.start[None], self.start[None]
+            _forward_backward.normalise_rows(*counts, start[None])
         if "t" in self.learnt:
-            transmat = _normalised(statistics.transitions, transmat)
+            transmat = np.empty_like(self.transmat)
+            _forward_backward.normalise_rows(statistics.transitions, self.transmat, transmat)
         if "e" in self.learnt:
             parameters = self.family.m_step(statistics.emissions, parameters)
         if fixed is not None:
@@ -314,15 +319,11 @@ class HiddenMarkovModel(
         self, other: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
         transitions, emissions = self.termination.occupancies(self.start, self.transmat, like)
-        start = rel_entr(self.start, other.start).sum()
-        of_rows = rel_entr(self.transmat, other.transmat).sum(axis=1)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
-        return max(
-            0.0,
-            share_of_starts(like) * start
-            + _inner(transitions, of_rows)
-            + _inner(emissions, np.maximum(emitted, 0.0)),
-        )
+        return _forward_backward.joint_divergence(
+            self.start, self.transmat, other.start, other.transmat, share_of_starts(like),
+            transitions, emissions, emitted,
+        )  # fmt: skip
 
     def aligned_to(
         self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
@@ -534,17 +535,3 @@ def _in_logs(log_densities, first, transmat, final):
         log_predicted = logsumexp(log_filtered[:, None] + log_transmat, axis=0)
     rows[-1] += logsumexp(log_filtered + log_final)
     return rows
-
-
-def _normalised(rows, previous):
-    """Divide rows by their sums; rows without any weight keep their previous values."""
-    # A Dirichlet prior below 1 may subtract more than there is.
-    rows = np.maximum(rows, 0.0)
-    totals = rows.sum(axis=1, keepdims=True)
-    return np.divide(rows, totals, out=previous.copy(), where=totals > 0.0)
-
-
-def _inner(occupancies, divergences):
-    """Return the inner product, in which infinite divergences of weight 0 do not count."""
-    used = occupancies > 0.0
-    return occupancies[used] @ divergences[used]
