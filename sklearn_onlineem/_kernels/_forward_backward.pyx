@@ -616,12 +616,12 @@ def normalise_rows(
     ndarray out,        # OUT (R, C)
 ):
     """Rows divided by their sums; those without any weight keep their previous values."""
-    cdef Py_ssize_t R = extent(rows, 0), C = extent(rows, 1), i, j
+    cdef Py_ssize_t R = extent(rows, 0), C = extent(rows, 1), _row, j
     cdef const double* count = readable(rows, R * C)
     cdef const double* kept = readable(previous, R * C)
     cdef double* share = writable(out, R * C)
     cdef double total
-    for i in range(R):
+    for _row in range(R):
         total = 0.0
         for j in range(C):
             # A Dirichlet prior below 1 may subtract more than there is.

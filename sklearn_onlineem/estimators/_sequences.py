@@ -470,7 +470,7 @@ class SequenceEstimator(
 
 def _with_end(state, data):
     """Return the state with the ends of its models, if it has several, and the end of the model."""
-    last, kept = data if len(data) == 1 else data[len(data) - 1 :], state.scorer
+    last, kept = data[len(data) - 1 :] if len(data) > 1 else data, state.scorer
     if not isinstance(kept, Memories):
         return state, state.model.filtered_end(last)
     kept = kept.with_ends(last)

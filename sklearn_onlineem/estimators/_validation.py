@@ -187,6 +187,8 @@ def ready(estimator, X):
 
     It is an array, or a data frame of pandas with the columns of the first data.
     """
+    if type(X) is np.ndarray and X.dtype.kind in "iu":
+        X = X.astype(_FLOATS[0], order="C")
     known = estimator._fitted.attributes
     names = known.get("feature_names_in_")
     if names is not None:
@@ -197,8 +199,6 @@ def ready(estimator, X):
         if not is_plain or list(X.columns) != names.tolist():
             return None
         X = np.ascontiguousarray(X.to_numpy())
-    if type(X) is np.ndarray and X.dtype.kind in "iu":
-        X = X.astype(_FLOATS[0], order="C")
     return X if _rows.are_ready(X, known["n_features_in_"]) else None
 
 

@@ -172,27 +172,24 @@ class HiddenMarkovModel(
         log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
         chunks = self._chunks(data)
-        if len(chunks) == 1:
-            sums, log_likelihood = self._sums(data, rng, log_likelihoods)
-            return combine([(1.0 / len(data), sums)]), log_likelihood / len(data)
-        rngs, outs = [rng] * len(chunks), [None] * len(chunks)
-        if rng is not None:
+        rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
+        if rng is not None and len(chunks) > 1:
             # One for each chunk, so that draws do not depend on the order of chunks.
             seeds = rng.integers(1 << 63, size=(len(chunks), 4))
             rngs = [np.random.default_rng(seed) for seed in seeds]
-        if log_likelihoods is not None:
+        if log_likelihoods is not None and len(chunks) > 1:
             ends = np.cumsum([chunk.n_rows for chunk in chunks])
             outs = np.split(log_likelihoods, ends[:-1])
-        statistics, totals = zip(*walk(self._sums, data.n_threads, chunks, rngs, outs), strict=True)
+        sums = walk(self._sums, data.n_threads, chunks, rngs, outs)
+        statistics, log_likelihoods = zip(*sums, strict=True)
         evidence = combine([(1.0 / len(data), part) for part in statistics])
-        return evidence, sum(totals) / len(data)
+        return evidence, sum(log_likelihoods) / len(data)
 
     def _sums(self, data, rng, log_likelihoods):
         states, offsets = self._log_densities(data)
-        continues = int(data.before is not None)
         if log_likelihoods is not None:
             # Those of the state that explains a row best, so that no row depends on others.
-            states[continues:].max(axis=1, out=log_likelihoods)
+            states[int(data.before is not None) :].max(axis=1, out=log_likelihoods)
             if data.observed is not None:
                 log_likelihoods[~data.observed] = np.nan
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
@@ -206,17 +203,8 @@ class HiddenMarkovModel(
             _forward_backward.draw_paths(
                 states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads
             )
-        total = log_likelihoods.sum()
-        if not math.isfinite(total + transitions.sum()):
-            if np.isneginf(log_likelihoods).any():
-                raise ValueError(
-                    "Some sequences are impossible under the model, because of known states or"
-                    " zeros among start and transition probabilities."
-                )
-            raise ValueError(
-                "The densities of rows are too small to tell states apart: the scales of the model"
-                " and of the data are too far apart. Rescale the start values or priors."
-            )
+        _check_possible(log_likelihoods, transitions)
+        continues = data.before is not None
         family, posterior = self.family, states[continues:]
         if data.observed is None:
             emissions = self._complete_statistics(rng)(
@@ -228,9 +216,14 @@ class HiddenMarkovModel(
                 emissions = emissions + statistics_of(
                     self.parameters, data.X[rows], posterior[rows], n_threads=data.n_threads
                 )
-        start = states[offsets[continues:-1]].sum(axis=0, dtype=np.float64)
-        transitions = self.termination.expected_transitions(transitions, states, offsets)
-        return HiddenMarkovStatistics(start, transitions, emissions), total
+        statistics = HiddenMarkovStatistics(
+            states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),
+            self.termination.expected_transitions(
+                transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
+            ),
+            emissions,
+        )
+        return statistics, log_likelihoods.sum()
 
     def _chain(self, data):
         first = self.start if data.before is None else data.before
@@ -535,3 +528,18 @@ def _in_logs(log_densities, first, transmat, final):
         log_predicted = logsumexp(log_filtered[:, None] + log_transmat, axis=0)
     rows[-1] += logsumexp(log_filtered + log_final)
     return rows
+
+
+def _check_possible(log_likelihoods, transitions):
+    if math.isfinite(log_likelihoods.sum() + transitions.sum()):
+        return
+    if np.isneginf(log_likelihoods).any():
+        raise ValueError(
+            "Some sequences are impossible under the model, because of known states or zeros"
+            " among start and transition probabilities."
+        )
+    if not (np.isfinite(log_likelihoods).all() and np.isfinite(transitions).all()):
+        raise ValueError(
+            "The densities of rows are too small to tell states apart: the scales of the model"
+            " and of the data are too far apart. Rescale the start values or priors."
+        )

@@ -55,19 +55,15 @@ class Termination(ABC):
         """
         return np.ones(len(transmat))
 
-    def expected_transitions(
-        self, transitions: Floats, states: Floats, offsets: Integers
-    ) -> Floats:
+    def expected_transitions(self, transitions: Floats, last: Floats) -> Floats:
         """Return expected counts in the shape of `transmat`.
 
         Parameters
         ----------
         transitions : ndarray of shape (K, K)
             Expected transitions within sequences.
-        states : ndarray of shape (n_rows, K)
-            Posteriors of the states.
-        offsets : ndarray of shape (n_sequences + 1,)
-            The first row of each sequence, and the number of rows.
+        last : ndarray of shape (K,)
+            Expected last states.
         """
         return transitions
 
@@ -216,10 +212,7 @@ class EndState(Termination):
     def final(self, transmat: Floats) -> Floats:
         return np.ascontiguousarray(transmat[:, -1])
 
-    def expected_transitions(
-        self, transitions: Floats, states: Floats, offsets: Integers
-    ) -> Floats:
-        last = states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
+    def expected_transitions(self, transitions: Floats, last: Floats) -> Floats:
         return np.column_stack([transitions, last])
 
     def occupancies(
