@@ -164,7 +164,9 @@ class Sequences(Batch):
         return ~np.isnan(self.X).all(axis=1)
 
     def __getitem__(self, index: Index) -> Sequences:
-        chosen = np.arange(len(self))[index]
+        chosen = index
+        if not (isinstance(index, np.ndarray) and index.dtype.kind == "i"):
+            chosen = np.arange(len(self))[index]
         lengths = self.lengths[chosen]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         if isinstance(index, slice) and index.step in (None, 1):
@@ -173,7 +175,7 @@ class Sequences(Batch):
         else:
             starts = self.offsets[:-1][chosen] - offsets[:-1]
             rows = self.rows[np.arange(offsets[-1]) + np.repeat(starts, lengths)]
-        keeps_first = len(chosen) > 0 and chosen[0] == 0
+        keeps_first = len(chosen) > 0 and chosen[0] in (0, -len(self))
         return Sequences.unchecked(rows, offsets, self.before if keeps_first else None)
 
     def without(self, rows: Integers) -> Sequences:
