@@ -1,37 +1,42 @@
 """Online EM for scikit-learn: hidden-variable models that learn from streams."""
 
+from typing import TYPE_CHECKING
+
+from sklearn_onlineem._lazy import lazy_names
 from sklearn_onlineem._version import __version__
-from sklearn_onlineem.estimators import (
-    HMM,
-    AnomalyDetector,
-    BernoulliMixture,
-    CategoricalHMM,
-    CategoricalMixture,
-    CompoundDirichlet,
-    CompoundDirichletMixture,
-    EditDistance,
-    EditDistanceClassifier,
-    ExponentialMixture,
-    GammaMixture,
-    GaussianHMM,
-    GaussianMixture,
-    KalmanFilter,
-    LaplaceMixture,
-    LatentDirichletAllocation,
-    MarkovChainMixture,
-    Mixture,
-    MixtureRegressor,
-    MultinomialHMM,
-    MultinomialMixture,
-    PerSequence,
-    PoissonHMM,
-    PoissonMixture,
-    RegressionMixture,
-    StudentTMixture,
-    WishartMixture,
-    combine_estimators,
-)
-from sklearn_onlineem.streams import PrequentialSearch, StreamPipeline
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.estimators import (
+        HMM,
+        AnomalyDetector,
+        BernoulliMixture,
+        CategoricalHMM,
+        CategoricalMixture,
+        CompoundDirichlet,
+        CompoundDirichletMixture,
+        EditDistance,
+        EditDistanceClassifier,
+        ExponentialMixture,
+        GammaMixture,
+        GaussianHMM,
+        GaussianMixture,
+        KalmanFilter,
+        LaplaceMixture,
+        LatentDirichletAllocation,
+        MarkovChainMixture,
+        Mixture,
+        MixtureRegressor,
+        MultinomialHMM,
+        MultinomialMixture,
+        PerSequence,
+        PoissonHMM,
+        PoissonMixture,
+        RegressionMixture,
+        StudentTMixture,
+        WishartMixture,
+        combine_estimators,
+    )
+    from sklearn_onlineem.streams import PrequentialSearch, StreamPipeline
 
 __all__ = [
     "HMM",
@@ -66,3 +71,13 @@ __all__ = [
     "__version__",
     "combine_estimators",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "streams": ["PrequentialSearch", "StreamPipeline"],
+        "estimators": set(__all__) - {"PrequentialSearch", "StreamPipeline", "__version__"},
+    },
+    ["data", "diagnostics", "displays", "distributed", "em", "estimators", "families", "interop",
+     "models", "statistics", "streams"],
+)  # fmt: skip
