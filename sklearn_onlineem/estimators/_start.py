@@ -17,6 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.utils.random import sample_without_replacement
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._parameters import are_same
@@ -282,7 +283,7 @@ def _stored_alike(family, rows):
 
 def _some_rows(rows, n_components, rng):
     """Return sorted indices of a sample of rows, with all labelled rows if they are few."""
-    chosen = np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))
+    chosen = np.sort(sample_without_replacement(len(rows), _MOST_ROWS, random_state=rng))
     if rows.labels is None:
         return chosen
     parts = [chosen]
