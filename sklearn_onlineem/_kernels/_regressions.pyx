@@ -6,10 +6,11 @@ calls of LAPACK from Python would take longer than all that they compute.
 Shapes: K regressions of p outputs y on q inputs x, and n = q + p; moments are of z = (x, y).
 """
 
-from libc.math cimport INFINITY, NAN, fabs, isfinite, log, sqrt
+from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, log, sqrt
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 from numpy cimport ndarray
+from scipy.linalg.cython_blas cimport dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dsyev
 
 from ._arena cimport Arena, allocate, counting_arena, take_doubles
@@ -383,3 +384,68 @@ def kl_divergences(
                 trace += spread[i * (p + 1)]
             out[k] = 0.5 * (trace + weights[k] * (log_ratio - p))
         free(scratch)
+
+
+cdef enum:
+    BLOCK_ROWS = 256
+
+
+def largest_square(
+    ndarray Y,              # IN (n, p); NaN is as expected
+    ndarray matrix,         # IN (1, p, q)
+    ndarray offset,         # IN (1, p)
+    ndarray covariance,     # IN (1, p, p)
+    ndarray weight,         # IN (1,): moments of the inputs
+    ndarray input_mean,     # IN (1, q)
+    ndarray input_scatter,  # IN (1, q, q)
+):
+    """Largest square of the distance of rows from the expected output, by its covariance.
+
+    NaN if that is not positive definite.
+    """
+    cdef Py_ssize_t n = extent(Y, 0), p = extent(matrix, 1), q = extent(matrix, 2)
+    cdef Py_ssize_t i, j, t, B, block_number
+    require(p > 0, "outputs")
+    cdef const double* rows = readable(Y, n * p)
+    cdef const double* coefficients = readable(matrix, p * q)
+    cdef const double* c = readable(offset, p)
+    cdef const double* S = readable(covariance, p * p)
+    cdef const double* w = readable(weight, 1)
+    cdef const double* m = readable(input_mean, q)
+    cdef const double* xx = readable(input_scatter, q * q)
+    cdef Arena arena = counting_arena()
+    take_doubles(&arena, p * (1 + p + q + BLOCK_ROWS))
+    cdef void* scratch = allocate(&arena)
+    cdef double* expected = take_doubles(&arena, p * (1 + p + q + BLOCK_ROWS))
+    cdef double* factor = expected + p
+    cdef double* across = factor + p * p
+    cdef double* block = across + p * q
+    cdef double one = 1.0, largest = NAN, square
+    cdef int size = <int> p, n_right
+    with nogil:
+        for i in range(p):
+            expected[i] = c[i]
+            for j in range(q):
+                across[i * q + j] = 0.0
+                expected[i] += coefficients[i * q + j] * m[j]
+        memcpy(factor, S, p * p * sizeof(double))
+        add_product(1.0 / w[0], coefficients, q, xx, q, False, p, q, q, across, q)
+        add_product(1.0, across, q, coefficients, q, True, p, p, q, factor, p)
+        if factorise(size, factor):
+            largest = 0.0
+            for block_number in range((n + BLOCK_ROWS - 1) // BLOCK_ROWS):
+                t = block_number * BLOCK_ROWS
+                B = min(BLOCK_ROWS, n - t)
+                for i in range(B):
+                    for j in range(p):
+                        square = rows[(t + i) * p + j]
+                        block[i * p + j] = 0.0 if isnan(square) else square - expected[j]
+                n_right = <int> B
+                dtrsm(b"L", b"L", b"N", b"N", &size, &n_right, &one, factor, &size, block, &size)
+                for i in range(B):
+                    square = 0.0
+                    for j in range(p):
+                        square += block[i * p + j] * block[i * p + j]
+                    largest = max(largest, square)
+        free(scratch)
+    return largest

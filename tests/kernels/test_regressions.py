@@ -145,3 +145,24 @@ def test_singular_covariances_are_left_to_the_family(rng):
     assert np.isnan(found[:2]).all()
     divergences = LinearGaussian().kl_divergence(these, others)
     assert_allclose(divergences, [0.5 * (np.log(2.0) - 0.5), np.inf, 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize("q, p", [(1, 1), (3, 2), (5, 10)])
+@pytest.mark.parametrize("n", [1, 255, 600])
+def test_the_largest_square_is_that_of_the_formula(n, q, p, rng):
+    B, c, S = draw(rng, 1, q, p)
+    weight, _, mean, xx = draw_moments(rng, 1, q)
+    Y = 3.0 * rng.standard_normal((n, p))
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    deviations = np.nan_to_num(Y - B[0] @ mean[0] - c[0])
+    covariance = S[0] + B[0] @ (xx[0] / weight[0]) @ B[0].T
+    expected = np.einsum("ni,ni->n", deviations, np.linalg.solve(covariance, deviations.T).T)
+    found = _regressions.largest_square(Y, B, c, S, weight, mean, xx)
+    assert_allclose(found, expected.max(), rtol=1e-9)
+
+
+def test_there_is_no_distance_by_a_covariance_that_is_not_positive_definite(rng):
+    B, c, _ = draw(rng, 1, 2, 2)
+    moments = np.ones(1), np.zeros((1, 2)), np.zeros((1, 2, 2))
+    found = _regressions.largest_square(np.ones((3, 2)), B, c, np.zeros((1, 2, 2)), *moments)
+    assert np.isnan(found)
