@@ -239,7 +239,11 @@ class Sequences(Batch):
             As of the class.
         """
         _check_before(before)
-        return Sequences.unchecked(self.rows, self.offsets, before)
+        other, known = Sequences.unchecked(self.rows, self.offsets, before), self.__dict__
+        for name in ("lengths", "observed"):
+            if name in known:
+                other.__dict__[name] = known[name]
+        return other
 
 
 def _check_before(before):
@@ -261,5 +265,7 @@ def share_of_starts(like):
 
 def _survival(lengths, n):
     """Return the numbers of lengths above 0, 1, ..., up to the largest, as shares of n."""
+    if len(lengths) == 1:
+        return np.full(lengths[0], 1.0 / n)
     ends = np.bincount(lengths, minlength=1)
     return (len(lengths) - np.cumsum(ends))[:-1] / n

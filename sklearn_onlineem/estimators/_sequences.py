@@ -68,7 +68,7 @@ class SequencesInput:
         return data
 
     def _converted(self, X):
-        found = None if self._fresh else ready(self._estimator, X)
+        found = None if self._fresh else ready(self._estimator, X, allow_nan=True)
         if found is None:
             found, self.attributes = self._estimator._converted(X, self._fresh, "allow-nan")
         return found
@@ -455,7 +455,7 @@ class SequenceEstimator(
 
 def _with_end(state, data):
     """Return the state with the ends of its models, if it has several, and the end of the model."""
-    last, kept = data[len(data) - 1 :], state.scorer
+    last, kept = data[len(data) - 1 :] if len(data) > 1 else data, state.scorer
     if not isinstance(kept, Memories):
         return state, state.model.filtered_end(last)
     kept = kept.with_ends(last)

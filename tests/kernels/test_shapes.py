@@ -74,6 +74,7 @@ MOVES = np.eye(W), np.eye(W), ones(W), np.eye(W)
 SYSTEM = (*MOVES, ones(D, W), ones(D), np.eye(D))
 START = np.concatenate([ones(W), np.eye(W).ravel()])
 TABLES = (*(eyes(S, W) for _ in range(4)), ones(S))
+REGRESSIONS = ones(K, D, 1), ones(K, D), eyes(K, D)
 MAPS = ones(D), np.eye(D), ones(D, W), ones(W, D), np.eye(W)
 
 
@@ -223,8 +224,21 @@ CALLS = [
     Call("_kalman_shared.expected",
          (X, OFFSETS[:-1].copy(), np.array([2, 4]), np.array([1, 0]), np.array([0, 2]), ones(D),
           MOVES, K, TABLES, MAPS, ones(W), *evidence(), 1)),
-    Call("_kalman_shared.occupancy", (ones(S, 5), MOVES, K, START, ones(S, 1 + W + W * W)),
-         {("weights", 1)}),
+    Call("_kalman_shared.add_occupancies",
+         (ones(5), np.eye(K), ones(K), np.eye(K), ones(K), np.eye(K), ones(1 + K + K * K),
+          ones(1 + K + K * K)), {("weights", 0)}),
+    Call("_kalman_shared.is_surely_stable", (np.eye(K),)),
+    Call("_regressions.maximise",
+         (ones(K), ones(K), ones(K, 1 + D), eyes(K, 1 + D), ones(D), True, True, True,
+          *REGRESSIONS)),
+    Call("_regressions.expected_moments",
+         (*REGRESSIONS, ones(D), ones(K), ones(K, 1), eyes(K, 1), ones(K, 1 + D),
+          eyes(K, 1 + D))),
+    Call("_regressions.largest_square",
+         (X, *(array[:1] for array in REGRESSIONS), ones(1), ones(1, 1), eyes(1, 1)),
+         {("Y", 0)}),
+    Call("_regressions.kl_divergences",
+         (*REGRESSIONS, *REGRESSIONS, ones(K), ones(K, 1), eyes(K, 1), ones(K))),
     Call("_edit_lattice.expected_operations",
          (*STRINGS, *STRINGS, PAIRS, *TABLE, shares(7), np.array([0, 2]), True, ones(2),
           ones(0, 4), ones(8), 1), {("uniforms", 0)}),
