@@ -23,17 +23,20 @@ from libc.math cimport NAN, isnan, log
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
+from numpy cimport ndarray
+from scipy.linalg.cython_lapack cimport dgesv
 
 from ._arena cimport (
     Arena,
     allocate,
+    allocate_doubles,
     arena_of,
     counting_arena,
     take,
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport require
+from ._arrays cimport extent, readable, require, writable
 from ._blas cimport gemm
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
 from ._simd cimport add_log, reals
@@ -56,6 +59,9 @@ cdef extern from "_chains.h" nogil:
         const double* transposed, int has_zeros, Py_ssize_t W, double* states, double* filtered)
     void add_transitions(
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
+    void occupy(
+        const double* table, const double* weights, Py_ssize_t T, Py_ssize_t W, double* states,
+        double* left, double* emitted)
     Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
     double sum_of(const double* x, Py_ssize_t n)
     void emissions(
@@ -536,3 +542,66 @@ cdef void draw_path(
             return
         begin -= CHAIN_ROWS
         forward_again(x, begin, chain)
+
+
+# States under the model itself
+# ----------------------------
+
+def occupancies(
+    ndarray start,      # IN (K,)
+    ndarray transmat,   # IN (K, K)
+    ndarray weights,    # IN (T,)
+    ndarray left,       # INOUT (K,) += sum_t weights_t+1 p_t, t = 0..T-2
+    ndarray emitted,    # INOUT (K,) += sum_t weights_t p_t, t = 0..T-1
+):
+    """Weighted sums of p_t = start transmat^t, the distribution of the state of row t."""
+    cdef Py_ssize_t K = extent(start, 0), T = extent(weights, 0), W = width(K), i
+    cdef const double* first = readable(start, K)
+    cdef const double* table = readable(transmat, K * K)
+    cdef const double* weight = readable(weights, T)
+    cdef double* of_transitions = writable(left, K)
+    cdef double* of_emissions = writable(emitted, K)
+    # Padded states have probability 0.
+    cdef double* padded = allocate_doubles(W * (W + 4))
+    cdef double* states = padded + W * W
+    cdef double* sums = states + 2 * W
+    with nogil:
+        memset(padded, 0, W * (W + 4) * sizeof(double))
+        for i in range(K):
+            memcpy(padded + i * W, table + i * K, K * sizeof(double))
+        memcpy(states, first, K * sizeof(double))
+        occupy(padded, weight, T, W, states, sums, sums + W)
+        for i in range(K):
+            of_transitions[i] += sums[i]
+            of_emissions[i] += sums[W + i]
+        free(padded)
+
+
+def visits(
+    ndarray start,      # IN (K,)
+    ndarray inner,      # IN (K, K)
+    double going_on,    # p(the chain goes on) after each row
+    ndarray out,        # OUT (K,)
+):
+    """How often a chain that ends is in its states: u = start + going_on u inner."""
+    cdef Py_ssize_t K = extent(start, 0), i
+    cdef const double* first = readable(start, K)
+    cdef const double* table = readable(inner, K * K)
+    cdef double* u = writable(out, K)
+    cdef double* left = allocate_doubles(K * K)
+    cdef int* pivots = <int*> allocate_doubles(K)
+    cdef int n = <int> K, one = 1, info = 0
+    with nogil:
+        for i in range(K * K):
+            left[i] = -going_on * table[i]
+        for i in range(K):
+            left[i * (K + 1)] += 1
+        memcpy(u, first, K * sizeof(double))
+        # LAPACK counts by columns, so that it sees the transpose.
+        dgesv(&n, &one, left, &n, pivots, u, &n, &info)
+        for i in range(K):
+            u[i] = max(u[i], 0.0)
+        free(left)
+        free(pivots)
+    if info != 0:
+        raise np.linalg.LinAlgError("Singular matrix")
