@@ -208,6 +208,8 @@ class Sequences(Batch):
     def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
         """Cut between sequences into even chunks; those of several are for one thread each.
 
+        A sequence of more rows than a chunk is a chunk of its own.
+
         Parameters
         ----------
         n_rows : int
@@ -217,7 +219,8 @@ class Sequences(Batch):
             return (self,)
         n_chunks = -(-self.n_rows // n_rows)
         whole = self.offsets * n_chunks // max(1, self.n_rows)
-        cuts = np.flatnonzero(whole[1:-1] > whole[:-2]) + 1
+        is_long = self.lengths > n_rows
+        cuts = np.flatnonzero((whole[1:-1] > whole[:-2]) | is_long[1:]) + 1
         bounds = [0, *cuts.tolist(), len(self)]
         if len(bounds) == 2:
             return (self,)
