@@ -20,7 +20,7 @@ from sklearn_onlineem._values import components, like
 
 Kind = TypeVar("Kind", bound="Statistics")
 
-__all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "pooled", "side_by_side"]
+__all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "pooled"]
 
 
 # So many terms are added in pairs, the fastest way if statistics do not grow.

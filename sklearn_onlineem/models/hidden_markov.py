@@ -17,7 +17,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
-from sklearn_onlineem.models._long_sequences import explored
+from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
 from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import (
     Reinitialises,
@@ -418,7 +418,7 @@ class HiddenMarkovModel(
         def of_long(chunk, n_threads):
             return np.atleast_1d(explored(self, chunk, self._n_chunk, n_threads)[0])
 
-        return np.concatenate(self._in_chunks(self._log_likelihoods, data, of_long))
+        return _joined(self._in_chunks(self._log_likelihoods, data, of_long))
 
     def row_log_likelihoods(self, data: Sequences) -> Floats:
         """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed.
@@ -430,7 +430,7 @@ class HiddenMarkovModel(
         data : Sequences
             With n_rows in all.
         """
-        return np.concatenate(self._in_chunks(self._row_log_likelihoods, data))
+        return _joined(self._in_chunks(self._row_log_likelihoods, data))
 
     def filtered(self, data: Sequences) -> Floats:
         """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states).
@@ -440,7 +440,7 @@ class HiddenMarkovModel(
         data : Sequences
             Rows, one sequence after the other.
         """
-        return np.concatenate(self._in_chunks(self._filtered, data))
+        return _joined(self._in_chunks(self._filtered, data))
 
     def filtered_end(self, data: Sequences) -> Floats | None:
         """Return the filtered distribution of the last state of all; None for impossible data.
@@ -450,7 +450,11 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`; a piece that continues the last sequence starts from its state.
         """
-        filtered = self.filtered(data)[-1].astype(np.float64)
+        last = data[len(data) - 1 :] if len(data) > 1 else data
+        if self._is_long(last):
+            filtered = filtered_end(self, last, self._n_chunk)
+        else:
+            filtered = self._filtered(last)[-1].astype(np.float64)
         return filtered if filtered.any() else None
 
     def posterior(self, data: Sequences) -> Floats:
@@ -461,7 +465,7 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`.
         """
-        return np.concatenate(self._in_chunks(self._posterior, data, self._posterior_of_long))
+        return _joined(self._in_chunks(self._posterior, data, self._posterior_of_long))
 
     def decoded(self, data: Sequences) -> tuple[Integers, Floats]:
         """Return the most probable state paths h (n_rows,), and log p(v, h) of each (Viterbi).
@@ -471,12 +475,15 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`.
         """
-        parts = self._in_chunks(self._decoded, data)
-        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+        parts = self._in_chunks(self._decoded, data, partial(decoded, self, n_piece=self._n_chunk))
+        return tuple(_joined(part) for part in zip(*parts, strict=True))
 
     @property
     def _n_chunk(self):
         return max(1, _CHUNK_VALUES // self.n_components)
+
+    def _is_long(self, data):
+        return len(data) == 1 and data.n_rows > 2 * self._n_chunk
 
     def _in_chunks(self, function, data, of_long=None):
         return self._walked(function, of_long, data.n_threads, data.chunks(self._n_chunk))
@@ -487,10 +494,7 @@ class HiddenMarkovModel(
         Threads share the first; of each long sequence, the second tells them to share the rows.
         """
         calls = list(zip(chunks, *columns, strict=True))
-        is_long = [
-            of_long is not None and len(chunk) == 1 and chunk.n_rows > 2 * self._n_chunk
-            for chunk in chunks
-        ]
+        is_long = [of_long is not None and self._is_long(chunk) for chunk in chunks]
         short = [call for call, apart in zip(calls, is_long, strict=True) if not apart]
         results = iter(walk(function, n_threads, *zip(*short, strict=True)) if short else ())
         return [
@@ -499,18 +503,16 @@ class HiddenMarkovModel(
         ]
 
     def _filtered(self, data):
-        return self._filtered_and_log_likelihoods(data)[0]
+        states, offsets = self._log_densities(data)
+        unused = np.empty(len(data))
+        _forward_backward.filtered(states, offsets, *self._chain(data), unused, data.n_threads)
+        return states[0 if data.before is None else 1 :]
 
     def _log_likelihoods(self, data):
-        return self._filtered_and_log_likelihoods(data)[1]
-
-    def _filtered_and_log_likelihoods(self, data):
-        states, offsets = self._log_densities(data)
-        log_likelihoods = np.empty(len(data))
-        _forward_backward.filtered(
-            states, offsets, *self._chain(data), log_likelihoods, data.n_threads
-        )
-        return states[0 if data.before is None else 1 :], log_likelihoods
+        log_densities, offsets = self._log_densities(data)
+        out, chain = np.empty(len(data)), self._chain(data)
+        _forward_backward.filtered(log_densities, offsets, *chain, out, data.n_threads, False)
+        return out
 
     def _row_log_likelihoods(self, data):
         log_densities, offsets = self._log_densities(data)
@@ -583,6 +585,10 @@ def _in_logs(log_densities, first, transmat, final):
         log_predicted = logsumexp(log_filtered[:, None] + log_transmat, axis=0)
     rows[-1] += logsumexp(log_filtered + log_final)
     return rows
+
+
+def _joined(parts):
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _check_possible(log_likelihoods, transitions):
