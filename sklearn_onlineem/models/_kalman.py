@@ -173,11 +173,18 @@ class Padded:
 
     def expected(self, sequences, n_threads, rng=None, log_densities=NOTHING):
         """Return sums over sequences: statistics, and log-likelihood; fill in those of rows."""
-        noise = NOTHING if rng is None else rng.standard_normal((len(sequences.X), self.k))
         sums, log_likelihoods = allocate_sums(self.k, self.d), np.empty(len(sequences))
-        _kalman.expected(
-            *self._arguments(sequences), noise, *sums, log_densities, log_likelihoods, n_threads
-        )
+        X, offsets, *system = self._arguments(sequences)
+        if rng is None and _kalman.are_batched(self.k, self.d, offsets):
+            order = np.argsort(-np.diff(offsets), kind="stable")
+            _kalman.expected_side_by_side(
+                X, offsets, order, *system, *sums, log_densities, log_likelihoods, n_threads
+            )
+        else:
+            noise = NOTHING if rng is None else rng.standard_normal((len(X), self.k))
+            _kalman.expected(
+                X, offsets, *system, noise, *sums, log_densities, log_likelihoods, n_threads
+            )
         return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
 
     def _arguments(self, sequences):
