@@ -69,8 +69,8 @@ cdef extern from "_kalman_batches.h" nogil:
     void clear_batch(const System* system, BatchSpace* space)
     void start_batches(const System* system, const Evidence* total, BatchSpace* space)
     void expect_batch(
-        const System* system, const double* start, BatchSpace* space, double** log_densities,
-        double* log_likelihoods)
+        const System* system, const double* start, bint smooths, BatchSpace* space,
+        double** log_densities, double* log_likelihoods)
     void finish_batches(const System* system, BatchSpace* space)
 
 
@@ -301,7 +301,7 @@ cdef BatchMemory lay_out_batches(
 cdef void pass_over_batches(
     const System* system, const double* X, const int64_t* offsets, const int64_t* order,
     Py_ssize_t S, Py_ssize_t begin, Py_ssize_t stop, const double* start, BatchSpace* space,
-    double* log_densities, double* log_likelihoods, const Evidence* evidence,
+    bint smooths, double* log_densities, double* log_likelihoods, const Evidence* evidence,
 ) noexcept nogil:
     """Batches from begin to stop, of sequences in an order of falling length."""
     cdef double* of_rows[LANES]
@@ -317,25 +317,27 @@ cdef void pass_over_batches(
             of_rows[lane] = log_densities + offsets[s] if log_densities != NULL else NULL
         space.T = space.lengths[0]
         expect_batch(
-            system, start, space, NULL if log_densities == NULL else of_rows, of_sequences)
+            system, start, smooths, space, NULL if log_densities == NULL else of_rows,
+            of_sequences)
         for lane in range(n):
             log_likelihoods[order[batch * LANES + lane]] = of_sequences[lane]
     finish_batches(system, space)
 
 
 def are_batched(Py_ssize_t k, Py_ssize_t d, const int64_t[::1] offsets):
-    """Whether sequences are to be passed to `expected_side_by_side`."""
+    """Whether sequences are to be passed to `expected_in_batches`."""
     cdef Py_ssize_t S = offsets.shape[0] - 1
     return fit_batches(k, d, longest(&offsets[0], S), S)
 
 
-def expected_side_by_side(
+def expected_in_batches(
     ndarray X,                      # IN (n, d)
     const int64_t[::1] offsets,     # IN (S + 1,)
     const int64_t[::1] order,       # IN (S,): sequences by falling length
     tuple system,                   # IN A, A', b, Q, C, d, R: padded
     Py_ssize_t k,                   # states
     ndarray start,                  # IN (W + W * W,): moments that sequences start from
+    bint smooths,                   # whether moments are wanted
     ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
     ndarray transitions,            # OUT of states and those after them, 2 k variables;
     ndarray emissions,              # OUT of states and rows that are not all missing, k + d
@@ -370,7 +372,7 @@ def expected_side_by_side(
         pass_over_batches(
             &arrays, rows, &offsets[0], &order[0], S, first_block(slab, n_slabs, n_batches),
             first_block(slab + 1, n_slabs, n_batches), first,
-            memory.spaces[omp_get_thread_num()], of_rows, out, memory.slabs + slab)
+            memory.spaces[omp_get_thread_num()], smooths, of_rows, out, memory.slabs + slab)
     for slab in range(n_slabs):
         add_evidence(memory.slabs + slab, &total)
     free(scratch)

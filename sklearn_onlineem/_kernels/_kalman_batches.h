@@ -36,15 +36,16 @@ SIMD_INLINE Table columns_of(const double *x, ptrdiff_t stride)
     return table;
 }
 
-/* out (m, n, LANES) <- out + sign a b, a (m, l) of numbers that all share or, with `is_shared` 0,
- * side by side, b (l, n) side by side */
-SIMD_INLINE void add_lanes_product(
+/* out (m, n, LANES) <- out + sign a b, or its upper triangle; a (m, l) of numbers that all share or,
+ * with `is_shared` 0, side by side, b (l, n) side by side */
+SIMD_INLINE void add_lanes_form(
     const Table a, const int is_shared, const Table b, const ptrdiff_t m, const ptrdiff_t l,
-    const ptrdiff_t n, const double sign, double *RESTRICT out)
+    const ptrdiff_t n, const double sign, const int is_upper, double *RESTRICT out)
 {
     const ptrdiff_t width = is_shared ? 1 : LANES;
     for (ptrdiff_t i = 0; i < m; i++) {
-        ptrdiff_t j = 0;
+        ptrdiff_t j = is_upper ? i : 0;
+        out += j * LANES;
         for (; j + 4 <= n; j += 4, out += 4 * LANES) {
             double sum[4][LANES] = {{0}};
             for (ptrdiff_t h = 0; h < l; h++) {
@@ -69,6 +70,21 @@ SIMD_INLINE void add_lanes_product(
             EACH_SEGMENT out[s] += sign * sum[s];
         }
     }
+}
+
+SIMD_INLINE void add_lanes_product(
+    const Table a, const int is_shared, const Table b, const ptrdiff_t m, const ptrdiff_t l,
+    const ptrdiff_t n, const double sign, double *RESTRICT out)
+{
+    add_lanes_form(a, is_shared, b, m, l, n, sign, 0, out);
+}
+
+/* x (k, k, LANES) <- with its upper triangle below */
+SIMD_INLINE void mirror_lanes(const ptrdiff_t k, double *x)
+{
+    for (ptrdiff_t i = 0; i < k; i++)
+        for (ptrdiff_t j = 0; j < i; j++)
+            EACH_SEGMENT x[(i * k + j) * LANES + s] = x[(j * k + i) * LANES + s];
 }
 
 /* upper (k, k, LANES), inverse (k, LANES): as `factorise` */
@@ -139,7 +155,7 @@ SIMD_INLINE void substitute_lanes_backward(
 /* Patterns that are remembered, powers of two above LANES, and their memory. */
 #define FEWEST_GAP_PATTERNS 16
 #define MOST_GAP_PATTERNS 1024
-#define MOST_GAP_BYTES (1 << 21)
+#define MOST_GAP_BYTES (1 << 22)
 
 /* What depends on the gaps of a row alone. */
 typedef struct {
@@ -431,12 +447,13 @@ SIMD_CLONES SIMD_UNUSED static void filter_lanes(
     add_lanes_product(rows_of(space->G, k), 0, columns_of(state.upper, k), k, k, k, 1, y);
     set_zero(size, M);
     for (ptrdiff_t i = 0; i < k; i++) EACH_SEGMENT M[i * (k + 1) * LANES + s] = 1;
-    add_lanes_product(rows_of(state.upper, k), 0, rows_of(y, k), k, k, k, 1, M);
+    add_lanes_form(rows_of(state.upper, k), 0, rows_of(y, k), k, k, k, 1, 1, M);
     factorise_lanes(M, k, space->M_upper, space->M_inverse);
     copy(state.upper, size, x);
     substitute_lanes_forward(space->M_upper, space->M_inverse, k, k, x);
     set_zero(size, state.filtered);
-    add_lanes_product(columns_of(x, k), 0, rows_of(x, k), k, k, k, 1, state.filtered);
+    add_lanes_form(columns_of(x, k), 0, rows_of(x, k), k, k, k, 1, 1, state.filtered);
+    mirror_lanes(k, state.filtered);
     /* The mean moves by U' M^-1 U information. */
     set_zero(k * LANES, root);
     add_lanes_product(rows_of(state.upper, k), 0, rows_of(information, 1), k, k, 1, 1, root);
@@ -465,7 +482,7 @@ SIMD_CLONES SIMD_UNUSED static void filter_lanes(
         for (ptrdiff_t j = 0; j < k; j++)
             EACH_SEGMENT space->covariance[(i * k + j) * LANES + s] = system->Q[i * W + j];
     /* A P A' = A (A P)', as P is symmetric. */
-    add_lanes_product(A, 1, columns_of(state.moved, k), k, k, k, 1, space->covariance);
+    add_lanes_form(A, 1, columns_of(state.moved, k), k, k, k, 1, 1, space->covariance);
 }
 
 /* out (n, LANES) <- x where it is kept */
@@ -486,7 +503,6 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
     const Table At = columns_of(system->A, W);
     double *gain = space->M, *shrink = space->M_upper, *lag = space->x, *inner = space->y;
     double *mean = space->mean, *covariance = space->covariance, *rest = space->a;
-    double *joint = space->G;
     int64_t is_there[LANES], goes_on[LANES], ends[LANES], is_seen[LANES];
     for (int s = 0; s < LANES; s++) {
         is_there[s] = t < space->lengths[s];
@@ -511,18 +527,11 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
         copy(lag, size, inner);
         add_lanes_product(rows_of(system->Q, W), 1, rows_of(gain, k), k, k, k, 1, inner);
         set_zero(size, covariance);
-        add_lanes_product(columns_of(gain, k), 0, rows_of(inner, k), k, k, k, 1, covariance);
+        add_lanes_form(columns_of(gain, k), 0, rows_of(inner, k), k, k, k, 1, 1, covariance);
         set_zero(size, inner);
         add_lanes_product(rows_of(now.filtered, k), 0, rows_of(shrink, k), k, k, k, 1, inner);
-        set_zero(size, joint);
-        add_lanes_product(columns_of(shrink, k), 0, rows_of(inner, k), k, k, k, 1, joint);
-        for (ptrdiff_t i = 0; i < k; i++)
-            for (ptrdiff_t j = 0; j <= i; j++) {
-                const ptrdiff_t one = (i * k + j) * LANES, other = (j * k + i) * LANES;
-                EACH_SEGMENT covariance[one + s] = covariance[other + s] =
-                    0.5 * ((covariance[one + s] + joint[one + s])
-                           + (covariance[other + s] + joint[other + s]));
-            }
+        add_lanes_form(columns_of(shrink, k), 0, rows_of(inner, k), k, k, k, 1, 1, covariance);
+        mirror_lanes(k, covariance);
         add_kept(goes_on, lag, k * k, space->sums + LAGGED * size);
         put_kept(ends, now.mean, k, mean);
         put_kept(ends, now.filtered, k * k, covariance);
@@ -579,11 +588,12 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(
     copy(space->mean, k * LANES, space->after);
 }
 
-/* The sequences of a batch, from `start` (W + W W); log_likelihoods (LANES,) <- theirs. Those of
- * rows are written from `log_densities` of each on, unless it is NULL. */
+/* The sequences of a batch, from `start` (W + W W), which are smoothed and summed if that is wanted;
+ * log_likelihoods (LANES,) <- theirs. Those of rows are written from `log_densities` of each on,
+ * unless it is NULL. */
 SIMD_UNUSED static void expect_batch(
-    const System *system, const double *start, BatchSpace *space, double *const *log_densities,
-    double *log_likelihoods)
+    const System *system, const double *start, int smooths, BatchSpace *space,
+    double *const *log_densities, double *log_likelihoods)
 {
     const ptrdiff_t k = system->k, W = system->W;
     double row[LANES];
@@ -599,7 +609,7 @@ SIMD_UNUSED static void expect_batch(
             if (log_densities) log_densities[s][t] = row[s];
         }
     }
-    for (ptrdiff_t t = space->T - 1; t >= 0; t--) {
+    for (ptrdiff_t t = space->T - 1; smooths && t >= 0; t--) {
         read_step(system, t, space);
         smooth_lanes(system, t, space);
         sum_lanes(system, t, space);

@@ -6,7 +6,7 @@ Arrays of the system are padded, as in `_kalman`.
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 from numpy cimport NPY_FLOAT, ndarray
 
 from ._arena cimport (

@@ -156,9 +156,12 @@ class Padded:
         """Return moments before each row and given it, if wanted, and log densities of rows."""
         n_rows = len(sequences.X)
         moments = [*self._allocate(n_rows, predicted), *self._allocate(n_rows, filtered)]
-        log_densities = np.empty(n_rows)
-        unused = np.empty(len(sequences))
-        _kalman.filtered(*self._arguments(sequences), *moments, log_densities, unused, n_threads)
+        log_densities, arguments = np.empty(n_rows), self._arguments(sequences)
+        if not predicted and not filtered and self._are_batched(sequences):
+            self._in_batches(*arguments, False, n_threads, log_densities)
+        else:
+            unused = np.empty(len(sequences))
+            _kalman.filtered(*arguments, *moments, log_densities, unused, n_threads)
         return *moments, log_densities
 
     def smoothed(self, sequences, n_threads):
@@ -173,19 +176,27 @@ class Padded:
 
     def expected(self, sequences, n_threads, rng=None, log_densities=NOTHING):
         """Return sums over sequences: statistics, and log-likelihood; fill in those of rows."""
-        sums, log_likelihoods = allocate_sums(self.k, self.d), np.empty(len(sequences))
-        X, offsets, *system = self._arguments(sequences)
-        if rng is None and _kalman.are_batched(self.k, self.d, offsets):
-            order = np.argsort(-np.diff(offsets), kind="stable")
-            _kalman.expected_side_by_side(
-                X, offsets, order, *system, *sums, log_densities, log_likelihoods, n_threads
-            )
+        arguments = self._arguments(sequences)
+        if rng is None and self._are_batched(sequences):
+            sums, log_likelihoods = self._in_batches(*arguments, True, n_threads, log_densities)
         else:
-            noise = NOTHING if rng is None else rng.standard_normal((len(X), self.k))
-            _kalman.expected(
-                X, offsets, *system, noise, *sums, log_densities, log_likelihoods, n_threads
-            )
+            noise = NOTHING if rng is None else rng.standard_normal((len(sequences.X), self.k))
+            sums, log_likelihoods = allocate_sums(self.k, self.d), np.empty(len(sequences))
+            _kalman.expected(*arguments, noise, *sums, log_densities, log_likelihoods, n_threads)
         return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
+
+    def _are_batched(self, sequences):
+        return _kalman.are_batched(self.k, self.d, sequences.offsets)
+
+    def _in_batches(self, X, offsets, system, k, first, smooths, n_threads, log_densities):
+        """Return sums, and log-likelihoods of sequences; fill in those of rows."""
+        order = np.argsort(-np.diff(offsets), kind="stable")
+        sums, log_likelihoods = allocate_sums(k, self.d), np.empty(len(order))
+        _kalman.expected_in_batches(
+            X, offsets, order, system, k, first, smooths, *sums, log_densities, log_likelihoods,
+            n_threads,
+        )  # fmt: skip
+        return sums, log_likelihoods
 
     def _arguments(self, sequences):
         first = self.moments(*sequences.first)
