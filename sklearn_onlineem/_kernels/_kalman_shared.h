@@ -36,6 +36,9 @@ typedef struct {
     const void *X;        /* (n_rows, d), floats or doubles */
     int is_float;
     const double *centre; /* (d,): of rows */
+    int smooths;          /* or only the rows' log densities are wanted */
+    double log_det;       /* of 2 pi R */
+    double *log_densities; /* (n_rows,): log p(row | past); NULL: they are not wanted */
 } Shared;
 
 typedef struct {
@@ -160,6 +163,10 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
         find_below(batch->lengths, NULL, t, keeps);
         add_kept(keeps, squares, 1, sums->squares);
         add_kept(keeps, mean, k, sums->total);
+        if (!shared->log_densities) continue;
+        const double log_det = shared->log_det + tables->log_det[step / (W * W)];
+        for (int s = 0; s < LANES; s++)
+            if (keeps[s]) shared->log_densities[batch->begins[s] + t] = -0.5 * (log_det + squares[s]);
     }
 }
 
@@ -404,6 +411,7 @@ SIMD_UNUSED static void expect_in_batches(
         for (int i = 0; i < LANES; i++) n_rows += batch.lengths[i];
         means += batch.T * k * LANES;
     }
+    if (!shared->smooths) return;
     take_centre(k, (double)n_rows, &space->batched, space->centre);
     means = space->means;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
@@ -438,6 +446,7 @@ SIMD_UNUSED static void expect_in_segments(
     filter_segments(shared, &body, &space->scratch, &space->matrices, space->state,
                     &space->batched);
     put_end(body.means + (length - 1) * k * LANES + LANES - 1, 1, k, 1, space->ends);
+    if (!shared->smooths) return;
     take_centre(k, (double)T, &space->batched, space->centre);
     smooth_segments(shared, &body, space->centre, &space->scratch, &space->matrices, space->state,
                     &space->batched);
@@ -500,7 +509,7 @@ SIMD_UNUSED static double expect_slab(
     if (length) expect_in_segments(shared, slab, length, space);
     else expect_in_batches(shared, slab, space);
     sum_segments(space->batched.squares, mean_sums_size(k, d), space->sums.squares);
-    finish_slab(shared, slab, space, evidence);
+    if (shared->smooths) finish_slab(shared, slab, space, evidence);
     return *space->sums.squares;
 }
 

@@ -19,7 +19,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport extent, readable, readable_reals, real_type, require, writable
+from ._arrays cimport extent, optional_writable, readable, readable_reals, real_type, require, writable
 from ._kalman_sums cimport (
     Evidence,
     Moments,
@@ -73,6 +73,9 @@ cdef extern from "_kalman_shared.h" nogil:
         const void* X
         int is_float
         const double* centre
+        int smooths
+        double log_det
+        double* log_densities
     ctypedef struct Slab:
         Py_ssize_t S
         const int64_t* begins
@@ -281,10 +284,13 @@ def expected(
     tuple maps,                     # IN offset (d,), L'^-1 (d, d) where R = L L', H = L^-1 C
                                     #  (d, W), H' (W, d), H' H (W, W)
     ndarray start,                  # IN (W,): mean of the first state
+    double log_det,                 # of 2 pi R
+    bint smooths,                   # whether moments are wanted
     ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
     ndarray transitions,            # OUT of states and those after them, 2 k variables;
     ndarray emissions,              # OUT of states and rows, k + d; but what their scatter says of
                                     #  the rows alone has no meaning
+    ndarray log_densities,          # OUT (n_rows,), or empty: log p(row | past)
     int n_threads,
 ):
     """Moments of smoothed means; returns the sum of squared innovations."""
@@ -304,6 +310,8 @@ def expected(
     require(observation.d == d, "the maps are of the columns of X")
     shared.system, shared.tables, shared.maps = &system, &gains, &observation
     shared.start, shared.centre = readable(start, W), readable(centre, d)
+    shared.log_det, shared.smooths = log_det, smooths
+    shared.log_densities = optional_writable(log_densities, extent(X, 0))
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
     n_threads = busy_threads(n_threads, n_slabs)
     cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
@@ -319,7 +327,8 @@ def expected(
             arena_of(memory.threads, omp_get_thread_num(), &counted), memory.evidence + i)
     for i in range(n_slabs):
         squares += memory.squares[i]
-        add_evidence(memory.evidence + i, &total)
+        if smooths:
+            add_evidence(memory.evidence + i, &total)
     free(scratch)
     return squares
 

@@ -264,20 +264,30 @@ class SharedGains:
         H = whitening @ C
         return offset, np.ascontiguousarray(whitening.T), H, np.ascontiguousarray(H.T), H.T @ H
 
-    def expected(self, data):
-        """Return sums over sequences without missing values: statistics, and log-likelihood."""
+    def expected(self, data, log_densities=NOTHING, smooths=True):
+        """Return sums over sequences without missing values: statistics, and log-likelihood.
+
+        Fill in log densities of rows, given those before; None if nothing else is wanted.
+        """
         k, d, n_rows = self._k, self._padded.d, len(data.X)
+        whitening = np.diag(self._observation_maps[1])
+        log_det_noise = d * LOG_2_PI - 2.0 * np.log(whitening).sum()
         order, bounds, distinct, counts = data.rows.remember(
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
-        # All iterations need the same moments of rows.
-        row_centre, row_scatter = data.rows.remember("moments", lambda: _row_moments(data.X))
+        if smooths:
+            # All iterations need the same moments of rows.
+            row_centre, row_scatter = data.rows.remember("moments", lambda: _row_moments(data.X))
+        else:
+            row_centre = np.zeros(d)
         sums, covariances = allocate_sums(k, d), np.zeros((5, self._width, self._width))
         squares = _kalman_shared.expected(
             data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._transitions,
-            k, self._tables[0], self._observation_maps, self._first[: self._width], *sums,
-            data.n_threads,
+            k, self._tables[0], self._observation_maps, self._first[: self._width],
+            log_det_noise, smooths, *sums, log_densities, data.n_threads,
         )  # fmt: skip
+        if not smooths:
+            return None
         log_det = _kalman_shared.covariances(distinct, counts, self._tables[0], k, covariances)
         first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
         statistics = statistics_of(sums)
@@ -285,9 +295,7 @@ class SharedGains:
         statistics.transitions.scatter[:] += joined(departing, lagged, arriving)
         statistics.emissions.scatter[:, :k, :k] += emitting
         statistics.emissions.scatter[:, k:, k:] = row_scatter
-        whitening = np.diag(self._observation_maps[1])
-        log_det += n_rows * (d * LOG_2_PI - 2.0 * np.log(whitening).sum())
-        return statistics, -0.5 * (log_det + squares)
+        return statistics, -0.5 * (log_det + n_rows * log_det_noise + squares)
 
 
 def _walks(lengths):

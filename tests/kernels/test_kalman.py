@@ -77,6 +77,19 @@ def test_long_sequences_of_many_columns_are_not_batched(rng):
         assert not _kalman.are_batched(k, d, offsets)
 
 
+@pytest.mark.parametrize("lengths", [[1], [3, 400, 1, 7, 7], [2000], [50] * 30])
+@pytest.mark.parametrize("k, d", [(1, 1), (5, 10), (9, 4)])
+def test_log_densities_of_rows_are_those_of_the_filter(k, d, lengths, rng):
+    model, data = draw_model(rng, k, d), draw_data(rng, lengths, d)
+    padded, first = Padded(model), (model.initial.offset, model.initial.covariance)
+    expected = one_by_one(model, prepared(data, first)[0])[-1]
+    for smooths in (True, False):
+        found, gains = np.empty(data.n_rows), SharedGains(padded, first, max(lengths))
+        gains.expected(data, found, smooths)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert_allclose(model.row_log_likelihoods(data), expected, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.02])
 def test_an_e_step_of_few_rows_is_that_of_many(missing, rng, monkeypatch):
     model, data = draw_model(rng, 2, 3), draw_data(rng, [9, 40, 1, 7], 3, missing)
