@@ -224,6 +224,11 @@ class Padded:
 _TABLE_BYTES = 1 << 26
 # Rows of a part, at least a sequence, for one thread.
 _PART_ROWS = 1 << 11
+# What is left of a start is forgotten, in units of the states, so that a level of 1e8 is, too; and
+# the steps to that are at most two to this power.
+_FORGOTTEN, _MOST_DOUBLINGS = 1e-24, 12
+# Rows that are not worth a cut.
+_FEWEST_CUT_ROWS = 512
 # Short sequences are put into parts in batches of this size.
 _BATCH = _kalman_shared.SEQUENCES_PER_BATCH
 
@@ -258,6 +263,22 @@ class SharedGains:
         return tuple(array[:n_steps] for array in arrays), at_rest
 
     @cached_property
+    def _reach(self):
+        """Rows after which passes in the steady state have forgotten their starts; 0: too many."""
+        (filtered, _, gain, _, log_det), at_rest = self._tables
+        if not at_rest or self._longest < len(log_det) + _FEWEST_CUT_ROWS:
+            return 0
+        A, F, G = self._transitions[0], filtered[-1], self._observation_maps[-1]
+        # In units of the states; those without variance are never forgotten.
+        units = np.sqrt(F.diagonal()[: self._k])
+        if not units.all():
+            return 0
+        errors = A @ (np.eye(len(A)) - F @ G), gain[-1].T
+        forms = [form[: self._k, : self._k] * units / units[:, None] for form in errors]
+        reaches = [_steps_until_forgotten(form) for form in forms]
+        return max(reaches) if all(reaches) else 0
+
+    @cached_property
     def _observation_maps(self):
         C, offset, R = self._padded.system[4:]
         whitening = lapack.dtrtri(lapack.dpotrf(R, lower=1)[0], lower=1)[0]
@@ -284,7 +305,7 @@ class SharedGains:
         squares = _kalman_shared.expected(
             data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._transitions,
             k, self._tables[0], self._observation_maps, self._first[: self._width],
-            log_det_noise, smooths, *sums, log_densities, data.n_threads,
+            self._reach, log_det_noise, smooths, *sums, log_densities, data.n_threads,
         )  # fmt: skip
         if not smooths:
             return None
@@ -296,6 +317,21 @@ class SharedGains:
         statistics.emissions.scatter[:, :k, :k] += emitting
         statistics.emissions.scatter[:, k:, k:] = row_scatter
         return statistics, -0.5 * (log_det + n_rows * log_det_noise + squares)
+
+
+def _steps_until_forgotten(form):
+    """Return the first power of a matrix that is nothing by the side of 1, or 0 if it is too far."""
+    powers = [form]
+    while not np.abs(powers[-1]).max() < _FORGOTTEN:
+        if len(powers) > _MOST_DOUBLINGS:
+            return 0
+        powers.append(powers[-1] @ powers[-1])
+    steps, product = 0, np.eye(len(form))
+    for doubling in reversed(range(len(powers))):
+        longer = product @ powers[doubling]
+        if not np.abs(longer).max() < _FORGOTTEN:
+            steps, product = steps + 2**doubling, longer
+    return steps + 1
 
 
 def _walks(lengths):
