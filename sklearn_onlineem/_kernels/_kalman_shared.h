@@ -17,12 +17,13 @@ OPTIMISE_BEGIN(WHOLE_TILES)
  * element of the vectors, so that products of one row become products of LANES rows.
  */
 
-/* What turns rows into information about states, and states into residuals. */
+/* What turns rows into information about states, and states into residuals. Whitened rows are
+ * rotated so that only the first of their values, as many as there are states, depend on these. */
 typedef struct {
     ptrdiff_t d;
     const double *offset;    /* (d,) */
-    const double *whitening; /* (d, d), L'^-1 with R = L L' */
-    const double *H;         /* (d, W), L^-1 C, and its transpose */
+    const double *whitening; /* (d, d), L'^-1 O with R = L L', O orthogonal */
+    const double *H;         /* (d, W), O' L^-1 C, 0 after k rows, and its transpose */
     const double *Ht;        /* (W, d) */
     const double *G;         /* (W, W), H' H */
 } ObservationMaps;
@@ -83,7 +84,7 @@ SIMD_UNUSED static MeanSums mean_sums_at(
 
 /* Scratch memory of passes over a batch: arrays (d, LANES) and (W, LANES). */
 typedef struct {
-    double *rows, *whitened, *residual;
+    double *rows, *whitened;
     double *offset, *centre, *a, *b, *c;
     double *zeros; /* (d + W, LANES) */
 } BatchScratch;
@@ -93,7 +94,6 @@ SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, 
     BatchScratch scratch;
     scratch.rows = take_doubles(arena, d * LANES);
     scratch.whitened = take_doubles(arena, d * LANES);
-    scratch.residual = take_doubles(arena, d * LANES);
     scratch.zeros = take_doubles(arena, (d + W) * LANES);
     scratch.offset = take_doubles(arena, W * LANES);
     scratch.centre = take_doubles(arena, W * LANES);
@@ -137,7 +137,8 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
     const GainTables *tables = shared->tables;
     const ObservationMaps *maps = shared->maps;
     const ptrdiff_t k = system->k, W = system->W, d = maps->d, last = tables->n - 1;
-    double *v = scratch->rows, *e = scratch->whitened, *rest = scratch->residual;
+    const ptrdiff_t n_rotated = k < d ? k : d;
+    double *v = scratch->rows, *e = scratch->whitened;
     double *zeros = scratch->zeros, *offset = scratch->offset;
     double *u = scratch->a, *move = scratch->b, *r = scratch->c;
     int64_t keeps[LANES];
@@ -148,19 +149,19 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
         double *mean = batch->means + t * k * LANES;
         gather_rows(shared, batch, t, maps->offset, v);
         batched_product(maps->whitening, d, d, d, v, zeros, 1, e);
-        batched_product(maps->Ht, d, k, d, predicted, e, -1, e);
-        batched_product(maps->H, W, d, k, e, zeros, 1, u);
+        batched_product(maps->Ht, d, k, n_rotated, predicted, e, -1, e);
+        batched_product(maps->H, W, n_rotated, k, e, zeros, 1, u);
         batched_product(tables->filtered + step, W, k, k, u, zeros, 1, move);
         for (ptrdiff_t i = 0; i < k * LANES; i++) mean[i] = predicted[i] + move[i];
         batched_product(system->At, W, k, k, mean, offset, 1, predicted);
         if (!sums || t < batch->from || t >= batch->until) continue;
         batched_product(tables->root + step, W, k, k, u, zeros, 1, r);
-        batched_product(maps->Ht, d, k, d, move, e, -1, rest);
+        batched_product(maps->Ht, d, k, n_rotated, move, e, -1, e);
         double squares[LANES] = {0};
         for (ptrdiff_t i = 0; i < k * LANES; i += LANES)
             EACH_SEGMENT squares[s] += r[i + s] * r[i + s];
         for (ptrdiff_t i = 0; i < d * LANES; i += LANES)
-            EACH_SEGMENT squares[s] += rest[i + s] * rest[i + s];
+            EACH_SEGMENT squares[s] += e[i + s] * e[i + s];
         find_below(batch->lengths, NULL, t, keeps);
         add_kept(keeps, squares, 1, sums->squares);
         add_kept(keeps, mean, k, sums->total);

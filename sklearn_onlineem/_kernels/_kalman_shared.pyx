@@ -293,8 +293,8 @@ def expected(
     tuple moves,                    # IN A, A' (W, W), b (W,), Q (W, W)
     Py_ssize_t k,                   # states
     tuple tables,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
-    tuple maps,                     # IN offset (d,), L'^-1 (d, d) where R = L L', H = L^-1 C
-                                    #  (d, W), H' (W, d), H' H (W, W)
+    tuple maps,                     # IN offset (d,), L'^-1 O (d, d) where R = L L' and O is a
+                                    #  rotation, H = O' L^-1 C (d, W), H' (W, d), H' H (W, W)
     ndarray start,                  # IN (W,): mean of the first state
     Py_ssize_t reach,               # rows after which a pass in the steady state has forgotten its
                                     #  start; 0: none

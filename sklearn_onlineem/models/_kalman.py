@@ -222,6 +222,7 @@ class Padded:
 
 
 _TABLE_BYTES = 1 << 26
+_USUAL_STEPS = 128
 # Rows of a part, at least a sequence, for one thread.
 _PART_ROWS = 1 << 11
 # What is left of a start is forgotten, in units of the states, so that a level of 1e8 is, too; and
@@ -254,13 +255,22 @@ class SharedGains:
 
     @cached_property
     def _tables(self):
-        W, n = self._width, self._n_most
-        arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
-        covariance = self._first[W:].copy()
-        n_steps, at_rest = _kalman_shared.fill_tables(
-            self._observation_maps[-1], self._transitions, self._k, covariance, arrays
-        )
+        W = self._width
+        # Large arrays would be mapped anew each time, and few systems need them.
+        for n in (min(self._n_most, _USUAL_STEPS), self._n_most):
+            arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
+            covariance = self._first[W:].copy()
+            n_steps, at_rest = _kalman_shared.fill_tables(
+                self._observation_maps[-1], self._transitions, self._k, covariance, arrays
+            )
+            if at_rest or n == self._n_most:
+                break
         return tuple(array[:n_steps] for array in arrays), at_rest
+
+    @cached_property
+    def _root(self):
+        """The Cholesky factor of the noise of rows."""
+        return lapack.dpotrf(self._padded.system[-1], lower=1)[0]
 
     @cached_property
     def _reach(self):
@@ -280,10 +290,13 @@ class SharedGains:
 
     @cached_property
     def _observation_maps(self):
-        C, offset, R = self._padded.system[4:]
-        whitening = lapack.dtrtri(lapack.dpotrf(R, lower=1)[0], lower=1)[0]
-        H = whitening @ C
-        return offset, np.ascontiguousarray(whitening.T), H, np.ascontiguousarray(H.T), H.T @ H
+        C, offset, _ = self._padded.system[4:]
+        whitening = lapack.dtrtri(self._root, lower=1)[0]
+        # Only the first whitened values, once they are rotated, depend on the state.
+        rotation, rotated = np.linalg.qr(whitening @ C[:, : self._k], mode="complete")
+        H = np.zeros_like(C)
+        H[:, : self._k] = rotated
+        return offset, whitening.T @ rotation, H, np.ascontiguousarray(H.T), H.T @ H
 
     def expected(self, data, log_densities=NOTHING, smooths=True):
         """Return sums over sequences without missing values: statistics, and log-likelihood.
@@ -291,8 +304,7 @@ class SharedGains:
         Fill in log densities of rows, given those before; None if nothing else is wanted.
         """
         k, d, n_rows = self._k, self._padded.d, len(data.X)
-        whitening = np.diag(self._observation_maps[1])
-        log_det_noise = d * LOG_2_PI - 2.0 * np.log(whitening).sum()
+        log_det_noise = d * LOG_2_PI + 2.0 * np.log(self._root.diagonal()).sum()
         order, bounds, distinct, counts = data.rows.remember(
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
