@@ -103,20 +103,39 @@ SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, 
     return scratch;
 }
 
+/* Column j of rows that are side by side, in one go: what is stored element by element cannot be
+ * loaded as a vector before all of it is in the cache. */
+#define GATHER_COLUMN(x, rows, j, from, out) \
+    do { \
+        const double shift = (from)[j]; \
+        double *const column = (out) + (j) * LANES; \
+        column[0] = (double)(x)[(rows)[0] + (j)] - shift; \
+        column[1] = (double)(x)[(rows)[1] + (j)] - shift; \
+        column[2] = (double)(x)[(rows)[2] + (j)] - shift; \
+        column[3] = (double)(x)[(rows)[3] + (j)] - shift; \
+        column[4] = (double)(x)[(rows)[4] + (j)] - shift; \
+        column[5] = (double)(x)[(rows)[5] + (j)] - shift; \
+        column[6] = (double)(x)[(rows)[6] + (j)] - shift; \
+        column[7] = (double)(x)[(rows)[7] + (j)] - shift; \
+    } while (0)
+
 /* out (d, LANES) <- row t of each segment (its last one if that is earlier), less `from` */
 SIMD_INLINE void gather_rows(
-    const Shared *shared, const Batch *batch, ptrdiff_t t, const double *from, double *out)
+    const Shared *shared, const Batch *batch, ptrdiff_t t, const double *from,
+    double *RESTRICT out)
 {
     const ptrdiff_t d = shared->maps->d;
+    ptrdiff_t rows[LANES];
     for (int s = 0; s < LANES; s++) {
         ptrdiff_t last = batch->lengths[s] > 0 ? batch->lengths[s] - 1 : 0;
-        ptrdiff_t row = (batch->begins[s] + (t < last ? t : last)) * d;
-        if (shared->is_float)
-            for (ptrdiff_t j = 0; j < d; j++)
-                out[j * LANES + s] = ((const float *)shared->X)[row + j] - from[j];
-        else
-            for (ptrdiff_t j = 0; j < d; j++)
-                out[j * LANES + s] = ((const double *)shared->X)[row + j] - from[j];
+        rows[s] = (batch->begins[s] + (t < last ? t : last)) * d;
+    }
+    if (shared->is_float) {
+        const float *x = (const float *)shared->X;
+        for (ptrdiff_t j = 0; j < d; j++) GATHER_COLUMN(x, rows, j, from, out);
+    } else {
+        const double *x = (const double *)shared->X;
+        for (ptrdiff_t j = 0; j < d; j++) GATHER_COLUMN(x, rows, j, from, out);
     }
 }
 

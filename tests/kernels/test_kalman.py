@@ -117,6 +117,32 @@ def test_gains_that_change_slowly_are_shared_as_well(rng):
     assert_close(shared, own, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("n_rows", [600, 1500, 5000, 40_000])
+@pytest.mark.parametrize("noise, is_cut", [(1.0, True), (1e-3, True), (1e-8, False)])
+@pytest.mark.parametrize("level", [0.0, 1e6])
+def test_stretches_of_a_long_sequence_know_nothing_of_each_other(n_rows, noise, is_cut, level, rng):
+    """Whether passes forget soon where they started, or late; states may be far from the start."""
+    model, data = draw_model(rng, 2, 3), draw_data(rng, [n_rows], 3)
+    model = changed(
+        model, transitions__matrix=np.eye(2), transitions__covariance=noise * np.eye(2),
+        transitions__offset=np.zeros(2), initial__offset=np.full(2, level),
+    )  # fmt: skip
+    data.X[:] = np.cumsum(data.X, axis=0) * np.sqrt(noise) + level * np.ones((1, 2)) @ (
+        model.emissions.matrix.T
+    )
+    padded, first = Padded(model), (model.initial.offset, model.initial.covariance)
+    gains = SharedGains(padded, first, n_rows)
+    if n_rows == 40_000:
+        assert (gains._reach > 0) == is_cut
+    of_rows = np.empty(n_rows)
+    found = (*gains.expected(data, of_rows), of_rows)
+    (sequences,) = prepared(data, first)
+    statistics, log_likelihood = padded.expected(sequences, 1)
+    expected = statistics, log_likelihood, one_by_one(model, sequences)[-1]
+    # Rounding is of the size of the level.
+    assert_close(found, expected, rtol=1e-8, atol=1e-9 * (1.0 + level))
+
+
 def test_a_singular_start_is_shared_as_well(rng):
     model, data = draw_model(rng, 3, 2), draw_data(rng, [30, 10], 2)
     model = changed(model, initial__covariance=np.zeros((3, 3)))
