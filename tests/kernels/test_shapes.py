@@ -24,7 +24,8 @@ NO_INTS = np.empty(0, np.intc)
 # Look at rows as users have them, or take any length.
 ANY_SHAPES = {
     "_rows.are_codes", "_rows.are_ready", "_rows.largest_magnitude", "_rows.csr_form",
-    "_kalman.width", "_waiting.load_openmp", "_openmp.effective_n_threads", "_openmp.walk",
+    "_kalman.width", "_kalman.are_batched", "_waiting.load_openmp",
+    "_openmp.effective_n_threads", "_openmp.walk",
 }  # fmt: skip
 
 
@@ -221,12 +222,14 @@ CALLS = [
           ones(S), 1)),
     Call("_kalman.expected",
          (X, OFFSETS, SYSTEM, K, START, ones(N, K), *evidence(), ones(N), ones(S), 1)),
+    Call("_kalman.expected_in_batches",
+         (X, OFFSETS, np.array([1, 0]), SYSTEM, K, START, True, *evidence(), ones(N), ones(S), 1)),
     Call("_kalman_shared.fill_tables", (np.eye(W), MOVES, K, np.eye(W), TABLES)),
     Call("_kalman_shared.covariances",
          (np.array([2, 4]), np.array([1, 1]), TABLES, K, ones(5, W, W))),
     Call("_kalman_shared.expected",
          (X, OFFSETS[:-1].copy(), np.array([2, 4]), np.array([1, 0]), np.array([0, 2]), ones(D),
-          MOVES, K, TABLES, MAPS, ones(W), *evidence(), 1)),
+          MOVES, K, TABLES, MAPS, ones(W), 0, 0.0, True, *evidence(), ones(N), 1)),
     Call("_kalman_shared.add_occupancies",
          (ones(5), np.eye(K), ones(K), np.eye(K), ones(K), np.eye(K), ones(1 + K + K * K),
           ones(1 + K + K * K)), {("weights", 0)}),
