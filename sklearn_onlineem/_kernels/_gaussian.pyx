@@ -91,39 +91,6 @@ LARGEST_GUARD = {
     np.dtype(np.float64): LARGEST_OF_DOUBLES, np.dtype(np.float32): LARGEST_OF_FLOATS,
 }
 
-# What P_k is.
-cdef enum:
-    FULL        # an upper triangle for each component
-    SHARED      # one upper triangle for all; second moments are summed over components
-    DIAGONAL    # a diagonal for each component; so are the second moments
-
-cdef struct Shape:
-    Py_ssize_t n            # rows
-    Py_ssize_t d            # columns
-    Py_ssize_t K            # components
-    int factors             # FULL, SHARED or DIAGONAL
-    bint transposed         # blocks are (d, B) to begin with: DIAGONAL, or few features
-    bint whitened           # log densities are distances between whitened rows and means
-    bint pooled             # second moments are those about the centre of all rows
-    Py_ssize_t n_factors    # elements of all P_k, and of all second moments
-    Py_ssize_t n_sums       # elements of counts, first and second moments
-    Py_ssize_t B            # rows of a block
-    Py_ssize_t n_blocks
-    Py_ssize_t n_slabs
-    Py_ssize_t stride       # from one component to the next in a block's log joint
-    size_t itemsize
-    int n_threads
-
-# The scratch memory of a thread; floats or doubles.
-cdef struct Workspace:
-    void* joint         # (K, stride)
-    void* softmax       # (2 * stride,)
-    void* rows          # (d, stride), and a vector that `small_products` reads past the end
-    void* whitened      # (d, stride)
-    void* ones          # (d,)
-    void* partial       # (d,)
-    void* products      # (d, d), or (K, d) if that is larger
-
 # The scratch memory of a pass.
 cdef struct Memory:
     Arena counted               # what a thread needs
@@ -219,12 +186,17 @@ cdef inline int kind(ndarray factors, Py_ssize_t K) except -1:
 # With few features `small_forms` does it, from a block (d, B) to begin with. With diagonal
 # covariances a block is (d, B), too, and loops run over independent rows (`_gaussian.h`).
 
-cdef void full_log_joint(
+cdef void log_joint(
     Shape* shape, const floating* x, Py_ssize_t B, const double* means, const floating* factors,
     const double* offset, floating* block, floating* joint,
 ) noexcept nogil:
     cdef Py_ssize_t d = shape.d, k
     cdef int columns = <int> d
+    if shape.factors == DIAGONAL:
+        for k in range(shape.K):
+            scaled_log_joint(block, B, d, shape.stride, means + k * d, factors + k * d, offset[k],
+                             joint + k * shape.stride)
+        return
     if shape.transposed:
         for k in range(shape.K):
             small_forms(
@@ -259,12 +231,20 @@ cdef void add_products(
                 second[i * d + j] += products[i * d + j]
 
 
-cdef void add_full_moments(
+cdef void add_moments(
     Shape* shape, const floating* x, Py_ssize_t B, const double* means, const floating* shares,
-    floating* block, floating* partial, floating* products, double* first, double* second,
+    Workspace* space, double* first, double* second,
 ) noexcept nogil:
     """Adds to the upper triangles of `second` only."""
     cdef Py_ssize_t d = shape.d, k, j, kept
+    cdef floating* block = <floating*> space.rows
+    cdef floating* partial = <floating*> space.partial
+    cdef floating* products = <floating*> space.products
+    if shape.factors == DIAGONAL:
+        for k in range(shape.K):
+            add_scaled_moments(block, B, d, shape.stride, shares + k * shape.stride, means + k * d,
+                               first + k * d, second + k * d)
+        return
     for k in range(shape.K):
         kept = weigh(x, B, d, shares + k * shape.stride, means + k * d, block, partial)
         for j in range(d):
@@ -416,7 +396,7 @@ cdef double pass_over_slab(
         start = block * shape.B
         B = min(shape.B, shape.n - start)
         x = X + start * d
-        if shape.transposed and not (shape.whitened and shape.pooled):
+        if shape.transposed and not shape.whitened:
             transpose(x, B, d, d, rows, stride)
             clear_padding(d, B, stride, rows)
         if given != NULL:
@@ -424,12 +404,8 @@ cdef double pass_over_slab(
         elif shape.whitened:
             whitened_log_joint(shape, x, B, memory.centre, memory.means, factors, offset, &space,
                                joint)
-        elif shape.factors == DIAGONAL:
-            for k in range(K):
-                scaled_log_joint(rows, B, d, stride, means + k * d, factors + k * d, offset[k],
-                                 joint + k * stride)
         else:
-            full_log_joint(shape, x, B, means, factors, offset, rows, joint)
+            log_joint(shape, x, B, means, factors, offset, rows, joint)
         if normalised:
             log_likelihood += normalise_block(
                 joint, K, B, stride, NULL,
@@ -442,17 +418,10 @@ cdef double pass_over_slab(
             for k in range(K):
                 for b in range(B):
                     sums[k] += joint[k * stride + b]
-            if shape.factors == DIAGONAL:
-                for k in range(K):
-                    add_scaled_moments(rows, B, d, stride, joint + k * stride, means + k * d,
-                                       first + k * d, second + k * d)
-            elif shape.pooled:
+            if shape.pooled:
                 add_pooled_moments(shape, x, B, memory.centre, joint, &space, first, second)
             else:
-                add_full_moments(
-                    shape, x, B, means, joint, rows, <floating*> space.partial,
-                    <floating*> space.products, first, second,
-                )
+                add_moments(shape, x, B, means, joint, &space, first, second)
         if out != NULL:
             transpose(joint, K, B, stride, out + start * K, K)
     return log_likelihood
@@ -528,6 +497,52 @@ cdef void add_slabs(
             for i in range(d):
                 for j in range(i):
                     matrix[i * d + j] = matrix[j * d + i]
+
+
+# Some components of a pass of `_natural`, which would lose digits of them
+# -----------------------------------------------------------------------
+
+cdef Centred lay_out_centred(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef Centred centred
+    centred.shape = shape[0]
+    centred.numbers = <Py_ssize_t*> take(arena, shape.K, sizeof(Py_ssize_t))
+    centred.means = take_doubles(arena, shape.K * shape.d)
+    centred.offset = take_doubles(arena, shape.K)
+    centred.factors = take(arena, shape.n_factors, shape.itemsize)
+    centred.sums = take_doubles(arena, shape.n_slabs * shape.n_sums)
+    return centred
+
+
+cdef void replace_log_joint(
+    Centred* centred, const floating* x, Py_ssize_t B, Workspace* space, floating* joint,
+    Py_ssize_t stride,
+) noexcept nogil:
+    """joint (K, B) of all components: the rows of these are computed."""
+    cdef Shape* shape = &centred.shape
+    cdef floating* own = <floating*> space.joint
+    cdef floating* rows = <floating*> space.rows
+    cdef Py_ssize_t k
+    if shape.transposed:
+        transpose(x, B, shape.d, shape.d, rows, shape.stride)
+        clear_padding(shape.d, B, shape.stride, rows)
+    log_joint(shape, x, B, centred.means, <const floating*> centred.factors, centred.offset, rows,
+              own)
+    for k in range(shape.K):
+        memcpy(joint + centred.numbers[k] * stride, own + k * shape.stride, B * sizeof(floating))
+
+
+cdef void add_centred_moments(
+    Centred* centred, const floating* x, Py_ssize_t B, const floating* shares, Py_ssize_t stride,
+    Workspace* space, Py_ssize_t slab,
+) noexcept nogil:
+    """shares (K, B) of all components, whose block was the last one of `replace_log_joint`"""
+    cdef Shape* shape = &centred.shape
+    cdef floating* own = <floating*> space.joint
+    cdef double* first = centred.sums + slab * shape.n_sums
+    cdef Py_ssize_t k
+    for k in range(shape.K):
+        memcpy(own + k * shape.stride, shares + centred.numbers[k] * stride, B * sizeof(floating))
+    add_moments(shape, x, B, centred.means, own, space, first, first + shape.K * shape.d)
 
 
 def e_step(

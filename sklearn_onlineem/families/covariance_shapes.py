@@ -296,11 +296,12 @@ class _Matrices(Covariance):
         if not (self.is_shared or _prefers_factors(*means.shape)):
             mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
             log_likelihood = _natural_gaussian.e_step(
-                rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
-                rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
-                NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
+                rows.X, means, gaussians.precision, gaussians.precision_factor, gaussians.log_det,
+                log_weights, *sample, rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean,
+                scatter, NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
             )  # fmt: skip
-            # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+            # The kernel computes the guard of `_about`, and returns NaN where the digits of more
+            # than half of the components would be lost.
             if not math.isnan(log_likelihood):
                 return counts, Moments(counts, counts, mean, scatter), log_likelihood
         first, second = np.empty_like(means), self._empty(*means.shape)
@@ -536,11 +537,11 @@ class _Variances(Covariance):
         means, counts = gaussians.mean, np.empty(len(gaussians.mean))
         mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
         log_likelihood = _natural_gaussian.e_step(
-            rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
+            rows.X, means, gaussians.precision, NOTHING, gaussians.log_det, log_weights, *sample,
             rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
             NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
         )  # fmt: skip
-        # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+        # As of matrices.
         if not math.isnan(log_likelihood):
             return counts, Moments(counts, counts, mean, scatter), log_likelihood
         first, second = mean, np.empty_like(means)

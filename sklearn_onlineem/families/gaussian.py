@@ -180,14 +180,15 @@ class Gaussian(
 
     def log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
         offset = parameters._offset(np.zeros(len(parameters.mean)))
-        about = self.covariance._about(parameters, X)
+        # A shared covariance whitens the rows once.
+        is_shared = self.covariance.is_shared
+        about = None if is_shared else self.covariance._about(parameters, X)
         return self._less_squares(parameters, about, X, offset, n_threads)
 
     def _less_squares(self, parameters, about, X, offset, n_threads):
         """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K)."""
         shape = self.covariance
-        # A shared covariance whitens the rows once.
-        if about is None or shape.is_shared:
+        if about is None:
             return shape._centred_log_density(parameters, X, offset, n_threads)
         centre, natural, quadratic = about
         out = np.empty((len(X), len(offset)), dtype=X.dtype)

@@ -334,16 +334,20 @@ class MixtureModel(
             pass
         return out
 
-    def posterior(self, data: Rows) -> Floats:
+    def posterior(self, data: Rows, log_likelihoods: Floats | None = None) -> Floats:
         """Return the responsibilities, an ndarray of shape (n_rows, n_components).
 
         Parameters
         ----------
         data : Rows
             Observations; labels are ignored.
+        log_likelihoods : ndarray of shape (n_rows,), default=None
+            If given, those of the rows are written to it.
         """
         out = np.empty((len(data), self.n_components), dtype=data.dtype)
-        for start, responsibilities in self._posterior_blocks(data, np.empty(len(data))):
+        if log_likelihoods is None:
+            log_likelihoods = np.empty(len(data))
+        for start, responsibilities in self._posterior_blocks(data, log_likelihoods):
             out[start : start + len(responsibilities)] = responsibilities
         return out
 
