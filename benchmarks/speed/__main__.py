@@ -21,6 +21,7 @@ import textwrap
 from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
+from statistics import median
 
 from benchmarks._rows import Row
 from benchmarks._table import Table
@@ -36,6 +37,7 @@ LIBRARIES = (
     "statsmodels", "stepmix", "tomotopy", "rapidfuzz",
 )  # fmt: skip
 BEGIN, END = "<!-- python -m benchmarks.speed --write -->", "<!-- end -->"
+HEADER = "| | | rival | times faster | times the floor |"
 LONGEST = 1800  # seconds of a module
 
 
@@ -95,29 +97,41 @@ def cells(row):
 
 
 def summary(found):
-    """The table of the README: a line for each group and rival."""
+    """The table of the README: a line for each group, with the best of its rivals."""
     groups = {}
     for name, row in found:
-        groups.setdefault((row.group, row.rival), []).append((name, row))
-    lines = ["| | rival | times faster | times the floor | `python -m` |", "|---|---|---|---|---|"]
-    last = ""
-    for (group, rival), members in groups.items():
-        name = members[0][0]
+        groups.setdefault((name, row.group), []).append(row)
+    lines, last = (
+        [HEADER.replace("| | |", "| |", 1) + " `python -m` |", "|---|---|---|---|---|"],
+        "",
+    )
+    for (name, group), rows in groups.items():
+        faster, floors = {}, {}
+        for row in rows:
+            faster.setdefault(row.rival, []).extend([] if row.faster is None else [row.faster])
+            if row.floor is not None:
+                floors[row.case] = min(row.floor, floors.get(row.case, row.floor))
+        known = {rival: median(values) for rival, values in faster.items() if values}
+        best = min(known, key=known.get, default=None)
+        rivals = [best] if best else []
+        rivals += [f"{rival} (not installed)" for rival, values in faster.items() if not values]
         module = "" if name == last else f"`benchmarks.speed.{name}`"
-        faster = span([row.faster for _, row in members], absent="not installed")
-        floor = span([row.floor for _, row in members])
-        lines.append(f"| {group} | {rival} | {faster} | {floor} | {module} |")
+        cells = (
+            group,
+            ", ".join(rivals),
+            span(faster.get(best, ())),
+            span(floors.values()),
+            module,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
         last = name
     return lines
 
 
-def span(values, absent=""):
-    """The least and the largest of some numbers, with two digits."""
-    known = sorted(value for value in values if value is not None)
-    if not known:
-        return absent
-    ends = [rounded(known[0]), rounded(known[-1])]
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+def span(values):
+    """The least and the largest of some numbers."""
+    ends = dict.fromkeys(map(rounded, sorted(values)[:: max(1, len(values) - 1)]))
+    return " to ".join(ends)
 
 
 def rounded(value):
@@ -127,7 +141,7 @@ def rounded(value):
 
 def details(found):
     """The table of the benchmarks: a line for each row."""
-    lines = ["| | | rival | times faster | times the floor |", "|---|---|---|---|---|"]
+    lines = [HEADER, "|---|---|---|---|---|"]
     for _, row in found:
         faster = "not installed" if row.faster is None else rounded(row.faster)
         floor = "" if row.floor is None else rounded(row.floor)

@@ -25,6 +25,7 @@ class Contest:
     Parameters
     ----------
     kind : str
+        Of components.
     library : str
         Name of the rival.
     required : float
@@ -152,7 +153,7 @@ def pomegranate_pass(X, parameters, n_threads):
 def full(required, *sizes):
     # A triangle of the covariance for the density, and one for the scatter.
     return Contest(
-        "Gaussian full", "scikit-learn", required, sizes, full_gaussians,
+        "full Gaussians", "scikit-learn", required, sizes, full_gaussians,
         partial(gaussian_pass, Gaussian()), partial(sklearn_pass, "full"),
         lambda d, k: d * (d + 1),
     )  # fmt: skip
@@ -163,16 +164,16 @@ CONTESTS = (
     full(3.8, 100_000, 64, 10),
     full(2.2, 20_000, 256, 10),
     Contest(
-        "Gaussian diagonal", "scikit-learn", 5.0, (1_000_000, 16, 32), diagonal_gaussians,
+        "diagonal Gaussians", "scikit-learn", 5.0, (1_000_000, 16, 32), diagonal_gaussians,
         partial(gaussian_pass, Gaussian(Diagonal())), partial(sklearn_pass, "diag"),
         lambda d, k: 4 * d,
     ),
     Contest(
-        "Poisson", "pomegranate", 80.0, (500_000, 8, 16), counts,
+        "Poissons", "pomegranate", 80.0, (500_000, 8, 16), counts,
         poisson_pass, pomegranate_poisson and pomegranate_pass, lambda d, k: 2 * d,
     ),
     Contest(
-        "multinomial CSR", "scipy", 2.0, (100_000, 5_000, 20, 60), documents,
+        "CSR counts, multinomials", "scipy", 2.0, (100_000, 5_000, 20, 60), documents,
         multinomial_pass, scipy_pass, lambda d, k, n_non_zeros: 2 * n_non_zeros,
     ),
 )  # fmt: skip

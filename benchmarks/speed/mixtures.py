@@ -82,7 +82,8 @@ def rows(n_rounds, share):
         for n_rows in (1, 10, 100):
             ours, theirs = updates(n_rows, covariance_type)
             found = compared(ours, theirs, n_rounds, n_calls=max(20, int(300 * share)))
-            group = f"`partial_fit` of 1 to 100 rows, {covariance_type} Gaussians"
+            kind = {"full": "full", "diag": "diagonal"}[covariance_type]
+            group = f"`partial_fit` of 1 to 100 rows, {kind} Gaussians"
             case = f"{n_rows} rows of 16 features, 10 components"
             yield Row(group, case, "MiniBatchKMeans", *found)
 
