@@ -70,7 +70,6 @@ def compared(ours, theirs, n_rounds, operations=None, n_calls=1, rel_tol=None):
         best = min(best, fast)
         if slow is not None:
             ratios.append(slow / fast)
-    rates = measured_rates()
-    is_counted = operations is not None and rates is not None
-    floor = best / rates.floor(operations) if is_counted else None
+    rates = operations and measured_rates()
+    floor = best / rates.floor(operations) if rates else None
     return median(ratios) if ratios else None, floor
