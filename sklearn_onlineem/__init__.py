@@ -75,12 +75,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
-        {
-            "streams": ["PrequentialSearch", "StreamPipeline"],
-            "estimators": set(__all__) - {"PrequentialSearch", "StreamPipeline", "__version__"},
-        },
-        rooms=(
-            "data", "diagnostics", "displays", "distributed", "em", "estimators", "families",
-            "interop", "models", "statistics", "streams",
-        ),
+        {"estimators": __all__, "streams": ["PrequentialSearch", "StreamPipeline"]},
+        ["data", "diagnostics", "displays", "distributed", "em", "estimators", "families",
+         "interop", "models", "statistics", "streams"],
     )  # fmt: skip

@@ -97,7 +97,7 @@ def parquet(path, n_rows):
 
     names = [f"x{j}" for j in range(N_FEATURES)]
     schema = pyarrow.schema([(name, pyarrow.float64()) for name in names])
-    with pyarrow.parquet.ParquetWriter(path, schema) as file:
+    with pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=False) as file:
         for chunk in drawn(n_rows, N_FEATURES, ROW_GROUP):
             columns = [np.ascontiguousarray(column) for column in chunk.T]
             file.write_table(pyarrow.table(columns, schema=schema))
