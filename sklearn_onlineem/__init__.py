@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+import sklearn_onlineem._kernels  # says at once if nothing is compiled  # noqa: F401
 from sklearn_onlineem._lazy import lazy_names
 from sklearn_onlineem._version import __version__
 

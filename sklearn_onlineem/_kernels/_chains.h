@@ -24,6 +24,10 @@ OPTIMISE_BEGIN(SELECTS)
  * at the start of each block is kept, and its forward pass is done again on the way back. */
 #define CHAIN_ROWS 256
 
+/* States under the model itself are stationary where so many rows later a step changes nothing. */
+#define STATIONARY_ROWS 4096
+#define LEAST_CHANGE 1e-16
+
 /* `product` of 4 states: so short a loop GCC would unroll before it vectorises, and then no longer
  * can. */
 SIMD_INLINE void product_of_four(const double *x, const double *table, double *out)
@@ -210,6 +214,46 @@ SIMD_CLONES SIMD_UNUSED static void add_transitions(
 {
     if (W == 4) add_transitions_of(filtered, later, T, 4, sums);
     else add_transitions_of(filtered, later, T, 8, sums);
+}
+
+/* left (W,) += sum_t weights_t+1 p_t and emitted (W,) += sum_t weights_t p_t, t = 0..T-1, where p_t+1
+ * (W,) is p_t times the table, until that changes nothing. `states` (2, W) holds p_0, and room. */
+SIMD_INLINE void occupy_of(
+    const double *RESTRICT table, const double *RESTRICT weights, ptrdiff_t T, const ptrdiff_t W,
+    const ptrdiff_t tile, double *states, double *RESTRICT left, double *RESTRICT emitted)
+{
+    double *p = states, *next = states + W;
+    for (ptrdiff_t t = 0; t < T; t++) {
+        double total = sum_of(p, W), share = total > 0 ? 1 / total : 0, later = 0, change = 0;
+        for (ptrdiff_t j = 0; j < W; j++) p[j] *= share;
+        for (ptrdiff_t j = 0; j < W; j++) emitted[j] += weights[t] * p[j];
+        if (t + 1 == T) return;
+        later = weights[t + 1];
+        for (ptrdiff_t j = 0; j < W; j++) left[j] += later * p[j];
+        product(p, table, W, tile, next);
+        if ((t + 1) % STATIONARY_ROWS == 0) {
+            for (ptrdiff_t j = 0; j < W; j++) change = fmax(change, fabs(next[j] - p[j]));
+            if (change < LEAST_CHANGE) {
+                double rest = sum_of(weights + t + 1, T - t - 1);
+                for (ptrdiff_t j = 0; j < W; j++) emitted[j] += rest * next[j];
+                for (ptrdiff_t j = 0; j < W; j++) left[j] += (rest - later) * next[j];
+                return;
+            }
+        }
+        double *swapped = p;
+        p = next, next = swapped;
+    }
+}
+
+SIMD_CLONES SIMD_UNUSED static void occupy(
+    const double *table, const double *weights, ptrdiff_t T, ptrdiff_t W, double *states,
+    double *left, double *emitted)
+{
+    switch (W) {
+    case 4: occupy_of(table, weights, T, 4, 4, states, left, emitted); break;
+    case 8: occupy_of(table, weights, T, 8, 8, states, left, emitted); break;
+    default: occupy_of(table, weights, T, W, 8, states, left, emitted);
+    }
 }
 
 /* The forward pass of Viterbi's algorithm: here a padded state is never entered or left, as its

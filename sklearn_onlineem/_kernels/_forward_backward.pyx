@@ -23,17 +23,20 @@ from libc.math cimport NAN, isnan, log
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
+from numpy cimport ndarray
+from scipy.linalg.cython_lapack cimport dgesv
 
 from ._arena cimport (
     Arena,
     allocate,
+    allocate_doubles,
     arena_of,
     counting_arena,
     take,
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport require
+from ._arrays cimport extent, readable, require, writable
 from ._blas cimport gemm
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
 from ._simd cimport add_log, reals
@@ -56,6 +59,9 @@ cdef extern from "_chains.h" nogil:
         const double* transposed, int has_zeros, Py_ssize_t W, double* states, double* filtered)
     void add_transitions(
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
+    void occupy(
+        const double* table, const double* weights, Py_ssize_t T, Py_ssize_t W, double* states,
+        double* left, double* emitted)
     Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
     double sum_of(const double* x, Py_ssize_t n)
     void emissions(
@@ -98,10 +104,10 @@ cdef class Chains:
     cdef void* memory
 
     def __cinit__(
-        self, const double[:, ::1] transmat, const double[::1] final, const int64_t[::1] offsets,
+        self, const double[:, ::1] transmat, const double[::1] final, Py_ssize_t most_rows,
         int n_threads,
     ):
-        cdef Py_ssize_t W = width(final.shape[0]), most_blocks = longest(offsets) // CHAIN_ROWS + 1
+        cdef Py_ssize_t W = width(transmat.shape[0]), most_blocks = n_blocks_of(most_rows)
         cdef Arena arena = counting_arena()
         cdef int thread
         lay_out(W, most_blocks, n_threads, &arena)
@@ -149,7 +155,7 @@ cdef Chain lay_out_chain(Py_ssize_t W, Py_ssize_t most_blocks, Arena* arena) noe
 cdef void fill_chain(
     const double[:, ::1] transmat, const double[::1] final, Chain* chain
 ) noexcept nogil:
-    cdef Py_ssize_t K = final.shape[0], W = chain.W, i, j
+    cdef Py_ssize_t K = transmat.shape[0], W = chain.W, i, j
     chain.K = K
     memset(chain.table, 0, W * W * sizeof(double))
     memset(chain.transposed, 0, W * W * sizeof(double))
@@ -163,6 +169,10 @@ cdef void fill_chain(
             chain.table[i * W + j] = transmat[i, j]
             chain.transposed[j * W + i] = transmat[i, j]
             chain.has_zeros |= transmat[i, j] < SMALLEST_TRANSITION
+
+
+cdef Py_ssize_t n_blocks_of(Py_ssize_t T) noexcept nogil:
+    return (T + CHAIN_ROWS - 1) // CHAIN_ROWS
 
 
 cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
@@ -187,7 +197,7 @@ cdef void load_first(
     memset(chain.predicted + chain.K, 0, (chain.W - chain.K) * sizeof(double))
 
 
-cdef bint forward(Chain* chain) noexcept nogil:
+cdef bint forward_of_next(Chain* chain) noexcept nogil:
     """The forward pass of the next block, which becomes the present one; may digits be lost?"""
     cdef bint lost = both_recursions(&chain.none, &chain.next, chain.table, chain.transposed,
                                      chain.has_zeros, chain.W, chain.beta, chain.filtered)
@@ -218,9 +228,17 @@ cdef double forward_rest(const floating* x, Py_ssize_t T, Chain* chain) noexcept
 
     NaN where logarithms have to be taken.
     """
+    cdef double log_likelihood = forward_blocks(x, T, chain), ending = 0
+    if not isnan(log_likelihood):
+        ending = ending_of(chain)
+    return log_likelihood + log(ending) if ending >= SMALLEST_SHARE else NAN
+
+
+cdef double forward_blocks(const floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+    """The same, of a sequence that goes on."""
     cdef Py_ssize_t begin = chain.now.B
     cdef Py_ssize_t j
-    cdef double log_likelihood = log_likelihood_of(&chain.now), ending
+    cdef double log_likelihood = log_likelihood_of(&chain.now)
     cdef double* start = chain.starts
     while begin < T:
         start += chain.W
@@ -228,24 +246,25 @@ cdef double forward_rest(const floating* x, Py_ssize_t T, Chain* chain) noexcept
             chain.predicted[j] /= chain.now.total[chain.now.B - 1]
             start[j] = chain.predicted[j]
         load(x + begin * chain.K, min(CHAIN_ROWS, T - begin), chain)
-        if forward(chain):
+        if forward_of_next(chain):
             return NAN
         log_likelihood += log_likelihood_of(&chain.now)
         begin += chain.now.B
-    ending = ending_of(chain)
-    return log_likelihood + log(ending) if ending >= SMALLEST_SHARE else NAN
+    return log_likelihood
 
 
-cdef bint backward(
-    floating* x, Py_ssize_t T, const floating* next_x, Py_ssize_t next_T, const double* next_start,
-    Chain* chain,
+cdef bint backward_blocks(
+    floating* x, Py_ssize_t T, Py_ssize_t n_pairs, const floating* next_x, Py_ssize_t next_T,
+    const double* next_start, Chain* chain,
 ) noexcept nogil:
     """x <- posteriors; sums += sum_t filtered_t-1 w_t', block by block from the end.
+
+    Of the last block, there are `n_pairs` of a row and the one after it.
 
     With each block, the forward pass of the one before it is done again, and with the first, that
     of the next sequence's first block; may digits of that be lost?
     """
-    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B, n_pairs = chain.now.B - 1
+    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B
     cdef bint lost = False
     while True:
         if begin > 0:
@@ -337,7 +356,7 @@ def forward_backward(
                 final, S, n_threads)
     check_transitions(log_densities.shape[1], transitions)
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains(transmat, final, offsets, n_threads)
+    cdef Chains chains = Chains(transmat, final, longest(offsets), n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
@@ -374,12 +393,12 @@ cdef void forward_backward_slab(
         next_T = offsets[s + 2] - offsets[s + 1] if s + 1 < stop else 0
         if not is_ready:
             load_first(x, T, start_of(s, first, start), chain)
-            lost = forward(chain)
+            lost = forward_of_next(chain)
         memcpy(chain.starts, start_of(s, first, start), chain.K * sizeof(double))
         log_likelihoods[s] = NAN if lost else forward_rest(x, T, chain)
         is_ready = not isnan(log_likelihoods[s])
         if is_ready:
-            lost = backward(x, T, x + T * chain.K, next_T, &start[0], chain)
+            lost = backward_blocks(x, T, chain.now.B - 1, x + T * chain.K, next_T, &start[0], chain)
 
 
 def _no_sums(n_slabs, n_states):
@@ -411,7 +430,7 @@ def filtered(
     check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
                 final, S, n_threads)
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains(transmat, final, offsets, n_threads)
+    cdef Chains chains = Chains(transmat, final, longest(offsets), n_threads)
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         forward_slab(
@@ -450,7 +469,7 @@ cdef double forward_all(
     """The forward passes of all blocks, of which the last is present; the log-likelihood or NaN."""
     load_first(x, T, start, chain)
     memcpy(chain.starts, start, chain.K * sizeof(double))
-    return NAN if forward(chain) else forward_rest(x, T, chain)
+    return NAN if forward_of_next(chain) else forward_rest(x, T, chain)
 
 
 cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
@@ -473,7 +492,7 @@ cdef void forward_again(const floating* x, Py_ssize_t begin, Chain* chain) noexc
     """The forward pass of the block before the present one, which it replaces."""
     load(x + begin * chain.K, CHAIN_ROWS, chain)
     memcpy(chain.predicted, chain.starts + begin // CHAIN_ROWS * chain.W, chain.W * sizeof(double))
-    forward(chain)
+    forward_of_next(chain)
 
 
 def draw_paths(
@@ -495,7 +514,7 @@ def draw_paths(
     check_transitions(log_densities.shape[1], transitions)
     require(uniforms.shape[0] == log_densities.shape[0], "a uniform number for each row")
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains(transmat, final, offsets, n_threads)
+    cdef Chains chains = Chains(transmat, final, longest(offsets), n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
@@ -536,3 +555,145 @@ cdef void draw_path(
             return
         begin -= CHAIN_ROWS
         forward_again(x, begin, chain)
+
+
+# States under the model itself
+# ----------------------------
+
+def occupancies(
+    ndarray start,      # IN (K,)
+    ndarray transmat,   # IN (K, K)
+    ndarray weights,    # IN (T,)
+    ndarray left,       # INOUT (K,) += sum_t weights_t+1 p_t, t = 0..T-2
+    ndarray emitted,    # INOUT (K,) += sum_t weights_t p_t, t = 0..T-1
+):
+    """Weighted sums of p_t = start transmat^t, the distribution of the state of row t."""
+    cdef Py_ssize_t K = extent(start, 0), T = extent(weights, 0), W = width(K), i
+    cdef const double* first = readable(start, K)
+    cdef const double* table = readable(transmat, K * K)
+    cdef const double* weight = readable(weights, T)
+    cdef double* of_transitions = writable(left, K)
+    cdef double* of_emissions = writable(emitted, K)
+    # Padded states have probability 0.
+    cdef double* padded = allocate_doubles(W * (W + 4))
+    cdef double* states = padded + W * W
+    cdef double* sums = states + 2 * W
+    with nogil:
+        memset(padded, 0, W * (W + 4) * sizeof(double))
+        for i in range(K):
+            memcpy(padded + i * W, table + i * K, K * sizeof(double))
+        memcpy(states, first, K * sizeof(double))
+        occupy(padded, weight, T, W, states, sums, sums + W)
+        for i in range(K):
+            of_transitions[i] += sums[i]
+            of_emissions[i] += sums[W + i]
+        free(padded)
+
+
+def visits(
+    ndarray start,      # IN (K,)
+    ndarray inner,      # IN (K, K)
+    double going_on,    # p(the chain goes on) after each row
+    ndarray out,        # OUT (K,)
+):
+    """How often a chain that ends is in its states: u = start + going_on u inner."""
+    cdef Py_ssize_t K = extent(start, 0), i
+    cdef const double* first = readable(start, K)
+    cdef const double* table = readable(inner, K * K)
+    cdef double* u = writable(out, K)
+    cdef double* left = allocate_doubles(K * K)
+    cdef int* pivots = <int*> allocate_doubles(K)
+    cdef int n = <int> K, one = 1, info = 0
+    with nogil:
+        for i in range(K * K):
+            left[i] = -going_on * table[i]
+        for i in range(K):
+            left[i * (K + 1)] += 1
+        memcpy(u, first, K * sizeof(double))
+        # LAPACK counts by columns, so that it sees the transpose.
+        dgesv(&n, &one, left, &n, pivots, u, &n, &info)
+        for i in range(K):
+            u[i] = max(u[i], 0.0)
+        free(left)
+        free(pivots)
+    if info != 0:
+        raise np.linalg.LinAlgError("Singular matrix")
+
+
+def forward(
+    const floating[:, ::1] log_densities,   # IN (T, K): log p(v_t | h)
+    const double[:, ::1] transmat,          # IN (K, K)
+    double[:, ::1] predicted,               # INOUT (1 + blocks of CHAIN_ROWS, K): of the first row
+    #                                         of each, and of the row after the last
+    double[::1] filtered,                   # OUT (K,), of the last row
+):
+    """The forward pass of rows in the middle of a sequence; their log-likelihood.
+
+    The first of `predicted` comes in. NaN where logarithms have to be taken.
+    """
+    cdef Py_ssize_t T = log_densities.shape[0], K = transmat.shape[0], k, b
+    cdef double log_likelihood = NAN
+    check_middle(T, log_densities.shape[1], transmat, predicted)
+    require(filtered.shape[0] == K, "filtered states")
+    cdef Chains chains = Chains(transmat, predicted[0], T, 1)
+    cdef Chain* chain = chains.of_thread
+    with nogil:
+        load_first(&log_densities[0, 0], T, &predicted[0, 0], chain)
+        if not forward_of_next(chain):
+            log_likelihood = forward_blocks(&log_densities[0, 0], T, chain)
+        if not isnan(log_likelihood):
+            for b in range(1, n_blocks_of(T)):
+                memcpy(&predicted[b, 0], chain.starts + b * chain.W, K * sizeof(double))
+            for k in range(K):
+                predicted[n_blocks_of(T), k] = chain.predicted[k] / chain.now.total[chain.now.B - 1]
+                filtered[k] = (chain.now.alpha[(chain.now.B - 1) * chain.W + k]
+                               / chain.now.total[chain.now.B - 1])
+    return log_likelihood
+
+
+def backward(
+    floating[:, ::1] log_densities,     # INOUT (T, K): log p(v_t | h) -> p(h_t | v)
+    const double[:, ::1] transmat,      # IN (K, K)
+    const double[:, ::1] predicted,     # IN (1 + blocks of CHAIN_ROWS, K), as `forward` leaves them
+    double[:, ::1] later,               # INOUT (2, K): beta of the last row and w of the row after
+    #                                     -> beta of the row before the first and w of the first
+    double[:, ::1] transitions,         # INOUT (K, K)
+):
+    """The backward pass of rows in the middle of a sequence.
+
+    Adds expected transitions within, and to the row after if its w is not 0.
+    """
+    cdef Py_ssize_t T = log_densities.shape[0], K = transmat.shape[0], b, i, j
+    cdef Py_ssize_t last = n_blocks_of(T) - 1
+    check_middle(T, log_densities.shape[1], transmat, predicted)
+    check_transitions(K, transitions)
+    require(later.shape[0] == 2 and later.shape[1] == K, "beta and w")
+    cdef Chains chains = Chains(transmat, later[0], T, 1)
+    cdef Chain* chain = chains.of_thread
+    cdef double[:, :, ::1] sums = _no_sums(1, K)
+    with nogil:
+        chain.sums = &sums[0, 0, 0]
+        for b in range(last + 1):
+            memcpy(chain.starts + b * chain.W, &predicted[b, 0], K * sizeof(double))
+        load_first(&log_densities[last * CHAIN_ROWS, 0], T - last * CHAIN_ROWS,
+                   &predicted[last, 0], chain)
+        forward_of_next(chain)
+        memcpy(chain.beta, &later[0, 0], K * sizeof(double))
+        memset(chain.now.density + chain.now.B * chain.W, 0, chain.W * sizeof(double))
+        memcpy(chain.now.density + chain.now.B * chain.W, &later[1, 0], K * sizeof(double))
+        backward_blocks(&log_densities[0, 0], T, chain.now.B, &log_densities[0, 0], 0, NULL, chain)
+        memcpy(&later[0, 0], chain.beta, K * sizeof(double))
+        memcpy(&later[1, 0], chain.now.density + CHAIN_ROWS * chain.W, K * sizeof(double))
+        for i in range(K):
+            for j in range(K):
+                transitions[i, j] += sums[0, i, j] * transmat[i, j]
+
+
+cdef int check_middle(
+    Py_ssize_t T, Py_ssize_t n_columns, const double[:, ::1] transmat,
+    const double[:, ::1] predicted,
+) except -1:
+    cdef Py_ssize_t K = transmat.shape[0]
+    require(T > 0 and K > 0 and n_columns == K and transmat.shape[1] == K, "rows of K states")
+    return require(predicted.shape[0] == n_blocks_of(T) + 1 and predicted.shape[1] == K,
+                   "predicted states of all blocks")

@@ -12,9 +12,16 @@ A block of rows passes three stages, each optional, and stays in cache from one 
     log joint (K, B)  ->  responsibilities (K, B)  ->  sums of r, r (x - mean_k) and
                                                        r (x - mean_k)(x - mean_k)'
 
+A factor that all components share whitens rows about a common centre c once, and log densities are
+squared distances between z = P'(x - c) and P'(mean_k - c). That loses log10 |z| digits where the
+components are |z| apart, and the second moments, summed about c, lose log10 |z|^2 when they are
+moved to the means. Where |z| is too large for one or both, what is done is what other factors need.
+
 With float32 rows differences are taken in double, blocks computed in float, and the sums of blocks
 added in double.
 """
+
+import numpy as np
 
 from cython cimport floating
 from cython.parallel cimport prange
@@ -47,10 +54,10 @@ from ._arrays cimport (
     require,
     writable,
 )
-from ._blas cimport syrk, trmm
+from ._blas cimport gemm, syrk, trmm
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
-from ._simd cimport reals, transpose
+from ._simd cimport reals, restricted, simd_void, transpose
 
 cdef extern from "_gaussian.h" nogil:
     void subtract(const reals* x, Py_ssize_t B, Py_ssize_t d, const double* mean, reals* out)
@@ -75,6 +82,14 @@ cdef enum:
     MOST_ROWS = 512
     FEWEST_ROWS = 64
     BLOCK_BYTES = 1 << 19
+    LOCATION_ROWS = 256
+
+# What is expanded about a common centre loses log10 of so much, digits of log densities of order 1.
+cdef double LARGEST_OF_DOUBLES = 1e6
+cdef double LARGEST_OF_FLOATS = 1e4
+LARGEST_GUARD = {
+    np.dtype(np.float64): LARGEST_OF_DOUBLES, np.dtype(np.float32): LARGEST_OF_FLOATS,
+}
 
 # What P_k is.
 cdef enum:
@@ -88,6 +103,8 @@ cdef struct Shape:
     Py_ssize_t K            # components
     int factors             # FULL, SHARED or DIAGONAL
     bint transposed         # blocks are (d, B) to begin with: DIAGONAL, or few features
+    bint whitened           # log densities are distances between whitened rows and means
+    bint pooled             # second moments are those about the centre of all rows
     Py_ssize_t n_factors    # elements of all P_k, and of all second moments
     Py_ssize_t n_sums       # elements of counts, first and second moments
     Py_ssize_t B            # rows of a block
@@ -102,14 +119,19 @@ cdef struct Workspace:
     void* joint         # (K, stride)
     void* softmax       # (2 * stride,)
     void* rows          # (d, stride), and a vector that `small_products` reads past the end
+    void* whitened      # (d, stride)
+    void* ones          # (d,)
     void* partial       # (d,)
-    void* products      # (d, d)
+    void* products      # (d, d), or (K, d) if that is larger
 
 # The scratch memory of a pass.
 cdef struct Memory:
     Arena counted               # what a thread needs
     char* threads
     float* factors              # (n_factors,), rounded for rows of floats
+    double* centre              # (d,)
+    double* spread              # (d,)
+    double* means               # (K, d), whitened
     double* sums                # (n_slabs, n_sums)
     double* log_likelihoods     # (n_slabs,)
 
@@ -122,6 +144,7 @@ cdef Shape shape_of(
     cdef Py_ssize_t rows = BLOCK_BYTES // (d * itemsize)
     shape.n, shape.d, shape.K, shape.factors, shape.itemsize = n, d, K, factors, itemsize
     shape.transposed = factors == DIAGONAL or d <= MOST_SMALL
+    shape.whitened = shape.pooled = False
     shape.n_factors = (1 if factors == SHARED else K) * (1 if factors == DIAGONAL else d) * d
     shape.n_sums = K + K * d + shape.n_factors
     shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // ARENA_LINE * ARENA_LINE)))
@@ -137,8 +160,11 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     space.joint = take(arena, shape.K * shape.stride, shape.itemsize)
     space.softmax = take(arena, 2 * shape.stride, shape.itemsize)
     space.rows = take(arena, shape.d * shape.stride * shape.itemsize + ARENA_LINE, 1)
+    cdef Py_ssize_t d_whitened = shape.d if shape.factors == SHARED else 0
+    space.whitened = take(arena, d_whitened * shape.stride, shape.itemsize)
+    space.ones = take(arena, d_whitened, shape.itemsize)
     space.partial = take(arena, shape.d, shape.itemsize)
-    space.products = take(arena, shape.d * shape.d, shape.itemsize)
+    space.products = take(arena, shape.d * max(shape.d, shape.K), shape.itemsize)
     return space
 
 
@@ -147,11 +173,39 @@ cdef Memory lay_out(const Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcep
     memory.counted = counting_arena()
     lay_out_workspace(shape, &memory.counted)
     memory.factors = <float*> take(arena, shape.n_factors, sizeof(float))
+    memory.centre = take_doubles(arena, shape.d)
+    memory.spread = take_doubles(arena, shape.d)
+    memory.means = take_doubles(arena, shape.K * shape.d)
     memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
     start_line(arena)
     memory.sums = take_doubles(arena, shape.n_slabs * n_sums)
     memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
     return memory
+
+
+cdef inline double largest_guard(size_t itemsize) noexcept nogil:
+    return LARGEST_OF_DOUBLES if itemsize == sizeof(double) else LARGEST_OF_FLOATS
+
+
+cdef void locate(
+    const floating* X, Py_ssize_t n, Py_ssize_t d, double* centre, double* spread
+) noexcept nogil:
+    """Means of the first rows, and variances about them."""
+    cdef Py_ssize_t rows = min(n, LOCATION_ROWS), i, j
+    cdef double deviation
+    memset(centre, 0, d * sizeof(double))
+    memset(spread, 0, d * sizeof(double))
+    for i in range(rows):
+        for j in range(d):
+            centre[j] += X[i * d + j]
+    for j in range(d):
+        centre[j] /= rows
+    for i in range(rows):
+        for j in range(d):
+            deviation = X[i * d + j] - centre[j]
+            spread[j] += deviation * deviation
+    for j in range(d):
+        spread[j] /= rows
 
 
 cdef inline int kind(ndarray factors, Py_ssize_t K) except -1:
@@ -187,30 +241,145 @@ cdef void full_log_joint(
         half_squared_norms(block, B, d, offset[k], joint + k * shape.stride)
 
 
+cdef void add_products(
+    Shape* shape, const floating* block, Py_ssize_t B, floating* products, double* second,
+) noexcept nogil:
+    """second (d, d) += block (B, d)' block, in the upper triangle"""
+    cdef Py_ssize_t d = shape.d, i, j
+    cdef int columns = <int> d
+    if shape.transposed:
+        small_products(block, B, d, second)
+    elif floating is double:
+        syrk(c"L", c"N", columns, <int> B, 1.0, block, columns, 1.0, second, columns)
+    else:
+        syrk(c"L", c"N", columns, <int> B, <floating> 1.0, block, columns,
+             <floating> 0.0, products, columns)
+        for i in range(d):
+            for j in range(i, d):
+                second[i * d + j] += products[i * d + j]
+
+
 cdef void add_full_moments(
     Shape* shape, const floating* x, Py_ssize_t B, const double* means, const floating* shares,
     floating* block, floating* partial, floating* products, double* first, double* second,
 ) noexcept nogil:
     """Adds to the upper triangles of `second` only."""
-    cdef Py_ssize_t d = shape.d, k, i, j, kept
-    cdef int columns = <int> d
+    cdef Py_ssize_t d = shape.d, k, j, kept
     for k in range(shape.K):
         kept = weigh(x, B, d, shares + k * shape.stride, means + k * d, block, partial)
         for j in range(d):
             first[j] += partial[j]
-        if shape.transposed:
-            small_products(block, kept, d, second)
-        elif floating is double:
-            syrk(c"L", c"N", columns, <int> kept, 1.0, block, columns, 1.0, second, columns)
-        else:
-            syrk(c"L", c"N", columns, <int> kept, <floating> 1.0, block, columns,
-                 <floating> 0.0, products, columns)
-            for i in range(d):
-                for j in range(i, d):
-                    second[i * d + j] += products[i * d + j]
+        add_products(shape, block, kept, products, second)
         first += d
         if shape.factors != SHARED:
             second += d * d
+
+
+# A shared factor: the common centre takes the place of the means
+# ---------------------------------------------------------------
+
+cdef simd_void whiten(
+    const double* factor, const double* deviation, Py_ssize_t d, restricted out
+) noexcept nogil:
+    """out <- P' deviation"""
+    cdef Py_ssize_t i, j
+    for i in range(d):
+        out[i] = 0.0
+    for j in range(d):
+        for i in range(j, d):
+            out[i] += factor[j * d + i] * deviation[j]
+
+
+cdef inline double squared_norm(const double* x, Py_ssize_t d) noexcept nogil:
+    cdef double square = 0.0
+    cdef Py_ssize_t i
+    for i in range(d):
+        square += x[i] * x[i]
+    return square
+
+
+cdef void whiten_means(
+    Shape* shape, const floating* X, const double* means, const double* factor, Memory* memory,
+) noexcept nogil:
+    """The centre and the means about it; decide which digits may be lost."""
+    cdef Py_ssize_t d = shape.d, n = min(shape.n, LOCATION_ROWS), i, j
+    cdef double of_rows = 0.0, of_means = 0.0, terms
+    cdef double* deviation = memory.spread
+    cdef double* out = memory.means
+    locate(X, shape.n, d, memory.centre, deviation)
+    for i in range(n):
+        for j in range(d):
+            deviation[j] = X[i * d + j] - memory.centre[j]
+        whiten(factor, deviation, d, out)
+        of_rows += squared_norm(out, d) / n
+    for i in range(shape.K):
+        for j in range(d):
+            deviation[j] = means[i * d + j] - memory.centre[j]
+        whiten(factor, deviation, d, out)
+        of_means = max(of_means, squared_norm(out, d))
+        out += d
+    terms = of_rows + of_means
+    shape.pooled = terms < largest_guard(shape.itemsize)
+    shape.whitened = terms < largest_guard(shape.itemsize) * largest_guard(shape.itemsize)
+
+
+cdef void whitened_log_joint(
+    Shape* shape, const floating* x, Py_ssize_t B, const double* centre, const double* means,
+    const floating* factor, const double* offset, Workspace* space, floating* joint,
+) noexcept nogil:
+    cdef Py_ssize_t d = shape.d, k
+    cdef int columns = <int> d
+    cdef floating* block = <floating*> space.rows
+    cdef floating* whitened = <floating*> space.whitened
+    cdef floating* ones = <floating*> space.ones
+    for k in range(d):
+        ones[k] = 1
+    subtract(x, B, d, centre, block)
+    trmm(c"L", c"L", c"N", c"N", columns, <int> B, <floating> 1.0, factor, columns, block, columns)
+    transpose(block, B, d, d, whitened, shape.stride)
+    for k in range(shape.K):
+        scaled_log_joint(whitened, B, d, shape.stride, means + k * d, ones, offset[k],
+                         joint + k * shape.stride)
+
+
+cdef void add_pooled_moments(
+    Shape* shape, const floating* x, Py_ssize_t B, const double* centre, const floating* shares,
+    Workspace* space, double* first, double* second,
+) noexcept nogil:
+    """Those about the centre: first moments of each component, second ones of all."""
+    cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, k, b
+    cdef floating* block = <floating*> space.rows
+    cdef floating* products = <floating*> space.products
+    cdef floating* of_all = <floating*> space.softmax
+    subtract(x, B, d, centre, block)
+    gemm(c"N", c"N", <int> d, <int> K, <int> B, <floating> 1.0, block, <int> d, shares,
+         <int> stride, <floating> 0.0, products, <int> d)
+    for k in range(K * d):
+        first[k] += products[k]
+    memset(of_all, 0, B * sizeof(floating))
+    for k in range(K):
+        for b in range(B):
+            of_all[b] += shares[k * stride + b]
+    b = weigh(x, B, d, of_all, centre, block, <floating*> space.partial)
+    add_products(shape, block, b, products, second)
+
+
+cdef simd_void move_to_means(
+    const double* centre, const double* means, const double* counts, Py_ssize_t K, Py_ssize_t d,
+    double* first, double* second,
+) noexcept nogil:
+    """Moments about the centre become moments about the means; of `second` the upper triangle."""
+    cdef Py_ssize_t k, i, j
+    cdef double shift, moved
+    for k in range(K):
+        for i in range(d):
+            shift = means[i] - centre[i]
+            moved = first[i] - counts[k] * shift
+            for j in range(i, d):
+                second[i * d + j] -= shift * first[j] + moved * (means[j] - centre[j])
+            first[i] = moved
+        first += d
+        means += d
 
 
 # The pass
@@ -229,10 +398,11 @@ cdef inline void clear_padding(
 cdef double pass_over_slab(
     Shape* shape, Py_ssize_t slab, const floating* X, const double* means, const floating* factors,
     const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const floating* given, bint normalised, Arena arena, double* sums, double* log_likelihoods,
+    const floating* given, bint normalised, Memory* memory, double* sums, double* log_likelihoods,
     floating* out,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
+    cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
     cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, block, start, B, k, b
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef floating* joint = <floating*> space.joint
@@ -246,11 +416,14 @@ cdef double pass_over_slab(
         start = block * shape.B
         B = min(shape.B, shape.n - start)
         x = X + start * d
-        if shape.transposed:
+        if shape.transposed and not (shape.whitened and shape.pooled):
             transpose(x, B, d, d, rows, stride)
             clear_padding(d, B, stride, rows)
         if given != NULL:
             transpose(given + start * K, B, K, K, joint, stride)
+        elif shape.whitened:
+            whitened_log_joint(shape, x, B, memory.centre, memory.means, factors, offset, &space,
+                               joint)
         elif shape.factors == DIAGONAL:
             for k in range(K):
                 scaled_log_joint(rows, B, d, stride, means + k * d, factors + k * d, offset[k],
@@ -273,6 +446,8 @@ cdef double pass_over_slab(
                 for k in range(K):
                     add_scaled_moments(rows, B, d, stride, joint + k * stride, means + k * d,
                                        first + k * d, second + k * d)
+            elif shape.pooled:
+                add_pooled_moments(shape, x, B, memory.centre, joint, &space, first, second)
             else:
                 add_full_moments(
                     shape, x, B, means, joint, rows, <floating*> space.partial,
@@ -304,34 +479,39 @@ cdef double pass_over(
         if factors != NULL and not is_double:
             for i in range(shape.n_factors):
                 memory.factors[i] = <float> factors[i]
+        if factors != NULL and shape.factors == SHARED:
+            if is_double:
+                whiten_means(shape, <const double*> X, means, factors, &memory)
+            else:
+                whiten_means(shape, <const float*> X, means, factors, &memory)
         for slab in prange(n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             if is_double:
                 memory.log_likelihoods[slab] = pass_over_slab(
                     shape, slab, <const double*> X, means, factors, offset, sample_weight, labels,
-                    uniforms, <const double*> given, normalised,
-                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                    uniforms, <const double*> given, normalised, &memory,
                     sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <double*> out,
                 )
             else:
                 memory.log_likelihoods[slab] = pass_over_slab(
                     shape, slab, <const float*> X, means, <const float*> memory.factors,
                     offset, sample_weight, labels, uniforms, <const float*> given, normalised,
-                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                    &memory,
                     sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <float*> out,
                 )
         for slab in range(n_slabs):
             log_likelihood += memory.log_likelihoods[slab]
         if n_sums > 0:
-            add_slabs(shape, sums, counts, first, second)
+            add_slabs(shape, sums, memory.centre, means, counts, first, second)
     free(scratch)
     return log_likelihood
 
 
 cdef void add_slabs(
-    Shape* shape, double* sums, double* counts, double* first, double* second,
+    Shape* shape, double* sums, const double* centre, const double* means, double* counts,
+    double* first, double* second,
 ) noexcept nogil:
-    """Add the slabs' sums in order, and complete the symmetric matrices."""
+    """Add the slabs' sums in order, about the means, and complete the symmetric matrices."""
     cdef Py_ssize_t d = shape.d, K = shape.K, slab, m, i, j
     cdef double* matrix
     for slab in range(1, shape.n_slabs):
@@ -340,6 +520,8 @@ cdef void add_slabs(
     memcpy(counts, sums, K * sizeof(double))
     memcpy(first, sums + K, K * d * sizeof(double))
     memcpy(second, sums + K + K * d, shape.n_factors * sizeof(double))
+    if shape.pooled:
+        move_to_means(centre, means, counts, K, d, first, second)
     if shape.factors != DIAGONAL:
         for m in range(shape.n_factors // (d * d)):
             matrix = second + m * d * d

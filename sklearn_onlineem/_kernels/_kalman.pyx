@@ -45,6 +45,7 @@ cdef extern from "_kalman.h" nogil:
         Sums sums
         int (*look)() noexcept
         volatile int* is_over
+    Py_ssize_t padded_width(Py_ssize_t k)
     Py_ssize_t state_size(Py_ssize_t W)
     void start_sums(
         Py_ssize_t k, Py_ssize_t W, Py_ssize_t d, const Evidence* total, Sums* sums)
@@ -58,7 +59,7 @@ cdef extern from "_kalman.h" nogil:
 
 def width(Py_ssize_t k):
     """What k states are padded to."""
-    return 4 if k <= 4 else (k + 7) // 8 * 8
+    return padded_width(k)
 
 
 # What a pass over all sequences has in its memory.

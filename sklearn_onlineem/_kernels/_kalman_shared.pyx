@@ -12,6 +12,7 @@ from numpy cimport NPY_FLOAT, ndarray
 from ._arena cimport (
     Arena,
     allocate,
+    allocate_doubles,
     arena_of,
     counting_arena,
     take,
@@ -55,7 +56,8 @@ cdef extern from "_kalman_shared.h" nogil:
         pass
     ctypedef struct Occupancy:
         double* state
-        Moments* totals
+        Moments leaving
+        Moments emitting
     ctypedef struct ObservationMaps:
         Py_ssize_t d
         const double* offset
@@ -91,10 +93,16 @@ cdef extern from "_kalman_shared.h" nogil:
     SlabSpace lay_out_slab(const Shared* shared, const Slab* slab, Arena* arena)
     double expect_slab(
         const Shared* shared, const Slab* slab, const SlabSpace* space, const Evidence* evidence)
-    Occupancy lay_out_occupancy(Py_ssize_t n, Py_ssize_t W, Arena* arena)
+    void pad(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
+    void pad_square(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
+    void transpose_square(const double* x, Py_ssize_t W, double* out)
+    bint is_stable(
+        const double* A, Py_ssize_t k, Py_ssize_t W, double* power, double* product)
+    Occupancy lay_out_occupancy(Py_ssize_t W, Arena* arena)
     void add_occupancy(
-        const System* system, const double* weights, Py_ssize_t n, Py_ssize_t T,
-        const Occupancy* occupancy)
+        const System* system, const double* weights, Py_ssize_t T, Occupancy* occupancy)
+    void add_unpadded(const Moments* part, Py_ssize_t k, Moments* total)
+    Py_ssize_t padded_width(Py_ssize_t k)
 
 # Sequences of which a batch is made.
 SEQUENCES_PER_BATCH = LANES
@@ -316,28 +324,80 @@ def expected(
     return squares
 
 
-def occupancy(
-    ndarray weights,        # IN (n, T)
-    tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
-    Py_ssize_t k,           # states
-    ndarray start,          # IN (W + W * W,): moments of the first state
-    ndarray totals,         # OUT (n, 1 + W + W * W): of each, weight, mean and scatter
+# A system's transitions and the moments of a state, padded; the rest is scratch memory.
+cdef struct Moves:
+    System system
+    Occupancy occupancy
+
+
+cdef Moves lay_out_moves(Py_ssize_t k, Arena* arena) noexcept nogil:
+    cdef Moves moves
+    cdef Py_ssize_t W = padded_width(k)
+    memset(&moves.system, 0, sizeof(System))
+    moves.system.k, moves.system.W = k, W
+    moves.system.A, moves.system.At = take_doubles(arena, W * W), take_doubles(arena, W * W)
+    moves.system.b, moves.system.Q = take_doubles(arena, W), take_doubles(arena, W * W)
+    moves.occupancy = lay_out_occupancy(W, arena)
+    return moves
+
+
+def add_occupancies(
+    ndarray weights,        # IN (T,): of steps
+    ndarray A,              # IN (k, k)
+    ndarray b,              # IN (k,)
+    ndarray Q,              # IN (k, k)
+    ndarray mean,           # IN (k,): of the first state
+    ndarray covariance,     # IN (k, k)
+    ndarray leaving,        # INOUT weight, mean (k,), scatter (k, k)
+    ndarray emitting,       # INOUT likewise
 ):
-    """Sums over steps of the moments of states under the model, with weights."""
-    cdef System system
-    read_moves(&system, k, moves)
-    cdef Py_ssize_t W = system.W, n = extent(weights, 0), T = extent(weights, 1), i
-    cdef const double* first = readable(start, state_size(W))
-    cdef const double* weight = readable(weights, n * T)
-    cdef double* out = writable(totals, n * moments_size(W))
+    """Add the moments of states under the model.
+
+    Emitting ones have the weights of their steps, and those that are left by a transition that of
+    the step after, without the last one.
+    """
+    cdef Py_ssize_t k = extent(b, 0), T = extent(weights, 0), W
+    require(k > 0 and T > 0, "states and steps")
+    cdef const double* weight = readable(weights, T)
+    cdef const double* matrix = readable(A, k * k)
+    cdef const double* offset = readable(b, k)
+    cdef const double* noise = readable(Q, k * k)
+    cdef const double* first_mean = readable(mean, k)
+    cdef const double* first_covariance = readable(covariance, k * k)
+    cdef Moments left = moments_at(writable(leaving, moments_size(k)), k)
+    cdef Moments emitted = moments_at(writable(emitting, moments_size(k)), k)
     cdef Arena arena = counting_arena()
-    lay_out_occupancy(n, W, &arena)
+    lay_out_moves(k, &arena)
     cdef void* memory = allocate(&arena)
-    cdef Occupancy scratch = lay_out_occupancy(n, W, &arena)
-    memcpy(scratch.state, first, state_size(W) * sizeof(double))
-    for i in range(n):
-        scratch.totals[i] = moments_at(out + i * moments_size(W), W)
-        clear_moments(&scratch.totals[i])
+    cdef Moves moves = lay_out_moves(k, &arena)
+    cdef System* system = &moves.system
+    cdef Occupancy* occupancy = &moves.occupancy
     with nogil:
-        add_occupancy(&system, weight, n, T, &scratch)
+        W = system.W
+        pad_square(matrix, k, W, <double*> system.A)
+        transpose_square(system.A, W, <double*> system.At)
+        pad(offset, k, W, <double*> system.b)
+        pad_square(noise, k, W, <double*> system.Q)
+        pad(first_mean, k, W, occupancy.state)
+        pad_square(first_covariance, k, W, occupancy.state + W)
+        clear_moments(&occupancy.leaving)
+        clear_moments(&occupancy.emitting)
+        add_occupancy(system, weight, T, occupancy)
+        add_unpadded(&occupancy.leaving, k, &left)
+        add_unpadded(&occupancy.emitting, k, &emitted)
         free(memory)
+
+
+def is_surely_stable(
+    ndarray A,      # IN (k, k)
+):
+    """Whether powers of a matrix are seen to tend to 0, as they do if its radius is below 1."""
+    cdef Py_ssize_t k = extent(A, 0), W = padded_width(k)
+    cdef const double* matrix = readable(A, k * k)
+    cdef double* memory = allocate_doubles(3 * W * W)
+    cdef bint found
+    with nogil:
+        pad_square(matrix, k, W, memory)
+        found = is_stable(memory, k, W, memory + W * W, memory + 2 * W * W)
+        free(memory)
+    return found

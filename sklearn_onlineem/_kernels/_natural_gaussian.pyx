@@ -29,35 +29,12 @@ from ._arrays cimport (
     require,
     writable,
 )
+from ._gaussian cimport locate
 from ._natural cimport PRODUCTS, SQUARE_SUM, SQUARES, Shape, pass_over, shape_of
 from ._pairwise cimport pairwise_sum
 
-cdef enum:
-    LOCATION_ROWS = 256
-
 # Below this weight, sums divided by it may overflow: such a component has seen nothing.
 cdef double NEGLIGIBLE = 1e-290
-
-
-cdef void locate(
-    const floating* X, Py_ssize_t n, Py_ssize_t d, double* centre, double* spread
-) noexcept nogil:
-    """Means of the first rows, and variances about them."""
-    cdef Py_ssize_t rows = min(n, LOCATION_ROWS), i, j
-    cdef double deviation
-    memset(centre, 0, d * sizeof(double))
-    memset(spread, 0, d * sizeof(double))
-    for i in range(rows):
-        for j in range(d):
-            centre[j] += X[i * d + j]
-    for j in range(d):
-        centre[j] /= rows
-    for i in range(rows):
-        for j in range(d):
-            deviation = X[i * d + j] - centre[j]
-            spread[j] += deviation * deviation
-    for j in range(d):
-        spread[j] /= rows
 
 
 cdef double pack(

@@ -47,7 +47,7 @@ NEGLIGIBLE = 1e-290
 # Precisions of smaller variances would not be finite, nor their products with distances.
 _LEAST_VARIANCE = 1e-290
 # The natural way loses log10(guard) digits of a log density of order one.
-LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
+LARGEST_GUARD = _gaussian.LARGEST_GUARD
 # With so many features, or so many for each component, the centred way is the faster one:
 # its triangles stay in cache where natural parameters no longer do. Where products of features must
 # be stored, it does so earlier.
@@ -247,8 +247,12 @@ class Covariance(ABC):
         return moments.weight, moments, share * log_likelihood
 
     def _kl_divergence(self, p, q):
-        quadratic = self._quadratic(q.precision, p.covariance, p.mean - q.mean)
-        return 0.5 * (quadratic - p.mean.shape[1] + q.log_det - p.log_det)
+        """Return KL(p_k || q_k) of each component."""
+        out = np.empty(len(p.mean))
+        _small_matrices.kl_divergences(
+            p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
+        )
+        return out
 
 
 class _Matrices(Covariance):
@@ -489,9 +493,6 @@ class Full(_Matrices):
             [2. , 4.5]]])
     """
 
-    def _kl_divergence(self, p, q):
-        return _divergences(p, q)
-
 
 @dataclass(frozen=True)
 class Tied(_Matrices):
@@ -611,9 +612,6 @@ class _Variances(Covariance):
         _centred_moments.scatters_from_variances(gaussians.covariance, degrees, floor, scatter)
         return scatter
 
-    def _kl_divergence(self, p, q):
-        return _divergences(p, q)
-
     def _quadratic(self, precision, covariance, deviation):
         return (precision * (covariance + deviation**2)).sum(axis=1)
 
@@ -717,15 +715,6 @@ class Spherical(_Variances):
 
     def n_parameters(self, n_features: int) -> int:
         return 1
-
-
-def _divergences(p, q):
-    """Return KL(p_k || q_k) of Gaussians with a covariance each."""
-    out = np.empty(len(p.mean))
-    _small_matrices.kl_divergences(
-        p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
-    )
-    return out
 
 
 def location(X):

@@ -186,7 +186,8 @@ class Gaussian(
     def _less_squares(self, parameters, about, X, offset, n_threads):
         """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K)."""
         shape = self.covariance
-        if about is None:
+        # A shared covariance whitens the rows once.
+        if about is None or shape.is_shared:
             return shape._centred_log_density(parameters, X, offset, n_threads)
         centre, natural, quadratic = about
         out = np.empty((len(X), len(offset)), dtype=X.dtype)

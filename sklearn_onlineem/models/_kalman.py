@@ -98,8 +98,7 @@ def prepared(data, first):
     gap = np.full((1, data.X.shape[1]), np.nan)
     X = np.concatenate([gap, data.X[: data.offsets[1]]]).astype(np.float64, copy=False)
     continued = Prepared(X, np.array([0, len(X)]), data.before, n_lead=1)
-    rest = data[1:]
-    return [continued, *(prepared(rest, first) if len(rest) else ())]
+    return [continued, *(prepared(data[1:], first) if len(data) > 1 else ())]
 
 
 def split_by_gaps(data):
@@ -287,45 +286,34 @@ def _walks(lengths):
 _MOST_GROWTH = 10.0
 
 
-def occupancies(padded, first, like):
-    """Return moments, per sequence, of the states that transitions leave and of those that emit."""
-    survival = like.survival
-    weights = np.zeros((2, len(survival)))
-    weights[0, :-1], weights[1] = survival[1:], survival
-    left_states, states = _occupancies(padded, first, weights)
-    if like.before is None:
-        return left_states, states
-    steps = _steps(padded, int(like.lengths[0]), 1.0 / len(like))
-    weights = np.zeros((2, len(steps) + 1))
-    weights[0, :-1], weights[1, 1:] = steps, steps
-    more_left_states, more_states = _occupancies(padded, like.before, weights)
-    return left_states + more_left_states, states + more_states
+def occupancies(moves, first, like, growth):
+    """Return moments, per sequence, of the states that transitions leave and of those that emit.
+
+    `growth` is by how much states grow in a step, at least 1.
+    """
+    k = len(first[0])
+    sums = np.zeros((2, 1 + k + k**2))
+    if len(like.survival):
+        _kalman_shared.add_occupancies(like.survival, *moves, *first, *sums)
+    if like.before is not None:
+        before = (np.ascontiguousarray(part, dtype=np.float64) for part in like.before)
+        steps = _steps(int(like.lengths[0]), 1.0 / len(like), growth)
+        # Nothing is left by the last transition, nor emitted by the state before.
+        _kalman_shared.add_occupancies(steps, *moves, *before, *sums)
+    return map(_moments, sums)
 
 
-def _steps(padded, n_rows, share):
-    """Return weights of the steps of a piece of a sequence, and of those ahead of it."""
+def _steps(n_rows, share, growth):
+    """Return weights of the state before a piece of a sequence, of its steps, and of some ahead."""
     horizon = 0
     if n_rows < HORIZON:
         # The faster an unstable system grows, the fewer rows there are ahead.
-        k, horizon = padded.k, HORIZON
-        growth = np.abs(np.linalg.eigvals(padded.transitions[0][:k, :k])).max(initial=0.0)
+        horizon = HORIZON
         if growth > 1.0:
             horizon = min(HORIZON, int(np.log(_MOST_GROWTH) / (2.0 * np.log(growth))))
-    if horizon <= n_rows:
-        return np.full(n_rows, share)
-    steps = np.full(horizon, (1.0 - OWN_SHARE) * share * n_rows / horizon)
-    steps[:n_rows] += OWN_SHARE * share
+    steps = np.full(1 + max(n_rows, horizon), share)
+    if horizon > n_rows:
+        steps[:] = (1.0 - OWN_SHARE) * share * n_rows / horizon
+        steps[: n_rows + 1] += OWN_SHARE * share
+    steps[0] = 0.0
     return steps
-
-
-def _occupancies(padded, first, weights):
-    """Return moments of h_1, h_2, ..., summed with each row of weights."""
-    k, width = padded.k, padded.width
-    totals = np.empty((len(weights), 1 + width + width**2))
-    _kalman_shared.occupancy(weights, padded.transitions, k, padded.moments(*first), totals)
-    moments = []
-    for total in totals:
-        weight, mean = total[:1], total[None, 1 : 1 + k].copy()
-        scatter = total[1 + width :].reshape(1, width, width)[:, :k, :k].copy()
-        moments.append(Moments(weight, weight, mean, scatter))
-    return moments

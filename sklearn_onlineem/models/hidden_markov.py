@@ -17,6 +17,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
+from sklearn_onlineem.models._long_sequences import explored
 from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import (
     Reinitialises,
@@ -170,7 +171,7 @@ class HiddenMarkovModel(
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
-        chunks = self._chunks(data)
+        chunks = data.chunks(self._n_chunk)
         rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
         if rng is not None and len(chunks) > 1:
             # One for each chunk, so that draws do not depend on the order of chunks.
@@ -179,7 +180,8 @@ class HiddenMarkovModel(
         if log_likelihoods is not None and len(chunks) > 1:
             ends = np.cumsum([chunk.n_rows for chunk in chunks])
             outs = np.split(log_likelihoods, ends[:-1])
-        sums = walk(self._sums, data.n_threads, chunks, rngs, outs)
+        long_sums = None if rng is not None else self._sums_of_long
+        sums = self._walked(self._sums, long_sums, data.n_threads, chunks, rngs, outs)
         statistics, log_likelihoods = zip(*sums, strict=True)
         evidence = combine([(1.0 / len(data), part) for part in statistics])
         return evidence, sum(log_likelihoods) / len(data)
@@ -187,10 +189,7 @@ class HiddenMarkovModel(
     def _sums(self, data, rng, log_likelihoods):
         states, offsets = self._log_densities(data)
         if log_likelihoods is not None:
-            # Those of the state that explains a row best, so that no row depends on others.
-            states[int(data.before is not None) :].max(axis=1, out=log_likelihoods)
-            if data.observed is not None:
-                log_likelihoods[~data.observed] = np.nan
+            self._best_of_rows(data, states, log_likelihoods)
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
         transitions = np.empty((self.n_components, self.n_components))
         if rng is None:
@@ -202,36 +201,50 @@ class HiddenMarkovModel(
             _forward_backward.draw_paths(
                 states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads
             )
-        if np.isneginf(log_likelihoods).any():
-            raise ValueError(
-                "Some sequences are impossible under the model, because of known states or zeros"
-                " among start and transition probabilities."
-            )
-        if not (np.isfinite(log_likelihoods).all() and np.isfinite(transitions).all()):
-            raise ValueError(
-                "The densities of rows are too small to tell states apart: the scales of the model"
-                " and of the data are too far apart. Rescale the start values or priors."
-            )
+        _check_possible(log_likelihoods, transitions)
         continues = data.before is not None
-        family, posterior = self.family, states[continues:]
-        if data.observed is None:
-            emissions = self._complete_statistics(rng)(
-                self.parameters, data.X, posterior, n_threads=data.n_threads
-            )
-        else:
-            emissions = family.own_statistics(self.parameters, np.zeros(self.n_components))
-            for rows, _, statistics_of in self._by_completeness(data, rng):
-                emissions = emissions + statistics_of(
-                    self.parameters, data.X[rows], posterior[rows], n_threads=data.n_threads
-                )
         statistics = HiddenMarkovStatistics(
             states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),
             self.termination.expected_transitions(
                 transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             ),
-            emissions,
+            self._emission_statistics(data, states[continues:], rng),
         )
         return statistics, log_likelihoods.sum()
+
+    def _sums_of_long(self, data, n_threads, rng, log_likelihoods):
+        def visit(piece, posterior, where, is_reversed):
+            return 1.0, self._emission_statistics(piece, posterior)
+
+        log_likelihood, found = explored(
+            self, data, self._n_chunk, n_threads, visit, log_likelihoods
+        )
+        _check_possible(log_likelihood, 0.0 if found is None else found[0])
+        transitions, first, last, emissions = found
+        statistics = HiddenMarkovStatistics(
+            first if data.before is None else np.zeros(self.n_components),
+            self.termination.expected_transitions(transitions, last),
+            combine(emissions),
+        )
+        return statistics, log_likelihood
+
+    def _best_of_rows(self, data, log_densities, out):
+        """Write log p(v_t | h) of the state that explains a row best; no row depends on others."""
+        log_densities[int(data.before is not None) :].max(axis=1, out=out)
+        if data.observed is not None:
+            out[~data.observed] = np.nan
+
+    def _emission_statistics(self, data, posterior, rng=None):
+        if data.observed is None:
+            return self._complete_statistics(rng)(
+                self.parameters, data.X, posterior, n_threads=data.n_threads
+            )
+        emissions = self.family.own_statistics(self.parameters, np.zeros(self.n_components))
+        for rows, _, statistics_of in self._by_completeness(data, rng):
+            emissions = emissions + statistics_of(
+                self.parameters, data.X[rows], posterior[rows], n_threads=data.n_threads
+            )
+        return emissions
 
     def _chain(self, data):
         first = self.start if data.before is None else data.before
@@ -402,7 +415,10 @@ class HiddenMarkovModel(
     # --------------------------------------------------------------------------------- inference
 
     def log_likelihood(self, data: Sequences) -> Floats:
-        return np.concatenate([part for _, part in self._walked(self._filtered, data)])
+        def of_long(chunk, n_threads):
+            return np.atleast_1d(explored(self, chunk, self._n_chunk, n_threads)[0])
+
+        return np.concatenate(self._in_chunks(self._log_likelihoods, data, of_long))
 
     def row_log_likelihoods(self, data: Sequences) -> Floats:
         """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed.
@@ -414,7 +430,7 @@ class HiddenMarkovModel(
         data : Sequences
             With n_rows in all.
         """
-        return np.concatenate(self._walked(self._row_log_likelihoods, data))
+        return np.concatenate(self._in_chunks(self._row_log_likelihoods, data))
 
     def filtered(self, data: Sequences) -> Floats:
         """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states).
@@ -424,7 +440,7 @@ class HiddenMarkovModel(
         data : Sequences
             Rows, one sequence after the other.
         """
-        return np.concatenate([part for part, _ in self._walked(self._filtered, data)])
+        return np.concatenate(self._in_chunks(self._filtered, data))
 
     def filtered_end(self, data: Sequences) -> Floats | None:
         """Return the filtered distribution of the last state of all; None for impossible data.
@@ -445,7 +461,7 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`.
         """
-        return np.concatenate(self._walked(self._posterior, data))
+        return np.concatenate(self._in_chunks(self._posterior, data, self._posterior_of_long))
 
     def decoded(self, data: Sequences) -> tuple[Integers, Floats]:
         """Return the most probable state paths h (n_rows,), and log p(v, h) of each (Viterbi).
@@ -455,16 +471,40 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`.
         """
-        parts = self._walked(self._decoded, data)
+        parts = self._in_chunks(self._decoded, data)
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
-    def _walked(self, function, data):
-        return walk(function, data.n_threads, self._chunks(data))
+    @property
+    def _n_chunk(self):
+        return max(1, _CHUNK_VALUES // self.n_components)
 
-    def _chunks(self, data):
-        return data.chunks(max(1, _CHUNK_VALUES // self.n_components))
+    def _in_chunks(self, function, data, of_long=None):
+        return self._walked(function, of_long, data.n_threads, data.chunks(self._n_chunk))
+
+    def _walked(self, function, of_long, n_threads, chunks, *columns):
+        """Call a function of each chunk; another, if any, of those that are a long sequence.
+
+        Threads share the first; of each long sequence, the second tells them to share the rows.
+        """
+        calls = list(zip(chunks, *columns, strict=True))
+        is_long = [
+            of_long is not None and len(chunk) == 1 and chunk.n_rows > 2 * self._n_chunk
+            for chunk in chunks
+        ]
+        short = [call for call, apart in zip(calls, is_long, strict=True) if not apart]
+        results = iter(walk(function, n_threads, *zip(*short, strict=True)) if short else ())
+        return [
+            of_long(call[0], n_threads, *call[1:]) if apart else next(results)
+            for call, apart in zip(calls, is_long, strict=True)
+        ]
 
     def _filtered(self, data):
+        return self._filtered_and_log_likelihoods(data)[0]
+
+    def _log_likelihoods(self, data):
+        return self._filtered_and_log_likelihoods(data)[1]
+
+    def _filtered_and_log_likelihoods(self, data):
         states, offsets = self._log_densities(data)
         log_likelihoods = np.empty(len(data))
         _forward_backward.filtered(
@@ -501,6 +541,15 @@ class HiddenMarkovModel(
         )
         return states[0 if data.before is None else 1 :]
 
+    def _posterior_of_long(self, data, n_threads):
+        out = np.zeros((data.n_rows, self.n_components), dtype=data.dtype)
+
+        def visit(piece, posterior, where, is_reversed):
+            out[where] = posterior[::-1] if is_reversed else posterior
+
+        explored(self, data, self._n_chunk, n_threads, visit)
+        return out
+
     def _decoded(self, data):
         start, first, transmat, final = self._chain(data)
         if data.before is not None:
@@ -534,6 +583,19 @@ def _in_logs(log_densities, first, transmat, final):
         log_predicted = logsumexp(log_filtered[:, None] + log_transmat, axis=0)
     rows[-1] += logsumexp(log_filtered + log_final)
     return rows
+
+
+def _check_possible(log_likelihoods, transitions):
+    if np.isneginf(log_likelihoods).any():
+        raise ValueError(
+            "Some sequences are impossible under the model, because of known states or zeros"
+            " among start and transition probabilities."
+        )
+    if not (np.isfinite(log_likelihoods).all() and np.isfinite(transitions).all()):
+        raise ValueError(
+            "The densities of rows are too small to tell states apart: the scales of the model"
+            " and of the data are too far apart. Rescale the start values or priors."
+        )
 
 
 def _normalised(rows, previous):

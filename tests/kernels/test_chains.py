@@ -129,3 +129,43 @@ def test_best_paths(K, T, dtype, has_zeros):
     _log_chains.viterbi(chain.rows, np.array([0, T]), *arrays, found, path, 1)
     assert_allclose(found, chain.joint().max(), rtol=chain.rtol)
     assert_array_equal(path, chain.paths[chain.joint().argmax()])
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 4096, 4097, 9000])
+@pytest.mark.parametrize("K", [1, 2, 4, 5, 8, 9, 17])
+def test_occupancies_are_sums_over_rows(K, n_rows):
+    rng = np.random.default_rng([K, n_rows])
+    start, transmat = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K)
+    weights, states = rng.uniform(size=n_rows), [start]
+    for _ in range(1, n_rows):
+        states.append(states[-1] @ transmat)
+    left, emitted = np.ones(K), np.zeros(K)
+    _forward_backward.occupancies(start, transmat, weights, left, emitted)
+    assert_allclose(emitted, weights @ states, rtol=1e-10)
+    assert_allclose(left, 1.0 + weights[1:] @ np.reshape(states[:-1], (-1, K)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("period", [2, 3])
+def test_occupancies_of_a_chain_that_is_never_stationary(period):
+    transmat, n_rows = np.roll(np.eye(period), 1, axis=1), 3 * 4096 + 1
+    left, emitted = np.zeros((2, period))
+    _forward_backward.occupancies(np.eye(period)[0], transmat, np.ones(n_rows), left, emitted)
+    assert_array_equal(emitted, np.bincount(np.arange(n_rows) % period))
+    assert_array_equal(left, np.bincount(np.arange(n_rows - 1) % period))
+
+
+@pytest.mark.parametrize("K", [1, 2, 5, 40])
+def test_visits_are_sums_over_all_rows(K):
+    rng = np.random.default_rng(K)
+    start, inner = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K)
+    expected, state = np.zeros(K), start
+    for _ in range(500):
+        expected, state = expected + state, 0.9 * (state @ inner)
+    out = np.empty(K)
+    _forward_backward.visits(start, inner, 0.9, out)
+    assert_allclose(out, expected, rtol=1e-10)
+
+
+def test_visits_of_a_chain_that_never_ends_are_refused():
+    with pytest.raises(np.linalg.LinAlgError):
+        _forward_backward.visits(np.ones(2), np.eye(2), 1.0, np.empty(2))

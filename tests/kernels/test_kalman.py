@@ -1,12 +1,14 @@
 """Kernels of the Kalman filter: both paths of complete data, long sequences, what is refused."""
 
+import itertools
+
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.dynamical import changed, draw_data, draw_model
 from numpy.testing import assert_allclose
 
-from sklearn_onlineem._kernels import _kalman
+from sklearn_onlineem._kernels import _kalman, _kalman_shared
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.models import linear_dynamical
@@ -131,6 +133,48 @@ def test_occupancies_are_sums_over_steps(lengths, rng):
         mean = moments.mean[0, :5]
         found = moments.scatter[0, :5, :5] + moments.weight * np.outer(mean, mean)
         assert_allclose(found, expected + np.zeros((5, 5)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "n_rows, radius",
+    [*itertools.product([1, 10, 299, 300, 700], [0.3, 0.999, 1.0]), (1, 1.2), (5, 1.2)],
+)
+def test_occupancies_of_a_piece_are_sums_over_its_steps_and_some_ahead(n_rows, radius, rng):
+    """Both ways of summing: step by step, and by doubling where the system is stable."""
+    model = draw_model(rng, 3, 2)
+    A = model.transitions.matrix
+    A = A * radius / np.abs(np.linalg.eigvals(A)).max()
+    model = changed(model, transitions__matrix=A)
+    mean, covariance = rng.standard_normal(3) + 100.0, np.eye(3)
+    data = draw_data(rng, [n_rows], 2).continued((mean, covariance))
+    horizon = 300 if n_rows < 300 else 0
+    if radius > 1.0 and horizon:
+        horizon = int(np.log(10.0) / (2.0 * np.log(radius)))
+    steps = np.ones(n_rows)
+    if horizon > n_rows:
+        steps = np.full(horizon, 0.5 * n_rows / horizon)
+        steps[:n_rows] += 0.5
+    left, emitting = 0.0, 0.0
+    for step in steps:
+        left += step * (covariance + np.outer(mean, mean))
+        mean = A @ mean + model.transitions.offset
+        covariance = A @ covariance @ A.T + model.transitions.covariance
+        emitting += step * (covariance + np.outer(mean, mean))
+    own = model.own_statistics(data)
+    for moments, expected in ((own.transitions, left), (own.emissions, emitting)):
+        mean = moments.mean[0, :3]
+        found = moments.scatter[0, :3, :3] + moments.weight * np.outer(mean, mean)
+        assert_allclose(moments.weight, steps.sum(), rtol=1e-12)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 3, 5, 8, 13])
+def test_what_is_surely_stable_has_a_radius_below_one(k, rng):
+    for _ in range(20):
+        A = rng.standard_normal((k, k)) * rng.uniform(0.3, 1.5) / np.sqrt(k)
+        radius = np.abs(np.linalg.eigvals(A)).max()
+        found = _kalman_shared.is_surely_stable(A)
+        assert found if radius < 0.9 else not found or radius < 1.0
 
 
 def test_iterations_remember_nothing_of_other_models(rng):
