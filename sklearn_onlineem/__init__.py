@@ -73,12 +73,10 @@ __all__ = [
     "combine_estimators",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "streams": ["PrequentialSearch", "StreamPipeline"],
-        "estimators": set(__all__) - {"PrequentialSearch", "StreamPipeline", "__version__"},
-    },
-    ["data", "diagnostics", "displays", "distributed", "em", "estimators", "families", "interop",
-     "models", "statistics", "streams"],
-)  # fmt: skip
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {"estimators": __all__, "streams": ["PrequentialSearch", "StreamPipeline"]},
+        ["data", "diagnostics", "displays", "distributed", "em", "estimators", "families",
+         "interop", "models", "statistics", "streams"],
+    )  # fmt: skip

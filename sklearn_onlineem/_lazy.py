@@ -1,7 +1,4 @@
-"""Names of a package that are imported when they are first asked for.
-
-Type checkers and linters read the imports that stand beside them under ``TYPE_CHECKING``.
-"""
+"""Names of a package, imported when first asked for; type checkers read imports beside them."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -20,7 +17,7 @@ def lazy_names(
     package : str
         Its `__name__`.
     homes : mapping of str to collections of str
-        Names that the package exports, by the modules in it that define them.
+        Names that the package exports, by the modules in it that define them; the last one counts.
     rooms : collection of str, default=()
         Modules of the package that are its attributes, too.
     """

@@ -16,7 +16,7 @@ LAZY = ["sklearn_onlineem", "sklearn_onlineem.estimators"]
 def names_for_type_checkers(package):
     """Where statements under ``TYPE_CHECKING`` import each name from."""
     tree = ast.parse(Path(package.__file__).read_text())
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
     return {alias.name: statement.module for statement in block.body for alias in statement.names}
 
 

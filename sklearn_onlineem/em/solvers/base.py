@@ -261,17 +261,14 @@ class Solver(Settings, ABC):
     def _shuffled_pass(self, progress, data, plan, learn):
         """Return the log-likelihood of a pass in shuffled mini-batches, each before `learn`."""
         log_likelihood = weight = 0.0
-        for batch in (
-            batch
-            for order in shuffled(len(data), plan.batch_size, plan.rng)
-            for batch in mini_batches(data, plan.batch_size, order, end=len(order))
-        ):
-            n_batch, state = batch.total_weight, learn(progress.state, batch)
-            log_likelihood += n_batch * state.step.log_likelihood
-            weight += n_batch
-            progress.take(state)
-            if progress.stopped:
-                break
+        for order in shuffled(len(data), plan.batch_size, plan.rng):
+            for batch in mini_batches(data, plan.batch_size, order, end=len(order)):
+                n_batch, state = batch.total_weight, learn(progress.state, batch)
+                log_likelihood += n_batch * state.step.log_likelihood
+                weight += n_batch
+                progress.take(state)
+                if progress.stopped:
+                    return log_likelihood / weight
         return log_likelihood / weight
 
     def finished(self, state: State) -> State:
@@ -332,8 +329,7 @@ def has_settled(rule, step):
 def shuffled(n, batch_size, rng):
     """Yield a random order of n observations in parts, of whole batches but for the last.
 
-    Of many observations, a part has runs of neighbours from all over the data, shuffled: so memory
-    does not grow with the data, and those of a file are read run by run.
+    Of many, a part has runs of neighbours from all over the data: memory does not grow with these.
     """
     if n <= _IN_ONE_PART:
         yield rng.permutation(n)
