@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -28,6 +28,7 @@ from sklearn_onlineem.families._e_step import (
     e_step_in_blocks,
     log_density_of,
 )
+from sklearn_onlineem.families._word_tables import WordTable
 from sklearn_onlineem.families.capabilities import (
     FewValues,
     GivenLengths,
@@ -101,6 +102,19 @@ class MixtureStatistics(Statistics):
         return MixtureStatistics(float(a) * self.counts, self.emissions.scale(a))
 
 
+class _Parameters:
+    """Descriptor of parameters, which shows a `WordTable` as an array."""
+
+    def __get__(self, model, owner=None):
+        if model is None:
+            raise AttributeError("parameters are those of a model.")  # A field without a default.
+        held = model._held
+        return held.array_T if isinstance(held, WordTable) else held
+
+    def __set__(self, model, value):
+        raise FrozenInstanceError("cannot assign to field 'parameters'")
+
+
 @dataclass(frozen=True)
 class MixtureModel(
     RowLikelihoods,
@@ -138,7 +152,7 @@ class MixtureModel(
 
     family: Family
     weights: Floats
-    parameters: object
+    parameters: object = _Parameters()
     fixed: Fixed | None = None
 
     # As of `Moments`.
@@ -152,6 +166,11 @@ class MixtureModel(
     @property
     def n_components(self) -> int:
         return len(self.weights)
+
+    @property
+    def _held(self):
+        """The parameters, or the `WordTable` of them."""
+        return self.__dict__["parameters"]
 
     @cached_property
     def n_active(self) -> int:
@@ -194,7 +213,7 @@ class MixtureModel(
 
     def _e_step(self, data, rng, log_likelihoods):
         """Return the E-step of rows that all are complete, or all have missing values."""
-        family, parameters, log_weights = self.family, self.parameters, self.log_weights
+        family, parameters, log_weights = self.family, self._held, self.log_weights
         uniforms = None if rng is None else rng.random(len(data))
         if data.has_gaps:
             found = family.marginal_e_step(parameters, log_weights, data, uniforms, log_likelihoods)
@@ -211,16 +230,21 @@ class MixtureModel(
         return MixtureStatistics(counts, emissions), log_likelihood
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:
-        emissions = self.family.own_statistics(self.parameters, self.weights)
+        emissions = self.family.own_statistics(self._held, self.weights)
         return MixtureStatistics(self.weights, emissions)
 
     def m_step(self, statistics: MixtureStatistics) -> MixtureModel:
         weights = np.empty(len(self.weights))
         if not weights_from_counts(statistics.counts, self.weights, weights):
             weights = self.weights
-        parameters, fixed = self.family.m_step(statistics.emissions, self.parameters), self.fixed
+        parameters, fixed = (
+            self.family.m_step(statistics.emissions, self._held),
+            self.fixed,
+        )
         if fixed is not None:
             weights = fixed.shares("weights", weights, self.weights)
+            if isinstance(parameters, WordTable):
+                parameters = parameters.array_T
             parameters = fixed.parameters(parameters, self.parameters)
         return MixtureModel(self.family, weights, parameters, fixed)
 
@@ -404,7 +428,7 @@ class MixtureModel(
             yield start, log_joint
 
     def kl_divergence(self, other: MixtureModel, like: Rows | None = None) -> float:
-        divergences = self.family.kl_divergence(self.parameters, other.parameters)
+        divergences = self.family.kl_divergence(self._held, other._held)
         return max(0.0, joint_divergence(self.weights, other.weights, divergences))
 
     def order_in(self, reference: MixtureModel) -> Integers:
