@@ -108,7 +108,7 @@ class _Parameters:
     def __get__(self, model, owner=None):
         if model is None:
             raise AttributeError("parameters are those of a model.")  # A field without a default.
-        held = model._held
+        held = vars(model)["parameters"]
         return held.array_T if isinstance(held, WordTable) else held
 
     def __set__(self, model, value):
@@ -167,11 +167,6 @@ class MixtureModel(
     def n_components(self) -> int:
         return len(self.weights)
 
-    @property
-    def _held(self):
-        """The parameters, or the `WordTable` of them."""
-        return self.__dict__["parameters"]
-
     @cached_property
     def n_active(self) -> int:
         return int(np.count_nonzero(self.weights))
@@ -213,7 +208,7 @@ class MixtureModel(
 
     def _e_step(self, data, rng, log_likelihoods):
         """Return the E-step of rows that all are complete, or all have missing values."""
-        family, parameters, log_weights = self.family, self._held, self.log_weights
+        family, parameters, log_weights = self.family, vars(self)["parameters"], self.log_weights
         uniforms = None if rng is None else rng.random(len(data))
         if data.has_gaps:
             found = family.marginal_e_step(parameters, log_weights, data, uniforms, log_likelihoods)
@@ -230,7 +225,7 @@ class MixtureModel(
         return MixtureStatistics(counts, emissions), log_likelihood
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:
-        emissions = self.family.own_statistics(self._held, self.weights)
+        emissions = self.family.own_statistics(vars(self)["parameters"], self.weights)
         return MixtureStatistics(self.weights, emissions)
 
     def m_step(self, statistics: MixtureStatistics) -> MixtureModel:
@@ -238,7 +233,7 @@ class MixtureModel(
         if not weights_from_counts(statistics.counts, self.weights, weights):
             weights = self.weights
         parameters, fixed = (
-            self.family.m_step(statistics.emissions, self._held),
+            self.family.m_step(statistics.emissions, vars(self)["parameters"]),
             self.fixed,
         )
         if fixed is not None:
@@ -428,7 +423,7 @@ class MixtureModel(
             yield start, log_joint
 
     def kl_divergence(self, other: MixtureModel, like: Rows | None = None) -> float:
-        divergences = self.family.kl_divergence(self._held, other._held)
+        divergences = self.family.kl_divergence(vars(self)["parameters"], vars(other)["parameters"])
         return max(0.0, joint_divergence(self.weights, other.weights, divergences))
 
     def order_in(self, reference: MixtureModel) -> Integers:

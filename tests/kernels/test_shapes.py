@@ -252,7 +252,7 @@ CALLS = [
          (np.zeros(4, np.intc), TOKENS[1], BLOCKS[0], BLOCKS[3], PER_DOCUMENT[1], ones(K), ones(K),
           1), {("block_topics", 1)}),
     Call("_topics.e_step",
-         (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, 9, False,
+         (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, 9, 9, False,
           ones(D, K), ones(K), ones(S), ones(S, K), 1)),
 ]  # fmt: skip
 
