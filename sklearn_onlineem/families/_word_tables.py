@@ -18,7 +18,7 @@ from sklearn_onlineem._kernels._topic_tables import column_divergences, shift_di
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["WordSum", "WordSums", "WordTable", "few_words", "word_divergences"]
+__all__ = ["TableField", "WordSum", "WordSums", "WordTable", "few_words", "word_divergences"]
 
 # Smaller tables are fast enough as arrays, and so are those of which a batch may change much.
 _LEAST_NUMBERS, _LEAST_WORDS_PER_VALUE = 1 << 17, 4
@@ -73,7 +73,7 @@ class WordTable:
         values += self.shift
         return values
 
-    @property
+    @cached_property
     def array(self) -> Floats:
         """The table as an array, (n_words, n_components)."""
         return self.at(slice(None))
@@ -81,7 +81,7 @@ class WordTable:
     @cached_property
     def array_T(self) -> Floats:
         """The transpose, (n_components, n_words)."""
-        return np.ascontiguousarray(self.array.T)
+        return np.ascontiguousarray(self.at(slice(None)).T)
 
     def stepped(
         self, factors: Floats, constants: Floats, words: Integers, values: Floats
@@ -92,7 +92,7 @@ class WordTable:
         if is_flat.any():
             kept = is_flat & (self.scale == 0.0) & (values.max(axis=0, initial=0.0) < _TINY * shift)
             if (kept != is_flat).any():
-                table = self.array * factors + constants
+                table = self.at(slice(None)) * factors + constants
                 table[words] += values
                 return WordTable.of(table)
         sums = self.sums * factors + len(self.places) * constants + values.sum(axis=0)
@@ -133,7 +133,7 @@ def word_divergences(p: WordTable, q: WordTable, n_threads: int = 1) -> Floats:
     """
     out = np.empty(len(p.sums))
     if p.before is not q.scale:
-        column_divergences(p.array, q.array, out, n_threads)
+        column_divergences(p.at(slice(None)), q.at(slice(None)), out, n_threads)
         return out
     is_flat = p.scale == 0.0
     after, before, factor = (
@@ -197,10 +197,19 @@ class WordSum:
         if self.table is None:
             array = np.zeros((self.n_words, len(self.constants)))
         else:
-            array = self.table.array * self.factors
+            array = self.table.at(slice(None)) * self.factors
         array += self.constants
         array[self.words] += self.values
         return array
+
+    @property
+    def sums(self) -> Floats:
+        """Sums over the words, (n_components,)."""
+        sums = self.constants * self.n_words + self.values.sum(axis=0)
+        return sums if self.table is None else sums + self.factors * self.table.sums
+
+    def plus_constant(self, constant: float) -> WordSum:
+        return replace(self, constants=self.constants + constant)
 
     def scaled(self, a: float) -> WordSum:
         """Return a times the sum; a may be one number for each component."""
@@ -235,6 +244,28 @@ class WordSum:
         return self.table.stepped(
             self.factors * inverse, self.constants * inverse, self.words, self.values * inverse
         )
+
+
+class TableField:
+    """Descriptor of a field of a dataclass that shows a `WordTable` or `WordSum` as an array.
+
+    `vars` has what it holds.
+    """
+
+    def __init__(self, shown: str = "array") -> None:
+        self._shown = shown
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            raise AttributeError(self._name)  # So the field has no default.
+        held = vars(instance)[self._name]
+        return getattr(held, self._shown) if isinstance(held, WordTable | WordSum) else held
+
+    def __set__(self, instance, value):
+        vars(instance)[self._name] = value
 
 
 class WordSums(Sums):

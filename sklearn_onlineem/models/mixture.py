@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import FrozenInstanceError, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -28,7 +28,7 @@ from sklearn_onlineem.families._e_step import (
     e_step_in_blocks,
     log_density_of,
 )
-from sklearn_onlineem.families._word_tables import WordTable
+from sklearn_onlineem.families._word_tables import TableField, WordTable
 from sklearn_onlineem.families.capabilities import (
     FewValues,
     GivenLengths,
@@ -102,19 +102,6 @@ class MixtureStatistics(Statistics):
         return MixtureStatistics(float(a) * self.counts, self.emissions.scale(a))
 
 
-class _Parameters:
-    """Descriptor of parameters, which shows a `WordTable` as an array."""
-
-    def __get__(self, model, owner=None):
-        if model is None:
-            raise AttributeError("parameters are those of a model.")  # A field without a default.
-        held = vars(model)["parameters"]
-        return held.array_T if isinstance(held, WordTable) else held
-
-    def __set__(self, model, value):
-        raise FrozenInstanceError("cannot assign to field 'parameters'")
-
-
 @dataclass(frozen=True)
 class MixtureModel(
     RowLikelihoods,
@@ -152,7 +139,7 @@ class MixtureModel(
 
     family: Family
     weights: Floats
-    parameters: object = _Parameters()
+    parameters: object = TableField("array_T")
     fixed: Fixed | None = None
 
     # As of `Moments`.

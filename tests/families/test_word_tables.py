@@ -2,13 +2,17 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_onlineem import MultinomialMixture
+from sklearn_onlineem import LatentDirichletAllocation, MultinomialMixture
+from sklearn_onlineem.data.documents import Documents
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Online
+from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Multinomial, _word_tables
 from sklearn_onlineem.families._word_tables import (
     WordSum,
@@ -17,6 +21,8 @@ from sklearn_onlineem.families._word_tables import (
     few_words,
     word_divergences,
 )
+from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
+from sklearn_onlineem.models.topic_inference import MaximumAPosteriori
 from sklearn_onlineem.statistics import Sums, combine
 
 N_WORDS, K = 300, 3
@@ -210,3 +216,51 @@ def test_few_words():
     assert few_words(X.toarray(), K) is None
     assert few_words(documents(np.random.default_rng(5), 30), K) is None
     assert few_words(sparse.csr_array((3, N_WORDS)), K) is None
+
+
+def topic_model(table, learns_alpha=True):
+    inference = MaximumAPosteriori()
+    return LatentDirichletModel(table, np.full(K, 0.3), np.array([12.0]), inference, learns_alpha)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.01])
+@pytest.mark.parametrize("learns_alpha", [False, True])
+def test_topics_are_those_of_arrays(smoothing, learns_alpha, monkeypatch):
+    rng = np.random.default_rng(6)
+    topics = rng.dirichlet(np.full(N_WORDS, 0.5), K).T
+    lazy = dense = topic_model(np.ascontiguousarray(topics), learns_alpha)
+    prior = replace(dense.own_statistics(), counts_T=None, smoothing=smoothing)
+    for _ in range(20):
+        documents_ = Documents(Rows(documents(rng, 4)))
+        found = []
+        for least, model in ((1, lazy), (np.inf, dense)):
+            monkeypatch.setattr(_word_tables, "_LEAST_NUMBERS", least)
+            new, log_likelihood = online_step(model, documents_, 0.3, ((1.0, prior),))
+            divergence = new.kl_divergence(model)
+            found.append((new, log_likelihood, divergence))
+        (lazy, *of_lazy), (dense, *of_dense) = found
+        # Kernels read topics in single precision.
+        np.testing.assert_allclose(of_lazy, of_dense, rtol=1e-6)
+        np.testing.assert_allclose(lazy.topics_T, dense.topics_T, rtol=1e-6)
+        np.testing.assert_allclose(lazy.alpha, dense.alpha, rtol=1e-6)
+        np.testing.assert_allclose(lazy.length, dense.length, rtol=1e-12)
+    assert isinstance(vars(lazy)["topics_T"], WordTable)
+    np.testing.assert_allclose(lazy.topics_T.sum(axis=0), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("e_step", ["gibbs", "map"])
+def test_topics_of_copies_continue_with_the_same_bits(e_step):
+    rng = np.random.default_rng(7)
+    topics = LatentDirichletAllocation(
+        K, e_step=e_step, random_state=0, solver=Online(start_rows=0)
+    )
+    for n in (40, 3, 3, 3):
+        topics.partial_fit(documents(rng, n))
+    assert isinstance(vars(topics.model_)["topics_T"], WordTable)
+    other = pickle.loads(pickle.dumps(topics))
+    for _ in range(10):
+        X = documents(rng, 3)
+        topics.partial_fit(X)
+        other.partial_fit(X)
+    assert other.history_ == topics.history_
+    np.testing.assert_array_equal(other.components_, topics.components_)
