@@ -28,6 +28,7 @@ from sklearn_onlineem.families._e_step import (
     e_step_in_blocks,
     log_density_of,
 )
+from sklearn_onlineem.families._word_tables import TableField, WordTable
 from sklearn_onlineem.families.capabilities import (
     FewValues,
     GivenLengths,
@@ -138,7 +139,7 @@ class MixtureModel(
 
     family: Family
     weights: Floats
-    parameters: object
+    parameters: object = TableField("array_T")
     fixed: Fixed | None = None
 
     # As of `Moments`.
@@ -194,7 +195,7 @@ class MixtureModel(
 
     def _e_step(self, data, rng, log_likelihoods):
         """Return the E-step of rows that all are complete, or all have missing values."""
-        family, parameters, log_weights = self.family, self.parameters, self.log_weights
+        family, parameters, log_weights = self.family, vars(self)["parameters"], self.log_weights
         uniforms = None if rng is None else rng.random(len(data))
         if data.has_gaps:
             found = family.marginal_e_step(parameters, log_weights, data, uniforms, log_likelihoods)
@@ -211,16 +212,21 @@ class MixtureModel(
         return MixtureStatistics(counts, emissions), log_likelihood
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:
-        emissions = self.family.own_statistics(self.parameters, self.weights)
+        emissions = self.family.own_statistics(vars(self)["parameters"], self.weights)
         return MixtureStatistics(self.weights, emissions)
 
     def m_step(self, statistics: MixtureStatistics) -> MixtureModel:
         weights = np.empty(len(self.weights))
         if not weights_from_counts(statistics.counts, self.weights, weights):
             weights = self.weights
-        parameters, fixed = self.family.m_step(statistics.emissions, self.parameters), self.fixed
+        parameters, fixed = (
+            self.family.m_step(statistics.emissions, vars(self)["parameters"]),
+            self.fixed,
+        )
         if fixed is not None:
             weights = fixed.shares("weights", weights, self.weights)
+            if isinstance(parameters, WordTable):
+                parameters = parameters.array_T
             parameters = fixed.parameters(parameters, self.parameters)
         return MixtureModel(self.family, weights, parameters, fixed)
 
@@ -408,7 +414,7 @@ class MixtureModel(
             yield start, log_joint
 
     def kl_divergence(self, other: MixtureModel, like: Rows | None = None) -> float:
-        divergences = self.family.kl_divergence(self.parameters, other.parameters)
+        divergences = self.family.kl_divergence(vars(self)["parameters"], vars(other)["parameters"])
         return max(0.0, joint_divergence(self.weights, other.weights, divergences))
 
     def order_in(self, reference: MixtureModel) -> Integers:

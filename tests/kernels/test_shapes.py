@@ -262,6 +262,9 @@ CALLS = [
     Call("_topic_tables.add_tables", (0.5, ones(D, K), 0.5, ones(D, K), ones(D, K))),
     Call("_topic_tables.scale_columns", (ones(D, K), ones(K), ones(D, K), 1)),
     Call("_topic_tables.column_divergences", (shares(D, K), shares(D, K), ones(K), 1)),
+    Call("_topic_tables.shift_divergences",
+         (ones(D, K), np.arange(D), ones(K), ones(K), ones(K), 1),
+         {("rows", 0), ("places", 0)}),
     Call("_topic_tables.pad_rows", (ones(D, K), ones(D, 16, dtype=np.float32), 1),
          {("table", 1)}),
     Call("_topic_sweeps.collapsed_sweep",
@@ -274,7 +277,7 @@ CALLS = [
          (np.zeros(4, np.intc), TOKENS[1], BLOCKS[0], BLOCKS[3], PER_DOCUMENT[1], ones(K), ones(K),
           1), {("block_topics", 1)}),
     Call("_topics.e_step",
-         (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, 9, False,
+         (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, 9, 9, False,
           ones(D, K), ones(K), ones(S), ones(S, K), 1)),
 ]  # fmt: skip
 
