@@ -19,7 +19,7 @@ import numpy as np
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport NAN, isnan, log
+from libc.math cimport INFINITY, NAN, isnan, log, log1p
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -732,3 +732,73 @@ cdef int check_middle(
     require(T > 0 and K > 0 and n_columns == K and transmat.shape[1] == K, "rows of K states")
     return require(predicted.shape[0] == n_blocks_of(T) + 1 and predicted.shape[1] == K,
                    "predicted states of all blocks")
+
+
+# Chains as parameters
+# --------------------
+
+def normalise_rows(
+    ndarray rows,       # IN (R, C)
+    ndarray previous,   # IN (R, C)
+    ndarray out,        # OUT (R, C)
+):
+    """Rows divided by their sums; those without any weight keep their previous values."""
+    cdef Py_ssize_t R = extent(rows, 0), C = extent(rows, 1), _row, j
+    cdef const double* count = readable(rows, R * C)
+    cdef const double* kept = readable(previous, R * C)
+    cdef double* share = writable(out, R * C)
+    cdef double total
+    for _row in range(R):
+        total = 0.0
+        for j in range(C):
+            # A Dirichlet prior below 1 may subtract more than there is.
+            share[j] = 0.0 if count[j] < 0.0 else count[j]
+            total += share[j]
+        if total > 0.0:
+            for j in range(C):
+                share[j] /= total
+        else:
+            memcpy(share, kept, C * sizeof(double))
+        count, kept, share = count + C, kept + C, share + C
+
+
+cdef double relative_entropy(const double* p, const double* q, Py_ssize_t n) noexcept nogil:
+    """sum_i p_i log(p_i / q_i), with the digits of small differences"""
+    cdef double total = 0.0, ratio
+    cdef Py_ssize_t i
+    for i in range(n):
+        if p[i] > 0.0:
+            ratio = p[i] / q[i] if q[i] > 0.0 else INFINITY
+            total += p[i] * (log1p((p[i] - q[i]) / q[i]) if 0.5 < ratio < 2.0 else log(ratio))
+    return total
+
+
+def joint_divergence(
+    ndarray start,          # IN (K,)
+    ndarray transmat,       # IN (K, C)
+    ndarray other_start,    # IN (K,)
+    ndarray other_transmat,     # IN (K, C)
+    double n_starts,        # sequences that begin
+    ndarray transitions,    # IN (K,), expected numbers out of each state
+    ndarray emissions,      # IN (K,), expected numbers of rows
+    ndarray divergences,    # IN (K,), KL(p_k || q_k) of these; below 0 by rounding only
+):
+    """KL of two chains jointly over states and rows; what never happens does not count."""
+    cdef Py_ssize_t K = extent(start, 0), C = extent(transmat, 1), k
+    cdef const double* first = readable(start, K)
+    cdef const double* other_first = readable(other_start, K)
+    cdef const double* table = readable(transmat, K * C)
+    cdef const double* other_table = readable(other_transmat, K * C)
+    cdef const double* left = readable(transitions, K)
+    cdef const double* emitted = readable(emissions, K)
+    cdef const double* divergence = readable(divergences, K)
+    cdef double total = 0.0
+    with nogil:
+        if n_starts > 0.0:
+            total += n_starts * relative_entropy(first, other_first, K)
+        for k in range(K):
+            if left[k] > 0.0:
+                total += left[k] * relative_entropy(table + k * C, other_table + k * C, C)
+            if emitted[k] > 0.0 and not divergence[k] <= 0.0:
+                total += emitted[k] * divergence[k]
+    return max(0.0, total)

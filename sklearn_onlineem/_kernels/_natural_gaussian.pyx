@@ -346,25 +346,28 @@ def e_step(
     )
 
 
-# Variances in two steps, where responsibilities come from elsewhere
-# -----------------------------------------------------------------
+# In two steps, where responsibilities come from elsewhere
+# -------------------------------------------------------
 
 def natural_form(
     ndarray X,              # IN (n, d), float or double
     ndarray means,          # IN (K, d)
-    ndarray precisions,     # IN (K, d) along the axes, or (K, 1) of all features
+    ndarray precisions,     # IN (K, d, d), or one for all; (K, d) along the axes, or (K, 1) of all
     ndarray centre,         # OUT (d,)
-    ndarray natural,        # OUT (K, d + width of precisions)
+    ndarray natural,        # OUT (K, p)
     ndarray quadratic,      # OUT (K,), (mean - centre)' precision (mean - centre)
 ):
-    """Natural parameters about the centre of rows; return the largest of `pack_variances`."""
+    """Natural parameters about the centre of rows; return the largest of `pack`'s terms."""
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), k
-    cdef Py_ssize_t width = extent(precisions, 1), p = d + width
+    cdef bint has_matrices = PyArray_NDIM(precisions) == 3
+    cdef Py_ssize_t width = extent(precisions, 1), size = d * d if has_matrices else width
+    cdef Py_ssize_t p = d + (d * (d + 1) // 2 if has_matrices else width)
+    cdef bint is_shared = has_matrices and extent(precisions, 0) == 1
     require(n > 0 and d > 0 and (width == d or width == 1), "rows; precisions of columns, or one")
     cdef int type = real_type(X)
     cdef const void* x = readable_reals(X, n * d, type)
     cdef const double* m = readable(means, K * d)
-    cdef const double* P = readable(precisions, K * width)
+    cdef const double* P = readable(precisions, size if is_shared else K * size)
     cdef double* c = writable(centre, d)
     cdef double* eta = writable(natural, K * p)
     cdef double* squares = writable(quadratic, K)
@@ -376,9 +379,14 @@ def natural_form(
         else:
             locate(<const float*> x, n, d, c, spread)
         for k in range(K):
-            terms = max(terms, pack_variances(
-                m + k * d, P + k * width, c, spread, d, width, spread + d, eta + k * p,
-                squares + k))
+            if has_matrices:
+                terms = max(terms, pack(
+                    m + k * d, P if is_shared else P + k * size, c, spread, d, spread + d,
+                    eta + k * p, squares + k))
+            else:
+                terms = max(terms, pack_variances(
+                    m + k * d, P + k * width, c, spread, d, width, spread + d, eta + k * p,
+                    squares + k))
         free(spread)
     return terms
 
@@ -386,21 +394,27 @@ def natural_form(
 def moments_about(
     ndarray centre,         # IN (d,)
     ndarray counts,         # IN (K,)
-    ndarray totals,         # IN (K, d + width), sums of the features
+    ndarray totals,         # IN (K, p), sums of the features
     ndarray mean,           # OUT (K, d)
-    ndarray scatter,        # OUT (K, width), about the means
+    ndarray scatter,        # OUT (K, d, d), or (K, d) or (K, 1) along the axes, about the means
 ):
     """Moments of sums about a centre."""
     cdef Py_ssize_t d = extent(centre, 0), K = extent(counts, 0), width = extent(scatter, 1), k
+    cdef bint has_matrices = PyArray_NDIM(scatter) == 3
+    cdef Py_ssize_t size = d * d if has_matrices else width
+    cdef Py_ssize_t p = d + (d * (d + 1) // 2 if has_matrices else width)
     require(width == d or width == 1, "squares are of all columns, or one")
     cdef const double* c = readable(centre, d)
     cdef const double* count = readable(counts, K)
-    cdef const double* sums = readable(totals, K * (d + width))
+    cdef const double* sums = readable(totals, K * p)
     cdef double* m = writable(mean, K * d)
-    cdef double* S = writable(scatter, K * width)
+    cdef double* S = writable(scatter, K * size)
     cdef double* products = allocate_doubles(d)
     with nogil:
         for k in range(K):
-            unpack_variances(count[k], sums + k * (d + width), c, 1.0, d, width, products,
-                             m + k * d, S + k * width)
+            if has_matrices:
+                unpack(count[k], sums + k * p, c, 1.0, d, m + k * d, S + k * size)
+            else:
+                unpack_variances(count[k], sums + k * p, c, 1.0, d, width, products, m + k * d,
+                                 S + k * size)
         free(products)

@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -318,28 +317,19 @@ class _Matrices(Covariance):
         # The squares are (m - centre)' precision (m - centre). None: digits would be lost.
         if _prefers_factors(*gaussians.mean.shape):
             return None
-        centre, spread = location(X)
-        deviation = gaussians.mean - centre
-        precision = np.broadcast_to(gaussians.precision, (*deviation.shape, len(centre)))
-        guard = np.einsum("kii,ki->k", precision, spread + deviation**2).max()
-        if not guard < LARGEST_GUARD[X.dtype]:
-            return None
-        linear = np.einsum("kij,kj->ki", precision, deviation)
-        upper, twice = _triangle(X.shape[1])
-        products = precision[:, upper[0], upper[1]] * (-0.5 * twice)
-        natural = np.concatenate([linear, products], axis=1)
-        return centre, natural, (linear * deviation).sum(axis=1)
+        (n_components, d), centre = gaussians.mean.shape, np.empty(X.shape[1])
+        natural, quadratic = np.empty((n_components, d + d * (d + 1) // 2)), np.empty(n_components)
+        guard = _natural_gaussian.natural_form(
+            X, gaussians.mean, gaussians.precision, centre, natural, quadratic
+        )
+        return (centre, natural, quadratic) if guard < LARGEST_GUARD[X.dtype] else None
 
     def _moments_about(self, centre, counts, totals):
         """Return moments from the sums of the features about a centre."""
-        d, weight = len(centre), counts[:, None]
-        first, (i, j) = totals[:, :d], _triangle(d)[0]
-        shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
-        scatter = np.empty((len(counts), d, d))
-        scatter[:, i, j] = totals[:, d:]
-        scatter[:, j, i] = totals[:, d:]
-        scatter -= first[:, :, None] * shift[:, None, :]
-        return Moments(counts, self._pooled(counts), centre + shift, self.from_matrices(scatter))
+        n_components, d = len(counts), len(centre)
+        mean, scatters = np.empty((n_components, d)), np.empty((n_components, d, d))
+        _natural_gaussian.moments_about(centre, counts, totals, mean, scatters)
+        return Moments(counts, self._pooled(counts), mean, self.from_matrices(scatters))
 
     def _centred_log_density(self, gaussians, X, offset, n_threads):
         out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
@@ -754,10 +744,3 @@ def _prefers_factors(n_components, n_features):
     """Return whether the centred way is the faster one."""
     most = _MOST_FEATURES_PER_COMPONENT * n_components
     return n_features > most or n_features > _MOST_FEATURES
-
-
-@cache
-def _triangle(d):
-    """Return indices of the upper triangle of a d x d matrix, and how often each entry occurs."""
-    i, j = np.triu_indices(d)
-    return (i, j), np.where(i == j, 1.0, 2.0)

@@ -185,7 +185,9 @@ def decoded(model, data, n_threads, n_piece):
         while pending:
             begin, origins = pending.pop()
             stop = begin + len(origins)
-            state = _log_chains.trace(origins.astype(np.intc, copy=False), state, states[begin:stop])
+            state = _log_chains.trace(
+                origins.astype(np.intc, copy=False), state, states[begin:stop]
+            )
         states[begin - 1] = state
 
     for begin in range(0, data.n_rows, n_piece):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.special import logsumexp, rel_entr, xlogy
+from scipy.special import logsumexp, xlogy
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
@@ -270,7 +271,10 @@ class HiddenMarkovModel(
         if data.rows.labels is not None:
             labels = data.rows.labels[:, None]
             out[lead:][(labels >= 0) & (labels != np.arange(self.n_components))] = -np.inf
-        offsets = np.concatenate(([0], data.offsets[1:] + lead)).astype(np.int64, copy=False)
+        offsets = data.offsets
+        if lead:
+            offsets = offsets + 1
+            offsets[0] = 0
         return out, offsets
 
     def _complete_statistics(self, rng):
@@ -301,9 +305,12 @@ class HiddenMarkovModel(
         start, transmat, parameters = self.start, self.transmat, self.parameters
         fixed = self.fixed
         if "s" in self.learnt:
-            start = _normalised(statistics.start[None], start[None])[0]
+            start = np.empty_like(self.start)
+            counts = statistics.start[None], self.start[None]
+            _forward_backward.normalise_rows(*counts, start[None])
         if "t" in self.learnt:
-            transmat = _normalised(statistics.transitions, transmat)
+            transmat = np.empty_like(self.transmat)
+            _forward_backward.normalise_rows(statistics.transitions, self.transmat, transmat)
         if "e" in self.learnt:
             parameters = self.family.m_step(statistics.emissions, parameters)
         if fixed is not None:
@@ -327,15 +334,11 @@ class HiddenMarkovModel(
         self, other: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
         transitions, emissions = self.termination.occupancies(self.start, self.transmat, like)
-        start = rel_entr(self.start, other.start).sum()
-        of_rows = rel_entr(self.transmat, other.transmat).sum(axis=1)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
-        return max(
-            0.0,
-            share_of_starts(like) * start
-            + _inner(transitions, of_rows)
-            + _inner(emissions, np.maximum(emitted, 0.0)),
-        )
+        return _forward_backward.joint_divergence(
+            self.start, self.transmat, other.start, other.transmat, share_of_starts(like),
+            transitions, emissions, emitted,
+        )  # fmt: skip
 
     def aligned_to(
         self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
@@ -592,6 +595,8 @@ def _joined(parts):
 
 
 def _check_possible(log_likelihoods, transitions):
+    if math.isfinite(log_likelihoods.sum() + transitions.sum()):
+        return
     if np.isneginf(log_likelihoods).any():
         raise ValueError(
             "Some sequences are impossible under the model, because of known states or zeros"
@@ -602,17 +607,3 @@ def _check_possible(log_likelihoods, transitions):
             "The densities of rows are too small to tell states apart: the scales of the model"
             " and of the data are too far apart. Rescale the start values or priors."
         )
-
-
-def _normalised(rows, previous):
-    """Divide rows by their sums; rows without any weight keep their previous values."""
-    # A Dirichlet prior below 1 may subtract more than there is.
-    rows = np.maximum(rows, 0.0)
-    totals = rows.sum(axis=1, keepdims=True)
-    return np.divide(rows, totals, out=previous.copy(), where=totals > 0.0)
-
-
-def _inner(occupancies, divergences):
-    """Return the inner product, in which infinite divergences of weight 0 do not count."""
-    used = occupancies > 0.0
-    return occupancies[used] @ divergences[used]

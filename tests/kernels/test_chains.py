@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cases.enumeration import all_paths, logs
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import logsumexp
+from scipy.special import logsumexp, rel_entr
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 
@@ -230,3 +230,37 @@ def test_pieces_of_a_sequence(K, T, cut, dtype, has_zeros, module):
     tolerances = {"rtol": chain.rtol, "atol": chain.rtol}
     assert_allclose(np.concatenate(pieces), posterior, **tolerances)
     assert_allclose(counts, moves, **tolerances)
+
+
+def test_rows_are_normalised_and_empty_ones_kept(rng):
+    rows, previous = rng.normal(size=(6, 4)), rng.dirichlet(np.ones(4), 6)
+    rows[0], rows[1], rows[2, 1] = 0.0, -1.0, np.nan
+    out, counts = np.empty((6, 4)), np.maximum(rows, 0.0)
+    _forward_backward.normalise_rows(rows, previous, out)
+    assert_array_equal(out[:3], previous[:3])
+    assert_allclose(out[3:], counts[3:] / counts[3:].sum(axis=1, keepdims=True), rtol=1e-15)
+
+
+@pytest.mark.parametrize("n_starts", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("distance", [1.0, 1e-4])
+@pytest.mark.parametrize("columns", [3, 4])
+def test_the_joint_divergence_of_chains(columns, distance, n_starts, rng):
+    def near(p):
+        q = p * np.exp(distance * rng.normal(size=p.shape))
+        return q / q.sum(axis=-1, keepdims=True)
+
+    start, transmat = rng.uniform(size=3), rng.uniform(size=(3, columns))
+    start[0] = transmat[1, 2] = 0.0
+    start /= start.sum()
+    transmat /= transmat.sum(axis=1, keepdims=True)
+    others, (left, emitted) = (near(start), near(transmat)), rng.uniform(size=(2, 3))
+    divergences = rng.uniform(size=3)
+    left[0] = emitted[2] = divergences[1] = 0.0
+    others[1][0, 0], divergences[2] = 0.0, np.inf  # Of what never happens.
+    expected = n_starts * rel_entr(start, others[0]).sum() + emitted[:2] @ divergences[:2]
+    expected += left[1:] @ rel_entr(transmat, others[1]).sum(axis=1)[1:]
+    pair = start, transmat, *others
+    found = _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences)
+    assert_allclose(found, expected, rtol=1e-10)
+    others[1][1, 0] = 0.0
+    assert _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences) == np.inf

@@ -125,6 +125,33 @@ def test_variances_have_the_bits_of_the_formulas(n, d, K, shape, dtype):
     assert_array_equal(found[2] * share, expected[2])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n, d, K", [(1, 5, 3), (7, 1, 2), (300, 4, 3)])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_matrices_in_two_steps(n, d, K, is_shared, dtype):
+    X, means, covariances, _ = problem(n, d, K, dtype)
+    precision = np.linalg.inv(covariances[:1] if is_shared else covariances)
+    y, (i, j) = X - X[:256].astype(np.float64).mean(axis=0), np.triu_indices(d)
+    about = np.empty(d), np.empty((K, d + len(i))), np.empty(K)
+    guard = natural_form(X, means, precision, *about)
+    centre, natural, quadratic = about
+    assert_allclose(centre, X[:256].astype(np.float64).mean(axis=0), rtol=1e-10)
+    features, shift = np.concatenate([y, y[:, i] * y[:, j]], axis=1), means - centre
+    deviations = X[:, None] - means
+    each = np.broadcast_to(precision, covariances.shape)
+    expected = np.einsum("nkd,kde,nke->nk", deviations, each, deviations)
+    assert_allclose(quadratic - 2.0 * features @ natural.T, expected, rtol=1e-8, atol=1e-8)
+    diagonals = np.diagonal(precision, axis1=1, axis2=2)
+    spread = X[:256].astype(np.float64).var(axis=0)
+    assert_allclose(guard, (diagonals * (spread + shift**2)).sum(axis=1).max(), rtol=1e-10)
+    responsibilities = np.random.default_rng(0).uniform(size=(n, K))
+    expected = moments(X.astype(float), responsibilities)
+    counts, mean, scatter = expected[0], np.empty((K, d)), np.empty((K, d, d))
+    moments_about(centre, counts, responsibilities.T @ features, mean, scatter)
+    assert_allclose(mean, expected[1], rtol=1e-8)
+    assert_allclose(scatter, expected[2], rtol=1e-6, atol=1e-8)
+
+
 def test_a_component_that_sees_nothing_lies_in_the_middle_of_the_rows():
     X, means, covariances, _ = problem(50, 3, 2)
     weight, mean, scatter, _ = run(X, means, covariances, np.array([0.0, -np.inf]))
