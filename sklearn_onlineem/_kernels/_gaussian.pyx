@@ -25,6 +25,7 @@ import numpy as np
 
 from cython cimport floating
 from cython.parallel cimport prange
+from libc.math cimport INFINITY
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_NDIM, ndarray
@@ -623,3 +624,169 @@ def statistics(
         NULL, readable_reals(responsibilities, n * K, type), False, writable(counts, K),
         writable(first, K * d), writable(second, shape.n_factors), NULL, NULL,
     )
+
+
+# Rows in groups, each of which has a list of components
+# -------------------------------------------------------
+
+# The scratch memory of a thread, before its `Workspace`.
+cdef struct GroupSpace:
+    void* factors       # those of a list
+    double* means       # (C, d)
+    double* offset      # (C,)
+    double* sums        # those of a list
+
+
+cdef GroupSpace lay_out_group(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef GroupSpace space
+    space.factors = take(arena, shape.n_factors, shape.itemsize)
+    start_line(arena)
+    space.means = take_doubles(arena, shape.K * shape.d)
+    space.offset = take_doubles(arena, shape.K)
+    space.sums = take_doubles(arena, shape.n_sums)
+    start_line(arena)
+    return space
+
+
+cdef double pass_over_groups(
+    Shape* shape, const Shape* whole, Py_ssize_t first_group, Py_ssize_t end, const floating* X,
+    const int* ends, const int* lists, const double* means, const double* factors,
+    const double* offset, const double* sample_weight, Arena arena, double* sums,
+    double* log_likelihoods, floating* out,
+) noexcept nogil:
+    """`shape` is that of the largest group and its list, `whole` of all rows and components."""
+    cdef GroupSpace space = lay_out_group(shape, &arena)
+    cdef Py_ssize_t d = shape.d, C = shape.K, K = whole.K, g, c, k, i, start
+    cdef Py_ssize_t size = shape.n_factors // (1 if shape.factors == SHARED else C)
+    cdef floating* own_factors = <floating*> space.factors
+    cdef double* second = sums + K + K * d if sums != NULL else NULL
+    cdef double* own_second = space.sums + C + C * d
+    cdef double log_likelihood = 0.0
+    cdef Shape group = shape[0]
+    group.n_slabs = 1
+    if shape.factors == SHARED:
+        for i in range(size):
+            own_factors[i] = <floating> factors[i]
+    for g in range(first_group, end):
+        start = ends[g - 1] if g > 0 else 0
+        group.n = ends[g] - start
+        if group.n == 0:
+            continue
+        group.n_blocks = (group.n + group.B - 1) // group.B
+        for c in range(C):
+            k = lists[g * C + c]
+            space.offset[c] = offset[k] if k >= 0 else -INFINITY
+            k = max(k, 0)
+            memcpy(space.means + c * d, means + k * d, d * sizeof(double))
+            if shape.factors != SHARED:
+                for i in range(size):
+                    own_factors[c * size + i] = <floating> factors[k * size + i]
+        if sums != NULL:
+            memset(space.sums, 0, shape.n_sums * sizeof(double))
+        log_likelihood += pass_over_slab(
+            &group, 0, X + start * d, space.means, own_factors, space.offset,
+            sample_weight + start if sample_weight != NULL else NULL, NULL, NULL,
+            <const floating*> NULL, True, arena, space.sums if sums != NULL else NULL,
+            log_likelihoods + start if log_likelihoods != NULL else NULL,
+            out + start * C if out != NULL else NULL,
+        )
+        if sums == NULL:
+            continue
+        for c in range(C):
+            k = lists[g * C + c]
+            if k < 0:
+                continue
+            sums[k] += space.sums[c]
+            for i in range(d):
+                sums[K + k * d + i] += space.sums[C + c * d + i]
+            if shape.factors != SHARED:
+                for i in range(size):
+                    second[k * size + i] += own_second[c * size + i]
+        if shape.factors == SHARED:
+            for i in range(size):
+                second[i] += own_second[i]
+    return log_likelihood
+
+
+def in_groups(
+    ndarray X,                  # IN   (n, d), float or double: the rows of the first group, ...
+    ndarray ends,               # IN   (n_groups,), where each group ends; some may be empty
+    ndarray lists,              # IN   (n_groups, C): components of the groups; -1 = none
+    ndarray means,              # IN   (K, d)
+    ndarray factors,            # IN   as in `e_step`
+    ndarray offset,             # IN   (K,)
+    ndarray sample_weight,      # IN   (n,) or (0,)
+    ndarray counts,             # OUT  (K,) or (0,)
+    ndarray first,              # OUT  (K, d) or (0, 0)
+    ndarray second,             # OUT  shape of factors, or (0, 0, 0)
+    ndarray log_likelihoods,    # OUT  (n,) or (0,)
+    ndarray responsibilities,   # OUT  (n, C) or (0, 0), of the type of X
+    int n_threads,
+):
+    """`e_step` of mixtures of the listed components alone, one for each group of rows."""
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
+    cdef Py_ssize_t n_groups = extent(lists, 0), C = extent(lists, 1), g, i, largest = 0
+    cdef int type = real_type(X)
+    cdef Shape whole = shape_of(n, d, K, kind(factors, K), real_size(X), n_threads)
+    require(extent(means, 1) == d, "means have an element for each column")
+    cdef const int* group_ends = optional_labels(ends, n_groups)
+    cdef const int* members = optional_labels(lists, n_groups * C)
+    require(n_groups > 0 and C > 0 and group_ends[n_groups - 1] == n, "groups have all rows")
+    for g in range(n_groups):
+        i = group_ends[g] - (group_ends[g - 1] if g > 0 else 0)
+        require(i >= 0, "groups end one after the other")
+        largest = max(largest, i)
+    for i in range(n_groups * C):
+        require(-1 <= members[i] < K, "lists have components")
+    cdef const void* rows = readable_reals(X, n * d, type)
+    cdef const double* all_means = readable(means, K * d)
+    cdef const double* all_factors = readable(factors, whole.n_factors)
+    cdef const double* offsets = readable(offset, K)
+    cdef const double* weights = optional_readable(sample_weight, n)
+    cdef double* all_counts = optional_writable(counts, K)
+    cdef double* all_first = optional_writable(first, K * d)
+    cdef double* all_second = optional_writable(second, whole.n_factors)
+    cdef double* of_rows = optional_writable(log_likelihoods, n)
+    cdef void* out = optional_writable_reals(responsibilities, n * C, type)
+    cdef Shape shape = shape_of(largest, d, C, whole.factors, whole.itemsize, 1)
+    cdef Py_ssize_t n_sums = whole.n_sums if all_counts != NULL else 0, slab
+    whole.n_slabs = count_slabs(n_groups, n_sums)
+    whole.n_threads = <int> min(n_threads, whole.n_slabs)
+    cdef Arena counted = counting_arena(), arena = counting_arena()
+    lay_out_group(&shape, &counted)
+    lay_out_workspace(&shape, &counted)
+    take_arenas(&arena, whole.n_threads, &counted)
+    start_line(&arena)
+    take_doubles(&arena, whole.n_slabs * (n_sums + 1))
+    cdef void* scratch = allocate(&arena)
+    cdef char* threads = take_arenas(&arena, whole.n_threads, &counted)
+    start_line(&arena)
+    cdef double* sums = take_doubles(&arena, whole.n_slabs * (n_sums + 1))
+    cdef double* of_slabs = sums + whole.n_slabs * n_sums
+    cdef double log_likelihood = 0.0
+    with nogil:
+        memset(sums, 0, whole.n_slabs * (n_sums + 1) * sizeof(double))
+        for slab in prange(whole.n_slabs, schedule="dynamic", num_threads=whole.n_threads,
+                           use_threads_if=whole.n_threads > 1):
+            if whole.itemsize == sizeof(double):
+                of_slabs[slab] = pass_over_groups(
+                    &shape, &whole, first_block(slab, whole.n_slabs, n_groups),
+                    first_block(slab + 1, whole.n_slabs, n_groups), <const double*> rows,
+                    group_ends, members, all_means, all_factors, offsets, weights,
+                    arena_of(threads, omp_get_thread_num(), &counted),
+                    sums + slab * n_sums if n_sums > 0 else NULL, of_rows, <double*> out,
+                )
+            else:
+                of_slabs[slab] = pass_over_groups(
+                    &shape, &whole, first_block(slab, whole.n_slabs, n_groups),
+                    first_block(slab + 1, whole.n_slabs, n_groups), <const float*> rows,
+                    group_ends, members, all_means, all_factors, offsets, weights,
+                    arena_of(threads, omp_get_thread_num(), &counted),
+                    sums + slab * n_sums if n_sums > 0 else NULL, of_rows, <float*> out,
+                )
+        for slab in range(whole.n_slabs):
+            log_likelihood += of_slabs[slab]
+        if n_sums > 0:
+            add_slabs(&whole, sums, all_counts, all_first, all_second)
+    free(scratch)
+    return log_likelihood

@@ -245,6 +245,24 @@ class Covariance(ABC):
         moments = self._recentred(first, second, means, share, counts)
         return moments.weight, moments, share * log_likelihood
 
+    def _in_groups(self, gaussians, log_weights, rows, ends, lists, wants_statistics):
+        means, log_likelihoods = gaussians.mean, np.empty(len(rows))
+        sums, weight, shares = (NOTHING, NOTHING, NOTHING), NOTHING, row_outputs(rows.X)[1]
+        if wants_statistics:
+            sums = np.empty(len(means)), np.empty_like(means), self._empty(*means.shape)
+            weight = per_row(rows)[0]
+        else:
+            shares = np.empty((len(rows), lists.shape[1]), dtype=rows.dtype)
+        _gaussian.in_groups(
+            rows.X, ends, lists, means, self._factors(gaussians), gaussians._offset(log_weights),
+            weight, *sums, log_likelihoods, shares, rows.n_threads,
+        )  # fmt: skip
+        if not wants_statistics:
+            return None, log_likelihoods, shares
+        counts, first, second = sums
+        moments = self._recentred(first, second, means, 1.0, counts)
+        return (counts, moments), log_likelihoods, None
+
     def _kl_divergence(self, p, q):
         """Return KL(p_k || q_k) of each component."""
         out = np.empty(len(p.mean))
@@ -284,6 +302,9 @@ class _Matrices(Covariance):
 
     def from_matrices(self, matrices: Floats) -> Floats:
         return matrices.sum(axis=0, keepdims=True) if self.is_shared else matrices
+
+    def _factors(self, gaussians):
+        return gaussians.precision_factor
 
     def _empty(self, n_components, d):
         return np.empty((1 if self.is_shared else n_components, d, d))
@@ -517,6 +538,12 @@ class _Variances(Covariance):
 
     def from_matrices(self, matrices: Floats) -> Floats:
         return self._summed(np.einsum("kii->ki", matrices).copy())
+
+    def _factors(self, gaussians):
+        return _per_feature(gaussians)
+
+    def _empty(self, n_components, d):
+        return np.empty((n_components, d))
 
     def _summed(self, values):
         """Sum values over the features that share a variance."""

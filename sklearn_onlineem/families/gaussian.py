@@ -228,6 +228,19 @@ class Gaussian(
     ) -> tuple[Floats, Moments, float]:
         return self.covariance._e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
 
+    def in_groups(
+        self,
+        parameters: Gaussians,
+        log_weights: Floats,
+        rows: Rows,
+        ends: Integers,
+        lists: Integers,
+        wants_statistics: bool = False,
+    ) -> tuple[tuple[Floats, Moments] | None, Floats, Floats | None]:
+        return self.covariance._in_groups(
+            parameters, log_weights, rows, ends, lists, wants_statistics
+        )
+
     def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
         shape, floor = self.covariance, self._added(parameters.mean.shape[1])
         degrees = shape._pooled(weights)

@@ -48,6 +48,7 @@ from sklearn_onlineem.models.capabilities import (
     SampledChains,
     SplitMergeStep,
     SplitsAndMerges,
+    TruncatedESteps,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.models.fixed import Fixed
@@ -59,6 +60,7 @@ from sklearn_onlineem.models.split_merge import (
     restructured,
     split_merge_steps,
 )
+from sklearn_onlineem.models.truncated import TruncatedEStep
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
@@ -111,6 +113,7 @@ class MixtureModel(
     SampledChains,
     Reinitialises,
     SplitsAndMerges,
+    TruncatedESteps,
 ):
     r"""A mixture, :math:`p(x) = \sum_k w_k \, p(x \mid \theta_k)`.
 
@@ -457,6 +460,11 @@ class MixtureModel(
             raise ValueError("solver='gibbs' needs rows without missing values.")
         self._check_all_learnt("solver='gibbs' draws")
         return MixtureChain(self, data, prior, rng, dispersed)
+
+    def truncated_e_step(
+        self, data: Rows, n_candidates: int, rng: np.random.Generator
+    ) -> TruncatedEStep:
+        return TruncatedEStep(self, data, n_candidates, rng)
 
     def component_steps(
         self, data: Rows, prior: MixtureStatistics | None = None, order: str = "gain"
