@@ -379,11 +379,10 @@ cdef inline void clear_padding(
 cdef double pass_over_slab(
     Shape* shape, Py_ssize_t slab, const floating* X, const double* means, const floating* factors,
     const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const floating* given, bint normalised, Memory* memory, double* sums, double* log_likelihoods,
-    floating* out,
+    const floating* given, bint normalised, const double* centre, const double* whitened_means,
+    Arena arena, double* sums, double* log_likelihoods, floating* out,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
-    cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
     cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, block, start, B, k, b
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef floating* joint = <floating*> space.joint
@@ -403,8 +402,7 @@ cdef double pass_over_slab(
         if given != NULL:
             transpose(given + start * K, B, K, K, joint, stride)
         elif shape.whitened:
-            whitened_log_joint(shape, x, B, memory.centre, memory.means, factors, offset, &space,
-                               joint)
+            whitened_log_joint(shape, x, B, centre, whitened_means, factors, offset, &space, joint)
         else:
             log_joint(shape, x, B, means, factors, offset, rows, joint)
         if normalised:
@@ -420,7 +418,7 @@ cdef double pass_over_slab(
                 for b in range(B):
                     sums[k] += joint[k * stride + b]
             if shape.pooled:
-                add_pooled_moments(shape, x, B, memory.centre, joint, &space, first, second)
+                add_pooled_moments(shape, x, B, centre, joint, &space, first, second)
             else:
                 add_moments(shape, x, B, means, joint, &space, first, second)
         if out != NULL:
@@ -459,14 +457,16 @@ cdef double pass_over(
             if is_double:
                 memory.log_likelihoods[slab] = pass_over_slab(
                     shape, slab, <const double*> X, means, factors, offset, sample_weight, labels,
-                    uniforms, <const double*> given, normalised, &memory,
+                    uniforms, <const double*> given, normalised, memory.centre, memory.means,
+                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
                     sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <double*> out,
                 )
             else:
                 memory.log_likelihoods[slab] = pass_over_slab(
                     shape, slab, <const float*> X, means, <const float*> memory.factors,
                     offset, sample_weight, labels, uniforms, <const float*> given, normalised,
-                    &memory,
+                    memory.centre, memory.means,
+                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
                     sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <float*> out,
                 )
         for slab in range(n_slabs):
@@ -686,7 +686,7 @@ cdef double pass_over_groups(
         log_likelihood += pass_over_slab(
             &group, 0, X + start * d, space.means, own_factors, space.offset,
             sample_weight + start if sample_weight != NULL else NULL, NULL, NULL,
-            <const floating*> NULL, True, arena, space.sums if sums != NULL else NULL,
+            <const floating*> NULL, True, NULL, NULL, arena, space.sums if sums != NULL else NULL,
             log_likelihoods + start if log_likelihoods != NULL else NULL,
             out + start * C if out != NULL else NULL,
         )
@@ -787,6 +787,6 @@ def in_groups(
         for slab in range(whole.n_slabs):
             log_likelihood += of_slabs[slab]
         if n_sums > 0:
-            add_slabs(&whole, sums, all_counts, all_first, all_second)
+            add_slabs(&whole, sums, NULL, NULL, all_counts, all_first, all_second)
     free(scratch)
     return log_likelihood
