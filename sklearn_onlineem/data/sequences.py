@@ -218,6 +218,8 @@ class Sequences(Batch):
     def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
         """Cut between sequences into even chunks; those of several are for one thread each.
 
+        A sequence of more rows than a chunk is a chunk of its own.
+
         Parameters
         ----------
         n_rows : int
@@ -227,7 +229,8 @@ class Sequences(Batch):
             return (self,)
         n_chunks = -(-self.n_rows // n_rows)
         whole = self.offsets * n_chunks // max(1, self.n_rows)
-        cuts = np.flatnonzero(whole[1:-1] > whole[:-2]) + 1
+        is_long = self.lengths > n_rows
+        cuts = np.flatnonzero((whole[1:-1] > whole[:-2]) | is_long[1:]) + 1
         bounds = [0, *cuts.tolist(), len(self)]
         if len(bounds) == 2:
             return (self,)
@@ -249,7 +252,11 @@ class Sequences(Batch):
             As of the class.
         """
         _check_before(before)
-        return Sequences.unchecked(self.rows, self.offsets, before)
+        other, known = Sequences.unchecked(self.rows, self.offsets, before), self.__dict__
+        for name in ("lengths", "observed"):
+            if name in known:
+                other.__dict__[name] = known[name]
+        return other
 
 
 def _check_before(before):
@@ -271,5 +278,7 @@ def share_of_starts(like):
 
 def _survival(lengths, n):
     """Return the numbers of lengths above 0, 1, ..., up to the largest, as shares of n."""
+    if len(lengths) == 1:
+        return np.full(lengths[0], 1.0 / n)
     ends = np.bincount(lengths, minlength=1)
     return (len(lengths) - np.cumsum(ends))[:-1] / n

@@ -73,7 +73,7 @@ class SequencesInput:
         return data
 
     def _converted(self, X):
-        found = None if self._fresh else ready(self._estimator, X)
+        found = None if self._fresh else ready(self._estimator, X, allow_nan=True)
         if found is None:
             found, self.attributes = self._estimator._converted(X, self._fresh, "allow-nan")
         return found

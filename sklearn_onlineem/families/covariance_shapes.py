@@ -46,7 +46,7 @@ NEGLIGIBLE = 1e-290
 # Precisions of smaller variances would not be finite, nor their products with distances.
 _LEAST_VARIANCE = 1e-290
 # The natural way loses log10(guard) digits of a log density of order one.
-LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
+LARGEST_GUARD = _gaussian.LARGEST_GUARD
 # With so many features, or so many for each component, the centred way is the faster one:
 # its triangles stay in cache where natural parameters no longer do. Where products of features must
 # be stored, it does so earlier.
@@ -245,9 +245,31 @@ class Covariance(ABC):
         moments = self._recentred(first, second, means, share, counts)
         return moments.weight, moments, share * log_likelihood
 
+    def _in_groups(self, gaussians, log_weights, rows, ends, lists, wants_statistics):
+        means, log_likelihoods = gaussians.mean, np.empty(len(rows))
+        sums, weight, shares = (NOTHING, NOTHING, NOTHING), NOTHING, row_outputs(rows.X)[1]
+        if wants_statistics:
+            sums = np.empty(len(means)), np.empty_like(means), self._empty(*means.shape)
+            weight = per_row(rows)[0]
+        else:
+            shares = np.empty((len(rows), lists.shape[1]), dtype=rows.dtype)
+        _gaussian.in_groups(
+            rows.X, ends, lists, means, self._factors(gaussians), gaussians._offset(log_weights),
+            weight, *sums, log_likelihoods, shares, rows.n_threads,
+        )  # fmt: skip
+        if not wants_statistics:
+            return None, log_likelihoods, shares
+        counts, first, second = sums
+        moments = self._recentred(first, second, means, 1.0, counts)
+        return (counts, moments), log_likelihoods, None
+
     def _kl_divergence(self, p, q):
-        quadratic = self._quadratic(q.precision, p.covariance, p.mean - q.mean)
-        return 0.5 * (quadratic - p.mean.shape[1] + q.log_det - p.log_det)
+        """Return KL(p_k || q_k) of each component."""
+        out = np.empty(len(p.mean))
+        _small_matrices.kl_divergences(
+            p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
+        )
+        return out
 
 
 class _Matrices(Covariance):
@@ -281,6 +303,9 @@ class _Matrices(Covariance):
     def from_matrices(self, matrices: Floats) -> Floats:
         return matrices.sum(axis=0, keepdims=True) if self.is_shared else matrices
 
+    def _factors(self, gaussians):
+        return gaussians.precision_factor
+
     def _empty(self, n_components, d):
         return np.empty((1 if self.is_shared else n_components, d, d))
 
@@ -291,11 +316,12 @@ class _Matrices(Covariance):
         if not (self.is_shared or _prefers_factors(*means.shape)):
             mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
             log_likelihood = _natural_gaussian.e_step(
-                rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
-                rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
-                NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
+                rows.X, means, gaussians.precision, gaussians.precision_factor, gaussians.log_det,
+                log_weights, *sample, rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean,
+                scatter, NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
             )  # fmt: skip
-            # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+            # The kernel computes the guard of `_about`, and returns NaN where the digits of more
+            # than half of the components would be lost.
             if not math.isnan(log_likelihood):
                 return counts, Moments(counts, counts, mean, scatter), log_likelihood
         first, second = np.empty_like(means), self._empty(*means.shape)
@@ -479,9 +505,6 @@ class Full(_Matrices):
             [2. , 4.5]]])
     """
 
-    def _kl_divergence(self, p, q):
-        return _divergences(p, q)
-
 
 @dataclass(frozen=True)
 class Tied(_Matrices):
@@ -516,6 +539,12 @@ class _Variances(Covariance):
     def from_matrices(self, matrices: Floats) -> Floats:
         return self._summed(np.einsum("kii->ki", matrices).copy())
 
+    def _factors(self, gaussians):
+        return _per_feature(gaussians)
+
+    def _empty(self, n_components, d):
+        return np.empty((n_components, d))
+
     def _summed(self, values):
         """Sum values over the features that share a variance."""
         return values.sum(axis=1, keepdims=True) if self._is_single else values
@@ -525,11 +554,11 @@ class _Variances(Covariance):
         means, counts = gaussians.mean, np.empty(len(gaussians.mean))
         mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
         log_likelihood = _natural_gaussian.e_step(
-            rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
+            rows.X, means, gaussians.precision, NOTHING, gaussians.log_det, log_weights, *sample,
             rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
             NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
         )  # fmt: skip
-        # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+        # As of matrices.
         if not math.isnan(log_likelihood):
             return counts, Moments(counts, counts, mean, scatter), log_likelihood
         first, second = mean, np.empty_like(means)
@@ -600,9 +629,6 @@ class _Variances(Covariance):
         scatter = np.empty_like(gaussians.covariance)
         _centred_moments.scatters_from_variances(gaussians.covariance, degrees, floor, scatter)
         return scatter
-
-    def _kl_divergence(self, p, q):
-        return _divergences(p, q)
 
     def _quadratic(self, precision, covariance, deviation):
         return (precision * (covariance + deviation**2)).sum(axis=1)
@@ -707,15 +733,6 @@ class Spherical(_Variances):
 
     def n_parameters(self, n_features: int) -> int:
         return 1
-
-
-def _divergences(p, q):
-    """Return KL(p_k || q_k) of Gaussians with a covariance each."""
-    out = np.empty(len(p.mean))
-    _small_matrices.kl_divergences(
-        p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
-    )
-    return out
 
 
 def location(X):

@@ -24,7 +24,8 @@ NO_INTS = np.empty(0, np.intc)
 # Look at rows as users have them, or take any length.
 ANY_SHAPES = {
     "_rows.are_codes", "_rows.are_ready", "_rows.largest_magnitude", "_rows.csr_form",
-    "_kalman.width", "_waiting.load_openmp", "_openmp.effective_n_threads", "_openmp.walk",
+    "_kalman.width", "_kalman.are_batched", "_waiting.load_openmp",
+    "_openmp.effective_n_threads", "_openmp.walk",
 }  # fmt: skip
 
 
@@ -74,6 +75,7 @@ MOVES = np.eye(W), np.eye(W), ones(W), np.eye(W)
 SYSTEM = (*MOVES, ones(D, W), ones(D), np.eye(D))
 START = np.concatenate([ones(W), np.eye(W).ravel()])
 TABLES = (*(eyes(S, W) for _ in range(4)), ones(S))
+REGRESSIONS = ones(K, D, 1), ones(K, D), eyes(K, D)
 MAPS = ones(D), np.eye(D), ones(D, W), ones(W, D), np.eye(W)
 
 
@@ -106,14 +108,14 @@ CALLS = [
          (X, ones(D), 0, ones(K, D), ones(K), ones(N), ones(N, K), 1)),
     Call("_natural.statistics", (X, ones(D), 2, shares(N, K), ones(K), ones(K, D + 1), 1)),
     Call("_natural_gaussian.e_step",
-         (X, ones(K, D), eyes(K, D), ones(K), ones(K), *PER_ROW, 6.0, 1e6, *MOMENTS[1:],
+         (X, ones(K, D), eyes(K, D), eyes(K, D), ones(K), ones(K), *PER_ROW, 6.0, 1e6, *MOMENTS[1:],
           ones(N), 1)),
     Call("_natural_gaussian.e_step",
-         (X, ones(K, D), ones(K, D), ones(K), ones(K), *PER_ROW, 6.0, 1e6, ones(K), ones(K, D),
-          ones(K, D), ones(N), 1)),
+         (X, ones(K, D), ones(K, D), ones(0), ones(K), ones(K), *PER_ROW, 6.0, 1e6, ones(K),
+          ones(K, D), ones(K, D), ones(N), 1)),
     Call("_natural_gaussian.e_step",
-         (X, ones(K, D), ones(K, 1), ones(K), ones(K), *PER_ROW, 6.0, 1e6, ones(K), ones(K, D),
-          ones(K, 1), ones(N), 1)),
+         (X, ones(K, D), ones(K, 1), ones(0), ones(K), ones(K), *PER_ROW, 6.0, 1e6, ones(K),
+          ones(K, D), ones(K, 1), ones(N), 1)),
     Call("_natural_gaussian.natural_form",
          (X, ones(K, D), ones(K, D), ones(D), ones(K, 2 * D), ones(K)), {("X", 0)}),
     Call("_natural_gaussian.natural_form",
@@ -124,6 +126,9 @@ CALLS = [
          (ones(D), ones(K), ones(K, PRODUCTS), ones(K, D), eyes(K, D))),
     Call("_gaussian.e_step",
          (X, ones(K, D), eyes(K, D), ones(K), *PER_ROW, ones(K), ones(K, D), eyes(K, D), *E_STEP,
+          1)),
+    Call("_gaussian.e_step",
+         (X, ones(K, D), eyes(1, D), ones(K), *PER_ROW, ones(K), ones(K, D), eyes(1, D), *E_STEP,
           1)),
     Call("_gaussian.e_step",
          (X, ones(K, D), ones(K, D), ones(K), *PER_ROW, ones(K), ones(K, D), ones(K, D), *E_STEP,
@@ -194,6 +199,8 @@ CALLS = [
     Call("_small_matrices.kl_divergences",
          (ones(K, D), eyes(K, D), ones(K), ones(K, D), eyes(K, D), ones(K), ones(K))),
     Call("_small_matrices.kl_divergences",
+         (ones(K, D), eyes(1, D), ones(1), ones(K, D), eyes(1, D), ones(1), ones(K))),
+    Call("_small_matrices.kl_divergences",
          (ones(K, D), ones(K, 1), ones(K), ones(K, D), ones(K, 1), ones(K), ones(K))),
     Call("_forward_backward.forward_backward",
          (-ones(N, K), OFFSETS, *CHAIN, ones(S), ones(K, K), 1)),
@@ -222,14 +229,29 @@ CALLS = [
           ones(S), 1)),
     Call("_kalman.expected",
          (X, OFFSETS, SYSTEM, K, START, ones(N, K), *evidence(), ones(N), ones(S), 1)),
+    Call("_kalman.expected_in_batches",
+         (X, OFFSETS, np.array([1, 0]), SYSTEM, K, START, True, *evidence(), ones(N), ones(S), 1)),
     Call("_kalman_shared.fill_tables", (np.eye(W), MOVES, K, np.eye(W), TABLES)),
     Call("_kalman_shared.covariances",
          (np.array([2, 4]), np.array([1, 1]), TABLES, K, ones(5, W, W))),
     Call("_kalman_shared.expected",
          (X, OFFSETS[:-1].copy(), np.array([2, 4]), np.array([1, 0]), np.array([0, 2]), ones(D),
-          MOVES, K, TABLES, MAPS, ones(W), *evidence(), 1)),
-    Call("_kalman_shared.occupancy", (ones(S, 5), MOVES, K, START, ones(S, 1 + W + W * W)),
-         {("weights", 1)}),
+          MOVES, K, TABLES, MAPS, ones(W), 0, 0.0, True, *evidence(), ones(N), 1)),
+    Call("_kalman_shared.add_occupancies",
+         (ones(5), np.eye(K), ones(K), np.eye(K), ones(K), np.eye(K), ones(1 + K + K * K),
+          ones(1 + K + K * K)), {("weights", 0)}),
+    Call("_kalman_shared.is_surely_stable", (np.eye(K),)),
+    Call("_regressions.maximise",
+         (ones(K), ones(K), ones(K, 1 + D), eyes(K, 1 + D), ones(D), True, True, True,
+          *REGRESSIONS)),
+    Call("_regressions.expected_moments",
+         (*REGRESSIONS, ones(D), ones(K), ones(K, 1), eyes(K, 1), ones(K, 1 + D),
+          eyes(K, 1 + D))),
+    Call("_regressions.largest_square",
+         (X, *(array[:1] for array in REGRESSIONS), ones(1), ones(1, 1), eyes(1, 1)),
+         {("Y", 0)}),
+    Call("_regressions.kl_divergences",
+         (*REGRESSIONS, *REGRESSIONS, ones(K), ones(K, 1), eyes(K, 1), ones(K))),
     Call("_edit_lattice.expected_operations",
          (*STRINGS, *STRINGS, PAIRS, *TABLE, shares(7), np.array([0, 2]), True, ones(2),
           ones(0, 4), ones(8), 1), {("uniforms", 0)}),
@@ -247,6 +269,9 @@ CALLS = [
     Call("_topic_tables.add_tables", (0.5, ones(D, K), 0.5, ones(D, K), ones(D, K))),
     Call("_topic_tables.scale_columns", (ones(D, K), ones(K), ones(D, K), 1)),
     Call("_topic_tables.column_divergences", (shares(D, K), shares(D, K), ones(K), 1)),
+    Call("_topic_tables.shift_divergences",
+         (ones(D, K), np.arange(D), ones(K), ones(K), ones(K), 1),
+         {("rows", 0), ("places", 0)}),
     Call("_topic_tables.pad_rows", (ones(D, K), ones(D, 16, dtype=np.float32), 1),
          {("table", 1)}),
     Call("_topic_sweeps.collapsed_sweep",
@@ -259,7 +284,7 @@ CALLS = [
          (np.zeros(4, np.intc), TOKENS[1], BLOCKS[0], BLOCKS[3], PER_DOCUMENT[1], ones(K), ones(K),
           1), {("block_topics", 1)}),
     Call("_topics.e_step",
-         (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, 9, False,
+         (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, 9, 9, False,
           ones(D, K), ones(K), ones(S), ones(S, K), 1)),
 ]  # fmt: skip
 
