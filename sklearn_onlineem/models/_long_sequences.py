@@ -25,8 +25,8 @@ __all__ = ["decoded", "explored", "filtered_end"]
 
 # Kernels keep the state at the start of each so many rows.
 _KERNEL_ROWS = 256
-# Log densities of a half that are not computed twice (16 MB).
-_KEPT_VALUES = 1 << 21
+# Log densities of a half that are not computed twice (8 MB).
+_KEPT_VALUES = 1 << 20
 # Below this share of the middle, scaled recursions may have lost digits, as in the kernels.
 _SMALLEST_SHARE = 1e-150
 
@@ -185,7 +185,9 @@ def decoded(model, data, n_threads, n_piece):
         while pending:
             begin, origins = pending.pop()
             stop = begin + len(origins)
-            state = _log_chains.trace(origins.astype(np.intc, copy=False), state, states[begin:stop])
+            state = _log_chains.trace(
+                origins.astype(np.intc, copy=False), state, states[begin:stop]
+            )
         states[begin - 1] = state
 
     for begin in range(0, data.n_rows, n_piece):
