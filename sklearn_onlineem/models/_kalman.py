@@ -332,7 +332,7 @@ class SharedGains:
 
 
 def _steps_until_forgotten(form):
-    """Return the first power of a matrix that is nothing by the side of 1, or 0 if it is too far."""
+    """Return the first power of a matrix that is nothing beside 1, or 0 if it is too far."""
     powers = [form]
     while not np.abs(powers[-1]).max() < _FORGOTTEN:
         if len(powers) > _MOST_DOUBLINGS:
