@@ -265,7 +265,7 @@ def share_of_starts(like):
 
 def _survival(lengths, n):
     """Return the numbers of lengths above 0, 1, ..., up to the largest, as shares of n."""
-    if len(lengths) == 1:
-        return np.full(lengths[0], 1.0 / n)
+    if len(lengths) < 2:
+        return np.full(sum(lengths.tolist()), 1.0 / n)
     ends = np.bincount(lengths, minlength=1)
     return (len(lengths) - np.cumsum(ends))[:-1] / n
