@@ -365,7 +365,7 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        return self.predict_proba(X).argmax(axis=1)
+        return self._infer(X, "most_probable")
 
     def fit_predict(
         self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
