@@ -20,7 +20,7 @@ from sklearn_onlineem._values import components, like
 
 Kind = TypeVar("Kind", bound="Statistics")
 
-__all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "pooled", "side_by_side"]
+__all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "pooled"]
 
 
 # So many terms are added in pairs, the fastest way if statistics do not grow.
@@ -206,32 +206,6 @@ def pooled(terms: Sequence[tuple[float, Kind]]) -> Kind:
     scaled = [math.ldexp(n, -exponent) for n in numbers]
     total = sum(scaled)
     return combine([(n / total, part) for n, part in zip(scaled, statistics, strict=True)])
-
-
-def side_by_side(parts: Sequence[Kind], sizes: Sequence[int]) -> Kind:
-    """Return the statistics of all components, given those of groups of components.
-
-    Parts that components share, such as a tied scatter, are added.
-
-    Parameters
-    ----------
-    parts : list of Statistics
-        Of one class, of the groups in order.
-    sizes : list of int
-        Numbers of components of the groups, at least 2 each.
-    """
-    first = parts[0]
-    if isinstance(first, np.ndarray) and len(first) == sizes[0]:
-        return np.concatenate(parts)
-    if not isinstance(first, Statistics | tuple):
-        return sum(parts[1:], start=first)
-    names = _names(type(first)) if isinstance(first, Statistics) else range(len(first))
-    columns = (
-        [part[name] if isinstance(part, tuple) else getattr(part, name) for part in parts]
-        for name in names
-    )
-    values = [side_by_side(column, sizes) for column in columns]
-    return type(first)(*values) if isinstance(first, Statistics) else like(first, values)
 
 
 @dataclass(frozen=True)

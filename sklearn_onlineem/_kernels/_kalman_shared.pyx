@@ -6,7 +6,7 @@ Arrays of the system are padded, as in `_kalman`.
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 from numpy cimport NPY_FLOAT, ndarray
 
 from ._arena cimport (
@@ -19,7 +19,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport extent, readable, readable_reals, real_type, require, writable
+from ._arrays cimport extent, optional_writable, readable, readable_reals, real_type, require, writable
 from ._kalman_sums cimport (
     Evidence,
     Moments,
@@ -73,11 +73,15 @@ cdef extern from "_kalman_shared.h" nogil:
         const void* X
         int is_float
         const double* centre
+        int smooths
+        double log_det
+        double* log_densities
     ctypedef struct Slab:
         Py_ssize_t S
         const int64_t* begins
         const int64_t* lengths
         const int64_t* order
+        Py_ssize_t rows
     ctypedef struct SlabSpace:
         pass
     Py_ssize_t state_size(Py_ssize_t W)
@@ -90,6 +94,9 @@ cdef extern from "_kalman_shared.h" nogil:
     void add_covariances(
         const GainTables* tables, Py_ssize_t T, double count, Py_ssize_t k, Py_ssize_t W,
         const CovarianceSums* scratch, double* sums)
+    Py_ssize_t count_stretches(Py_ssize_t T, Py_ssize_t n_tables, Py_ssize_t reach)
+    Slab cut_stretch(
+        Slab whole, Py_ssize_t i, Py_ssize_t n, Py_ssize_t n_tables, Py_ssize_t reach)
     SlabSpace lay_out_slab(const Shared* shared, const Slab* slab, Arena* arena)
     double expect_slab(
         const Shared* shared, const Slab* slab, const SlabSpace* space, const Evidence* evidence)
@@ -218,30 +225,38 @@ cdef Memory lay_out(
     return memory
 
 
-cdef Arena count_slab(
-    const Shared* shared, const int64_t[::1] begins, const int64_t[::1] lengths,
-    const int64_t[::1] order, const int64_t[::1] bounds,
-) noexcept nogil:
+cdef Arena count_slab(const Shared* shared, const Slab* slabs, Py_ssize_t n_slabs) noexcept nogil:
     """What a thread needs for the largest slab."""
     cdef Arena most = counting_arena(), arena
-    cdef Slab slab
     cdef Py_ssize_t i
-    for i in range(bounds.shape[0] - 1):
-        slab = slab_at(begins, lengths, order, bounds, i)
+    for i in range(n_slabs):
         arena = counting_arena()
-        lay_out_slab(shared, &slab, &arena)
+        lay_out_slab(shared, slabs + i, &arena)
         most.used = max(most.used, arena.used)
     return most
 
 
-cdef Slab slab_at(
+cdef Py_ssize_t cut_slabs(
     const int64_t[::1] begins, const int64_t[::1] lengths, const int64_t[::1] order,
-    const int64_t[::1] bounds, Py_ssize_t i
+    const int64_t[::1] bounds, Py_ssize_t n_tables, Py_ssize_t reach, Slab* slabs,
 ) noexcept nogil:
+    """slabs <- those within bounds, long sequences cut; returns their number, also for NULL."""
+    cdef Py_ssize_t n = 0, i, j, n_stretches
     cdef Slab slab
-    slab.S = bounds[i + 1] - bounds[i]
-    slab.begins, slab.lengths, slab.order = &begins[0], &lengths[0], &order[bounds[i]]
-    return slab
+    memset(&slab, 0, sizeof(Slab))
+    slab.begins, slab.lengths = &begins[0], &lengths[0]
+    for i in range(bounds.shape[0] - 1):
+        slab.S, slab.order = bounds[i + 1] - bounds[i], &order[bounds[i]]
+        n_stretches = 0
+        if slab.S == 1:
+            n_stretches = count_stretches(lengths[slab.order[0]], n_tables, reach)
+        for j in range(n_stretches + 1):
+            if slabs != NULL:
+                slabs[n + j] = slab
+                if n_stretches > 0:
+                    slabs[n + j] = cut_stretch(slab, j, n_stretches, n_tables, reach)
+        n += n_stretches + 1
+    return n
 
 
 cdef double pass_over_slab(
@@ -278,13 +293,18 @@ def expected(
     tuple moves,                    # IN A, A' (W, W), b (W,), Q (W, W)
     Py_ssize_t k,                   # states
     tuple tables,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
-    tuple maps,                     # IN offset (d,), L'^-1 (d, d) where R = L L', H = L^-1 C
-                                    #  (d, W), H' (W, d), H' H (W, W)
+    tuple maps,                     # IN offset (d,), L'^-1 O (d, d) where R = L L' and O is a
+                                    #  rotation, H = O' L^-1 C (d, W), H' (W, d), H' H (W, W)
     ndarray start,                  # IN (W,): mean of the first state
+    Py_ssize_t reach,               # rows after which a pass in the steady state has forgotten its
+                                    #  start; 0: none
+    double log_det,                 # of 2 pi R
+    bint smooths,                   # whether moments are wanted
     ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
     ndarray transitions,            # OUT of states and those after them, 2 k variables;
     ndarray emissions,              # OUT of states and rows, k + d; but what their scatter says of
                                     #  the rows alone has no meaning
+    ndarray log_densities,          # OUT (n_rows,), or empty: log p(row | past)
     int n_threads,
 ):
     """Moments of smoothed means; returns the sum of squared innovations."""
@@ -292,7 +312,7 @@ def expected(
     cdef GainTables gains
     cdef ObservationMaps observation
     cdef Shared shared
-    cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), n_slabs = bounds.shape[0] - 1, i
+    cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), n_slabs, i
     cdef int type = real_type(X)
     cdef double squares = 0.0
     read_moves(&system, k, moves)
@@ -304,23 +324,39 @@ def expected(
     require(observation.d == d, "the maps are of the columns of X")
     shared.system, shared.tables, shared.maps = &system, &gains, &observation
     shared.start, shared.centre = readable(start, W), readable(centre, d)
+    shared.log_det, shared.smooths = log_det, smooths
+    shared.log_densities = optional_writable(log_densities, extent(X, 0))
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
-    n_threads = busy_threads(n_threads, n_slabs)
     cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
-    cdef Arena counted = count_slab(&shared, begins, lengths, order, bounds)
+    require(reach >= 0, "a reach of rows")
+    n_slabs = cut_slabs(begins, lengths, order, bounds, gains.n, reach, NULL)
+    n_threads = busy_threads(n_threads, n_slabs)
     cdef Arena arena = counting_arena()
+    take(&arena, n_slabs, sizeof(Slab))
+    cdef void* list_of_slabs = allocate(&arena)
+    cdef Slab* slabs = <Slab*> take(&arena, n_slabs, sizeof(Slab))
+    cut_slabs(begins, lengths, order, bounds, gains.n, reach, slabs)
+    cdef Arena counted = count_slab(&shared, slabs, n_slabs)
+    arena = counting_arena()
     lay_out(k, d, &counted, n_threads, n_slabs, &arena)
-    cdef void* scratch = allocate(&arena)
+    cdef void* scratch
+    try:
+        scratch = allocate(&arena)
+    except MemoryError:
+        free(list_of_slabs)
+        raise
     cdef Memory memory = lay_out(k, d, &counted, n_threads, n_slabs, &arena)
     for i in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                     use_threads_if=n_threads > 1):
         memory.squares[i] = pass_over_slab(
-            &shared, slab_at(begins, lengths, order, bounds, i),
+            &shared, slabs[i],
             arena_of(memory.threads, omp_get_thread_num(), &counted), memory.evidence + i)
     for i in range(n_slabs):
         squares += memory.squares[i]
-        add_evidence(memory.evidence + i, &total)
+        if smooths:
+            add_evidence(memory.evidence + i, &total)
     free(scratch)
+    free(list_of_slabs)
     return squares
 
 

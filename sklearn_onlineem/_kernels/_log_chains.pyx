@@ -91,7 +91,7 @@ def forward(
     #                                         of each, and of the row after the last
     double[::1] log_filtered,               # OUT (K,), of the last row
 ):
-    """The forward pass of rows in the middle of a sequence; their log-likelihood.
+    """The forward pass of rows in the middle of a sequence; their log-likelihood, and no doubt.
 
     The first of `log_predicted` comes in.
     """
@@ -115,7 +115,7 @@ def forward(
                 log_filtered[k] = alpha[B - 1, k] - total
             for k in range(K):
                 log_predicted[b + 1, k] = log_sum(&log_filtered[0], 1, &log_transmat[0, k], K, K)
-    return log_likelihood
+    return log_likelihood, False
 
 
 def backward(
@@ -148,6 +148,7 @@ def backward(
                 log_later[1, k] -= total
             backward_rows(&log_densities[b * CHAIN_ROWS, 0], B, K, &log_transmat[0, 0],
                           &alpha[0, 0], &log_later[0, 0], &log_later[1, 0], &transitions[0, 0])
+    return False
 
 
 cdef int check_middle(
@@ -174,7 +175,7 @@ def forward_backward(
     log_predicted = np.empty((1 + (T + CHAIN_ROWS - 1) // CHAIN_ROWS, K))
     log_filtered = np.empty(K)
     log_predicted[0], log_later[0] = _log(start), _log(final)
-    log_likelihood = forward(log_densities, log_transmat, log_predicted, log_filtered)
+    log_likelihood, _ = forward(log_densities, log_transmat, log_predicted, log_filtered)
     if log_likelihood > -INFINITY:
         ending = np.logaddexp.reduce(log_filtered + log_later[0])
         log_later[0] -= ending
@@ -270,11 +271,10 @@ def viterbi(
             "offsets and states of all rows")
     for s in range(S):
         require(offsets[s] < offsets[s + 1], "sequences have rows")
-    cdef Py_ssize_t W = 4 if K <= 4 else 8 if K <= 8 else (K + 15) // 16 * 16
+    cdef Py_ssize_t W = width(K)
     cdef const double[::1] log_start = _log(start), log_first = _log(first)
     cdef const double[::1] log_final = _log(final)
-    cdef const double[:, ::1] log_table = np.pad(
-        _log(transmat), ((0, W - K), (0, W - K)), constant_values=-np.inf)
+    cdef const double[:, ::1] log_table = _padded(_log(transmat))
     n_threads = busy_threads(n_threads, S)
     cdef double[:, :, ::1] best = np.full((n_threads, 2, W), -np.inf)
     cdef int[:, :, ::1] origins = np.empty((n_threads, np.diff(offsets).max(), W), dtype=np.intc)
@@ -296,7 +296,7 @@ cdef double best_path(
     cdef Py_ssize_t t, j
     for j in range(K):
         best[j] = log_start[j] + x[j]
-    best_paths(x, T, K, W, log_table, best + W, best, origins)
+    best_paths(x + K, T - 1, K, W, log_table, best + W, best, origins + W)
     states[T - 1] = 0
     through = best[0] + log_final[0]
     for j in range(1, K):
@@ -305,6 +305,90 @@ cdef double best_path(
     for t in range(T - 1, 0, -1):
         states[t - 1] = origins[t * W + states[t]]
     return through
+
+
+def best_moves(
+    const floating[:, ::1] log_densities,   # IN (T, K)
+    const double[:, ::1] log_transmat,      # IN (K, K)
+    double[::1] best,                       # INOUT (K,): log p(v, best path to each state), of the
+    #                                         row before -> of the last row
+):
+    """The states before each state of each row on the best paths to it: (T, K or a few more)."""
+    cdef Py_ssize_t T = log_densities.shape[0], K = best.shape[0], k
+    require(T > 0 and K > 0 and log_densities.shape[1] == K and log_transmat.shape[0] == K
+            and log_transmat.shape[1] == K, "rows of K states")
+    cdef const double[:, ::1] log_table = _padded(log_transmat)
+    cdef Py_ssize_t W = log_table.shape[0]
+    cdef int[:, ::1] origins = np.empty((T, W), dtype=np.intc)
+    cdef double[:, ::1] padded = np.full((2, W), -np.inf)
+    with nogil:
+        padded[0, :K] = best
+        best_paths(&log_densities[0, 0], T, K, W, &log_table[0, 0], &padded[1, 0], &padded[0, 0],
+                   &origins[0, 0])
+        best[:] = padded[0, :K]
+    return origins.base
+
+
+def common_origin(
+    const int[:, ::1] origins,  # IN (T, W)
+    const double[::1] best,     # IN (K,), of the last row
+):
+    """The last row before which all best paths are in the same state, and this state.
+
+    -1 if there is none. Paths of probability 0 do not count.
+    """
+    cdef Py_ssize_t K = best.shape[0], n = 0, t = origins.shape[0], k
+    cdef int[::1] states = np.empty(K, dtype=np.intc)
+    cdef bint differ = True
+    require(0 < K <= origins.shape[1] and are_states(origins), "states before those of rows")
+    with nogil:
+        for k in range(K):
+            if best[k] > -INFINITY:
+                states[n] = <int> k
+                n += 1
+        while n > 0 and differ and t > 0:
+            t -= 1
+            differ = False
+            for k in range(n):
+                states[k] = origins[t, states[k]]
+                differ |= states[k] != states[0]
+    if differ:
+        return -1, -1
+    return t, states[0]
+
+
+def trace(
+    const int[:, ::1] origins,  # IN (T, W)
+    Py_ssize_t state,           # IN, of the last row
+    int64_t[::1] states,        # OUT (T,)
+):
+    """The states of a best path; return that of the row before the first."""
+    cdef Py_ssize_t t
+    require(states.shape[0] == origins.shape[0] and 0 <= state < origins.shape[1]
+            and are_states(origins), "states of all rows")
+    with nogil:
+        for t in range(states.shape[0] - 1, -1, -1):
+            states[t] = state
+            state = origins[t, state]
+    return state
+
+
+cdef bint are_states(const int[:, ::1] origins) noexcept nogil:
+    cdef Py_ssize_t t, k
+    cdef bint fit = True
+    for t in range(origins.shape[0]):
+        for k in range(origins.shape[1]):
+            fit &= 0 <= origins[t, k] < origins.shape[1]
+    return fit
+
+
+cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:
+    return 4 if K <= 4 else 8 if K <= 8 else (K + 15) // 16 * 16
+
+
+def _padded(log_transmat):
+    n = width(len(log_transmat)) - len(log_transmat)
+    return np.pad(log_transmat, ((0, n), (0, n)), constant_values=-np.inf)
 
 
 def _log(probabilities):

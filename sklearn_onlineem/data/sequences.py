@@ -39,6 +39,8 @@ class LengthDistribution(Statistics):
     before = None
 
     def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
+        if len(self.survival) == len(other.survival):
+            return LengthDistribution(a * self.survival + b * other.survival)
         survival = np.zeros(max(len(self.survival), len(other.survival)))
         survival[: len(self.survival)] += a * self.survival
         survival[: len(other.survival)] += b * other.survival
@@ -128,8 +130,12 @@ class Sequences(Batch):
     @cached_property
     def length_distribution(self) -> LengthDistribution:
         """Distribution of the lengths; a continued sequence counts as one."""
-        is_whole = self.before is None
-        return LengthDistribution(self.survival if is_whole else _survival(self.lengths, len(self)))
+        if self.before is None:
+            return LengthDistribution(self.survival)
+        is_one = len(self) == 1
+        return LengthDistribution(
+            np.ones(self.n_rows) if is_one else _survival(self.lengths, len(self))
+        )
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
         """Draw n lengths in rows.
@@ -146,6 +152,8 @@ class Sequences(Batch):
     @cached_property
     def survival(self) -> Floats:
         """Share of the sequences with more than t rows, t = 0, 1, ..., without a continued one."""
+        if len(self) == 1:
+            return np.ones(self.n_rows if self.before is None else 0)
         return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
 
     @cached_property

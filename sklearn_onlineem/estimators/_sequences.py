@@ -38,9 +38,9 @@ from sklearn_onlineem.estimators._validation import (
 
 __all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
 
-# Mini-batches of `fit`: rows, as of mixtures, but so many sequences, and at most so many batches.
-# They take little longer than a pass of batch EM, and fits are as good as of batches of 10.
-_BATCH_ROWS, _FEWEST_IN_BATCH, _MOST_BATCHES = 1000, 10, 100
+# Mini-batches of `fit` have so many rows, as those of mixtures, but a pass takes a number of steps
+# between two, and a batch has a number of sequences. Fits are as good as in batches of 10.
+_BATCH_ROWS, _FEWEST_STEPS, _MOST_STEPS, _FEWEST_IN_BATCH = 1000, 20, 100, 10
 
 
 class SequencesInput:
@@ -93,8 +93,8 @@ class SequenceEstimator(
     ----------
     batch_size : int or "auto", default="auto"
         Sequences in a mini-batch of `fit`. With ``eta0="auto"``, data of no more sequences are
-        fitted by batch EM. "auto": 10, or as many as have 1,000 rows, or a hundredth of all,
-        whichever is the largest, so that a pass over many short ones takes few steps.
+        fitted by batch EM. "auto": as many as have 1,000 rows, but from a hundredth to a twentieth
+        of all, so that a pass takes 20 to 100 steps, and at least 10.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept. The first is as with one start, the
         others draw at random what is not given: the transitions of a hidden Markov model, besides
@@ -123,8 +123,9 @@ class SequenceEstimator(
     def _n_in_batch(self, data):
         if self.batch_size != "auto":
             return self.batch_size
-        of_rows = math.ceil(_BATCH_ROWS * len(data) / data.n_rows)
-        return max(_FEWEST_IN_BATCH, of_rows, len(data) // _MOST_BATCHES)
+        n = len(data)
+        of_rows = min(math.ceil(_BATCH_ROWS * n / data.n_rows), n // _FEWEST_STEPS)
+        return max(_FEWEST_IN_BATCH, of_rows, n // _MOST_STEPS)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
 
-from sklearn_onlineem._values import components
+from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._progress import warn_user
@@ -28,7 +28,7 @@ from sklearn_onlineem.estimators._threads import single_threaded_openmp
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Correlations
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureModel
-from sklearn_onlineem.statistics import Statistics, side_by_side
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
     "Initialiser",
@@ -252,7 +252,7 @@ def _sums(family, rows, clusters, n_components):
     counts = np.bincount(clusters, weight, n_components)
     # Statistics that list rows have all of them for each component.
     is_one = n_components <= _MANY_COMPONENTS or not family.is_conjugate
-    n_groups, parts, sizes = 1 if is_one else -(-n_components // _GROUP), [], []
+    n_groups, parts = 1 if is_one else -(-n_components // _GROUP), []
     order = np.arange(len(rows)) if is_one else np.argsort(clusters, kind="stable")
     ends = np.cumsum(np.bincount(clusters, minlength=n_components))
     for group in np.array_split(np.arange(n_components), n_groups):
@@ -261,8 +261,7 @@ def _sums(family, rows, clusters, n_components):
         shares[np.arange(len(of_group)), clusters[of_group] - group[0]] = weight[of_group]
         X = rows.X if is_one else rows.X[of_group]
         parts.append(family.expected_statistics(X, shares))
-        sizes.append(len(group))
-    return counts, parts[0] if is_one else side_by_side(parts, sizes)
+    return counts, parts[0] if is_one else side_by_side(parts, -(-n_components // n_groups))
 
 
 def check_columns(X):

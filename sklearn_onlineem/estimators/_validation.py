@@ -187,6 +187,8 @@ def ready(estimator, X, allow_nan=False):
 
     It is an array, or a data frame of pandas with the columns of the first data.
     """
+    if type(X) is np.ndarray and X.dtype.kind in "iu":
+        X = X.astype(_FLOATS[0], order="C")
     known = estimator._fitted.attributes
     names = known.get("feature_names_in_")
     if names is not None:

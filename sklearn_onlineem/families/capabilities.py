@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from inspect import Parameter, signature
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 
@@ -201,6 +201,20 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
     """
 
     lacking = "has no marginal distributions of some features, which rows with NaN need"
+
+    def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
+        """Return the family with a default prior, of `smoothing`, that makes up for missing values.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            The first data; NaN is missing.
+        sample_weight : ndarray of shape (n_rows,) or None
+            Not below 0; None: 1 for each row.
+        n_components : int
+            K.
+        """
+        return self
 
     @abstractmethod
     def marginal_log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:

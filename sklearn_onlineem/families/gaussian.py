@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -27,6 +27,7 @@ from sklearn_onlineem.families.covariance_shapes import (
     Covariance,
     Full,
     Gaussians,
+    Tied,
     kept_where_empty,
     location,
 )
@@ -36,6 +37,9 @@ __all__ = ["Gaussian", "variance_floor"]
 
 _RELATIVE_FLOOR = 1e-6
 _FLOOR_ROWS = 1 << 16
+# Pseudo-rows for missing values, see `Gaussian.with_gaps`; chosen by
+# benchmarks/real_data/missing_values.py.
+_ROWS_FOR_GAPS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,8 @@ class Gaussian(
         feature in the first data, and never below the resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `reg_covar` by `bind`, for each feature.
+    spread : ndarray of shape (n_features,), default=None
+        Pseudo-sums of squares of the default prior, computed by `with_gaps`. None: no prior.
     learns_means : bool or ndarray of bool, default=True
         Whether the M-step changes the means, if it is given previous ones: all of them, or masks of
         shape (K, 1), or (K, n_features) with diagonal and spherical covariances.
@@ -93,6 +99,7 @@ class Gaussian(
     covariance: Covariance = Full()
     reg_covar: float | None = None
     floor: Floats | None = None
+    spread: Floats | None = None
     learns_means: bool | NDArray[np.bool] = True
     learns_covariances: bool | NDArray[np.bool] = True
     known: Gaussians | None = None
@@ -112,6 +119,34 @@ class Gaussian(
         if self.floor is not None:
             return self
         return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
+
+    def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
+        # The penalty tr(spread S^-1) / 2 of each covariance, which vanishes as rows become many
+        # (Chen & Tan, "Inference for multivariate normal mixtures", JMVA 2009). Its unit is the
+        # variance of K clusters of equal volume that fill the data. Variances along the axes need
+        # none: benchmarks/real_data/missing_values.py.
+        if self.learns_covariances is False or not isinstance(self.covariance, Full | Tied):
+            return self
+        step = -(-len(X) // _FLOOR_ROWS)
+        X, weight = X[::step].astype(np.float64, copy=False), np.ones(len(X[::step]))
+        if sample_weight is not None:
+            weight = sample_weight[::step].astype(np.float64, copy=False)
+        observed, d = ~np.isnan(X), X.shape[1]
+        weight, counts = weight * observed.any(axis=1), weight @ observed
+        if not counts.all():
+            return self
+        deviation = np.where(observed, X - np.nanmedian(X, axis=0), 0.0)
+        first, second = weight @ deviation / counts, weight @ deviation**2 / counts
+        shape = self.covariance
+        n_covariances = 1 if shape.is_shared else n_components
+        n_parameters = n_components * d + n_covariances * shape.n_parameters(d)
+        needed = min(1.0, n_parameters / (step * counts.sum()))
+        missing = 1.0 - counts.mean() / weight.sum()
+        n_rows = _ROWS_FOR_GAPS * missing * needed * n_parameters / (n_components * d)
+        return replace(self, spread=n_rows * n_components ** (-2.0 / d) * (second - first**2))
+
+    def smoothing(self, n_features: int) -> Mapping[str, ArrayLike]:
+        return {} if self.spread is None else {"covariance": np.diag(self.spread)}
 
     def start_coordinates(
         self, X: Floats, sample_weight: Floats | None = None
@@ -180,14 +215,15 @@ class Gaussian(
 
     def log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
         offset = parameters._offset(np.zeros(len(parameters.mean)))
-        about = self.covariance._about(parameters, X)
+        # A shared covariance whitens the rows once.
+        is_shared = self.covariance.is_shared
+        about = None if is_shared else self.covariance._about(parameters, X)
         return self._less_squares(parameters, about, X, offset, n_threads)
 
     def _less_squares(self, parameters, about, X, offset, n_threads):
         """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K)."""
         shape = self.covariance
-        # A shared covariance whitens the rows once.
-        if about is None or shape.is_shared:
+        if about is None:
             return shape._centred_log_density(parameters, X, offset, n_threads)
         centre, natural, quadratic = about
         out = np.empty((len(X), len(offset)), dtype=X.dtype)
@@ -226,6 +262,19 @@ class Gaussian(
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, Moments, float]:
         return self.covariance._e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
+
+    def in_groups(
+        self,
+        parameters: Gaussians,
+        log_weights: Floats,
+        rows: Rows,
+        ends: Integers,
+        lists: Integers,
+        wants_statistics: bool = False,
+    ) -> tuple[tuple[Floats, Moments] | None, Floats, Floats | None]:
+        return self.covariance._in_groups(
+            parameters, log_weights, rows, ends, lists, wants_statistics
+        )
 
     def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
         shape, floor = self.covariance, self._added(parameters.mean.shape[1])

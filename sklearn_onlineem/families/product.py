@@ -138,6 +138,15 @@ class Product(
         bound = [family.bind(rows, sample_weight) for family, rows in self._groups(X)]
         return replace(self, families=tuple(bound))
 
+    def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
+        families = (
+            family.with_gaps(rows, sample_weight, n_components)
+            if isinstance(family, Marginals)
+            else family
+            for family, rows in self._groups(X)
+        )
+        return replace(self, families=tuple(families))
+
     def check(self, X: Floats) -> None:
         self._check_columns(X)
         for name, (family, rows) in zip(self.names, self._groups(X), strict=True):

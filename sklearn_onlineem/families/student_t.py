@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -117,6 +117,8 @@ class StudentT(
         resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `reg_covar` by `bind`, for each feature.
+    spread : ndarray of shape (n_features,), default=None
+        Pseudo-sums of squares of the default prior, as of `Gaussian`.
 
     References
     ----------
@@ -140,6 +142,7 @@ class StudentT(
     degrees_of_freedom: str | float = "each"
     reg_covar: float | None = None
     floor: Floats | None = None
+    spread: Floats | None = None
 
     # Of degrees of freedom. Below, components soon have a single row; above, they are Gaussians.
     range_of_degrees = 1.0, 1e3
@@ -157,7 +160,7 @@ class StudentT(
 
     @property
     def _gaussian(self):
-        return Gaussian(self.covariance, self.reg_covar, self.floor)
+        return Gaussian(self.covariance, self.reg_covar, self.floor, self.spread)
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         if self.floor is not None:
@@ -168,6 +171,21 @@ class StudentT(
             clipped = np.clip(X, *_fences(X, sample_weight))
             floor = np.minimum(floor, variance_floor(clipped, sample_weight, None))
         return replace(self, floor=floor)
+
+    def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
+        if np.isnan(X).all(axis=0).any():
+            return self
+        # As of the floor, outliers may have most of a variance.
+        clipped = X.copy()
+        for column, seen in zip(clipped.T, ~np.isnan(X.T), strict=True):
+            weight = None if sample_weight is None else sample_weight[seen]
+            low, high = _fences(column[seen, None], weight)
+            column.clip(low, high, out=column)
+        gaussian = self._gaussian.with_gaps(clipped, sample_weight, n_components)
+        return replace(self, spread=gaussian.spread)
+
+    def smoothing(self, n_features: int) -> Mapping[str, ArrayLike]:
+        return self._gaussian.smoothing(n_features)
 
     def start_coordinates(
         self, X: Floats, sample_weight: Floats | None = None

@@ -21,7 +21,7 @@ from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 
-__all__ = ["explored"]
+__all__ = ["decoded", "explored", "filtered_end"]
 
 # Kernels keep the state at the start of each so many rows.
 _KERNEL_ROWS = 256
@@ -64,9 +64,13 @@ class _Half:
         return self._model._log_densities(piece)[0] if found is None else found
 
     def forward(self, kernels, row_log_likelihoods=None):
-        """Return the log-likelihood, and filtered states at the end; NaN if logs are needed."""
+        """Return the log-likelihood, and filtered states at the end; NaN if logs are needed.
+
+        If `in_doubt`, they may be needed, and `backward` finds out.
+        """
         transmat, predicted = _in(kernels, self._transmat), _in(kernels, self._predicted)
-        filtered, log_likelihood, self._predicted_by_block = np.empty(len(predicted)), 0.0, []
+        filtered, log_likelihood = np.empty(len(predicted)), 0.0
+        self._predicted_by_block, self.in_doubt = [], False
         for i in range(self.n_pieces):
             piece, where = self.piece(i)
             log_densities = self.log_densities(i, piece)
@@ -77,7 +81,8 @@ class _Half:
                 )
             by_block = np.empty((1 - (-len(log_densities) // _KERNEL_ROWS), len(predicted)))
             by_block[0] = predicted
-            log_likelihood += kernels.forward(log_densities, transmat, by_block, filtered)
+            of_piece, doubt = kernels.forward(log_densities, transmat, by_block, filtered)
+            log_likelihood, self.in_doubt = log_likelihood + of_piece, self.in_doubt or doubt
             if i >= self._first_kept:
                 self._log_densities[i] = log_densities
             if not log_likelihood > -np.inf:
@@ -87,15 +92,22 @@ class _Half:
         return log_likelihood, filtered
 
     def backward(self, kernels, later, visit):
-        """Return expected transitions, what `visit` says of each piece, and the first posterior."""
+        """Return expected transitions, what `visit` says of each piece, and the first posterior.
+
+        None if logs are needed.
+        """
         transmat, transitions = _in(kernels, self._transmat), np.zeros(self._transmat.shape)
         visited = []
         for i in range(self.n_pieces - 1, -1, -1):
             piece, where = self.piece(i)
             posterior = self.log_densities(i, piece)
-            kernels.backward(posterior, transmat, self._predicted_by_block[i], later, transitions)
+            predicted = self._predicted_by_block[i]
+            if kernels.backward(posterior, transmat, predicted, later, transitions):
+                if self.in_doubt:
+                    return None
             lead = int(piece.before is not None)
-            visited.append(visit(piece, posterior[lead:], where, self.is_reversed))
+            if visit is not None:
+                visited.append(visit(piece, posterior[lead:], where, self.is_reversed))
         first = posterior[0].astype(np.float64)
         return transitions.T if self.is_reversed else transitions, visited, first
 
@@ -108,13 +120,13 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
     `visit`. They are None if the sequence is impossible, too.
     """
     n = data.n_rows + (data.before is not None)
-    n_piece = max(1, n_piece // _KERNEL_ROWS) * _KERNEL_ROWS
+    n_piece = _rows_of_piece(n_piece)
     middle = max(1, n // n_piece // 2) * n_piece
     halves = [
         _Half(model, data, range(middle), False, n_piece),
         _Half(model, data, range(n - 1, middle - 1, -1), True, n_piece),
     ]
-    log_transmat, share = _log(model._chain(data)[2]), 0.0
+    log_transmat = _log(model._chain(data)[2])
     for kernels in (_forward_backward, _log_chains):
         of_halves = [kernels] * 2, [row_log_likelihoods] * 2
         found = walk(_Half.forward, n_threads, halves, *of_halves)
@@ -123,19 +135,86 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
             continue
         alpha, w = (state if kernels is _log_chains else _log(state) for _, state in found)
         share = logsumexp(alpha[:, None] + log_transmat + w)
-        if kernels is _log_chains or share > np.log(_SMALLEST_SHARE):
+        log_likelihood += share
+        if share < np.log(_SMALLEST_SHARE) and kernels is _forward_backward:
+            continue
+        if not share > -np.inf:
             break
-    log_likelihood += share
-    if visit is None or not log_likelihood > -np.inf:
-        return log_likelihood, None
-    # What follows the halves; transitions from one to the other are counted in the first.
-    laters = np.full((2, 2, len(w)), -np.inf)
-    laters[0] = logsumexp(log_transmat + w, axis=1) - share, w - share
-    laters[1, 0] = logsumexp(log_transmat.T + alpha, axis=1) - share
-    laters = laters if kernels is _log_chains else np.exp(laters)
-    found = walk(_Half.backward, n_threads, halves, [kernels] * 2, laters, [visit] * 2)
-    (transitions, visited, first), (others, visited_others, last) = found
-    return log_likelihood, (transitions + others, first, last, visited + visited_others)
+        in_doubt = halves[0].in_doubt or halves[1].in_doubt
+        if visit is None and not in_doubt:
+            break
+        # What follows the halves; transitions from one to the other are counted in the first.
+        laters = np.full((2, 2, len(w)), -np.inf)
+        laters[0] = logsumexp(log_transmat + w, axis=1) - share, w - share
+        laters[1, 0] = logsumexp(log_transmat.T + alpha, axis=1) - share
+        laters = laters if kernels is _log_chains else np.exp(laters)
+        found = walk(_Half.backward, n_threads, halves, [kernels] * 2, laters, [visit] * 2)
+        if None not in found:
+            (transitions, visited, first), (others, visited_others, last) = found
+            both = transitions + others, first, last, visited + visited_others
+            return log_likelihood, both if visit is not None else None
+    return log_likelihood, None
+
+
+def filtered_end(model, data, n_piece):
+    """Return the filtered distribution of the last state of one long sequence, or zeros."""
+    n = data.n_rows + (data.before is not None)
+    run = _Half(model, data, range(n), False, _rows_of_piece(n_piece))
+    log_likelihood, filtered = run.forward(_forward_backward)
+    if log_likelihood > -np.inf:
+        alone = np.array([np.ones(len(filtered)), np.zeros(len(filtered))])
+        if not run.in_doubt or run.backward(_forward_backward, alone, None) is not None:
+            return filtered
+    log_likelihood, filtered = run.forward(_log_chains)
+    return np.exp(filtered) if log_likelihood > -np.inf else np.zeros(len(filtered))
+
+
+def decoded(model, data, n_threads, n_piece):
+    """Return the best path of one long sequence, and its log-probability, by Viterbi's algorithm.
+
+    All best paths soon have the same origin. The states up to there are settled, so that only
+    those that follow have to be kept.
+    """
+    start, first, transmat, final = model._chain(data)
+    if data.before is not None:
+        first = first @ transmat  # the state before the first row is not part of the path
+    log_transmat, best, states = _log(transmat), _log(first), np.empty(data.n_rows, np.int64)
+    n_piece, small, pending = _rows_of_piece(n_piece), np.min_scalar_type(len(start) + 16), []
+
+    def settle(state):
+        while pending:
+            begin, origins = pending.pop()
+            stop = begin + len(origins)
+            state = _log_chains.trace(
+                origins.astype(np.intc, copy=False), state, states[begin:stop]
+            )
+        states[begin - 1] = state
+
+    for begin in range(0, data.n_rows, n_piece):
+        where = slice(begin, begin + n_piece)
+        X, labels = data.X[where], data.rows.labels
+        labels = None if labels is None else labels[where]
+        rows = Rows.unchecked(X, None, labels, n_threads)
+        piece = Sequences.unchecked(rows, np.array([0, len(X)]))
+        log_densities, _ = model._log_densities(piece)
+        if begin == 0:
+            best += log_densities[0]
+            begin, log_densities = 1, log_densities[1:]
+        origins = _log_chains.best_moves(log_densities, log_transmat, best)
+        t, state = _log_chains.common_origin(origins, best)
+        if t >= 0:
+            pending.append((begin, origins[:t]))
+            settle(state)
+            begin, origins = begin + t, origins[t:]
+        pending = [(row, kept.astype(small, copy=False)) for row, kept in pending]
+        pending.append((begin, origins))
+    through = best + _log(final)
+    settle(int(through.argmax()))
+    return states, through.max(keepdims=True)
+
+
+def _rows_of_piece(n_rows):
+    return max(1, n_rows // _KERNEL_ROWS) * _KERNEL_ROWS
 
 
 def _in(kernels, probabilities):

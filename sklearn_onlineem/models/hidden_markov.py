@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.special import logsumexp, rel_entr, xlogy
+from scipy.special import logsumexp, xlogy
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
@@ -17,7 +18,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
-from sklearn_onlineem.models._long_sequences import explored
+from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
 from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import (
     Reinitialises,
@@ -270,7 +271,10 @@ class HiddenMarkovModel(
         if data.rows.labels is not None:
             labels = data.rows.labels[:, None]
             out[lead:][(labels >= 0) & (labels != np.arange(self.n_components))] = -np.inf
-        offsets = np.concatenate(([0], data.offsets[1:] + lead)).astype(np.int64, copy=False)
+        offsets = data.offsets
+        if lead:
+            offsets = offsets + 1
+            offsets[0] = 0
         return out, offsets
 
     def _complete_statistics(self, rng):
@@ -301,9 +305,12 @@ class HiddenMarkovModel(
         start, transmat, parameters = self.start, self.transmat, self.parameters
         fixed = self.fixed
         if "s" in self.learnt:
-            start = _normalised(statistics.start[None], start[None])[0]
+            start = np.empty_like(self.start)
+            counts = statistics.start[None], self.start[None]
+            _forward_backward.normalise_rows(*counts, start[None])
         if "t" in self.learnt:
-            transmat = _normalised(statistics.transitions, transmat)
+            transmat = np.empty_like(self.transmat)
+            _forward_backward.normalise_rows(statistics.transitions, self.transmat, transmat)
         if "e" in self.learnt:
             parameters = self.family.m_step(statistics.emissions, parameters)
         if fixed is not None:
@@ -327,15 +334,11 @@ class HiddenMarkovModel(
         self, other: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
         transitions, emissions = self.termination.occupancies(self.start, self.transmat, like)
-        start = rel_entr(self.start, other.start).sum()
-        of_rows = rel_entr(self.transmat, other.transmat).sum(axis=1)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
-        return max(
-            0.0,
-            share_of_starts(like) * start
-            + _inner(transitions, of_rows)
-            + _inner(emissions, np.maximum(emitted, 0.0)),
-        )
+        return _forward_backward.joint_divergence(
+            self.start, self.transmat, other.start, other.transmat, share_of_starts(like),
+            transitions, emissions, emitted,
+        )  # fmt: skip
 
     def aligned_to(
         self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
@@ -418,7 +421,7 @@ class HiddenMarkovModel(
         def of_long(chunk, n_threads):
             return np.atleast_1d(explored(self, chunk, self._n_chunk, n_threads)[0])
 
-        return np.concatenate(self._in_chunks(self._log_likelihoods, data, of_long))
+        return _joined(self._in_chunks(self._log_likelihoods, data, of_long))
 
     def row_log_likelihoods(self, data: Sequences) -> Floats:
         """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed.
@@ -430,7 +433,7 @@ class HiddenMarkovModel(
         data : Sequences
             With n_rows in all.
         """
-        return np.concatenate(self._in_chunks(self._row_log_likelihoods, data))
+        return _joined(self._in_chunks(self._row_log_likelihoods, data))
 
     def filtered(self, data: Sequences) -> Floats:
         """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states).
@@ -440,7 +443,7 @@ class HiddenMarkovModel(
         data : Sequences
             Rows, one sequence after the other.
         """
-        return np.concatenate(self._in_chunks(self._filtered, data))
+        return _joined(self._in_chunks(self._filtered, data))
 
     def filtered_end(self, data: Sequences) -> Floats | None:
         """Return the filtered distribution of the last state of all; None for impossible data.
@@ -450,7 +453,11 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`; a piece that continues the last sequence starts from its state.
         """
-        filtered = self.filtered(data)[-1].astype(np.float64)
+        last = data[len(data) - 1 :] if len(data) > 1 else data
+        if self._is_long(last):
+            filtered = filtered_end(self, last, self._n_chunk)
+        else:
+            filtered = self._filtered(last)[-1].astype(np.float64)
         return filtered if filtered.any() else None
 
     def posterior(self, data: Sequences) -> Floats:
@@ -461,7 +468,7 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`.
         """
-        return np.concatenate(self._in_chunks(self._posterior, data, self._posterior_of_long))
+        return _joined(self._in_chunks(self._posterior, data, self._posterior_of_long))
 
     def decoded(self, data: Sequences) -> tuple[Integers, Floats]:
         """Return the most probable state paths h (n_rows,), and log p(v, h) of each (Viterbi).
@@ -471,12 +478,15 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`.
         """
-        parts = self._in_chunks(self._decoded, data)
-        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+        parts = self._in_chunks(self._decoded, data, partial(decoded, self, n_piece=self._n_chunk))
+        return tuple(_joined(part) for part in zip(*parts, strict=True))
 
     @property
     def _n_chunk(self):
         return max(1, _CHUNK_VALUES // self.n_components)
+
+    def _is_long(self, data):
+        return len(data) == 1 and data.n_rows > 2 * self._n_chunk
 
     def _in_chunks(self, function, data, of_long=None):
         return self._walked(function, of_long, data.n_threads, data.chunks(self._n_chunk))
@@ -487,10 +497,7 @@ class HiddenMarkovModel(
         Threads share the first; of each long sequence, the second tells them to share the rows.
         """
         calls = list(zip(chunks, *columns, strict=True))
-        is_long = [
-            of_long is not None and len(chunk) == 1 and chunk.n_rows > 2 * self._n_chunk
-            for chunk in chunks
-        ]
+        is_long = [of_long is not None and self._is_long(chunk) for chunk in chunks]
         short = [call for call, apart in zip(calls, is_long, strict=True) if not apart]
         results = iter(walk(function, n_threads, *zip(*short, strict=True)) if short else ())
         return [
@@ -499,18 +506,16 @@ class HiddenMarkovModel(
         ]
 
     def _filtered(self, data):
-        return self._filtered_and_log_likelihoods(data)[0]
+        states, offsets = self._log_densities(data)
+        unused = np.empty(len(data))
+        _forward_backward.filtered(states, offsets, *self._chain(data), unused, data.n_threads)
+        return states[0 if data.before is None else 1 :]
 
     def _log_likelihoods(self, data):
-        return self._filtered_and_log_likelihoods(data)[1]
-
-    def _filtered_and_log_likelihoods(self, data):
-        states, offsets = self._log_densities(data)
-        log_likelihoods = np.empty(len(data))
-        _forward_backward.filtered(
-            states, offsets, *self._chain(data), log_likelihoods, data.n_threads
-        )
-        return states[0 if data.before is None else 1 :], log_likelihoods
+        log_densities, offsets = self._log_densities(data)
+        out, chain = np.empty(len(data)), self._chain(data)
+        _forward_backward.filtered(log_densities, offsets, *chain, out, data.n_threads, False)
+        return out
 
     def _row_log_likelihoods(self, data):
         log_densities, offsets = self._log_densities(data)
@@ -585,7 +590,13 @@ def _in_logs(log_densities, first, transmat, final):
     return rows
 
 
+def _joined(parts):
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 def _check_possible(log_likelihoods, transitions):
+    if math.isfinite(log_likelihoods.sum() + transitions.sum()):
+        return
     if np.isneginf(log_likelihoods).any():
         raise ValueError(
             "Some sequences are impossible under the model, because of known states or zeros"
@@ -596,17 +607,3 @@ def _check_possible(log_likelihoods, transitions):
             "The densities of rows are too small to tell states apart: the scales of the model"
             " and of the data are too far apart. Rescale the start values or priors."
         )
-
-
-def _normalised(rows, previous):
-    """Divide rows by their sums; rows without any weight keep their previous values."""
-    # A Dirichlet prior below 1 may subtract more than there is.
-    rows = np.maximum(rows, 0.0)
-    totals = rows.sum(axis=1, keepdims=True)
-    return np.divide(rows, totals, out=previous.copy(), where=totals > 0.0)
-
-
-def _inner(occupancies, divergences):
-    """Return the inner product, in which infinite divergences of weight 0 do not count."""
-    used = occupancies > 0.0
-    return occupancies[used] @ divergences[used]

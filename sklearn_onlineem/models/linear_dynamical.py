@@ -14,6 +14,7 @@ from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Full
+from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.models._kalman import (
     LinearDynamicalStatistics,
     Padded,
@@ -143,13 +144,12 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     ) -> tuple[LinearDynamicalStatistics, float]:
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
-        gains = None
-        if complete is not None:
-            gains = SharedGains(self._padded, self._first, complete.lengths.max())
-        if gains is not None and gains.suffice:
-            sums = [gains.expected(complete)]
+        gains = None if complete is None else self._shared_gains(complete)
+        if gains is not None:
+            of_rows = NOTHING if log_likelihoods is None or others else log_likelihoods
+            sums = [gains.expected(complete, of_rows)]
             sums += self._sums(others, rng) if others else []
-            if log_likelihoods is not None:
+            if log_likelihoods is not None and others:
                 log_likelihoods[:] = self.row_log_likelihoods(data)
         else:
             sums = self._sums(data, rng, log_likelihoods)
@@ -158,13 +158,18 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
         # The filter may overflow where tables of gains do not, by a digit.
-        if not log_likelihood > _LEAST_TRUSTED:
-            self.row_log_likelihoods(data)
+        if not (log_likelihood > _LEAST_TRUSTED or _are_finite(self._filtered(data)[-1])):
+            self._explain_overflow(data)
         # Moments of unstable systems may overflow.
         moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
         if not np.isfinite(np.concatenate([*moments, log_likelihood], axis=None)).all():
             self._explain_overflow(data)
         return evidence, log_likelihood
+
+    def _shared_gains(self, data):
+        """Return the gains of complete sequences if tables of them are large enough, or None."""
+        gains = SharedGains(self._padded, self._first, data.lengths.max())
+        return gains if gains.suffice else None
 
     def _sums(self, data, rng, log_likelihoods=None):
         # One generator: those that it spawns would depend on more than its state.
@@ -315,7 +320,14 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         data : Sequences
             With n_rows in all.
         """
-        found = self._filtered(data)[-1]
+        is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
+        is_complete = is_long and data.before is None and data.observed is None
+        gains = self._shared_gains(data) if is_complete else None
+        found = np.full(data.n_rows, -np.inf)
+        if gains is not None:
+            gains.expected(data, found, smooths=False)
+        if not found.min() > _LEAST_TRUSTED:
+            found = self._filtered(data)[-1]
         if not _are_finite(found):
             self._explain_overflow(data)
         return found

@@ -10,9 +10,10 @@ from cases.states import state_of
 from cases.streams import AT_ONCE
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from sklearn_onlineem import GaussianMixture
+from sklearn_onlineem import GaussianMixture, StudentTMixture
 from sklearn_onlineem.diagnostics import (
     convergence_certificate,
     missing_information,
@@ -92,6 +93,36 @@ def test_gaps_cost_little(case, solver, rng):
         assert stream.score(held_out) > complete - 0.1 * max(1.0, abs(complete))
         resumed = pickle.loads(pickle.dumps(stream))
         assert_identical(resumed.partial_fit(X).model_, stream.partial_fit(X).model_)
+
+
+@pytest.mark.parametrize("make", [GaussianMixture, StudentTMixture])
+@pytest.mark.parametrize("kind", ["full", "tied"])
+def test_few_rows_with_many_gaps_determine_a_mixture(make, kind, rng):
+    mixture, d = make(3, covariance_type=kind, random_state=0), 7
+    roots = rng.normal(size=(3, d, d))
+    X = np.concatenate([8.0 * k + rng.normal(size=(80, d)) @ roots[k] for k in range(3)])
+    rows, held_out = with_gaps(X[::2], rng, 0.5), X[1::2]
+    without = clone(mixture).set_params(prior=None).fit(rows).score(held_out)
+    assert mixture.fit(rows).score(held_out) > max(without, -10.0 * d)
+    # With whole rows "auto" is no prior.
+    wholes = [clone(mixture).set_params(prior=p).fit(X).model_ for p in ("auto", None)]
+    assert_identical(wholes[0].parameters, wholes[1].parameters)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("kind", "n_matrices"), [("full", 3), ("tied", 1)])
+def test_the_default_prior_of_gaps(kind, n_matrices, weighted, rng):
+    X = with_gaps(rng.normal(3.0, [1.0, 10.0], size=(40, 2)), rng, 0.4)
+    weight = rng.integers(1, 4, size=40) if weighted else None
+    repeated = X if weight is None else np.repeat(X, weight, axis=0)
+    n_parameters, n_values = 3 * 2 + n_matrices * 3, np.count_nonzero(~np.isnan(repeated))
+    rows = 4.0 * np.isnan(repeated).mean() * min(1.0, n_parameters / n_values)
+    rows *= n_parameters / (3 * 2)
+    expected = rows * np.diag(np.nanvar(repeated, axis=0)) / 3.0
+    mixture = GaussianMixture(3, covariance_type=kind, max_iter=1).fit(X, sample_weight=weight)
+    prior = mixture._fitted.state.prior
+    assert_close(prior.emissions.scatter, np.tile(expected, (n_matrices, 1, 1)), rtol=1e-12)
+    assert not prior.counts.any() and not prior.emissions.degrees.any()
 
 
 @all_mixtures

@@ -34,7 +34,7 @@ def uses(model, data):
     """What walks long sequences by blocks."""
     of_rows = np.empty(data.n_rows)
     evidence = model.e_step(data, log_likelihoods=of_rows)
-    return evidence, of_rows, model.log_likelihood(data), model.posterior(data)
+    return evidence, of_rows, model.log_likelihood(data), model.posterior(data), model.decoded(data)
 
 
 def with_threads(data, n_threads):
@@ -107,7 +107,20 @@ def test_an_end_far_from_the_middle_counts(rng, blocks):
     assert_allclose(evidence.transitions[:, 2], [0.0, 1.0])
 
 
-@pytest.mark.parametrize("name", ["e_step", "log_likelihood"])
+def test_paths_that_never_meet_are_found(rng, blocks):
+    """Each state goes on forever, so that the last row decides on all."""
+    n_states = 5
+    start = np.full(n_states, 1 / n_states)
+    model = HiddenMarkovModel(LogDensities(n_states), start, np.eye(n_states), None, GivenLength())
+    data = Sequences(Rows(rng.normal(size=(1200, n_states))), np.array([0, 1200]))
+    blocks()
+    states, best = model.decoded(data)
+    totals = data.X.sum(axis=0)
+    assert (states == totals.argmax()).all()
+    assert_allclose(best, totals.max() + np.log(1 / n_states))
+
+
+@pytest.mark.parametrize("name", ["e_step", "log_likelihood", "decoded"])
 def test_memory_is_flat(name, rng, monkeypatch):
     """It would be 8 bytes a row and state, where all log densities are held."""
     monkeypatch.setattr(hidden_markov, "_CHUNK_VALUES", 1 << 14)
@@ -122,5 +135,6 @@ def test_memory_is_flat(name, rng, monkeypatch):
         getattr(model, name)(data)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    n_values = 150_000 * model.n_components
-    assert peaks[1] - peaks[0] < n_values
+    # Paths have 8 bytes a row.
+    n_bytes = 150_000 * (model.n_components + 8 * (name == "decoded"))
+    assert peaks[1] - peaks[0] < n_bytes

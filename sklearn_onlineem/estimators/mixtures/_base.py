@@ -76,18 +76,17 @@ class MixtureInitialiser(Initialiser):
         from_means = self.means is not None and self.family.determined_by_means
         if self.given_parameters is None and not from_means:
             return None
-        X = data.filled().X if data.has_gaps else data.X
-        family, parameters = self.family.bind(X, data.sample_weight), None
+        family, parameters = bound(self.family, data, self.n_components), None
         if self.given_parameters is not None:
             parameters = self.given_parameters(family, data)
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         return self._with_given(MixtureModel(family, uniform, parameters), data)
 
     def stream_model(self, data, random_state):
-        data = self._complete(data, random_state)
-        family = self.family.bind(data.X, data.sample_weight)
+        family, data = self._complete(data, random_state)
+        family = family.bind(data.X, data.sample_weight)
         emissions = wide_pseudo_rows(family, data, self.n_components, self.prior)
-        model = self.estimated(data, random_state, emissions)
+        model = replace(self, family=family).estimated(data, random_state, emissions)
         return model, MixtureStatistics(np.zeros(self.n_components), emissions)
 
     def estimated(self, data, random_state, pseudo_rows=None):
@@ -95,8 +94,8 @@ class MixtureInitialiser(Initialiser):
             self._check_enough(data)
             if data.has_gaps:
                 check_columns(data.X)
-        data = self._complete(data, random_state)
-        family, init = self.family.bind(data.X, data.sample_weight), self.init
+        family, data = self._complete(data, random_state)
+        family, init = family.bind(data.X, data.sample_weight), self.init
         if not isinstance(init, str):
             init = np.asarray(init, dtype=np.float64)
             if init.shape == (len(data), self.n_components):
@@ -112,10 +111,11 @@ class MixtureInitialiser(Initialiser):
         return self._with_given(model, data)
 
     def _complete(self, data, random_state):
-        """Return rows without gaps, for the start."""
+        """Return the family, as of the gaps, and rows without these, for the start."""
         if not data.has_gaps:
-            return data
-        return without_gaps(self.family, data, random_state, self.prior)
+            return self.family, data
+        family = self.family.with_gaps(data.X, data.sample_weight, self.n_components)
+        return family, without_gaps(self.family, data, random_state, self.prior)
 
     def _check_enough(self, data):
         """Refuse fewer rows than components."""
@@ -145,6 +145,14 @@ class MixtureInitialiser(Initialiser):
                 raise ValueError(f"means_init: {error}") from error
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters, self.fixed)
+
+
+def bound(family, data, n_components):
+    """Return a family bound to rows, which may have gaps."""
+    if not data.has_gaps:
+        return family.bind(data.X, data.sample_weight)
+    family = family.with_gaps(data.X, data.sample_weight, n_components)
+    return family.bind(data.filled().X, data.sample_weight)
 
 
 def _put_weights(model, values):
@@ -191,7 +199,9 @@ class MixtureParameters:
         or the result of `as_prior` of a fitted estimator. None: maximum likelihood. "auto": half a
         pseudo-count of each word, count, symbol, transition, zero and one in each component, so
         that what no row has shown has a probability. Pseudo-counts of words, counts and transitions
-        come in rows of the first data's mean sum. For other families "auto" is no prior.
+        come in rows of the first data's mean sum. Matrices of covariances, if the first data have
+        missing values, have a prior that makes up for these, see :ref:`few_values`. Else "auto" is
+        no prior.
     params : str or dict, default="wp"
         What is learnt: "w", the weights, and "p", the parameters of the components; the rest stays
         as it starts, or as it was set. Or a dict of masks, True where an entry is learnt:
@@ -271,8 +281,7 @@ class MixtureParameters:
         return np.full((n_components, n_features), 1.0 / n_features)
 
     def _bound(self, model, data, lacks_lengths=False):
-        X = data.filled().X if data.has_gaps else data.X
-        family, parameters = model.family.bind(X, data.sample_weight), model.parameters
+        family, parameters = bound(model.family, data, self.n_components), model.parameters
         if lacks_lengths:
             parameters = family.with_mean_length(parameters, data.X, data.sample_weight)
         return replace(model, family=family, parameters=parameters)
