@@ -30,9 +30,6 @@ from sklearn_onlineem.families.capabilities import Marginals
 
 __all__ = ["RowEstimator", "RowsInput"]
 
-# Rows whose results are computed and reduced together; a multiple of the rows of a block.
-_PART_ROWS = 1 << 12
-
 
 class RowsInput:
     """Reads rows as `fit`, `partial_fit` and `predict` take them.
@@ -198,18 +195,13 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
     # -------------------------------------------------------------------------------- inference
 
-    def _infer(self, X, method, *arguments, keeps_unobserved=True, reduced=None):
+    def _infer(self, X, method, *arguments, keeps_unobserved=True):
         seen = self._seen()
         reader = seen._reader()
         reader.keeps_unobserved = keeps_unobserved
         data = reader.read(X)
         with single_threaded_blas(len(data)):
-            infer = getattr(seen._owner_of(method), method)
-            if reduced is None:
-                return infer(data, *arguments)
-            # There may be no memory for the results of all rows.
-            parts = (data[i : i + _PART_ROWS] for i in range(0, len(data), _PART_ROWS))
-            return np.concatenate([reduced(infer(part, *arguments)) for part in parts])
+            return getattr(seen._owner_of(method), method)(data, *arguments)
 
     def _log_likelihoods(self, X):
         """Return log-likelihoods of the rows of which anything is observed."""

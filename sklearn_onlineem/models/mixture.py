@@ -360,6 +360,19 @@ class MixtureModel(
             out[start : start + len(responsibilities)] = responsibilities
         return out
 
+    def most_probable(self, data: Rows) -> Integers:
+        """Return the component with the largest responsibility for each row, of shape (n_rows,).
+
+        Parameters
+        ----------
+        data : Rows
+            Observations; labels are ignored.
+        """
+        out = np.empty(len(data), dtype=np.intp)
+        for start, responsibilities in self._posterior_blocks(data, np.empty(len(data))):
+            out[start : start + len(responsibilities)] = responsibilities.argmax(axis=1)
+        return out
+
     def completed(self, data: Rows) -> Floats:
         """Return the rows with missing values replaced by their expectations, (n_rows, n_features).
 

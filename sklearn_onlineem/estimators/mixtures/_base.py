@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -375,7 +374,7 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        return self._infer(X, "posterior", reduced=partial(np.argmax, axis=1))
+        return self._infer(X, "most_probable")
 
     def fit_predict(
         self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
