@@ -272,6 +272,30 @@ def test_missing_values(share, rng):
     assert stream.score(gaps) > fitted.score(gaps) - 0.2
 
 
+@pytest.mark.parametrize("kind", ["default", "pandas", "polars"])
+@pytest.mark.parametrize("method", ["impute", "sample_missing"])
+def test_texts_are_imputed_as_texts(method, kind, rng):
+    _, X = table(rng)
+    texts = np.array(["north", "south", "west"], dtype=object)[X["region"].to_numpy()]
+    missing = rng.random(X.shape) < 0.3
+    named = X.assign(region=texts).mask(missing)
+    fitted = mixture().fit(named).set_output(transform=kind)
+    found = getattr(fitted, method)(named)
+    if kind == "default":
+        ages, regions = found[:, 0].astype(float), found[:, 4]
+    else:
+        assert type(found).__module__.startswith(kind) and list(found.columns) == list(X.columns)
+        ages, regions = found["age"].to_numpy(), found["region"].to_numpy()
+    assert ages.dtype == np.float64 and np.isfinite(ages).all()
+    assert_array_equal(ages[~missing[:, 0]], X["age"][~missing[:, 0]])
+    assert_array_equal(regions[~missing[:, 4]], texts[~missing[:, 4]])
+    assert set(regions) == {"north", "south", "west"}
+    if method == "impute":
+        probable = (fitted.predict_proba(named) @ fitted.parameters_[2]).argmax(axis=1)
+        expected = fitted.categories_[0][probable]
+        assert_array_equal(regions[missing[:, 4]], expected[missing[:, 4]])
+
+
 def test_single_columns_are_drawn(rng):
     pytest.importorskip("matplotlib").use("agg")
     _, X = table(rng)
