@@ -25,6 +25,8 @@ __all__ = [
     "like",
     "n_bytes",
     "n_numbers",
+    "put_components",
+    "side_by_side",
     "take",
     "with_components",
 ]
@@ -181,6 +183,15 @@ def with_components(value, index, new, n):
     return like(value, parts) if isinstance(value, tuple) else type(value)(*parts)
 
 
+def put_components(value, index, new, n):
+    """Write components, an array of their numbers of n, into a value; shared parts are replaced."""
+    if isinstance(value, np.ndarray):
+        value[index if len(value) == n else ...] = new
+    else:
+        for part, new_part in zip(_parts(value), _parts(new), strict=True):
+            put_components(part, index, new_part, n)
+
+
 def joined(singles, whole):
     """Return the value with these `components`, one each, and with shared parts as in `whole`."""
     first = singles[0]
@@ -191,6 +202,21 @@ def joined(singles, whole):
     parts = zip(*map(_parts, singles), _parts(whole), strict=True)
     values = [joined(list(of_each), of_whole) for *of_each, of_whole in parts]
     return like(whole, values) if isinstance(whole, tuple) else type(whole)(*values)
+
+
+def side_by_side(groups, n_first):
+    """Return the value of all components, given those of groups; shared parts are added.
+
+    The first group has `n_first` components, at least 2, and no other has just one.
+    """
+    first = groups[0]
+    if isinstance(first, np.ndarray) and len(first) == n_first:
+        return np.concatenate(groups)
+    if isinstance(first, np.ndarray | Real):
+        return sum(groups[1:], start=first)
+    columns = zip(*map(_parts, groups), strict=True)
+    values = [side_by_side(column, n_first) for column in columns]
+    return like(first, values) if isinstance(first, tuple) else type(first)(*values)
 
 
 def differences(a, b, name=""):

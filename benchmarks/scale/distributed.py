@@ -1,8 +1,8 @@
-"""Scale of `DistributedEM` on a cluster of processes on this machine.
+"""Scale of `DistributedEM` on processes of this machine: a cluster of Dask's, and joblib.
 
     python -m benchmarks.scale.distributed --rows 5000000
 
-speed    : batch EM of a Gaussian mixture, two workers of one thread against one. Required: 1.7.
+speed    : batch EM of a Gaussian mixture, two workers of one thread against one. Required: 1.8.
 overhead : seconds of a round beyond its E-step, with hardly any data. Required: 30 ms. Most of it
            is what Dask takes for any two tasks that carry as much, which is the row below.
 traffic  : what workers, the scheduler and the client send each other in a round, over the size of
@@ -35,12 +35,14 @@ MALLOC = {
 def main():
     arguments = _arguments()
     table = Table("", "measured", "required", width=60)
-    rates = {n: rate(n, arguments.rows, arguments.rounds) for n in (1, 2)}
-    for n, rows_per_second in rates.items():
-        table.row(
-            f"million rows/s of batch EM, {n} worker(s), K = 32, d = 16", rows_per_second / 1e6
-        )
-    table.row("two workers against one", rates[2] / rates[1], ">= 1.7")
+    for name, measure in (("joblib", joblib_rate), ("Dask", rate)):
+        rates = {n: measure(n, arguments.rows, arguments.rounds) for n in (1, 2)}
+        for n, rows_per_second in rates.items():
+            table.row(
+                f"{name}: million rows/s of batch EM, {n} worker(s), K = 32, d = 16",
+                rows_per_second / 1e6,
+            )
+        table.row(f"{name}: two workers against one", rates[2] / rates[1], ">= 1.8")
     seconds, empty, share = overhead(arguments.shards)
     table.row(f"ms of a round of {arguments.shards} shards, K = 10, d = 54", 1e3 * seconds, "<= 30")
     table.row("ms of two tasks that only send as much", 1e3 * empty)
@@ -57,12 +59,24 @@ def cluster(n_workers):
 
 def rate(n_workers, n_rows, n_rounds):
     """Rows per second of rounds, without the first, in which data are made."""
-    estimator = GaussianMixture(32, random_state=SEED, max_iter=n_rounds, tol=0.0, init="random")
     with cluster(n_workers) as local, Client(local) as client:
         X = da.random.default_rng(SEED).normal(size=(n_rows, 16), chunks=(n_rows // 8, 16))
         X = client.persist(X)
-        history = DistributedEM(estimator).fit(X, client=client).history_
+        history = DistributedEM(mixture(n_rounds)).fit(X, client=client).history_
     return n_rows / median(part.seconds for part in history[1:])
+
+
+def joblib_rate(n_jobs, n_rows, n_rounds):
+    """As `rate`, by processes of joblib's."""
+    X = np.random.default_rng(SEED).normal(size=(n_rows, 16))
+    history = DistributedEM(mixture(n_rounds), n_jobs=n_jobs).fit(X).history_
+    return n_rows / median(part.seconds for part in history[1:])
+
+
+def mixture(n_rounds):
+    return GaussianMixture(
+        32, random_state=SEED, max_iter=n_rounds, tol=0.0, init="random", n_jobs=1
+    )
 
 
 def overhead(n_shards, n_rounds=60, n_fits=3):

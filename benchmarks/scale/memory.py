@@ -66,16 +66,22 @@ def main():
             table.row(name, len(X), seconds, growth.megabytes, limit)
 
 
-def written(path, n_rows, n_at_once=100_000):
-    """Write rows of a mixture to a .npy file, and map it."""
+def drawn(n_rows, n_features=N_FEATURES, n_at_once=100_000):
+    """Yield rows of a mixture in chunks."""
     rng = np.random.default_rng(0)
-    centres = rng.normal(scale=3.0, size=(N_COMPONENTS, N_FEATURES))
-    shape = (n_rows, N_FEATURES)
-    X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
+    centres = rng.normal(scale=3.0, size=(N_COMPONENTS, n_features))
     for first in range(0, n_rows, n_at_once):
-        chunk = X[first : first + n_at_once]
-        chunk[:] = centres[rng.integers(N_COMPONENTS, size=len(chunk))]
-        chunk += rng.normal(size=chunk.shape)
+        chunk = centres[rng.integers(N_COMPONENTS, size=min(n_at_once, n_rows - first))]
+        yield chunk + rng.normal(size=chunk.shape)
+
+
+def written(path, n_rows, n_features=N_FEATURES):
+    """Write rows of a mixture to a .npy file, and map it."""
+    shape, first = (n_rows, n_features), 0
+    X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
+    for chunk in drawn(n_rows, n_features):
+        X[first : first + len(chunk)] = chunk
+        first += len(chunk)
     X.flush()
     return np.load(path, mmap_mode="r")
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from benchmarks._rows import Row
 from benchmarks._table import Table
 from benchmarks._timing import CPU, WALL, seconds
 from benchmarks.rivals import scipy_compound_dirichlet
@@ -28,6 +29,14 @@ def main():
     table = Table("documents", "ours, s", "L-BFGS, s", "CPU ratio", "wall ratio", "required", "gap")
     for name, X in (("d = 10, dense", few_words()), ("d = 1000, CSR", many_words())):
         table.row(name, *compare(X, arguments.rounds))
+
+
+def rows(n_rounds, share):
+    """Rows of the tables of speed, on a share of the data."""
+    n = max(500, int(share * N_DOCUMENTS))
+    for case, X in (("10 words", few_words()), ("1,000 words, CSR", many_words())):
+        _, _, _, faster, *_ = compare(X[:n], n_rounds)
+        yield Row("compound Dirichlet to the maximum", case, "scipy's L-BFGS", float(faster))
 
 
 def compare(X, n_rounds):

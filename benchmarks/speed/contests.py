@@ -7,16 +7,15 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
+from benchmarks._rows import rival
+from benchmarks.floors import Operations
 from benchmarks.rivals import scipy_sparse_multinomial, sklearn_gaussian
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Multinomial, Poisson
 from sklearn_onlineem.models.mixture import MixtureModel
 
-try:
-    from benchmarks.rivals import pomegranate_poisson
-except ImportError:  # torch is large
-    pomegranate_poisson = None
+pomegranate_poisson = rival("pomegranate_poisson")  # torch is large
 
 
 @dataclass(frozen=True)
@@ -25,21 +24,48 @@ class Contest:
 
     Parameters
     ----------
-    name : str
+    kind : str
+        Of components.
+    library : str
+        Name of the rival.
     required : float
         How many times faster ours should be.
-    draw : callable
-        Returns X and parameters.
+    sizes : tuple of int
+        Numbers of rows, features and components, and further arguments of `make`.
+    make : callable
+        Given sizes, returns X and parameters.
     ours, rival : callable
         Given X, parameters and the number of threads, return a function that makes one pass and
         returns the mean log-likelihood. `rival` may be None.
+    multiply_adds : callable
+        Given sizes, returns the least number of multiply-adds for a row and a component.
     """
 
-    name: str
+    kind: str
+    library: str
     required: float
-    draw: Callable
+    sizes: tuple
+    make: Callable
     ours: Callable
     rival: Callable | None
+    multiply_adds: Callable
+
+    @property
+    def name(self):
+        return f"{self.kind} {' x '.join(f'{n:,}' for n in self.sizes[:3])}"
+
+    def draw(self, share=1.0):
+        """X and parameters, of a share of the rows."""
+        n_rows, *others = self.sizes
+        fewest = min(n_rows, max(500, 40 * others[0]))
+        return self.make(max(fewest, int(share * n_rows)), *others)
+
+    def operations(self, X):
+        """The least that a pass over X has to do."""
+        n_components = self.sizes[2]
+        work = X.shape[0] * n_components
+        n_bytes = X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
+        return Operations(work * self.multiply_adds(*self.sizes[1:]), work, n_bytes)
 
 
 # ----------------------------------------------------------------------------------------- data
@@ -124,15 +150,13 @@ def pomegranate_pass(X, parameters, n_threads):
     return pomegranate_poisson.em_pass(X, *parameters, n_threads)
 
 
-def full(required, *shape):
+def full(required, *sizes):
+    # A triangle of the covariance for the density, and one for the scatter.
     return Contest(
-        f"Gaussian full {_text(shape)}", required, partial(full_gaussians, *shape),
+        "full Gaussians", "scikit-learn", required, sizes, full_gaussians,
         partial(gaussian_pass, Gaussian()), partial(sklearn_pass, "full"),
+        lambda d, k: d * (d + 1),
     )  # fmt: skip
-
-
-def _text(shape):
-    return " x ".join(f"{n:,}" for n in shape)
 
 
 CONTESTS = (
@@ -140,16 +164,16 @@ CONTESTS = (
     full(3.8, 100_000, 64, 10),
     full(2.2, 20_000, 256, 10),
     Contest(
-        "Gaussian diagonal 1,000,000 x 16 x 32", 5.0,
-        partial(diagonal_gaussians, 1_000_000, 16, 32),
+        "diagonal Gaussians", "scikit-learn", 5.0, (1_000_000, 16, 32), diagonal_gaussians,
         partial(gaussian_pass, Gaussian(Diagonal())), partial(sklearn_pass, "diag"),
+        lambda d, k: 4 * d,
     ),
     Contest(
-        "Poisson 500,000 x 8 x 16", 80.0, partial(counts, 500_000, 8, 16),
-        poisson_pass, pomegranate_poisson and pomegranate_pass,
+        "Poissons", "pomegranate", 80.0, (500_000, 8, 16), counts,
+        poisson_pass, pomegranate_poisson and pomegranate_pass, lambda d, k: 2 * d,
     ),
     Contest(
-        "multinomial CSR 100,000 x 5,000 x 20", 2.0, partial(documents, 100_000, 5_000, 20, 60),
-        multinomial_pass, scipy_pass,
+        "CSR counts, multinomials", "scipy", 2.0, (100_000, 5_000, 20, 60), documents,
+        multinomial_pass, scipy_pass, lambda d, k, n_non_zeros: 2 * n_non_zeros,
     ),
 )  # fmt: skip

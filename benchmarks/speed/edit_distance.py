@@ -12,6 +12,7 @@ import argparse
 
 import numpy as np
 
+from benchmarks._rows import Row
 from benchmarks._table import Table
 from benchmarks._timing import CPU, WALL, ratio, seconds
 from sklearn_onlineem.data.strings import StringPairs, Strings
@@ -27,6 +28,7 @@ except ImportError:
 N_LETTERS = 26
 KINDS = np.array([0.78, 0.02, 0.05, 0.06, 0.09])
 # Mean length, pairs, and pairs that NumPy gets.
+PAIRWISE = [(9, 1500), (30, 500), (100, 150)]
 LENGTHS = [(9, 50_000, 300), (100, 1000, 30), (1000, 64, 2)]
 CELLS_REQUIRED, NUMPY_REQUIRED, RAPIDFUZZ_REQUIRED = 1e8, 20.0, 0.5
 
@@ -46,10 +48,19 @@ def main():
                       times, *met(times, NUMPY_REQUIRED))  # fmt: skip
     print()
     table = Table("pairwise, tied Viterbi", "cells/s", "x RapidFuzz", "required", "")
-    for length, n in ((9, 1500), (30, 500), (100, 150)):
+    for length, n in PAIRWISE:
         sides = draw(rng, n, length, arguments.threads)
         cells, times = pairwise(sides, arguments.rounds)
         table.row(f"{length} symbols", f"{cells:.3g}", times, *met(times, RAPIDFUZZ_REQUIRED))
+
+
+def rows(n_rounds, share):
+    """Rows of the tables of speed, on a share of the data."""
+    rng = np.random.default_rng(0)
+    for length, n in PAIRWISE:
+        _, faster = pairwise(draw(rng, max(20, int(share**0.5 * n)), length, 1), n_rounds)
+        case = f"strings of {length} symbols"
+        yield Row("all edit distances", case, "rapidfuzz", faster if cdist else None)
 
 
 def met(value, required):

@@ -14,19 +14,17 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks._rows import Row, compared, rival
 from benchmarks._table import Table
 from benchmarks._timing import CPU, ratio, scaling
-from benchmarks.rivals import hmmlearn_hmm
+from benchmarks.floors import Operations
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Categorical, Diagonal, Full, Gaussian, Gaussians
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
-try:
-    from benchmarks.rivals import dynamax_hmm
-except ImportError:  # JAX is large
-    dynamax_hmm = None
+hmmlearn_hmm, dynamax_hmm = rival("hmmlearn_hmm"), rival("dynamax_hmm")
 
 N_ROWS, N_FEATURES, N_SYMBOLS = 200_000, 4, 50
 MANY, ONE = [100] * 2000, [N_ROWS]
@@ -52,24 +50,56 @@ def main():
             if arguments.only in title:
                 contest = draw(emissions, n_states, lengths)
                 os.sched_setaffinity(0, cpus[:1])
-                ratios = [against(rival, *contest, arguments.rounds) for rival in rivals(emissions)]
+                ratios = [against(make, *contest, arguments.rounds) for make in rivals(emissions)]
                 os.sched_setaffinity(0, cpus)
                 twice = threaded(*contest) if name == "many" else ""
-                verdict = "met" if min(r for r in ratios if r) >= least else "NOT MET"
+                verdict = (
+                    "met" if min((r for r in ratios if r), default=0.0) >= least else "NOT MET"
+                )
                 table.row(title, *(r or "" for r in ratios), least, verdict, twice)
+
+
+def rows(n_rounds, share):
+    """Rows of the tables of speed, on a share of the data."""
+    kinds = {"diag": "diagonal", "full": "full", "categorical": "symbols"}
+    for emissions, n_states, *_ in REQUIRED:
+        for name, lengths in (
+            ("many sequences", MANY[: max(20, int(share * len(MANY)))]),
+            ("one long sequence", [max(2000, int(share * N_ROWS))]),
+        ):
+            _, X, lengths, parameters = draw(emissions, n_states, lengths)
+            for library, make in zip(("hmmlearn", "dynamax"), rivals(emissions), strict=True):
+                if library == "dynamax" and emissions == "categorical":
+                    continue
+                found = compared(
+                    ours(emissions, X, lengths, parameters),
+                    make and make(X, lengths, *parameters), n_rounds,
+                    operations(emissions, n_states, len(X)), rel_tol=1e-8,
+                )  # fmt: skip
+                group = f"a pass of EM, HMM, {name}, {kinds[emissions]}"
+                yield Row(group, f"{len(X):,} rows, {n_states} states", library, *found)
+
+
+def operations(emissions, n_states, n_rows):
+    """The least: forward, backward and expected transitions, and densities and moments."""
+    d = N_FEATURES
+    emission = {"diag": 4 * d, "full": d * (d + 1), "categorical": 1}[emissions]
+    n_exp = 0 if emissions == "categorical" else n_rows * n_states
+    return Operations(n_rows * n_states * (3 * n_states + emission), n_exp)
 
 
 def draw(emissions, n_states, lengths):
     """Rows, lengths, and parameters near those that they could come from."""
+    n_rows = sum(lengths)
     rng = np.random.default_rng(0)
     start = rng.dirichlet(np.ones(n_states))
     transmat = 0.5 * np.eye(n_states) + 0.5 * rng.dirichlet(np.ones(n_states), size=n_states)
     if emissions == "categorical":
-        X = rng.integers(N_SYMBOLS, size=(N_ROWS, 1))
+        X = rng.integers(N_SYMBOLS, size=(n_rows, 1))
         probabilities = rng.dirichlet(np.ones(N_SYMBOLS), size=n_states)
         return emissions, X, lengths, (start, transmat, probabilities)
     means = 2.0 * rng.normal(size=(n_states, N_FEATURES))
-    X = means[rng.integers(n_states, size=N_ROWS)] + rng.normal(size=(N_ROWS, N_FEATURES))
+    X = means[rng.integers(n_states, size=n_rows)] + rng.normal(size=(n_rows, N_FEATURES))
     covariances = rng.uniform(0.5, 2.0, size=(n_states, N_FEATURES))
     if emissions == "full":
         covariances = covariances[:, :, None] * np.eye(N_FEATURES)
@@ -94,17 +124,17 @@ def ours(emissions, X, lengths, parameters, n_threads=1):
 def rivals(emissions):
     """The rivals' functions that make a pass, None where there is none."""
     if emissions == "categorical":
-        return hmmlearn_hmm.categorical_pass, None
-    theirs = [hmmlearn_hmm.gaussian_pass, dynamax_hmm and dynamax_hmm.gaussian_pass]
-    return [rival and partial(rival, covariance_type=emissions) for rival in theirs]
+        return hmmlearn_hmm and hmmlearn_hmm.categorical_pass, None
+    theirs = [library and library.gaussian_pass for library in (hmmlearn_hmm, dynamax_hmm)]
+    return [make and partial(make, covariance_type=emissions) for make in theirs]
 
 
-def against(rival, emissions, X, lengths, parameters, n_rounds):
+def against(make, emissions, X, lengths, parameters, n_rounds):
     """How many times faster than a rival ours is in CPU seconds, or None without a rival."""
-    if rival is None:
+    if make is None:
         return None
     with threadpool_limits(1):
-        theirs, mine = rival(X, lengths, *parameters), ours(emissions, X, lengths, parameters)
+        theirs, mine = make(X, lengths, *parameters), ours(emissions, X, lengths, parameters)
         assert math.isclose(theirs(), mine(), rel_tol=1e-8)
         return ratio(theirs, mine, CPU, n_rounds)
 

@@ -16,8 +16,10 @@ import os
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks._rows import Row, compared, rival
 from benchmarks._table import Table
 from benchmarks._timing import CPU, ratio, scaling
+from benchmarks.floors import Operations
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
@@ -42,13 +44,13 @@ def main():
     arguments = _arguments()
     cpus = sorted(os.sched_getaffinity(0))
     table = Table("sequences, rival", "ratio", "required", "")
-    for n_sequences, length, missing, rival, least in REQUIRED:
-        title = f"{n_sequences} of {length}, {missing:.0%} missing, {rival}"
-        if arguments.only not in title or (rival == "pykalman" and not arguments.pykalman):
+    for n_sequences, length, missing, library, least in REQUIRED:
+        title = f"{n_sequences} of {length}, {missing:.0%} missing, {library}"
+        if arguments.only not in title or (library == "pykalman" and not arguments.pykalman):
             continue
         X, model = draw(n_sequences * length, missing)
         os.sched_setaffinity(0, cpus[:1])
-        found = against(rival, X, n_sequences, model, arguments.rounds)
+        found = against(library, X, n_sequences, model, arguments.rounds)
         os.sched_setaffinity(0, cpus)
         verdict = "not installed" if found is None else "met" if found >= least else "NOT MET"
         table.row(title, found or "", least, verdict)
@@ -58,6 +60,32 @@ def main():
             found = threaded(*draw(100_000, missing), 2000)
             verdict = "met" if found >= THREADS_REQUIRED else "NOT MET"
             table.row(title, found, THREADS_REQUIRED, verdict)
+
+
+def rows(n_rounds, share):
+    """Rows of the tables of speed, on a share of the data."""
+    for n_sequences, length, missing, library, _ in REQUIRED:
+        if library == "pykalman":
+            continue  # takes minutes
+        n_sequences = max(1, int(share * n_sequences))
+        length = length if n_sequences > 1 else max(1000, int(share * length))
+        X, model = draw(n_sequences * length, missing)
+        module = rival(f"{library}_kalman")
+        found = compared(
+            ours(X, n_sequences, model), module and module.one_pass(X, n_sequences, model),
+            n_rounds, None if missing else operations(len(X)), rel_tol=1e-8,
+        )  # fmt: skip
+        kind = "many sequences" if n_sequences > 1 else "one long sequence"
+        kind += ", a tenth missing" if missing else ""
+        what = "the smoother of statsmodels" if library == "statsmodels" else library
+        yield Row(f"a pass of EM, Kalman filter, {kind}", f"{len(X):,} rows", what, *found)
+
+
+def operations(n_rows):
+    """The least for complete rows, of which all share their gains: means, and sums of products."""
+    k, d = N_STATES, N_FEATURES
+    means = (k * k + k * d) + k * k
+    return Operations(n_rows * (means + k * (k + 1) / 2 + k * k + k * d))
 
 
 def draw(n_rows, missing):
@@ -94,13 +122,13 @@ def ours(X, n_sequences, model, n_threads=1):
     return run
 
 
-def against(rival, X, n_sequences, model, n_rounds):
+def against(library, X, n_sequences, model, n_rounds):
     """How many times faster than a rival ours is in CPU seconds, or None without the rival."""
-    make = _rival(rival)
-    if make is None:
+    module = rival(f"{library}_kalman")
+    if module is None:
         return None
     with threadpool_limits(1):
-        theirs, mine = make(X, n_sequences, model), ours(X, n_sequences, model)
+        theirs, mine = module.one_pass(X, n_sequences, model), ours(X, n_sequences, model)
         assert math.isclose(theirs(), mine(), rel_tol=1e-8)
         return ratio(theirs, mine, CPU, n_rounds)
 
@@ -111,20 +139,6 @@ def threaded(X, model, n_sequences):
         one, two = (ours(X, n_sequences, model, n_threads) for n_threads in (1, 2))
         assert one() == two()
         return scaling(one, two)
-
-
-def _rival(name):
-    """The function that makes a rival's pass, None if the rival is not installed."""
-    try:
-        if name == "dynamax":
-            from benchmarks.rivals import dynamax_kalman as rival
-        elif name == "pykalman":
-            from benchmarks.rivals import pykalman_kalman as rival
-        else:
-            from benchmarks.rivals import statsmodels_kalman as rival
-    except ImportError:
-        return None
-    return rival.one_pass
 
 
 def _arguments():

@@ -13,6 +13,7 @@ from itertools import cycle
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from benchmarks._rows import Row, compared
 from benchmarks._table import Table
 from benchmarks._timing import CPU, WALL, ratio, scaling
 from benchmarks.rivals import minibatch_kmeans
@@ -69,7 +70,31 @@ def threaded(contest, n_rounds):
     return scaling(one, two, 3 * n_rounds)
 
 
+def rows(n_rounds, share):
+    """Rows of the tables of speed, on a share of the data."""
+    for contest in CONTESTS:
+        X, parameters = contest.draw(share)
+        ours, theirs = (make and make(X, parameters, 1) for make in (contest.ours, contest.rival))
+        found = compared(ours, theirs, n_rounds, contest.operations(X), rel_tol=1e-6)
+        sizes = f"{X.shape[0]:,} x {X.shape[1]:,}, {contest.sizes[2]} components"
+        yield Row(f"a pass of EM, {contest.kind}", sizes, contest.library, *found)
+    for covariance_type in ("full", "diag"):
+        for n_rows in (1, 10, 100):
+            ours, theirs = updates(n_rows, covariance_type)
+            found = compared(ours, theirs, n_rounds, n_calls=max(20, int(300 * share)))
+            kind = {"full": "full", "diag": "diagonal"}[covariance_type]
+            group = f"`partial_fit` of 1 to 100 rows, {kind} Gaussians"
+            case = f"{n_rows} rows of 16 features, 10 components"
+            yield Row(group, case, "MiniBatchKMeans", *found)
+
+
 def update(n_rows, covariance_type, n_rounds):
+    ours, theirs = updates(n_rows, covariance_type)
+    with ThreadpoolController().limit(limits=1):
+        return ratio(theirs, ours, CPU, n_rounds, n_calls=300)
+
+
+def updates(n_rows, covariance_type):
     """Streams of ten clusters: each call of both sides gets the next batch."""
     rng = np.random.default_rng(0)
     centres = 3.0 * rng.normal(size=(10, 16))
@@ -81,13 +106,16 @@ def update(n_rows, covariance_type, n_rounds):
     # Within the limit from the start: scikit-learn settles the threads of all batches on the first.
     with ThreadpoolController().limit(limits=1):
         rival = minibatch_kmeans.start(first, 10)
-        mixture = GaussianMixture(10, covariance_type=covariance_type, random_state=0)
-        learners = [(learner, cycle(batches)) for learner in (rival, mixture.partial_fit(first))]
-        runs = (
-            lambda learner=learner, stream=stream: learner.partial_fit(next(stream))
-            for learner, stream in learners
-        )
-        return ratio(*runs, CPU, n_rounds, n_calls=300)
+        mixture = GaussianMixture(10, covariance_type=covariance_type, random_state=0, n_jobs=1)
+        mixture.partial_fit(first)
+        while mixture.n_rows_kept_:  # its start is made from the first rows
+            mixture.partial_fit(draw(1000))
+
+    def learns(learner):
+        stream = cycle(batches)
+        return lambda: learner.partial_fit(next(stream)) and None
+
+    return learns(mixture), learns(rival)
 
 
 def on_threads(n_threads, run):

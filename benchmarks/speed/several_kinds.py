@@ -15,9 +15,9 @@ from statistics import median
 
 import numpy as np
 
+from benchmarks._rows import Row, rival
 from benchmarks._table import Table
 from benchmarks._timing import seconds
-from benchmarks.rivals import stepmix_mixture
 from sklearn_onlineem import Mixture
 from sklearn_onlineem.data.rows import Rows
 
@@ -51,20 +51,41 @@ def main():
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    complete = table(arguments.rows)
-    missing = np.random.default_rng(1).random(complete.shape) < 0.1
     out = Table("rows", "classes", "ratio")
-    for name, X in (("complete", complete), ("gaps", np.where(missing, np.nan, complete))):
+    for name, n_classes, faster in compare(arguments.rows, arguments.rounds):
+        out.row(name, n_classes, "not installed" if faster is None else faster)
+
+
+def rows(n_rounds, share):
+    """Rows of the tables of speed, on a share of the data."""
+    for name, n_classes, faster in compare(max(2000, int(100_000 * share)), n_rounds):
+        group = f"a pass of EM, columns of several kinds, {name}"
+        yield Row(group, f"{n_classes} classes", "stepmix", faster)
+
+
+def compare(n_rows, n_rounds):
+    """Yield the rows, the classes, and how many times faster ours is."""
+    warnings.simplefilter("ignore")
+    stepmix_mixture = rival("stepmix_mixture")
+    complete = table(n_rows)
+    missing = np.random.default_rng(1).random(complete.shape) < 0.1
+    for name, X in (
+        ("complete", complete),
+        ("a tenth missing", np.where(missing, np.nan, complete)),
+    ):
         for n_classes in (3, 10):
-            theirs = stepmix_mixture.fits(X, GROUPS, n_classes, name == "gaps")
-            ours = our_pass(X, n_classes, name == "gaps", complete)
+            if stepmix_mixture is None:
+                yield name, n_classes, None
+                continue
+            has_gaps = X is not complete
+            theirs = stepmix_mixture.fits(X, GROUPS, n_classes, has_gaps)
+            ours = our_pass(X, n_classes, has_gaps, complete)
             ours()
             ratios = []
-            for _ in range(arguments.rounds):
-                rival = (seconds(partial(theirs, 7)) - seconds(partial(theirs, 2))) / 5
-                ratios.append(rival / seconds(ours, n_calls=5))
-            out.row(name, n_classes, median(ratios))
+            for _ in range(n_rounds):
+                slow = (seconds(partial(theirs, 7)) - seconds(partial(theirs, 2))) / 5
+                ratios.append(slow / seconds(ours, n_calls=5))
+            yield name, n_classes, median(ratios)
 
 
 if __name__ == "__main__":

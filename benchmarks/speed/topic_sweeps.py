@@ -12,15 +12,20 @@ import argparse
 from statistics import median
 
 import numpy as np
-import tomotopy
 from threadpoolctl import threadpool_limits
 
+from benchmarks._rows import Row
 from benchmarks._table import Table
-from benchmarks._timing import CPU, seconds
+from benchmarks._timing import CPU, WALL, seconds
 from benchmarks.real_data.topics import CORPORA
 from sklearn_onlineem.data.documents import Documents
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
+
+try:
+    import tomotopy
+except ImportError:
+    tomotopy = None
 
 SWEEPS = 5  # of a turn
 REQUIRED = {
@@ -44,7 +49,26 @@ def main():
                 table.row(f"{name}, {n_components}", cost, faster, f"({middle:.2f})", required, met)
 
 
-def compare(X, n_components, arguments):
+def rows(n_rounds, share):
+    """Rows of the tables of speed, on a share of the data."""
+    names = {"gibbs": "of Gibbs sampling", "stochastic": "of stochastic EM"}
+    try:
+        X = None if tomotopy is None else CORPORA["union"]()
+    except FileNotFoundError:
+        X = None
+    settings = argparse.Namespace(rounds=n_rounds, before=max(5, int(50 * share)))
+    for n_components in (50, 200):
+        found = {}
+        if X is not None:
+            some = X[: int(share * X.shape[0])]
+            taken = compare(some, n_components, settings, WALL)
+            found = {name: faster for name, _, faster, _ in taken}
+        for name, kind in names.items():
+            group = f"topics: a sweep {kind}"
+            yield Row(group, f"{n_components} topics", "tomotopy", found.get(name))
+
+
+def compare(X, n_components, arguments, clock=CPU):
     """Yield for each sweep its name, its cost, and by how much it is faster than tomotopy's."""
     turns = {
         "tomotopy": of_tomotopy(X, n_components, arguments.before),
@@ -52,7 +76,7 @@ def compare(X, n_components, arguments):
         "stochastic": ours(X, n_components, False, arguments.before),
     }
     rounds = [
-        {name: seconds(turn, CPU) / SWEEPS for name, turn in turns.items()}
+        {name: seconds(turn, clock) / SWEEPS for name, turn in turns.items()}
         for _ in range(arguments.rounds)
     ]
     best = {name: min(taken[name] for taken in rounds) for name in turns}

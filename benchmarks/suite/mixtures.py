@@ -1,9 +1,8 @@
-"""EM passes and stream updates of the mixtures."""
+"""EM passes of mixtures of Gaussians."""
 
 import numpy as np
-from scipy import sparse
 
-from sklearn_onlineem import GaussianMixture, MultinomialMixture, PoissonMixture
+from sklearn_onlineem import GaussianMixture
 
 
 class GaussianPass:
@@ -26,35 +25,18 @@ class GaussianPass:
         self.mixture.fit(self.X)
 
 
-class CountsPass:
-    """One pass of batch EM over counts, dense and CSR, or one sweep of Gibbs sampling."""
+class ManyComponents:
+    """A default fit of many components, with its start."""
 
-    params = ([PoissonMixture, MultinomialMixture], ["dense", "CSR"], ["batch", "gibbs"])
-    param_names = ("mixture", "layout", "solver")
+    def setup(self):
+        rng = np.random.default_rng(0)
+        centres = 3.0 * rng.normal(size=(200, 8))
+        self.X = centres[rng.integers(200, size=20_000)] + rng.normal(size=(20_000, 8))
+        self.mixture = GaussianMixture(200, covariance_type="diag", n_jobs=1, random_state=0)
+        self.mixture.set_params(max_iter=2, tol=0)
 
-    def setup(self, mixture, layout, solver):
-        X = np.random.default_rng(0).poisson(0.5, size=(20_000, 100)).astype(float)
-        self.X = sparse.csr_array(X) if layout == "CSR" else X
-        self.mixture = mixture(
-            10, solver=solver, init="random_from_data", max_iter=1, tol=0, n_jobs=1, random_state=0,
-            prior={"rate": 1.0} if mixture is PoissonMixture else {"concentration": 2.0},
-        )  # fmt: skip
-
-    def time_fit(self, mixture, layout, solver):
+    def time_fit(self):
         self.mixture.fit(self.X)
 
-
-class Update:
-    """`partial_fit` of a small batch."""
-
-    params = [1, 10, 100, 1000]
-    param_names = ("n_rows",)
-
-    def setup(self, n_rows):
-        rng = np.random.default_rng(0)
-        self.batch = rng.normal(size=(n_rows, 16))
-        self.mixture = GaussianMixture(10, random_state=0, n_jobs=1)
-        self.mixture.partial_fit(rng.normal(size=(1000, 16)))
-
-    def time_partial_fit(self, n_rows):
-        self.mixture.partial_fit(self.batch)
+    def peakmem_fit(self):
+        self.mixture.fit(self.X)

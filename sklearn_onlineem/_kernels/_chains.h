@@ -14,15 +14,21 @@
 OPTIMISE_BEGIN(SELECTS)
 
 /* Densities that are not 0 are at least exp(-460) = 1e-200 of the row's largest; a state whose
- * share falls below LOST may have lost what a later row needs, see `forward_step`. */
+ * share falls below LOST may have lost what a later row needs, see `forward_step`. It has not where
+ * beta, by which that row multiplies the share of a state, stays below NEEDED. */
 #define LOWEST_LOG (-460.0)
 #define LOST 1e-150
+#define NEEDED 1e100
 #define WIDEST_TILE 32
 #define ROWS_PER_DIVISION 4
 
 /* Rows of a block, whose arrays stay in an L2 cache. Of a longer sequence, only the predicted state
  * at the start of each block is kept, and its forward pass is done again on the way back. */
 #define CHAIN_ROWS 256
+
+/* States under the model itself are stationary where so many rows later a step changes nothing. */
+#define STATIONARY_ROWS 4096
+#define LEAST_CHANGE 1e-16
 
 /* `product` of 4 states: so short a loop GCC would unroll before it vectorises, and then no longer
  * can. */
@@ -103,9 +109,11 @@ SIMD_UNUSED static ChainBlock lay_out_chain_block(ptrdiff_t W, Arena *arena)
 /* alpha (W,) <- predicted * density; predicted <- alpha table. `before` is the sum of the last row.
  *
  * alpha is divided by its sum every few rows only, as the division is what the recursion would wait
- * for. Returns 1 if digits may be lost: a sum is tiny, or, where the table has zeros, the share of
+ * for. Returns IS_LOST if a sum is tiny, and IS_IN_DOUBT if, where the table has zeros, the share of
  * a state that can be reached is. (A state that is entered from all others comes back by itself;
  * others would stay lost.) */
+enum { IS_IN_DOUBT = 1, IS_LOST = 2 };
+
 SIMD_INLINE int forward_step(
     const double *RESTRICT density, const double *table, int divides, int has_zeros,
     const ptrdiff_t W, const ptrdiff_t tile, double *predicted, double *before,
@@ -122,13 +130,13 @@ SIMD_INLINE int forward_step(
     *before = *total = sum_of(alpha, W);
     *scale = divides ? *before : *before * inverse;
     product(alpha, table, W, tile, predicted);
-    return lost || !(*before >= LOST);
+    return lost * IS_IN_DOUBT | !(*before >= LOST) * IS_LOST;
 }
 
 /* alpha (W,) <- posterior p(h_t | v); filtered <- alpha / total; density <- w_t = density_t beta_t
  * / scale_t, so that expected transitions are the table times sum_t filtered_t-1 w_t'; beta <- that
- * of the row before. */
-SIMD_INLINE void backward_step(
+ * of the row before. Returns IS_LOST if a state that is in doubt would be needed. */
+SIMD_INLINE int backward_step(
     double *RESTRICT density, const double *transposed, double total, double scale,
     const ptrdiff_t W, const ptrdiff_t tile, double *beta, double *next, double *RESTRICT alpha,
     double *RESTRICT filtered)
@@ -138,17 +146,22 @@ SIMD_INLINE void backward_step(
     for (ptrdiff_t j = 0; j < W; j++) alpha[j] = filtered[j] * beta[j];
     for (ptrdiff_t j = 0; j < W; j++) density[j] = (density[j] * inverse) * beta[j];
     product(density, transposed, W, tile, next);
+    int lost = 0;
+    for (ptrdiff_t j = 0; j < W; j++) lost |= !(next[j] <= NEEDED);
     for (ptrdiff_t j = 0; j < W; j++) beta[j] = next[j];
+    return lost * IS_LOST;
 }
 
 /* One block backward and another forward. Neither recursion waits for the other, so that both take
- * little longer than one. Either block may have no rows.
+ * little longer than one. Either block may have no rows. Returns what the steps ahead say; those
+ * back set `lost`.
  *
  * `states` (3, W) holds beta of the last row, and then of the row before the first; the predicted
  * state of the first row, and then that after the last; and room for one more. */
 SIMD_INLINE int both_of(
     const ChainBlock *back, const ChainBlock *ahead, const double *table, const double *transposed,
-    int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *states, double *filtered)
+    int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *states, double *filtered,
+    int *lost)
 {
     double local[3 * WIDEST_TILE], before = 1;
     double *beta = W <= WIDEST_TILE ? local : states;
@@ -159,27 +172,30 @@ SIMD_INLINE int both_of(
     double *RESTRICT alpha = ahead->alpha, *RESTRICT total = ahead->total;
     double *RESTRICT scale = ahead->scale;
     ptrdiff_t n_back = back->B, n_ahead = ahead->B, n_steps = n_back > n_ahead ? n_back : n_ahead;
-    int lost = 0;
+    int said_back = 0, said = 0;
     for (ptrdiff_t j = 0; j < 2 * W; j++) beta[j] = states[j];
+    for (ptrdiff_t j = 0; j < W && n_back > 0; j++) said_back |= !(beta[j] <= NEEDED) * IS_LOST;
     for (ptrdiff_t i = 0; i < n_steps; i++) {
         ptrdiff_t t = n_back - 1 - i;
         if (t >= 0)
-            backward_step(w + t * W, transposed, back_total[t], back_scale[t], W, tile, beta, next,
-                          posterior + t * W, filtered + t * W);
-        if (i < n_ahead && !lost)
-            lost = forward_step(density + i * W, table, i % ROWS_PER_DIVISION == 0, has_zeros, W,
-                                tile, predicted, &before, alpha + i * W, total + i, scale + i);
+            said_back |=
+                backward_step(w + t * W, transposed, back_total[t], back_scale[t], W, tile, beta,
+                              next, posterior + t * W, filtered + t * W);
+        if (i < n_ahead && said < IS_LOST)
+            said |= forward_step(density + i * W, table, i % ROWS_PER_DIVISION == 0, has_zeros, W,
+                                 tile, predicted, &before, alpha + i * W, total + i, scale + i);
     }
     for (ptrdiff_t j = 0; j < 2 * W; j++) states[j] = beta[j];
-    return lost;
+    *lost |= said_back;
+    return said;
 }
 
 SIMD_CLONES SIMD_UNUSED static int both_recursions(
     const ChainBlock *back, const ChainBlock *ahead, const double *table, const double *transposed,
-    int has_zeros, ptrdiff_t W, double *states, double *filtered)
+    int has_zeros, ptrdiff_t W, double *states, double *filtered, int *lost)
 {
 #define BOTH(width, tile) \
-    both_of(back, ahead, table, transposed, has_zeros, width, tile, states, filtered)
+    both_of(back, ahead, table, transposed, has_zeros, width, tile, states, filtered, lost)
     switch (W) {
     case 4: return BOTH(4, 4);
     case 8: return BOTH(8, 8);
@@ -210,6 +226,46 @@ SIMD_CLONES SIMD_UNUSED static void add_transitions(
 {
     if (W == 4) add_transitions_of(filtered, later, T, 4, sums);
     else add_transitions_of(filtered, later, T, 8, sums);
+}
+
+/* left (W,) += sum_t weights_t+1 p_t and emitted (W,) += sum_t weights_t p_t, t = 0..T-1, where p_t+1
+ * (W,) is p_t times the table, until that changes nothing. `states` (2, W) holds p_0, and room. */
+SIMD_INLINE void occupy_of(
+    const double *RESTRICT table, const double *RESTRICT weights, ptrdiff_t T, const ptrdiff_t W,
+    const ptrdiff_t tile, double *states, double *RESTRICT left, double *RESTRICT emitted)
+{
+    double *p = states, *next = states + W;
+    for (ptrdiff_t t = 0; t < T; t++) {
+        double total = sum_of(p, W), share = total > 0 ? 1 / total : 0, later = 0, change = 0;
+        for (ptrdiff_t j = 0; j < W; j++) p[j] *= share;
+        for (ptrdiff_t j = 0; j < W; j++) emitted[j] += weights[t] * p[j];
+        if (t + 1 == T) return;
+        later = weights[t + 1];
+        for (ptrdiff_t j = 0; j < W; j++) left[j] += later * p[j];
+        product(p, table, W, tile, next);
+        if ((t + 1) % STATIONARY_ROWS == 0) {
+            for (ptrdiff_t j = 0; j < W; j++) change = fmax(change, fabs(next[j] - p[j]));
+            if (change < LEAST_CHANGE) {
+                double rest = sum_of(weights + t + 1, T - t - 1);
+                for (ptrdiff_t j = 0; j < W; j++) emitted[j] += rest * next[j];
+                for (ptrdiff_t j = 0; j < W; j++) left[j] += (rest - later) * next[j];
+                return;
+            }
+        }
+        double *swapped = p;
+        p = next, next = swapped;
+    }
+}
+
+SIMD_CLONES SIMD_UNUSED static void occupy(
+    const double *table, const double *weights, ptrdiff_t T, ptrdiff_t W, double *states,
+    double *left, double *emitted)
+{
+    switch (W) {
+    case 4: occupy_of(table, weights, T, 4, 4, states, left, emitted); break;
+    case 8: occupy_of(table, weights, T, 8, 8, states, left, emitted); break;
+    default: occupy_of(table, weights, T, W, 8, states, left, emitted);
+    }
 }
 
 /* The forward pass of Viterbi's algorithm: here a padded state is never entered or left, as its
@@ -296,14 +352,14 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(emissions)(
     }
 }
 
-/* best (W,): from the best paths that end in each state of the first row, to those of the last row
+/* best (W,): from the best paths that end in each state of the row before, to those of the last row
  * of x (T, K); origins (T, W) <- the states before. `next` (W,) is scratch. */
 SIMD_INLINE void NAMED(best_paths_of)(
     const REAL *RESTRICT x, ptrdiff_t T, const ptrdiff_t K, const ptrdiff_t W,
     const ptrdiff_t tile, const double *RESTRICT table, double *RESTRICT next,
     double *RESTRICT best, int *RESTRICT origins)
 {
-    for (ptrdiff_t t = 1; t < T; t++) {
+    for (ptrdiff_t t = 0; t < T; t++) {
         best_moves(best, table, W, tile, next, origins + t * W);
         for (ptrdiff_t j = 0; j < K; j++) best[j] = next[j] + x[t * K + j];
     }

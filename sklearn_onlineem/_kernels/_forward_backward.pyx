@@ -8,8 +8,8 @@ log p(v_t | h) come in, and posteriors p(h_t | v) take their place:
     xi_t(i, j) = alpha_t-1(i) a_ij p(v_t | j) beta_t(j) / scale_t
 
 The scaled recursions never underflow, as each row's densities are divided by the largest. They may
-lose a state for good only where transitions are 0 (or nearly), and then a sequence is done again
-with logarithms, in `_log_chains`.
+lose a state for good only where transitions are 0 (or nearly). Where later rows, by beta, turn out
+to need such a state, a sequence is done again with logarithms, in `_log_chains`.
 
 Sequences are grouped in slabs, which threads take as they come. What is summed over sequences is
 summed over each slab first, and slabs depend on the shapes alone.
@@ -19,21 +19,24 @@ import numpy as np
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport NAN, isnan, log
+from libc.math cimport INFINITY, NAN, isnan, log, log1p
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
+from numpy cimport ndarray
+from scipy.linalg.cython_lapack cimport dgesv
 
 from ._arena cimport (
     Arena,
     allocate,
+    allocate_doubles,
     arena_of,
     counting_arena,
     take,
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport require
+from ._arrays cimport extent, readable, require, writable
 from ._blas cimport gemm
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
 from ._simd cimport add_log, reals
@@ -43,6 +46,7 @@ from . import _log_chains
 cdef extern from "_chains.h" nogil:
     enum:
         CHAIN_ROWS
+        IS_LOST
     ctypedef struct ChainBlock:
         Py_ssize_t B
         double* density
@@ -53,9 +57,13 @@ cdef extern from "_chains.h" nogil:
     ChainBlock lay_out_chain_block(Py_ssize_t W, Arena* arena)
     int both_recursions(
         const ChainBlock* back, const ChainBlock* ahead, const double* table,
-        const double* transposed, int has_zeros, Py_ssize_t W, double* states, double* filtered)
+        const double* transposed, int has_zeros, Py_ssize_t W, double* states, double* filtered,
+        int* lost)
     void add_transitions(
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
+    void occupy(
+        const double* table, const double* weights, Py_ssize_t T, Py_ssize_t W, double* states,
+        double* left, double* emitted)
     Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
     double sum_of(const double* x, Py_ssize_t n)
     void emissions(
@@ -85,6 +93,8 @@ cdef struct Chain:
     ChainBlock now           # whose forward pass is done
     ChainBlock next
     ChainBlock none          # without rows
+    int said                 # by the forward pass of the present sequence: 0, in doubt or lost
+    int lost                 # whether the backward pass needs a state that is in doubt
 
 
 cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:
@@ -98,10 +108,10 @@ cdef class Chains:
     cdef void* memory
 
     def __cinit__(
-        self, const double[:, ::1] transmat, const double[::1] final, const int64_t[::1] offsets,
+        self, const double[:, ::1] transmat, const double[::1] final, Py_ssize_t most_rows,
         int n_threads,
     ):
-        cdef Py_ssize_t W = width(final.shape[0]), most_blocks = longest(offsets) // CHAIN_ROWS + 1
+        cdef Py_ssize_t W = width(transmat.shape[0]), most_blocks = n_blocks_of(most_rows)
         cdef Arena arena = counting_arena()
         cdef int thread
         lay_out(W, most_blocks, n_threads, &arena)
@@ -149,7 +159,7 @@ cdef Chain lay_out_chain(Py_ssize_t W, Py_ssize_t most_blocks, Arena* arena) noe
 cdef void fill_chain(
     const double[:, ::1] transmat, const double[::1] final, Chain* chain
 ) noexcept nogil:
-    cdef Py_ssize_t K = final.shape[0], W = chain.W, i, j
+    cdef Py_ssize_t K = transmat.shape[0], W = chain.W, i, j
     chain.K = K
     memset(chain.table, 0, W * W * sizeof(double))
     memset(chain.transposed, 0, W * W * sizeof(double))
@@ -163,6 +173,10 @@ cdef void fill_chain(
             chain.table[i * W + j] = transmat[i, j]
             chain.transposed[j * W + i] = transmat[i, j]
             chain.has_zeros |= transmat[i, j] < SMALLEST_TRANSITION
+
+
+cdef Py_ssize_t n_blocks_of(Py_ssize_t T) noexcept nogil:
+    return (T + CHAIN_ROWS - 1) // CHAIN_ROWS
 
 
 cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
@@ -183,16 +197,18 @@ cdef void load_first(
 ) noexcept nogil:
     """next <- the first block of a sequence of T rows"""
     load(x, min(CHAIN_ROWS, T), chain)
+    chain.said = 0
     memcpy(chain.predicted, start, chain.K * sizeof(double))
     memset(chain.predicted + chain.K, 0, (chain.W - chain.K) * sizeof(double))
 
 
-cdef bint forward(Chain* chain) noexcept nogil:
-    """The forward pass of the next block, which becomes the present one; may digits be lost?"""
-    cdef bint lost = both_recursions(&chain.none, &chain.next, chain.table, chain.transposed,
-                                     chain.has_zeros, chain.W, chain.beta, chain.filtered)
+cdef bint forward_of_next(Chain* chain) noexcept nogil:
+    """The forward pass of the next block, which becomes the present one; are digits lost?"""
+    chain.said |= both_recursions(&chain.none, &chain.next, chain.table, chain.transposed,
+                                  chain.has_zeros, chain.W, chain.beta, chain.filtered,
+                                  &chain.lost)
     chain.now, chain.next = chain.next, chain.now
-    return lost
+    return chain.said >= IS_LOST
 
 
 cdef double log_likelihood_of(ChainBlock* block) noexcept nogil:
@@ -218,9 +234,31 @@ cdef double forward_rest(const floating* x, Py_ssize_t T, Chain* chain) noexcept
 
     NaN where logarithms have to be taken.
     """
+    cdef double log_likelihood = forward_blocks(x, T, chain), ending = 0
+    if not isnan(log_likelihood):
+        ending = ending_of(chain)
+    return log_likelihood + log(ending) if ending >= SMALLEST_SHARE else NAN
+
+
+cdef bint needs_logs(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+    """Whether states in doubt are needed, by a backward pass that changes nothing."""
+    cdef Py_ssize_t last = (T - 1) // CHAIN_ROWS
+    if chain.said == 0:
+        return False
+    chain.lost = 0
+    backward_blocks(x, T, 0, x, 0, NULL, chain, False)
+    load(x + last * CHAIN_ROWS * chain.K, T - last * CHAIN_ROWS, chain)
+    memcpy(chain.predicted, chain.starts + last * chain.W, chain.W * sizeof(double))
+    forward_of_next(chain)
+    ending_of(chain)
+    return chain.lost != 0
+
+
+cdef double forward_blocks(const floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+    """The same, of a sequence that goes on."""
     cdef Py_ssize_t begin = chain.now.B
     cdef Py_ssize_t j
-    cdef double log_likelihood = log_likelihood_of(&chain.now), ending
+    cdef double log_likelihood = log_likelihood_of(&chain.now)
     cdef double* start = chain.starts
     while begin < T:
         start += chain.W
@@ -228,25 +266,24 @@ cdef double forward_rest(const floating* x, Py_ssize_t T, Chain* chain) noexcept
             chain.predicted[j] /= chain.now.total[chain.now.B - 1]
             start[j] = chain.predicted[j]
         load(x + begin * chain.K, min(CHAIN_ROWS, T - begin), chain)
-        if forward(chain):
+        if forward_of_next(chain):
             return NAN
         log_likelihood += log_likelihood_of(&chain.now)
         begin += chain.now.B
-    ending = ending_of(chain)
-    return log_likelihood + log(ending) if ending >= SMALLEST_SHARE else NAN
+    return log_likelihood
 
 
-cdef bint backward(
-    floating* x, Py_ssize_t T, const floating* next_x, Py_ssize_t next_T, const double* next_start,
-    Chain* chain,
+cdef void backward_blocks(
+    floating* x, Py_ssize_t T, Py_ssize_t n_pairs, const floating* next_x, Py_ssize_t next_T,
+    const double* next_start, Chain* chain, bint writes,
 ) noexcept nogil:
     """x <- posteriors; sums += sum_t filtered_t-1 w_t', block by block from the end.
 
-    With each block, the forward pass of the one before it is done again, and with the first, that
-    of the next sequence's first block; may digits of that be lost?
+    Of the last block, there are `n_pairs` of a row and the one after it. With each block, the
+    forward pass of the one before it is done again, and with the first, that of the next
+    sequence's first block.
     """
-    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B, n_pairs = chain.now.B - 1
-    cdef bint lost = False
+    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B
     while True:
         if begin > 0:
             load(x + (begin - CHAIN_ROWS) * K, CHAIN_ROWS, chain)
@@ -256,15 +293,16 @@ cdef bint backward(
             load_first(next_x, next_T, next_start, chain)
         else:
             chain.next.B = 0
-        lost = both_recursions(&chain.now, &chain.next, chain.table, chain.transposed,
-                               chain.has_zeros, W, chain.beta, chain.filtered)
-        add_pairs(n_pairs, chain)
-        write(chain.now.alpha, chain.now.B, x + begin * K, chain)
+        chain.said |= both_recursions(&chain.now, &chain.next, chain.table, chain.transposed,
+                                      chain.has_zeros, W, chain.beta, chain.filtered, &chain.lost)
+        if writes:
+            add_pairs(n_pairs, chain)
+            write(chain.now.alpha, chain.now.B, x + begin * K, chain)
         # The last row of the block before this one is followed by the first row of this one.
         memcpy(chain.next.density + CHAIN_ROWS * W, chain.now.density, W * sizeof(double))
         chain.now, chain.next = chain.next, chain.now
         if begin == 0:
-            return lost
+            return
         begin -= CHAIN_ROWS
         n_pairs = CHAIN_ROWS
 
@@ -337,7 +375,7 @@ def forward_backward(
                 final, S, n_threads)
     check_transitions(log_densities.shape[1], transitions)
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains(transmat, final, offsets, n_threads)
+    cdef Chains chains = Chains(transmat, final, longest(offsets), n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
@@ -367,19 +405,21 @@ cdef void forward_backward_slab(
     """
     cdef Py_ssize_t s, T, next_T
     cdef floating* x
-    cdef bint is_ready = False, lost = False
+    cdef bint is_ready = False
     chain.sums = sums
     for s in range(begin, stop):
         x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
         next_T = offsets[s + 2] - offsets[s + 1] if s + 1 < stop else 0
         if not is_ready:
             load_first(x, T, start_of(s, first, start), chain)
-            lost = forward(chain)
+            forward_of_next(chain)
         memcpy(chain.starts, start_of(s, first, start), chain.K * sizeof(double))
-        log_likelihoods[s] = NAN if lost else forward_rest(x, T, chain)
+        log_likelihoods[s] = NAN if chain.said >= IS_LOST else forward_rest(x, T, chain)
+        if not isnan(log_likelihoods[s]) and needs_logs(x, T, chain):
+            log_likelihoods[s] = NAN
         is_ready = not isnan(log_likelihoods[s])
         if is_ready:
-            lost = backward(x, T, x + T * chain.K, next_T, &start[0], chain)
+            backward_blocks(x, T, chain.now.B - 1, x + T * chain.K, next_T, &start[0], chain, True)
 
 
 def _no_sums(n_slabs, n_states):
@@ -405,19 +445,23 @@ def filtered(
     const double[::1] final,            # IN (K,): p(end after h); 1 where lengths are given
     double[::1] log_likelihoods,        # OUT (S,)
     int n_threads,
+    bint writes=True,
 ):
-    """Filtered state probabilities and the log-likelihood of each sequence."""
+    """Filtered state probabilities and the log-likelihood of each sequence.
+
+    Without `writes`, the log-likelihood only, which is faster; log_densities are undefined then.
+    """
     cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
     check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
                 final, S, n_threads)
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains(transmat, final, offsets, n_threads)
+    cdef Chains chains = Chains(transmat, final, longest(offsets), n_threads)
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         forward_slab(
             log_densities, offsets, start, first, NULL, first_block(slab, n_slabs, S),
             first_block(slab + 1, n_slabs, S), log_likelihoods, NULL,
-            chains.of_thread + omp_get_thread_num(),
+            chains.of_thread + omp_get_thread_num(), writes,
         )
     for s in range(S):
         if isnan(log_likelihoods[s]):
@@ -429,18 +473,24 @@ def filtered(
 cdef void forward_slab(
     floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
     const double[::1] first, const double* uniforms, Py_ssize_t begin, Py_ssize_t stop,
-    double[::1] log_likelihoods, double* sums, Chain* chain,
+    double[::1] log_likelihoods, double* sums, Chain* chain, bint writes,
 ) noexcept nogil:
     """Filtered states, or paths that are drawn by uniform numbers."""
     cdef Py_ssize_t s, T
     cdef floating* x
+    cdef bint writes_filtered = writes and uniforms == NULL
     chain.sums = sums
     for s in range(begin, stop):
         x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
         log_likelihoods[s] = forward_all(x, T, start_of(s, first, start), chain)
-        if not isnan(log_likelihoods[s]) and uniforms == NULL:
+        # A filtered state may be in doubt even if no later row needs it.
+        if isnan(log_likelihoods[s]) or (
+            chain.said != 0 if writes_filtered else needs_logs(x, T, chain)
+        ):
+            log_likelihoods[s] = NAN
+        elif writes_filtered:
             write_filtered(x, T, chain)
-        elif not isnan(log_likelihoods[s]):
+        elif writes:
             draw_path(x, T, uniforms + offsets[s], chain)
 
 
@@ -450,7 +500,7 @@ cdef double forward_all(
     """The forward passes of all blocks, of which the last is present; the log-likelihood or NaN."""
     load_first(x, T, start, chain)
     memcpy(chain.starts, start, chain.K * sizeof(double))
-    return NAN if forward(chain) else forward_rest(x, T, chain)
+    return NAN if forward_of_next(chain) else forward_rest(x, T, chain)
 
 
 cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
@@ -473,7 +523,7 @@ cdef void forward_again(const floating* x, Py_ssize_t begin, Chain* chain) noexc
     """The forward pass of the block before the present one, which it replaces."""
     load(x + begin * chain.K, CHAIN_ROWS, chain)
     memcpy(chain.predicted, chain.starts + begin // CHAIN_ROWS * chain.W, chain.W * sizeof(double))
-    forward(chain)
+    forward_of_next(chain)
 
 
 def draw_paths(
@@ -495,14 +545,14 @@ def draw_paths(
     check_transitions(log_densities.shape[1], transitions)
     require(uniforms.shape[0] == log_densities.shape[0], "a uniform number for each row")
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains(transmat, final, offsets, n_threads)
+    cdef Chains chains = Chains(transmat, final, longest(offsets), n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         forward_slab(
             log_densities, offsets, start, first, &uniforms[0], first_block(slab, n_slabs, S),
             first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
-            chains.of_thread + omp_get_thread_num(),
+            chains.of_thread + omp_get_thread_num(), True,
         )
     add_up(sums, transitions)
     for s in range(S):
@@ -536,3 +586,219 @@ cdef void draw_path(
             return
         begin -= CHAIN_ROWS
         forward_again(x, begin, chain)
+
+
+# States under the model itself
+# ----------------------------
+
+def occupancies(
+    ndarray start,      # IN (K,)
+    ndarray transmat,   # IN (K, K)
+    ndarray weights,    # IN (T,)
+    ndarray left,       # INOUT (K,) += sum_t weights_t+1 p_t, t = 0..T-2
+    ndarray emitted,    # INOUT (K,) += sum_t weights_t p_t, t = 0..T-1
+):
+    """Weighted sums of p_t = start transmat^t, the distribution of the state of row t."""
+    cdef Py_ssize_t K = extent(start, 0), T = extent(weights, 0), W = width(K), i
+    cdef const double* first = readable(start, K)
+    cdef const double* table = readable(transmat, K * K)
+    cdef const double* weight = readable(weights, T)
+    cdef double* of_transitions = writable(left, K)
+    cdef double* of_emissions = writable(emitted, K)
+    # Padded states have probability 0.
+    cdef double* padded = allocate_doubles(W * (W + 4))
+    cdef double* states = padded + W * W
+    cdef double* sums = states + 2 * W
+    with nogil:
+        memset(padded, 0, W * (W + 4) * sizeof(double))
+        for i in range(K):
+            memcpy(padded + i * W, table + i * K, K * sizeof(double))
+        memcpy(states, first, K * sizeof(double))
+        occupy(padded, weight, T, W, states, sums, sums + W)
+        for i in range(K):
+            of_transitions[i] += sums[i]
+            of_emissions[i] += sums[W + i]
+        free(padded)
+
+
+def visits(
+    ndarray start,      # IN (K,)
+    ndarray inner,      # IN (K, K)
+    double going_on,    # p(the chain goes on) after each row
+    ndarray out,        # OUT (K,)
+):
+    """How often a chain that ends is in its states: u = start + going_on u inner."""
+    cdef Py_ssize_t K = extent(start, 0), i
+    cdef const double* first = readable(start, K)
+    cdef const double* table = readable(inner, K * K)
+    cdef double* u = writable(out, K)
+    cdef double* left = allocate_doubles(K * K)
+    cdef int* pivots = <int*> allocate_doubles(K)
+    cdef int n = <int> K, one = 1, info = 0
+    with nogil:
+        for i in range(K * K):
+            left[i] = -going_on * table[i]
+        for i in range(K):
+            left[i * (K + 1)] += 1
+        memcpy(u, first, K * sizeof(double))
+        # LAPACK counts by columns, so that it sees the transpose.
+        dgesv(&n, &one, left, &n, pivots, u, &n, &info)
+        for i in range(K):
+            u[i] = max(u[i], 0.0)
+        free(left)
+        free(pivots)
+    if info != 0:
+        raise np.linalg.LinAlgError("Singular matrix")
+
+
+def forward(
+    const floating[:, ::1] log_densities,   # IN (T, K): log p(v_t | h)
+    const double[:, ::1] transmat,          # IN (K, K)
+    double[:, ::1] predicted,               # INOUT (1 + blocks of CHAIN_ROWS, K): of the first row
+    #                                         of each, and of the row after the last
+    double[::1] filtered,                   # OUT (K,), of the last row
+):
+    """The forward pass of rows in the middle of a sequence; their log-likelihood.
+
+    The first of `predicted` comes in. NaN where logarithms have to be taken. Returned, too, is
+    whether they have to if `backward` says so.
+    """
+    cdef Py_ssize_t T = log_densities.shape[0], K = transmat.shape[0], k, b
+    cdef double log_likelihood = NAN
+    check_middle(T, log_densities.shape[1], transmat, predicted)
+    require(filtered.shape[0] == K, "filtered states")
+    cdef Chains chains = Chains(transmat, predicted[0], T, 1)
+    cdef Chain* chain = chains.of_thread
+    with nogil:
+        load_first(&log_densities[0, 0], T, &predicted[0, 0], chain)
+        if not forward_of_next(chain):
+            log_likelihood = forward_blocks(&log_densities[0, 0], T, chain)
+        if not isnan(log_likelihood):
+            for b in range(1, n_blocks_of(T)):
+                memcpy(&predicted[b, 0], chain.starts + b * chain.W, K * sizeof(double))
+            for k in range(K):
+                predicted[n_blocks_of(T), k] = chain.predicted[k] / chain.now.total[chain.now.B - 1]
+                filtered[k] = (chain.now.alpha[(chain.now.B - 1) * chain.W + k]
+                               / chain.now.total[chain.now.B - 1])
+    return log_likelihood, chain.said != 0
+
+
+def backward(
+    floating[:, ::1] log_densities,     # INOUT (T, K): log p(v_t | h) -> p(h_t | v)
+    const double[:, ::1] transmat,      # IN (K, K)
+    const double[:, ::1] predicted,     # IN (1 + blocks of CHAIN_ROWS, K), as `forward` leaves them
+    double[:, ::1] later,               # INOUT (2, K): beta of the last row and w of the row after
+    #                                     -> beta of the row before the first and w of the first
+    double[:, ::1] transitions,         # INOUT (K, K)
+):
+    """The backward pass of rows in the middle of a sequence.
+
+    Adds expected transitions within, and to the row after if its w is not 0. Returns whether
+    states that are in doubt would be needed.
+    """
+    cdef Py_ssize_t T = log_densities.shape[0], K = transmat.shape[0], b, i, j
+    cdef Py_ssize_t last = n_blocks_of(T) - 1
+    check_middle(T, log_densities.shape[1], transmat, predicted)
+    check_transitions(K, transitions)
+    require(later.shape[0] == 2 and later.shape[1] == K, "beta and w")
+    cdef Chains chains = Chains(transmat, later[0], T, 1)
+    cdef Chain* chain = chains.of_thread
+    cdef double[:, :, ::1] sums = _no_sums(1, K)
+    with nogil:
+        chain.sums, chain.lost = &sums[0, 0, 0], 0
+        for b in range(last + 1):
+            memcpy(chain.starts + b * chain.W, &predicted[b, 0], K * sizeof(double))
+        load_first(&log_densities[last * CHAIN_ROWS, 0], T - last * CHAIN_ROWS,
+                   &predicted[last, 0], chain)
+        forward_of_next(chain)
+        memcpy(chain.beta, &later[0, 0], K * sizeof(double))
+        memset(chain.now.density + chain.now.B * chain.W, 0, chain.W * sizeof(double))
+        memcpy(chain.now.density + chain.now.B * chain.W, &later[1, 0], K * sizeof(double))
+        backward_blocks(&log_densities[0, 0], T, chain.now.B, &log_densities[0, 0], 0, NULL, chain,
+                        True)
+        memcpy(&later[0, 0], chain.beta, K * sizeof(double))
+        memcpy(&later[1, 0], chain.now.density + CHAIN_ROWS * chain.W, K * sizeof(double))
+        for i in range(K):
+            for j in range(K):
+                transitions[i, j] += sums[0, i, j] * transmat[i, j]
+    return chain.lost != 0
+
+
+cdef int check_middle(
+    Py_ssize_t T, Py_ssize_t n_columns, const double[:, ::1] transmat,
+    const double[:, ::1] predicted,
+) except -1:
+    cdef Py_ssize_t K = transmat.shape[0]
+    require(T > 0 and K > 0 and n_columns == K and transmat.shape[1] == K, "rows of K states")
+    return require(predicted.shape[0] == n_blocks_of(T) + 1 and predicted.shape[1] == K,
+                   "predicted states of all blocks")
+
+
+# Chains as parameters
+# --------------------
+
+def normalise_rows(
+    ndarray rows,       # IN (R, C)
+    ndarray previous,   # IN (R, C)
+    ndarray out,        # OUT (R, C)
+):
+    """Rows divided by their sums; those without any weight keep their previous values."""
+    cdef Py_ssize_t R = extent(rows, 0), C = extent(rows, 1), _row, j
+    cdef const double* count = readable(rows, R * C)
+    cdef const double* kept = readable(previous, R * C)
+    cdef double* share = writable(out, R * C)
+    cdef double total
+    for _row in range(R):
+        total = 0.0
+        for j in range(C):
+            # A Dirichlet prior below 1 may subtract more than there is.
+            share[j] = 0.0 if count[j] < 0.0 else count[j]
+            total += share[j]
+        if total > 0.0:
+            for j in range(C):
+                share[j] /= total
+        else:
+            memcpy(share, kept, C * sizeof(double))
+        count, kept, share = count + C, kept + C, share + C
+
+
+cdef double relative_entropy(const double* p, const double* q, Py_ssize_t n) noexcept nogil:
+    """sum_i p_i log(p_i / q_i), with the digits of small differences"""
+    cdef double total = 0.0, ratio
+    cdef Py_ssize_t i
+    for i in range(n):
+        if p[i] > 0.0:
+            ratio = p[i] / q[i] if q[i] > 0.0 else INFINITY
+            total += p[i] * (log1p((p[i] - q[i]) / q[i]) if 0.5 < ratio < 2.0 else log(ratio))
+    return total
+
+
+def joint_divergence(
+    ndarray start,          # IN (K,)
+    ndarray transmat,       # IN (K, C)
+    ndarray other_start,    # IN (K,)
+    ndarray other_transmat,     # IN (K, C)
+    double n_starts,        # sequences that begin
+    ndarray transitions,    # IN (K,), expected numbers out of each state
+    ndarray emissions,      # IN (K,), expected numbers of rows
+    ndarray divergences,    # IN (K,), KL(p_k || q_k) of these; below 0 by rounding only
+):
+    """KL of two chains jointly over states and rows; what never happens does not count."""
+    cdef Py_ssize_t K = extent(start, 0), C = extent(transmat, 1), k
+    cdef const double* first = readable(start, K)
+    cdef const double* other_first = readable(other_start, K)
+    cdef const double* table = readable(transmat, K * C)
+    cdef const double* other_table = readable(other_transmat, K * C)
+    cdef const double* left = readable(transitions, K)
+    cdef const double* emitted = readable(emissions, K)
+    cdef const double* divergence = readable(divergences, K)
+    cdef double total = 0.0
+    with nogil:
+        if n_starts > 0.0:
+            total += n_starts * relative_entropy(first, other_first, K)
+        for k in range(K):
+            if left[k] > 0.0:
+                total += left[k] * relative_entropy(table + k * C, other_table + k * C, C)
+            if emitted[k] > 0.0 and not divergence[k] <= 0.0:
+                total += emitted[k] * divergence[k]
+    return max(0.0, total)

@@ -12,12 +12,20 @@ A block of rows passes three stages, each optional, and stays in cache from one 
     log joint (K, B)  ->  responsibilities (K, B)  ->  sums of r, r (x - mean_k) and
                                                        r (x - mean_k)(x - mean_k)'
 
+A factor that all components share whitens rows about a common centre c once, and log densities are
+squared distances between z = P'(x - c) and P'(mean_k - c). That loses log10 |z| digits where the
+components are |z| apart, and the second moments, summed about c, lose log10 |z|^2 when they are
+moved to the means. Where |z| is too large for one or both, what is done is what other factors need.
+
 With float32 rows differences are taken in double, blocks computed in float, and the sums of blocks
 added in double.
 """
 
+import numpy as np
+
 from cython cimport floating
 from cython.parallel cimport prange
+from libc.math cimport INFINITY
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_NDIM, ndarray
@@ -47,10 +55,10 @@ from ._arrays cimport (
     require,
     writable,
 )
-from ._blas cimport syrk, trmm
+from ._blas cimport gemm, syrk, trmm
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
-from ._simd cimport reals, transpose
+from ._simd cimport reals, restricted, simd_void, transpose
 
 cdef extern from "_gaussian.h" nogil:
     void subtract(const reals* x, Py_ssize_t B, Py_ssize_t d, const double* mean, reals* out)
@@ -75,41 +83,23 @@ cdef enum:
     MOST_ROWS = 512
     FEWEST_ROWS = 64
     BLOCK_BYTES = 1 << 19
+    LOCATION_ROWS = 256
 
-# What P_k is.
-cdef enum:
-    FULL        # an upper triangle for each component
-    SHARED      # one upper triangle for all; second moments are summed over components
-    DIAGONAL    # a diagonal for each component; so are the second moments
-
-cdef struct Shape:
-    Py_ssize_t n            # rows
-    Py_ssize_t d            # columns
-    Py_ssize_t K            # components
-    int factors             # FULL, SHARED or DIAGONAL
-    bint transposed         # blocks are (d, B) to begin with: DIAGONAL, or few features
-    Py_ssize_t n_factors    # elements of all P_k, and of all second moments
-    Py_ssize_t n_sums       # elements of counts, first and second moments
-    Py_ssize_t B            # rows of a block
-    Py_ssize_t n_blocks
-    Py_ssize_t n_slabs
-    Py_ssize_t stride       # from one component to the next in a block's log joint
-    size_t itemsize
-    int n_threads
-
-# The scratch memory of a thread; floats or doubles.
-cdef struct Workspace:
-    void* joint         # (K, stride)
-    void* softmax       # (2 * stride,)
-    void* rows          # (d, stride), and a vector that `small_products` reads past the end
-    void* partial       # (d,)
-    void* products      # (d, d)
+# What is expanded about a common centre loses log10 of so much, digits of log densities of order 1.
+cdef double LARGEST_OF_DOUBLES = 1e6
+cdef double LARGEST_OF_FLOATS = 1e4
+LARGEST_GUARD = {
+    np.dtype(np.float64): LARGEST_OF_DOUBLES, np.dtype(np.float32): LARGEST_OF_FLOATS,
+}
 
 # The scratch memory of a pass.
 cdef struct Memory:
     Arena counted               # what a thread needs
     char* threads
     float* factors              # (n_factors,), rounded for rows of floats
+    double* centre              # (d,)
+    double* spread              # (d,)
+    double* means               # (K, d), whitened
     double* sums                # (n_slabs, n_sums)
     double* log_likelihoods     # (n_slabs,)
 
@@ -122,6 +112,7 @@ cdef Shape shape_of(
     cdef Py_ssize_t rows = BLOCK_BYTES // (d * itemsize)
     shape.n, shape.d, shape.K, shape.factors, shape.itemsize = n, d, K, factors, itemsize
     shape.transposed = factors == DIAGONAL or d <= MOST_SMALL
+    shape.whitened = shape.pooled = False
     shape.n_factors = (1 if factors == SHARED else K) * (1 if factors == DIAGONAL else d) * d
     shape.n_sums = K + K * d + shape.n_factors
     shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // ARENA_LINE * ARENA_LINE)))
@@ -137,8 +128,11 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     space.joint = take(arena, shape.K * shape.stride, shape.itemsize)
     space.softmax = take(arena, 2 * shape.stride, shape.itemsize)
     space.rows = take(arena, shape.d * shape.stride * shape.itemsize + ARENA_LINE, 1)
+    cdef Py_ssize_t d_whitened = shape.d if shape.factors == SHARED else 0
+    space.whitened = take(arena, d_whitened * shape.stride, shape.itemsize)
+    space.ones = take(arena, d_whitened, shape.itemsize)
     space.partial = take(arena, shape.d, shape.itemsize)
-    space.products = take(arena, shape.d * shape.d, shape.itemsize)
+    space.products = take(arena, shape.d * max(shape.d, shape.K), shape.itemsize)
     return space
 
 
@@ -147,11 +141,39 @@ cdef Memory lay_out(const Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcep
     memory.counted = counting_arena()
     lay_out_workspace(shape, &memory.counted)
     memory.factors = <float*> take(arena, shape.n_factors, sizeof(float))
+    memory.centre = take_doubles(arena, shape.d)
+    memory.spread = take_doubles(arena, shape.d)
+    memory.means = take_doubles(arena, shape.K * shape.d)
     memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
     start_line(arena)
     memory.sums = take_doubles(arena, shape.n_slabs * n_sums)
     memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
     return memory
+
+
+cdef inline double largest_guard(size_t itemsize) noexcept nogil:
+    return LARGEST_OF_DOUBLES if itemsize == sizeof(double) else LARGEST_OF_FLOATS
+
+
+cdef void locate(
+    const floating* X, Py_ssize_t n, Py_ssize_t d, double* centre, double* spread
+) noexcept nogil:
+    """Means of the first rows, and variances about them."""
+    cdef Py_ssize_t rows = min(n, LOCATION_ROWS), i, j
+    cdef double deviation
+    memset(centre, 0, d * sizeof(double))
+    memset(spread, 0, d * sizeof(double))
+    for i in range(rows):
+        for j in range(d):
+            centre[j] += X[i * d + j]
+    for j in range(d):
+        centre[j] /= rows
+    for i in range(rows):
+        for j in range(d):
+            deviation = X[i * d + j] - centre[j]
+            spread[j] += deviation * deviation
+    for j in range(d):
+        spread[j] /= rows
 
 
 cdef inline int kind(ndarray factors, Py_ssize_t K) except -1:
@@ -165,12 +187,17 @@ cdef inline int kind(ndarray factors, Py_ssize_t K) except -1:
 # With few features `small_forms` does it, from a block (d, B) to begin with. With diagonal
 # covariances a block is (d, B), too, and loops run over independent rows (`_gaussian.h`).
 
-cdef void full_log_joint(
+cdef void log_joint(
     Shape* shape, const floating* x, Py_ssize_t B, const double* means, const floating* factors,
     const double* offset, floating* block, floating* joint,
 ) noexcept nogil:
     cdef Py_ssize_t d = shape.d, k
     cdef int columns = <int> d
+    if shape.factors == DIAGONAL:
+        for k in range(shape.K):
+            scaled_log_joint(block, B, d, shape.stride, means + k * d, factors + k * d, offset[k],
+                             joint + k * shape.stride)
+        return
     if shape.transposed:
         for k in range(shape.K):
             small_forms(
@@ -187,30 +214,153 @@ cdef void full_log_joint(
         half_squared_norms(block, B, d, offset[k], joint + k * shape.stride)
 
 
-cdef void add_full_moments(
+cdef void add_products(
+    Shape* shape, const floating* block, Py_ssize_t B, floating* products, double* second,
+) noexcept nogil:
+    """second (d, d) += block (B, d)' block, in the upper triangle"""
+    cdef Py_ssize_t d = shape.d, i, j
+    cdef int columns = <int> d
+    if shape.transposed:
+        small_products(block, B, d, second)
+    elif floating is double:
+        syrk(c"L", c"N", columns, <int> B, 1.0, block, columns, 1.0, second, columns)
+    else:
+        syrk(c"L", c"N", columns, <int> B, <floating> 1.0, block, columns,
+             <floating> 0.0, products, columns)
+        for i in range(d):
+            for j in range(i, d):
+                second[i * d + j] += products[i * d + j]
+
+
+cdef void add_moments(
     Shape* shape, const floating* x, Py_ssize_t B, const double* means, const floating* shares,
-    floating* block, floating* partial, floating* products, double* first, double* second,
+    Workspace* space, double* first, double* second,
 ) noexcept nogil:
     """Adds to the upper triangles of `second` only."""
-    cdef Py_ssize_t d = shape.d, k, i, j, kept
-    cdef int columns = <int> d
+    cdef Py_ssize_t d = shape.d, k, j, kept
+    cdef floating* block = <floating*> space.rows
+    cdef floating* partial = <floating*> space.partial
+    cdef floating* products = <floating*> space.products
+    if shape.factors == DIAGONAL:
+        for k in range(shape.K):
+            add_scaled_moments(block, B, d, shape.stride, shares + k * shape.stride, means + k * d,
+                               first + k * d, second + k * d)
+        return
     for k in range(shape.K):
         kept = weigh(x, B, d, shares + k * shape.stride, means + k * d, block, partial)
         for j in range(d):
             first[j] += partial[j]
-        if shape.transposed:
-            small_products(block, kept, d, second)
-        elif floating is double:
-            syrk(c"L", c"N", columns, <int> kept, 1.0, block, columns, 1.0, second, columns)
-        else:
-            syrk(c"L", c"N", columns, <int> kept, <floating> 1.0, block, columns,
-                 <floating> 0.0, products, columns)
-            for i in range(d):
-                for j in range(i, d):
-                    second[i * d + j] += products[i * d + j]
+        add_products(shape, block, kept, products, second)
         first += d
         if shape.factors != SHARED:
             second += d * d
+
+
+# A shared factor: the common centre takes the place of the means
+# ---------------------------------------------------------------
+
+cdef simd_void whiten(
+    const double* factor, const double* deviation, Py_ssize_t d, restricted out
+) noexcept nogil:
+    """out <- P' deviation"""
+    cdef Py_ssize_t i, j
+    for i in range(d):
+        out[i] = 0.0
+    for j in range(d):
+        for i in range(j, d):
+            out[i] += factor[j * d + i] * deviation[j]
+
+
+cdef inline double squared_norm(const double* x, Py_ssize_t d) noexcept nogil:
+    cdef double square = 0.0
+    cdef Py_ssize_t i
+    for i in range(d):
+        square += x[i] * x[i]
+    return square
+
+
+cdef void whiten_means(
+    Shape* shape, const floating* X, const double* means, const double* factor, Memory* memory,
+) noexcept nogil:
+    """The centre and the means about it; decide which digits may be lost."""
+    cdef Py_ssize_t d = shape.d, n = min(shape.n, LOCATION_ROWS), i, j
+    cdef double of_rows = 0.0, of_means = 0.0, terms
+    cdef double* deviation = memory.spread
+    cdef double* out = memory.means
+    locate(X, shape.n, d, memory.centre, deviation)
+    for i in range(n):
+        for j in range(d):
+            deviation[j] = X[i * d + j] - memory.centre[j]
+        whiten(factor, deviation, d, out)
+        of_rows += squared_norm(out, d) / n
+    for i in range(shape.K):
+        for j in range(d):
+            deviation[j] = means[i * d + j] - memory.centre[j]
+        whiten(factor, deviation, d, out)
+        of_means = max(of_means, squared_norm(out, d))
+        out += d
+    terms = of_rows + of_means
+    shape.pooled = terms < largest_guard(shape.itemsize)
+    shape.whitened = terms < largest_guard(shape.itemsize) * largest_guard(shape.itemsize)
+
+
+cdef void whitened_log_joint(
+    Shape* shape, const floating* x, Py_ssize_t B, const double* centre, const double* means,
+    const floating* factor, const double* offset, Workspace* space, floating* joint,
+) noexcept nogil:
+    cdef Py_ssize_t d = shape.d, k
+    cdef int columns = <int> d
+    cdef floating* block = <floating*> space.rows
+    cdef floating* whitened = <floating*> space.whitened
+    cdef floating* ones = <floating*> space.ones
+    for k in range(d):
+        ones[k] = 1
+    subtract(x, B, d, centre, block)
+    trmm(c"L", c"L", c"N", c"N", columns, <int> B, <floating> 1.0, factor, columns, block, columns)
+    transpose(block, B, d, d, whitened, shape.stride)
+    for k in range(shape.K):
+        scaled_log_joint(whitened, B, d, shape.stride, means + k * d, ones, offset[k],
+                         joint + k * shape.stride)
+
+
+cdef void add_pooled_moments(
+    Shape* shape, const floating* x, Py_ssize_t B, const double* centre, const floating* shares,
+    Workspace* space, double* first, double* second,
+) noexcept nogil:
+    """Those about the centre: first moments of each component, second ones of all."""
+    cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, k, b
+    cdef floating* block = <floating*> space.rows
+    cdef floating* products = <floating*> space.products
+    cdef floating* of_all = <floating*> space.softmax
+    subtract(x, B, d, centre, block)
+    gemm(c"N", c"N", <int> d, <int> K, <int> B, <floating> 1.0, block, <int> d, shares,
+         <int> stride, <floating> 0.0, products, <int> d)
+    for k in range(K * d):
+        first[k] += products[k]
+    memset(of_all, 0, B * sizeof(floating))
+    for k in range(K):
+        for b in range(B):
+            of_all[b] += shares[k * stride + b]
+    b = weigh(x, B, d, of_all, centre, block, <floating*> space.partial)
+    add_products(shape, block, b, products, second)
+
+
+cdef simd_void move_to_means(
+    const double* centre, const double* means, const double* counts, Py_ssize_t K, Py_ssize_t d,
+    double* first, double* second,
+) noexcept nogil:
+    """Moments about the centre become moments about the means; of `second` the upper triangle."""
+    cdef Py_ssize_t k, i, j
+    cdef double shift, moved
+    for k in range(K):
+        for i in range(d):
+            shift = means[i] - centre[i]
+            moved = first[i] - counts[k] * shift
+            for j in range(i, d):
+                second[i * d + j] -= shift * first[j] + moved * (means[j] - centre[j])
+            first[i] = moved
+        first += d
+        means += d
 
 
 # The pass
@@ -229,8 +379,8 @@ cdef inline void clear_padding(
 cdef double pass_over_slab(
     Shape* shape, Py_ssize_t slab, const floating* X, const double* means, const floating* factors,
     const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const floating* given, bint normalised, Arena arena, double* sums, double* log_likelihoods,
-    floating* out,
+    const floating* given, bint normalised, const double* centre, const double* whitened_means,
+    Arena arena, double* sums, double* log_likelihoods, floating* out,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
     cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, block, start, B, k, b
@@ -246,17 +396,15 @@ cdef double pass_over_slab(
         start = block * shape.B
         B = min(shape.B, shape.n - start)
         x = X + start * d
-        if shape.transposed:
+        if shape.transposed and not shape.whitened:
             transpose(x, B, d, d, rows, stride)
             clear_padding(d, B, stride, rows)
         if given != NULL:
             transpose(given + start * K, B, K, K, joint, stride)
-        elif shape.factors == DIAGONAL:
-            for k in range(K):
-                scaled_log_joint(rows, B, d, stride, means + k * d, factors + k * d, offset[k],
-                                 joint + k * stride)
+        elif shape.whitened:
+            whitened_log_joint(shape, x, B, centre, whitened_means, factors, offset, &space, joint)
         else:
-            full_log_joint(shape, x, B, means, factors, offset, rows, joint)
+            log_joint(shape, x, B, means, factors, offset, rows, joint)
         if normalised:
             log_likelihood += normalise_block(
                 joint, K, B, stride, NULL,
@@ -269,15 +417,10 @@ cdef double pass_over_slab(
             for k in range(K):
                 for b in range(B):
                     sums[k] += joint[k * stride + b]
-            if shape.factors == DIAGONAL:
-                for k in range(K):
-                    add_scaled_moments(rows, B, d, stride, joint + k * stride, means + k * d,
-                                       first + k * d, second + k * d)
+            if shape.pooled:
+                add_pooled_moments(shape, x, B, centre, joint, &space, first, second)
             else:
-                add_full_moments(
-                    shape, x, B, means, joint, rows, <floating*> space.partial,
-                    <floating*> space.products, first, second,
-                )
+                add_moments(shape, x, B, means, joint, &space, first, second)
         if out != NULL:
             transpose(joint, K, B, stride, out + start * K, K)
     return log_likelihood
@@ -304,12 +447,17 @@ cdef double pass_over(
         if factors != NULL and not is_double:
             for i in range(shape.n_factors):
                 memory.factors[i] = <float> factors[i]
+        if factors != NULL and shape.factors == SHARED:
+            if is_double:
+                whiten_means(shape, <const double*> X, means, factors, &memory)
+            else:
+                whiten_means(shape, <const float*> X, means, factors, &memory)
         for slab in prange(n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             if is_double:
                 memory.log_likelihoods[slab] = pass_over_slab(
                     shape, slab, <const double*> X, means, factors, offset, sample_weight, labels,
-                    uniforms, <const double*> given, normalised,
+                    uniforms, <const double*> given, normalised, memory.centre, memory.means,
                     arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
                     sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <double*> out,
                 )
@@ -317,21 +465,23 @@ cdef double pass_over(
                 memory.log_likelihoods[slab] = pass_over_slab(
                     shape, slab, <const float*> X, means, <const float*> memory.factors,
                     offset, sample_weight, labels, uniforms, <const float*> given, normalised,
+                    memory.centre, memory.means,
                     arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
                     sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <float*> out,
                 )
         for slab in range(n_slabs):
             log_likelihood += memory.log_likelihoods[slab]
         if n_sums > 0:
-            add_slabs(shape, sums, counts, first, second)
+            add_slabs(shape, sums, memory.centre, means, counts, first, second)
     free(scratch)
     return log_likelihood
 
 
 cdef void add_slabs(
-    Shape* shape, double* sums, double* counts, double* first, double* second,
+    Shape* shape, double* sums, const double* centre, const double* means, double* counts,
+    double* first, double* second,
 ) noexcept nogil:
-    """Add the slabs' sums in order, and complete the symmetric matrices."""
+    """Add the slabs' sums in order, about the means, and complete the symmetric matrices."""
     cdef Py_ssize_t d = shape.d, K = shape.K, slab, m, i, j
     cdef double* matrix
     for slab in range(1, shape.n_slabs):
@@ -340,12 +490,60 @@ cdef void add_slabs(
     memcpy(counts, sums, K * sizeof(double))
     memcpy(first, sums + K, K * d * sizeof(double))
     memcpy(second, sums + K + K * d, shape.n_factors * sizeof(double))
+    if shape.pooled:
+        move_to_means(centre, means, counts, K, d, first, second)
     if shape.factors != DIAGONAL:
         for m in range(shape.n_factors // (d * d)):
             matrix = second + m * d * d
             for i in range(d):
                 for j in range(i):
                     matrix[i * d + j] = matrix[j * d + i]
+
+
+# Some components of a pass of `_natural`, which would lose digits of them
+# -----------------------------------------------------------------------
+
+cdef Centred lay_out_centred(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef Centred centred
+    centred.shape = shape[0]
+    centred.numbers = <Py_ssize_t*> take(arena, shape.K, sizeof(Py_ssize_t))
+    centred.means = take_doubles(arena, shape.K * shape.d)
+    centred.offset = take_doubles(arena, shape.K)
+    centred.factors = take(arena, shape.n_factors, shape.itemsize)
+    centred.sums = take_doubles(arena, shape.n_slabs * shape.n_sums)
+    return centred
+
+
+cdef void replace_log_joint(
+    Centred* centred, const floating* x, Py_ssize_t B, Workspace* space, floating* joint,
+    Py_ssize_t stride,
+) noexcept nogil:
+    """joint (K, B) of all components: the rows of these are computed."""
+    cdef Shape* shape = &centred.shape
+    cdef floating* own = <floating*> space.joint
+    cdef floating* rows = <floating*> space.rows
+    cdef Py_ssize_t k
+    if shape.transposed:
+        transpose(x, B, shape.d, shape.d, rows, shape.stride)
+        clear_padding(shape.d, B, shape.stride, rows)
+    log_joint(shape, x, B, centred.means, <const floating*> centred.factors, centred.offset, rows,
+              own)
+    for k in range(shape.K):
+        memcpy(joint + centred.numbers[k] * stride, own + k * shape.stride, B * sizeof(floating))
+
+
+cdef void add_centred_moments(
+    Centred* centred, const floating* x, Py_ssize_t B, const floating* shares, Py_ssize_t stride,
+    Workspace* space, Py_ssize_t slab,
+) noexcept nogil:
+    """shares (K, B) of all components, whose block was the last one of `replace_log_joint`"""
+    cdef Shape* shape = &centred.shape
+    cdef floating* own = <floating*> space.joint
+    cdef double* first = centred.sums + slab * shape.n_sums
+    cdef Py_ssize_t k
+    for k in range(shape.K):
+        memcpy(own + k * shape.stride, shares + centred.numbers[k] * stride, B * sizeof(floating))
+    add_moments(shape, x, B, centred.means, own, space, first, first + shape.K * shape.d)
 
 
 def e_step(
@@ -426,3 +624,169 @@ def statistics(
         NULL, readable_reals(responsibilities, n * K, type), False, writable(counts, K),
         writable(first, K * d), writable(second, shape.n_factors), NULL, NULL,
     )
+
+
+# Rows in groups, each of which has a list of components
+# -------------------------------------------------------
+
+# The scratch memory of a thread, before its `Workspace`.
+cdef struct GroupSpace:
+    void* factors       # those of a list
+    double* means       # (C, d)
+    double* offset      # (C,)
+    double* sums        # those of a list
+
+
+cdef GroupSpace lay_out_group(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef GroupSpace space
+    space.factors = take(arena, shape.n_factors, shape.itemsize)
+    start_line(arena)
+    space.means = take_doubles(arena, shape.K * shape.d)
+    space.offset = take_doubles(arena, shape.K)
+    space.sums = take_doubles(arena, shape.n_sums)
+    start_line(arena)
+    return space
+
+
+cdef double pass_over_groups(
+    Shape* shape, const Shape* whole, Py_ssize_t first_group, Py_ssize_t end, const floating* X,
+    const int* ends, const int* lists, const double* means, const double* factors,
+    const double* offset, const double* sample_weight, Arena arena, double* sums,
+    double* log_likelihoods, floating* out,
+) noexcept nogil:
+    """`shape` is that of the largest group and its list, `whole` of all rows and components."""
+    cdef GroupSpace space = lay_out_group(shape, &arena)
+    cdef Py_ssize_t d = shape.d, C = shape.K, K = whole.K, g, c, k, i, start
+    cdef Py_ssize_t size = shape.n_factors // (1 if shape.factors == SHARED else C)
+    cdef floating* own_factors = <floating*> space.factors
+    cdef double* second = sums + K + K * d if sums != NULL else NULL
+    cdef double* own_second = space.sums + C + C * d
+    cdef double log_likelihood = 0.0
+    cdef Shape group = shape[0]
+    group.n_slabs = 1
+    if shape.factors == SHARED:
+        for i in range(size):
+            own_factors[i] = <floating> factors[i]
+    for g in range(first_group, end):
+        start = ends[g - 1] if g > 0 else 0
+        group.n = ends[g] - start
+        if group.n == 0:
+            continue
+        group.n_blocks = (group.n + group.B - 1) // group.B
+        for c in range(C):
+            k = lists[g * C + c]
+            space.offset[c] = offset[k] if k >= 0 else -INFINITY
+            k = max(k, 0)
+            memcpy(space.means + c * d, means + k * d, d * sizeof(double))
+            if shape.factors != SHARED:
+                for i in range(size):
+                    own_factors[c * size + i] = <floating> factors[k * size + i]
+        if sums != NULL:
+            memset(space.sums, 0, shape.n_sums * sizeof(double))
+        log_likelihood += pass_over_slab(
+            &group, 0, X + start * d, space.means, own_factors, space.offset,
+            sample_weight + start if sample_weight != NULL else NULL, NULL, NULL,
+            <const floating*> NULL, True, NULL, NULL, arena, space.sums if sums != NULL else NULL,
+            log_likelihoods + start if log_likelihoods != NULL else NULL,
+            out + start * C if out != NULL else NULL,
+        )
+        if sums == NULL:
+            continue
+        for c in range(C):
+            k = lists[g * C + c]
+            if k < 0:
+                continue
+            sums[k] += space.sums[c]
+            for i in range(d):
+                sums[K + k * d + i] += space.sums[C + c * d + i]
+            if shape.factors != SHARED:
+                for i in range(size):
+                    second[k * size + i] += own_second[c * size + i]
+        if shape.factors == SHARED:
+            for i in range(size):
+                second[i] += own_second[i]
+    return log_likelihood
+
+
+def in_groups(
+    ndarray X,                  # IN   (n, d), float or double: the rows of the first group, ...
+    ndarray ends,               # IN   (n_groups,), where each group ends; some may be empty
+    ndarray lists,              # IN   (n_groups, C): components of the groups; -1 = none
+    ndarray means,              # IN   (K, d)
+    ndarray factors,            # IN   as in `e_step`
+    ndarray offset,             # IN   (K,)
+    ndarray sample_weight,      # IN   (n,) or (0,)
+    ndarray counts,             # OUT  (K,) or (0,)
+    ndarray first,              # OUT  (K, d) or (0, 0)
+    ndarray second,             # OUT  shape of factors, or (0, 0, 0)
+    ndarray log_likelihoods,    # OUT  (n,) or (0,)
+    ndarray responsibilities,   # OUT  (n, C) or (0, 0), of the type of X
+    int n_threads,
+):
+    """`e_step` of mixtures of the listed components alone, one for each group of rows."""
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
+    cdef Py_ssize_t n_groups = extent(lists, 0), C = extent(lists, 1), g, i, largest = 0
+    cdef int type = real_type(X)
+    cdef Shape whole = shape_of(n, d, K, kind(factors, K), real_size(X), n_threads)
+    require(extent(means, 1) == d, "means have an element for each column")
+    cdef const int* group_ends = optional_labels(ends, n_groups)
+    cdef const int* members = optional_labels(lists, n_groups * C)
+    require(n_groups > 0 and C > 0 and group_ends[n_groups - 1] == n, "groups have all rows")
+    for g in range(n_groups):
+        i = group_ends[g] - (group_ends[g - 1] if g > 0 else 0)
+        require(i >= 0, "groups end one after the other")
+        largest = max(largest, i)
+    for i in range(n_groups * C):
+        require(-1 <= members[i] < K, "lists have components")
+    cdef const void* rows = readable_reals(X, n * d, type)
+    cdef const double* all_means = readable(means, K * d)
+    cdef const double* all_factors = readable(factors, whole.n_factors)
+    cdef const double* offsets = readable(offset, K)
+    cdef const double* weights = optional_readable(sample_weight, n)
+    cdef double* all_counts = optional_writable(counts, K)
+    cdef double* all_first = optional_writable(first, K * d)
+    cdef double* all_second = optional_writable(second, whole.n_factors)
+    cdef double* of_rows = optional_writable(log_likelihoods, n)
+    cdef void* out = optional_writable_reals(responsibilities, n * C, type)
+    cdef Shape shape = shape_of(largest, d, C, whole.factors, whole.itemsize, 1)
+    cdef Py_ssize_t n_sums = whole.n_sums if all_counts != NULL else 0, slab
+    whole.n_slabs = count_slabs(n_groups, n_sums)
+    whole.n_threads = <int> min(n_threads, whole.n_slabs)
+    cdef Arena counted = counting_arena(), arena = counting_arena()
+    lay_out_group(&shape, &counted)
+    lay_out_workspace(&shape, &counted)
+    take_arenas(&arena, whole.n_threads, &counted)
+    start_line(&arena)
+    take_doubles(&arena, whole.n_slabs * (n_sums + 1))
+    cdef void* scratch = allocate(&arena)
+    cdef char* threads = take_arenas(&arena, whole.n_threads, &counted)
+    start_line(&arena)
+    cdef double* sums = take_doubles(&arena, whole.n_slabs * (n_sums + 1))
+    cdef double* of_slabs = sums + whole.n_slabs * n_sums
+    cdef double log_likelihood = 0.0
+    with nogil:
+        memset(sums, 0, whole.n_slabs * (n_sums + 1) * sizeof(double))
+        for slab in prange(whole.n_slabs, schedule="dynamic", num_threads=whole.n_threads,
+                           use_threads_if=whole.n_threads > 1):
+            if whole.itemsize == sizeof(double):
+                of_slabs[slab] = pass_over_groups(
+                    &shape, &whole, first_block(slab, whole.n_slabs, n_groups),
+                    first_block(slab + 1, whole.n_slabs, n_groups), <const double*> rows,
+                    group_ends, members, all_means, all_factors, offsets, weights,
+                    arena_of(threads, omp_get_thread_num(), &counted),
+                    sums + slab * n_sums if n_sums > 0 else NULL, of_rows, <double*> out,
+                )
+            else:
+                of_slabs[slab] = pass_over_groups(
+                    &shape, &whole, first_block(slab, whole.n_slabs, n_groups),
+                    first_block(slab + 1, whole.n_slabs, n_groups), <const float*> rows,
+                    group_ends, members, all_means, all_factors, offsets, weights,
+                    arena_of(threads, omp_get_thread_num(), &counted),
+                    sums + slab * n_sums if n_sums > 0 else NULL, of_rows, <float*> out,
+                )
+        for slab in range(whole.n_slabs):
+            log_likelihood += of_slabs[slab]
+        if n_sums > 0:
+            add_slabs(&whole, sums, NULL, NULL, all_counts, all_first, all_second)
+    free(scratch)
+    return log_likelihood

@@ -15,7 +15,7 @@ OPTIMISE_BEGIN(WHOLE_TILES)
 /* Rows of a block, and their memory. */
 #define FEWEST_BLOCK_ROWS 16
 #define MOST_BLOCK_ROWS (1 << 15)
-#define MOST_BLOCK_BYTES (1 << 25)
+#define MOST_BLOCK_BYTES (1 << 19)
 
 /* Between two looks for Ctrl-C: rows, times what a row costs about. */
 #define MOST_WORK (1 << 22)

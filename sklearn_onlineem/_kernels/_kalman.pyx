@@ -45,6 +45,7 @@ cdef extern from "_kalman.h" nogil:
         Sums sums
         int (*look)() noexcept
         volatile int* is_over
+    Py_ssize_t padded_width(Py_ssize_t k)
     Py_ssize_t state_size(Py_ssize_t W)
     void start_sums(
         Py_ssize_t k, Py_ssize_t W, Py_ssize_t d, const Evidence* total, Sums* sums)
@@ -55,10 +56,27 @@ cdef extern from "_kalman.h" nogil:
         const System* system, const double* X, Py_ssize_t T, Workspace* space,
         const Outputs* outputs)
 
+cdef extern from "_kalman_batches.h" nogil:
+    enum:
+        LANES
+    ctypedef struct BatchSpace:
+        Py_ssize_t T
+        const double** rows
+        Py_ssize_t* lengths
+    bint fit_batches(Py_ssize_t k, Py_ssize_t d, Py_ssize_t longest, Py_ssize_t n)
+    BatchSpace* lay_out_batch(
+        const System* system, Py_ssize_t longest, Py_ssize_t n, Arena* arena)
+    void clear_batch(const System* system, BatchSpace* space)
+    void start_batches(const System* system, const Evidence* total, BatchSpace* space)
+    void expect_batch(
+        const System* system, const double* start, bint smooths, BatchSpace* space,
+        double** log_densities, double* log_likelihoods)
+    void finish_batches(const System* system, BatchSpace* space)
+
 
 def width(Py_ssize_t k):
     """What k states are padded to."""
-    return 4 if k <= 4 else (k + 7) // 8 * 8
+    return padded_width(k)
 
 
 # What a pass over all sequences has in its memory.
@@ -244,3 +262,117 @@ def expected(
     outputs.noise = optional_readable(noise, n * k)
     outputs.log_densities = optional_writable(log_densities, n)
     pass_over(X, offsets, system, k, start, &outputs, log_likelihoods, &total, n_threads)
+
+
+# Side by side
+# ------------
+
+# What a pass over batches has in its memory.
+cdef struct BatchMemory:
+    char* threads
+    BatchSpace** spaces     # (n_threads,)
+    Evidence* slabs         # (n_slabs,)
+
+
+cdef BatchMemory lay_out_batches(
+    const System* system, Py_ssize_t longest, Py_ssize_t n, int n_threads, Py_ssize_t n_slabs,
+    Arena* arena,
+) noexcept nogil:
+    cdef BatchMemory memory
+    cdef Evidence evidence
+    cdef Arena counted = counting_arena(), own
+    cdef Py_ssize_t i
+    lay_out_batch(system, longest, n, &counted)
+    memory.threads = take_arenas(arena, n_threads, &counted)
+    memory.spaces = <BatchSpace**> take(arena, n_threads, sizeof(BatchSpace*))
+    memory.slabs = <Evidence*> take(arena, n_slabs, sizeof(Evidence))
+    for i in range(n_slabs):
+        evidence = lay_out_evidence(system.k, system.d, arena)
+        if memory.slabs != NULL:
+            memory.slabs[i] = evidence
+    if memory.threads != NULL:
+        for i in range(n_threads):
+            own = arena_of(memory.threads, i, &counted)
+            memory.spaces[i] = lay_out_batch(system, longest, n, &own)
+            clear_batch(system, memory.spaces[i])
+    return memory
+
+
+cdef void pass_over_batches(
+    const System* system, const double* X, const int64_t* offsets, const int64_t* order,
+    Py_ssize_t S, Py_ssize_t begin, Py_ssize_t stop, const double* start, BatchSpace* space,
+    bint smooths, double* log_densities, double* log_likelihoods, const Evidence* evidence,
+) noexcept nogil:
+    """Batches from begin to stop, of sequences in an order of falling length."""
+    cdef double* of_rows[LANES]
+    cdef double of_sequences[LANES]
+    cdef Py_ssize_t batch, lane, n, s
+    start_batches(system, evidence, space)
+    for batch in range(begin, stop):
+        n = min(LANES, S - batch * LANES)
+        for lane in range(LANES):
+            s = order[batch * LANES + (lane if lane < n else 0)]
+            space.rows[lane] = X + offsets[s] * system.d
+            space.lengths[lane] = offsets[s + 1] - offsets[s] if lane < n else 0
+            of_rows[lane] = log_densities + offsets[s] if log_densities != NULL else NULL
+        space.T = space.lengths[0]
+        expect_batch(
+            system, start, smooths, space, NULL if log_densities == NULL else of_rows,
+            of_sequences)
+        for lane in range(n):
+            log_likelihoods[order[batch * LANES + lane]] = of_sequences[lane]
+    finish_batches(system, space)
+
+
+def are_batched(Py_ssize_t k, Py_ssize_t d, const int64_t[::1] offsets):
+    """Whether sequences are to be passed to `expected_in_batches`."""
+    cdef Py_ssize_t S = offsets.shape[0] - 1
+    return fit_batches(k, d, longest(&offsets[0], S), S)
+
+
+def expected_in_batches(
+    ndarray X,                      # IN (n, d)
+    const int64_t[::1] offsets,     # IN (S + 1,)
+    const int64_t[::1] order,       # IN (S,): sequences by falling length
+    tuple system,                   # IN A, A', b, Q, C, d, R: padded
+    Py_ssize_t k,                   # states
+    ndarray start,                  # IN (W + W * W,): moments that sequences start from
+    bint smooths,                   # whether moments are wanted
+    ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
+    ndarray transitions,            # OUT of states and those after them, 2 k variables;
+    ndarray emissions,              # OUT of states and rows that are not all missing, k + d
+    ndarray log_densities,          # OUT (n,), or empty: log p(v_t | past)
+    ndarray log_likelihoods,        # OUT (S,)
+    int n_threads,
+):
+    """Sums over rows of expected moments, of sequences that are elements of vectors."""
+    cdef System arrays
+    cdef Py_ssize_t n = extent(X, 0), S = offsets.shape[0] - 1, slab, s
+    read_system(&arrays, k, system)
+    cdef Py_ssize_t d = arrays.d, most = longest(&offsets[0], S)
+    require(n == offsets[S] and extent(X, 1) == d and n_threads > 0, "rows of the system; threads")
+    require(order.shape[0] == S and fit_batches(k, d, most, S), "sequences in an order")
+    for s in range(S):
+        require(0 <= order[s] < S, "the order is of the sequences")
+        require(s == 0 or offsets[order[s] + 1] - offsets[order[s]]
+                <= offsets[order[s - 1] + 1] - offsets[order[s - 1]], "lengths fall")
+    cdef const double* rows = readable(X, n * d)
+    cdef const double* first = readable(start, state_size(arrays.W))
+    cdef double* of_rows = optional_writable(log_densities, n)
+    cdef double* out = writable(log_likelihoods, S)
+    cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
+    cdef Py_ssize_t n_batches = (S + LANES - 1) // LANES, n_slabs = min(MOST_SLABS, n_batches)
+    n_threads = min(n_threads, n_slabs)
+    cdef Arena arena = counting_arena()
+    lay_out_batches(&arrays, most, n, n_threads, n_slabs, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef BatchMemory memory = lay_out_batches(&arrays, most, n, n_threads, n_slabs, &arena)
+    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
+                       use_threads_if=n_threads > 1):
+        pass_over_batches(
+            &arrays, rows, &offsets[0], &order[0], S, first_block(slab, n_slabs, n_batches),
+            first_block(slab + 1, n_slabs, n_batches), first,
+            memory.spaces[omp_get_thread_num()], smooths, of_rows, out, memory.slabs + slab)
+    for slab in range(n_slabs):
+        add_evidence(memory.slabs + slab, &total)
+    free(scratch)

@@ -162,6 +162,10 @@ SIMD_UNUSED static void add_covariances(
  * promise that a step lowers the objective of its batch, but not one that overflows. */
 #define LARGEST_GROWTH 1e10
 
+/* Steps of equal weight that are summed at once; doublings of the power that may prove stability. */
+#define FEWEST_ALIKE 16
+#define MOST_DOUBLINGS 7
+
 /* Mean of the squared length. */
 SIMD_UNUSED static double mean_square(const double *state, ptrdiff_t k, ptrdiff_t W)
 {
@@ -170,44 +174,207 @@ SIMD_UNUSED static double mean_square(const double *state, ptrdiff_t k, ptrdiff_
     return sum;
 }
 
+/* Whether the transitions are known to be stable: their powers tend to 0. */
+SIMD_UNUSED static int is_stable(
+    const double *A, ptrdiff_t k, ptrdiff_t W, double *power, double *product)
+{
+    copy(A, W * W, power);
+    for (int doubling = 0; doubling < MOST_DOUBLINGS; doubling++) {
+        double square = 0;
+        for (ptrdiff_t i = 0; i < W * W; i++) square += power[i] * power[i];
+        if (square < 1) return 1;
+        matrix_product(power, power, k, W, product);
+        copy(product, W * W, power);
+    }
+    return 0;
+}
+
+/* The states of some steps of equal weight. The sums over 2 N of them follow from those over N, as
+ * state t + N is the same affine map of each state t, with the same noise. */
+typedef struct {
+    double *first;      /* (W,): mean of the first state, and what shifts are from */
+    double *move;       /* (W,): shift of the second state */
+    double *shift;      /* (W,): of the state after the last */
+    double *covariance; /* (W, W): of that state */
+    double *power;      /* (W, W): A'^N */
+    double *noise;      /* (W, W): what N steps add to covariances */
+    double *total;      /* (W,): sum of shifts */
+    double *sum;        /* (W, W): of covariances, and products of shifts */
+    double *turned;     /* (W,) */
+    double *next;       /* (W, W) */
+    double *product;    /* (W, W) */
+} Stretch;
+
+SIMD_UNUSED static Stretch lay_out_stretch(ptrdiff_t W, Arena *arena)
+{
+    Stretch stretch;
+    stretch.first = take_doubles(arena, W);
+    stretch.move = take_doubles(arena, W);
+    stretch.shift = take_doubles(arena, W);
+    stretch.covariance = take_doubles(arena, W * W);
+    stretch.power = take_doubles(arena, W * W);
+    stretch.noise = take_doubles(arena, W * W);
+    stretch.total = take_doubles(arena, W);
+    stretch.sum = take_doubles(arena, W * W);
+    stretch.turned = take_doubles(arena, W);
+    stretch.next = take_doubles(arena, W * W);
+    stretch.product = take_doubles(arena, W * W);
+    return stretch;
+}
+
+/* covariance <- form' covariance form + noise */
+SIMD_INLINE void move_covariance(
+    const double *form, const double *noise, ptrdiff_t k, ptrdiff_t W, const Stretch *stretch,
+    double *covariance)
+{
+    copy(noise, W * W, stretch->next);
+    add_quadratic(form, covariance, k, W, stretch->product, stretch->next);
+    copy(stretch->next, W * W, covariance);
+}
+
+/* One more state. */
+SIMD_UNUSED static void lengthen(const System *system, const Stretch *stretch)
+{
+    const ptrdiff_t k = system->k, W = system->W;
+    add(stretch->covariance, W * W, stretch->sum);
+    add_outer_product(stretch->shift, stretch->shift, k, W, stretch->sum);
+    add(stretch->shift, W, stretch->total);
+    row_product(stretch->shift, system->At, k, W, stretch->turned);
+    copy(stretch->move, W, stretch->shift);
+    add(stretch->turned, W, stretch->shift);
+    move_covariance(system->At, system->Q, k, W, stretch, stretch->covariance);
+    move_covariance(system->At, system->Q, k, W, stretch, stretch->noise);
+    matrix_product(stretch->power, system->At, k, W, stretch->product);
+    copy(stretch->product, W * W, stretch->power);
+}
+
+/* From n states to twice as many. */
+SIMD_UNUSED static void double_stretch(
+    const System *system, ptrdiff_t n, const Stretch *stretch)
+{
+    const ptrdiff_t k = system->k, W = system->W;
+    double *turned = stretch->turned, *next = stretch->next, *shift = stretch->shift;
+    row_product(stretch->total, stretch->power, k, W, turned);
+    set_zero(W * W, next);
+    add_quadratic(stretch->power, stretch->sum, k, W, stretch->product, next);
+    for (ptrdiff_t i = 0; i < W; i++)
+        for (ptrdiff_t j = 0; j < W; j++)
+            stretch->sum[i * W + j] +=
+                next[i * W + j] + (turned[i] * shift[j] + shift[i] * turned[j])
+                + (double)n * (stretch->noise[i * W + j] + shift[i] * shift[j]);
+    for (ptrdiff_t i = 0; i < W; i++) stretch->total[i] += turned[i] + (double)n * shift[i];
+    move_covariance(stretch->power, stretch->noise, k, W, stretch, stretch->covariance);
+    row_product(shift, stretch->power, k, W, turned);
+    add(turned, W, shift);
+    copy(stretch->noise, W * W, next);
+    add_quadratic(stretch->power, stretch->noise, k, W, stretch->product, next);
+    copy(next, W * W, stretch->noise);
+    matrix_product(stretch->power, stretch->power, k, W, next);
+    copy(next, W * W, stretch->power);
+}
+
+/* state (W + W W) <- that after n from it on, whose sums are those of the stretch */
+SIMD_UNUSED static void take_stretch(
+    const System *system, ptrdiff_t n, const Stretch *stretch, double *state)
+{
+    const ptrdiff_t k = system->k, W = system->W, size = W * W;
+    ptrdiff_t bit = 1, done = 1;
+    copy(state, W, stretch->first);
+    copy(state + W, size, stretch->sum);
+    copy(state + W, size, stretch->covariance);
+    set_zero(W, stretch->total);
+    predict_mean(system, state, stretch->move);
+    for (ptrdiff_t i = 0; i < W; i++) stretch->move[i] -= state[i];
+    copy(stretch->move, W, stretch->shift);
+    move_covariance(system->At, system->Q, k, W, stretch, stretch->covariance);
+    copy(system->Q, size, stretch->noise);
+    copy(system->At, size, stretch->power);
+    while (2 * bit <= n) bit *= 2;
+    for (bit /= 2; bit > 0; bit /= 2) {
+        double_stretch(system, done, stretch);
+        done *= 2;
+        if (n & bit) {
+            lengthen(system, stretch);
+            done++;
+        }
+    }
+    add(stretch->shift, W, state);
+    copy(stretch->covariance, size, state + W);
+}
+
+/* Adds the states of a stretch of n, each with the given weight. */
+SIMD_UNUSED static void add_stretch(
+    ptrdiff_t n, double weight, ptrdiff_t W, const Stretch *stretch, Moments *total)
+{
+    double *mean = stretch->turned, *scatter = stretch->next;
+    for (ptrdiff_t i = 0; i < W; i++) {
+        mean[i] = stretch->first[i] + stretch->total[i] / (double)n;
+        for (ptrdiff_t j = 0; j < W; j++)
+            scatter[i * W + j] = stretch->sum[i * W + j]
+                                 - stretch->total[i] * stretch->total[j] / (double)n;
+    }
+    add_moments(weight * (double)n, mean, weight, scatter, total);
+}
+
+/* Scratch memory of `add_occupancy`. */
 typedef struct {
     double *state;   /* (W + W W): a mean and its covariance */
     double *next;    /* (W + W W) */
     double *product; /* (W, W) */
-    Moments *totals; /* (n,) */
+    Stretch stretch;
+    Moments leaving; /* of W variables: of states with one after them, and of all */
+    Moments emitting;
 } Occupancy;
 
-SIMD_UNUSED static Occupancy lay_out_occupancy(ptrdiff_t n, ptrdiff_t W, Arena *arena)
+SIMD_UNUSED static Occupancy lay_out_occupancy(ptrdiff_t W, Arena *arena)
 {
     Occupancy occupancy;
     occupancy.state = take_doubles(arena, state_size(W));
     occupancy.next = take_doubles(arena, state_size(W));
     occupancy.product = take_doubles(arena, W * W);
-    occupancy.totals = (Moments *)take(arena, n, sizeof(Moments));
+    occupancy.stretch = lay_out_stretch(W, arena);
+    double *leaving = take_doubles(arena, 2 * moments_size(W));
+    if (leaving) {
+        occupancy.leaving = moments_at(leaving, W);
+        occupancy.emitting = moments_at(leaving + moments_size(W), W);
+    }
     return occupancy;
 }
 
-/* Adds the moments of T states, from that in `state` on, to n totals of W variables, each with its
- * own weights (n, T). */
+/* Adds the moments of T states, from that in `state` on. The weight of each is its own for those
+ * that emit, and that of the next one, if there is one, for those that are left. */
 SIMD_UNUSED static void add_occupancy(
-    const System *system, const double *weights, ptrdiff_t n, ptrdiff_t T,
-    const Occupancy *occupancy)
+    const System *system, const double *weights, ptrdiff_t T, Occupancy *occupancy)
 {
     const ptrdiff_t k = system->k, W = system->W;
     double *state = occupancy->state, *next = occupancy->next;
     double largest = mean_square(state, k, W);
+    ptrdiff_t alike = T - 1;
     for (ptrdiff_t i = 0; i < k; i++) largest += system->Q[i * (W + 1)];
     largest *= LARGEST_GROWTH;
+    while (alike > 0 && weights[alike - 1] == weights[T - 1]) alike--;
+    if (T - 1 - alike < FEWEST_ALIKE
+        || !is_stable(system->A, k, W, occupancy->product, occupancy->next + W))
+        alike = T;
     for (ptrdiff_t t = 0; t < T; t++) {
+        if (t == alike) {
+            const ptrdiff_t n = T - 1 - t;
+            take_stretch(system, n, &occupancy->stretch, state);
+            add_stretch(n, weights[t], W, &occupancy->stretch, &occupancy->leaving);
+            add_stretch(n, weights[t], W, &occupancy->stretch, &occupancy->emitting);
+            add_moments(weights[t], state, weights[t], state + W, &occupancy->emitting);
+            return;
+        }
         predict_mean(system, state, next);
         predict_covariance(system, state + W, occupancy->product, next + W);
         int stays = state_is_steady(state, next, k, W) || !(mean_square(next, k, W) <= largest);
-        for (ptrdiff_t i = 0; i < n; i++) {
-            const double *own = weights + i * T;
-            double weight = 0;
-            for (ptrdiff_t later = t; later < (stays ? T : t + 1); later++) weight += own[later];
-            add_moments(weight, state, weight, state + W, occupancy->totals + i);
+        double emitting = 0, leaving = 0;
+        for (ptrdiff_t later = t; later < (stays ? T : t + 1); later++) {
+            emitting += weights[later];
+            leaving += later + 1 < T ? weights[later + 1] : 0;
         }
+        add_moments(leaving, state, leaving, state + W, &occupancy->leaving);
+        add_moments(emitting, state, emitting, state + W, &occupancy->emitting);
         if (stays) return;
         double *swap = state;
         state = next;

@@ -17,12 +17,13 @@ OPTIMISE_BEGIN(WHOLE_TILES)
  * element of the vectors, so that products of one row become products of LANES rows.
  */
 
-/* What turns rows into information about states, and states into residuals. */
+/* What turns rows into information about states, and states into residuals. Whitened rows are
+ * rotated so that only the first of their values, as many as there are states, depend on these. */
 typedef struct {
     ptrdiff_t d;
     const double *offset;    /* (d,) */
-    const double *whitening; /* (d, d), L'^-1 with R = L L' */
-    const double *H;         /* (d, W), L^-1 C, and its transpose */
+    const double *whitening; /* (d, d), L'^-1 O with R = L L', O orthogonal */
+    const double *H;         /* (d, W), O' L^-1 C, 0 after k rows, and its transpose */
     const double *Ht;        /* (W, d) */
     const double *G;         /* (W, W), H' H */
 } ObservationMaps;
@@ -36,10 +37,14 @@ typedef struct {
     const void *X;        /* (n_rows, d), floats or doubles */
     int is_float;
     const double *centre; /* (d,): of rows */
+    int smooths;          /* or only the rows' log densities are wanted */
+    double log_det;       /* of 2 pi R */
+    double *log_densities; /* (n_rows,): log p(row | past); NULL: they are not wanted */
 } Shared;
 
 typedef struct {
     ptrdiff_t T;                    /* rows of the longest segment */
+    ptrdiff_t from, until;          /* those that count */
     ptrdiff_t step;                 /* rows of their sequences before them */
     int64_t begins[LANES];     /* first rows */
     int64_t lengths[LANES];
@@ -79,7 +84,7 @@ SIMD_UNUSED static MeanSums mean_sums_at(
 
 /* Scratch memory of passes over a batch: arrays (d, LANES) and (W, LANES). */
 typedef struct {
-    double *rows, *whitened, *residual;
+    double *rows, *whitened;
     double *offset, *centre, *a, *b, *c;
     double *zeros; /* (d + W, LANES) */
 } BatchScratch;
@@ -89,7 +94,6 @@ SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, 
     BatchScratch scratch;
     scratch.rows = take_doubles(arena, d * LANES);
     scratch.whitened = take_doubles(arena, d * LANES);
-    scratch.residual = take_doubles(arena, d * LANES);
     scratch.zeros = take_doubles(arena, (d + W) * LANES);
     scratch.offset = take_doubles(arena, W * LANES);
     scratch.centre = take_doubles(arena, W * LANES);
@@ -99,20 +103,39 @@ SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, 
     return scratch;
 }
 
+/* Column j of rows that are side by side, in one go: what is stored element by element cannot be
+ * loaded as a vector before all of it is in the cache. */
+#define GATHER_COLUMN(x, rows, j, from, out) \
+    do { \
+        const double shift = (from)[j]; \
+        double *const column = (out) + (j) * LANES; \
+        column[0] = (double)(x)[(rows)[0] + (j)] - shift; \
+        column[1] = (double)(x)[(rows)[1] + (j)] - shift; \
+        column[2] = (double)(x)[(rows)[2] + (j)] - shift; \
+        column[3] = (double)(x)[(rows)[3] + (j)] - shift; \
+        column[4] = (double)(x)[(rows)[4] + (j)] - shift; \
+        column[5] = (double)(x)[(rows)[5] + (j)] - shift; \
+        column[6] = (double)(x)[(rows)[6] + (j)] - shift; \
+        column[7] = (double)(x)[(rows)[7] + (j)] - shift; \
+    } while (0)
+
 /* out (d, LANES) <- row t of each segment (its last one if that is earlier), less `from` */
 SIMD_INLINE void gather_rows(
-    const Shared *shared, const Batch *batch, ptrdiff_t t, const double *from, double *out)
+    const Shared *shared, const Batch *batch, ptrdiff_t t, const double *from,
+    double *RESTRICT out)
 {
     const ptrdiff_t d = shared->maps->d;
+    ptrdiff_t rows[LANES];
     for (int s = 0; s < LANES; s++) {
         ptrdiff_t last = batch->lengths[s] > 0 ? batch->lengths[s] - 1 : 0;
-        ptrdiff_t row = (batch->begins[s] + (t < last ? t : last)) * d;
-        if (shared->is_float)
-            for (ptrdiff_t j = 0; j < d; j++)
-                out[j * LANES + s] = ((const float *)shared->X)[row + j] - from[j];
-        else
-            for (ptrdiff_t j = 0; j < d; j++)
-                out[j * LANES + s] = ((const double *)shared->X)[row + j] - from[j];
+        rows[s] = (batch->begins[s] + (t < last ? t : last)) * d;
+    }
+    if (shared->is_float) {
+        const float *x = (const float *)shared->X;
+        for (ptrdiff_t j = 0; j < d; j++) GATHER_COLUMN(x, rows, j, from, out);
+    } else {
+        const double *x = (const double *)shared->X;
+        for (ptrdiff_t j = 0; j < d; j++) GATHER_COLUMN(x, rows, j, from, out);
     }
 }
 
@@ -133,7 +156,8 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
     const GainTables *tables = shared->tables;
     const ObservationMaps *maps = shared->maps;
     const ptrdiff_t k = system->k, W = system->W, d = maps->d, last = tables->n - 1;
-    double *v = scratch->rows, *e = scratch->whitened, *rest = scratch->residual;
+    const ptrdiff_t n_rotated = k < d ? k : d;
+    double *v = scratch->rows, *e = scratch->whitened;
     double *zeros = scratch->zeros, *offset = scratch->offset;
     double *u = scratch->a, *move = scratch->b, *r = scratch->c;
     int64_t keeps[LANES];
@@ -144,30 +168,35 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
         double *mean = batch->means + t * k * LANES;
         gather_rows(shared, batch, t, maps->offset, v);
         batched_product(maps->whitening, d, d, d, v, zeros, 1, e);
-        batched_product(maps->Ht, d, k, d, predicted, e, -1, e);
-        batched_product(maps->H, W, d, k, e, zeros, 1, u);
+        batched_product(maps->Ht, d, k, n_rotated, predicted, e, -1, e);
+        batched_product(maps->H, W, n_rotated, k, e, zeros, 1, u);
         batched_product(tables->filtered + step, W, k, k, u, zeros, 1, move);
         for (ptrdiff_t i = 0; i < k * LANES; i++) mean[i] = predicted[i] + move[i];
         batched_product(system->At, W, k, k, mean, offset, 1, predicted);
-        if (!sums) continue;
+        if (!sums || t < batch->from || t >= batch->until) continue;
         batched_product(tables->root + step, W, k, k, u, zeros, 1, r);
-        batched_product(maps->Ht, d, k, d, move, e, -1, rest);
+        batched_product(maps->Ht, d, k, n_rotated, move, e, -1, e);
         double squares[LANES] = {0};
         for (ptrdiff_t i = 0; i < k * LANES; i += LANES)
             EACH_SEGMENT squares[s] += r[i + s] * r[i + s];
         for (ptrdiff_t i = 0; i < d * LANES; i += LANES)
-            EACH_SEGMENT squares[s] += rest[i + s] * rest[i + s];
+            EACH_SEGMENT squares[s] += e[i + s] * e[i + s];
         find_below(batch->lengths, NULL, t, keeps);
         add_kept(keeps, squares, 1, sums->squares);
         add_kept(keeps, mean, k, sums->total);
+        if (!shared->log_densities) continue;
+        const double log_det = shared->log_det + tables->log_det[step / (W * W)];
+        for (int s = 0; s < LANES; s++)
+            if (keeps[s]) shared->log_densities[batch->begins[s] + t] = -0.5 * (log_det + squares[s]);
     }
 }
 
 /* later (k, LANES): smoothed means of the rows after the last ones where these are known, and
- * then of the first ones. `sums` may be NULL; if not, states are less `centre` (k,) in them. */
+ * then of the first ones that count; after (k, LANES) <- of the rows after those, unless it is NULL.
+ * `sums` may be NULL; if not, states are less `centre` (k,) in them. */
 SIMD_CLONES SIMD_UNUSED static void smooth_batch(
     const Shared *shared, const Batch *batch, const double *centre, const BatchScratch *scratch,
-    double *later, const MeanSums *sums)
+    double *later, double *after, const MeanSums *sums)
 {
     const System *system = shared->system;
     const GainTables *tables = shared->tables;
@@ -177,15 +206,16 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
     int64_t keeps[LANES];
     repeat(system->b, k, offset);
     if (sums) repeat(centre, k, centres);
-    for (ptrdiff_t t = batch->T - 1; t >= 0; t--) {
+    for (ptrdiff_t t = batch->T - 1; t >= batch->from; t--) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
         const double *mean = batch->means + t * k * LANES;
+        if (after && t == batch->until - 1) copy(later, k * LANES, after);
         find_below(batch->lengths, batch->continues, t + 1, keeps);
         batched_product(system->At, W, k, k, mean, offset, 1, rest);
         subtract_kept(keeps, later, rest, k, rest);
         if (sums) subtract_kept(keeps, later, centres, k, next);
         batched_product(tables->gain + step, W, k, k, rest, mean, 1, later);
-        if (!sums) continue;
+        if (!sums || t >= batch->until) continue;
         find_below(batch->lengths, NULL, t, keeps);
         subtract_kept(keeps, later, centres, k, now);
         gather_rows(shared, batch, t, shared->centre, v);
@@ -285,11 +315,11 @@ SIMD_UNUSED static void smooth_segments(
     ptrdiff_t k = shared->system->k, W = shared->system->W;
     double unknown[MOST_STATES] = {0};
     set_zero(k * LANES, state);
-    smooth_batch(shared, body, centre, scratch, state, NULL);
+    smooth_batch(shared, body, centre, scratch, state, NULL, NULL);
     copy(shared->tables->gain + (shared->tables->n - 1) * W * W, W * W, matrices->step);
     raise_step(body->T, k, W, matrices);
     join_segments(matrices->power, k, W, LANES - 1, unknown, state);
-    smooth_batch(shared, body, centre, scratch, state, sums);
+    smooth_batch(shared, body, centre, scratch, state, NULL, sums);
 }
 
 /* Slabs
@@ -302,19 +332,54 @@ typedef struct {
     const int64_t *begins;  /* (n_sequences,) of all slabs */
     const int64_t *lengths;
     const int64_t *order;   /* (S,): which of these, by falling length */
+    /* Of a stretch of one sequence: */
+    ptrdiff_t first;        /* its first row */
+    ptrdiff_t rows;         /* those of each of its segments; 0: these are whole sequences */
+    int n_segments;         /* LANES, or 1 */
+    ptrdiff_t reach;        /* rows before and after a segment that are walked over with it */
 } Slab;
 
-/* Rows of a segment if the slab is a sequence to be cut, or 0. */
+/* Rows of a segment if the slab is a sequence to be cut in one go, or 0. */
 SIMD_INLINE ptrdiff_t segment_length(const Slab *slab, ptrdiff_t n_tables)
 {
     ptrdiff_t length = (slab->lengths[slab->order[0]] - n_tables) / LANES;
-    return slab->S == 1 && length >= FEWEST_STEPS ? length : 0;
+    return slab->S == 1 && slab->rows == 0 && length >= FEWEST_STEPS ? length : 0;
+}
+
+/* A long sequence is cut into stretches that know nothing of each other, where passes forget within
+ * `reach` rows of the steady state where they started. Each is a slab. */
+#define FEWEST_SEGMENT_ROWS 512
+#define LEAST_SHARE 4  /* rows of a segment, times the reach */
+#define USUAL_SHARE 16
+
+/* Number of stretches of LANES segments of a sequence of T rows. */
+SIMD_INLINE ptrdiff_t count_stretches(ptrdiff_t T, ptrdiff_t n_tables, ptrdiff_t reach)
+{
+    const ptrdiff_t length = (T - n_tables - reach) / LANES;
+    const ptrdiff_t usual = USUAL_SHARE * reach > FEWEST_SEGMENT_ROWS ? USUAL_SHARE * reach
+                                                                      : FEWEST_SEGMENT_ROWS;
+    if (reach == 0 || length < LEAST_SHARE * reach || length < FEWEST_STEPS) return 0;
+    return length > usual ? length / usual : 1;
+}
+
+/* Stretch number i of n, after the one that leads to the steady state, which is number 0. */
+SIMD_UNUSED static Slab cut_stretch(
+    Slab whole, ptrdiff_t i, ptrdiff_t n, ptrdiff_t n_tables, ptrdiff_t reach)
+{
+    const ptrdiff_t T = whole.lengths[whole.order[0]];
+    const ptrdiff_t rows = (T - n_tables - reach) / (LANES * n), head = T - LANES * n * rows;
+    whole.first = i > 0 ? head + (i - 1) * LANES * rows : 0;
+    whole.rows = i > 0 ? rows : head;
+    whole.n_segments = i > 0 ? LANES : 1;
+    whole.reach = reach;
+    return whole;
 }
 
 /* Steps of all batches of a slab. */
 SIMD_UNUSED static ptrdiff_t count_steps(const Slab *slab, ptrdiff_t n_tables)
 {
     ptrdiff_t n = 0, length = segment_length(slab, n_tables);
+    if (slab->rows) return slab->rows + 2 * slab->reach;
     if (length) return slab->lengths[slab->order[0]] - (LANES - 1) * length;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) n += slab->lengths[slab->order[s]];
     return n;
@@ -327,6 +392,7 @@ typedef struct {
     BatchScratch scratch;
     StepMatrices matrices;
     double *state;  /* (W, LANES) */
+    double *after;  /* (k, LANES): smoothed means of the rows after the last ones */
     double *means;  /* (steps, k, LANES): filtered */
     double *ends;   /* (S, 2, k): smoothed means of first and last rows */
     double *centre; /* (k,) */
@@ -338,6 +404,7 @@ SIMD_UNUSED static SlabSpace lay_out_slab(const Shared *shared, const Slab *slab
     SlabSpace space;
     space.batched = mean_sums_at(take_doubles(arena, mean_sums_size(k, d) * LANES), k, d, LANES);
     space.state = take_doubles(arena, W * LANES);
+    space.after = take_doubles(arena, k * LANES);
     space.scratch = lay_out_batch_scratch(W, d, arena);
     space.matrices.step = take_doubles(arena, W * W);
     space.matrices.power = take_doubles(arena, W * W);
@@ -376,7 +443,7 @@ SIMD_UNUSED static Batch batch_of(const Slab *slab, ptrdiff_t first, double *mea
         batch.begins[s] = slab->begins[sequence];
         batch.lengths[s] = is_there ? slab->lengths[sequence] : 0;
     }
-    batch.T = batch.lengths[0];
+    batch.T = batch.until = batch.lengths[0];
     batch.means = means;
     return batch;
 }
@@ -404,11 +471,12 @@ SIMD_UNUSED static void expect_in_batches(
         for (int i = 0; i < LANES; i++) n_rows += batch.lengths[i];
         means += batch.T * k * LANES;
     }
+    if (!shared->smooths) return;
     take_centre(k, (double)n_rows, &space->batched, space->centre);
     means = space->means;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
         Batch batch = batch_of(slab, s, means);
-        smooth_batch(shared, &batch, space->centre, &space->scratch, space->state,
+        smooth_batch(shared, &batch, space->centre, &space->scratch, space->state, NULL,
                      &space->batched);
         put_end(space->state, slab->S - s < LANES ? slab->S - s : LANES, k, 0,
                 space->ends + s * 2 * k);
@@ -423,9 +491,9 @@ SIMD_UNUSED static void expect_in_segments(
     ptrdiff_t k = shared->system->k;
     Batch head = batch_of(slab, 0, space->means), body = head;
     ptrdiff_t T = head.T;
-    head.T = head.lengths[0] = T - LANES * length;
+    head.T = head.until = head.lengths[0] = T - LANES * length;
     head.continues[0] = 1;
-    body.T = length;
+    body.T = body.until = length;
     body.step = head.T;
     body.means = space->means + head.T * k * LANES;
     for (int s = 0; s < LANES; s++) {
@@ -438,21 +506,56 @@ SIMD_UNUSED static void expect_in_segments(
     filter_segments(shared, &body, &space->scratch, &space->matrices, space->state,
                     &space->batched);
     put_end(body.means + (length - 1) * k * LANES + LANES - 1, 1, k, 1, space->ends);
+    if (!shared->smooths) return;
     take_centre(k, (double)T, &space->batched, space->centre);
     smooth_segments(shared, &body, space->centre, &space->scratch, &space->matrices, space->state,
                     &space->batched);
-    smooth_batch(shared, &head, space->centre, &space->scratch, space->state, &space->batched);
+    smooth_batch(
+        shared, &head, space->centre, &space->scratch, space->state, NULL, &space->batched);
     put_end(space->state, 1, k, 0, space->ends);
 }
 
-/* sums <- sums - deviation; products <- products - deviation deviation' */
-SIMD_UNUSED static void take_out(
-    const double *mean, const double *centre, ptrdiff_t k, double *sums, double *products)
+/* A stretch of a long sequence, with rows before and after it. */
+SIMD_UNUSED static void expect_in_stretch(
+    const Shared *shared, const Slab *slab, const SlabSpace *space)
+{
+    const ptrdiff_t k = shared->system->k, last = slab->n_segments - 1;
+    Batch batch = batch_of(slab, 0, space->means);
+    const ptrdiff_t T = batch.T, before = slab->first > 0 ? slab->reach : 0;
+    const int64_t begin = batch.begins[0];
+    batch.T = 0;
+    batch.from = before;
+    batch.until = before + slab->rows;
+    batch.step = slab->first - before;
+    for (int s = 0; s < LANES; s++) {
+        ptrdiff_t first = slab->first + (s <= last ? s : 0) * slab->rows;
+        ptrdiff_t rest = T - first - slab->rows, after = rest < slab->reach ? rest : slab->reach;
+        batch.begins[s] = begin + first - before;
+        batch.lengths[s] = s <= last ? batch.until + after : 0;
+        if (batch.lengths[s] > batch.T) batch.T = batch.lengths[s];
+    }
+    repeat(shared->start, k, space->state);
+    filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
+    if (!shared->smooths) return;
+    take_centre(k, (double)(slab->n_segments * slab->rows), &space->batched, space->centre);
+    smooth_batch(shared, &batch, space->centre, &space->scratch, space->state, space->after,
+                 &space->batched);
+    put_end(space->state, 1, k, 0, space->ends);
+    put_end(batch.lengths[last] > batch.until ? space->after + last
+                                              : batch.means + (batch.until - 1) * k * LANES + last,
+            1, k, 1, space->ends);
+}
+
+/* sums <- sums + sign deviation; products <- products + sign deviation deviation' */
+SIMD_UNUSED static void add_end(
+    const double *mean, const double *centre, ptrdiff_t k, double sign, double *sums,
+    double *products)
 {
     double deviation[MOST_STATES];
-    for (ptrdiff_t i = 0; i < k; i++) sums[i] -= deviation[i] = mean[i] - centre[i];
+    for (ptrdiff_t i = 0; i < k; i++) sums[i] += sign * (deviation[i] = mean[i] - centre[i]);
     for (ptrdiff_t i = 0; i < k; i++)
-        for (ptrdiff_t j = 0; j < k; j++) products[i * k + j] -= deviation[i] * deviation[j];
+        for (ptrdiff_t j = 0; j < k; j++)
+            products[i * k + j] += sign * (deviation[i] * deviation[j]);
 }
 
 /* From sums over the rows of a slab, and the smoothed means at the ends of its sequences. */
@@ -467,20 +570,25 @@ SIMD_UNUSED static void finish_slab(
     Moments emissions = evidence->emissions;
     clear_evidence(evidence);
     set_zero(k * k, departing);
+    const ptrdiff_t T = slab->lengths[slab->order[0]], n_stretch = slab->n_segments * slab->rows;
+    const int goes_on = n_stretch && slab->first + n_stretch < T;
     for (ptrdiff_t s = 0; s < slab->S; s++) {
-        add_moments(1, ends + 2 * s * k, 0, departing, &initial);
-        n_rows += (double)slab->lengths[slab->order[s]];
+        if (slab->first == 0) add_moments(1, ends + 2 * s * k, 0, departing, &initial);
+        n_rows += (double)(n_stretch ? n_stretch : slab->lengths[slab->order[s]]);
     }
     copy(sums->total, k, moves.mean);
     copy(sums->total, k, moves.mean + k);
     copy(sums->states, k * k, departing);
     copy(sums->states, k * k, arriving);
     for (ptrdiff_t s = 0; s < slab->S; s++) {
-        take_out(ends + (2 * s + 1) * k, centre, k, moves.mean, departing);
-        take_out(ends + 2 * s * k, centre, k, moves.mean + k, arriving);
+        /* The end of a stretch that goes on is the row after it. */
+        const double *end = ends + (2 * s + 1) * k;
+        if (goes_on) add_end(end, centre, k, 1, moves.mean + k, arriving);
+        else add_end(end, centre, k, -1, moves.mean, departing);
+        add_end(ends + 2 * s * k, centre, k, -1, moves.mean + k, arriving);
     }
     add_joint(departing, sums->lags, k, arriving, k, k, k, moves.scatter);
-    *moves.weight = n_rows - (double)slab->S;
+    *moves.weight = n_rows - (goes_on ? 0 : (double)slab->S);
     centre_moments(centre, k, centre, &moves);
     copy(sums->total, k, emissions.mean);
     copy(sums->rows, d, emissions.mean + k);
@@ -497,10 +605,11 @@ SIMD_UNUSED static double expect_slab(
     ptrdiff_t k = shared->system->k, d = shared->maps->d;
     ptrdiff_t length = segment_length(slab, shared->tables->n);
     set_zero(mean_sums_size(k, d) * LANES, space->batched.squares);
-    if (length) expect_in_segments(shared, slab, length, space);
+    if (slab->rows) expect_in_stretch(shared, slab, space);
+    else if (length) expect_in_segments(shared, slab, length, space);
     else expect_in_batches(shared, slab, space);
     sum_segments(space->batched.squares, mean_sums_size(k, d), space->sums.squares);
-    finish_slab(shared, slab, space, evidence);
+    if (shared->smooths) finish_slab(shared, slab, space, evidence);
     return *space->sums.squares;
 }
 

@@ -6,19 +6,20 @@ Arrays of the system are padded, as in `_kalman`.
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 from numpy cimport NPY_FLOAT, ndarray
 
 from ._arena cimport (
     Arena,
     allocate,
+    allocate_doubles,
     arena_of,
     counting_arena,
     take,
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport extent, readable, readable_reals, real_type, require, writable
+from ._arrays cimport extent, optional_writable, readable, readable_reals, real_type, require, writable
 from ._kalman_sums cimport (
     Evidence,
     Moments,
@@ -55,7 +56,8 @@ cdef extern from "_kalman_shared.h" nogil:
         pass
     ctypedef struct Occupancy:
         double* state
-        Moments* totals
+        Moments leaving
+        Moments emitting
     ctypedef struct ObservationMaps:
         Py_ssize_t d
         const double* offset
@@ -71,11 +73,15 @@ cdef extern from "_kalman_shared.h" nogil:
         const void* X
         int is_float
         const double* centre
+        int smooths
+        double log_det
+        double* log_densities
     ctypedef struct Slab:
         Py_ssize_t S
         const int64_t* begins
         const int64_t* lengths
         const int64_t* order
+        Py_ssize_t rows
     ctypedef struct SlabSpace:
         pass
     Py_ssize_t state_size(Py_ssize_t W)
@@ -88,13 +94,22 @@ cdef extern from "_kalman_shared.h" nogil:
     void add_covariances(
         const GainTables* tables, Py_ssize_t T, double count, Py_ssize_t k, Py_ssize_t W,
         const CovarianceSums* scratch, double* sums)
+    Py_ssize_t count_stretches(Py_ssize_t T, Py_ssize_t n_tables, Py_ssize_t reach)
+    Slab cut_stretch(
+        Slab whole, Py_ssize_t i, Py_ssize_t n, Py_ssize_t n_tables, Py_ssize_t reach)
     SlabSpace lay_out_slab(const Shared* shared, const Slab* slab, Arena* arena)
     double expect_slab(
         const Shared* shared, const Slab* slab, const SlabSpace* space, const Evidence* evidence)
-    Occupancy lay_out_occupancy(Py_ssize_t n, Py_ssize_t W, Arena* arena)
+    void pad(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
+    void pad_square(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
+    void transpose_square(const double* x, Py_ssize_t W, double* out)
+    bint is_stable(
+        const double* A, Py_ssize_t k, Py_ssize_t W, double* power, double* product)
+    Occupancy lay_out_occupancy(Py_ssize_t W, Arena* arena)
     void add_occupancy(
-        const System* system, const double* weights, Py_ssize_t n, Py_ssize_t T,
-        const Occupancy* occupancy)
+        const System* system, const double* weights, Py_ssize_t T, Occupancy* occupancy)
+    void add_unpadded(const Moments* part, Py_ssize_t k, Moments* total)
+    Py_ssize_t padded_width(Py_ssize_t k)
 
 # Sequences of which a batch is made.
 SEQUENCES_PER_BATCH = LANES
@@ -210,30 +225,38 @@ cdef Memory lay_out(
     return memory
 
 
-cdef Arena count_slab(
-    const Shared* shared, const int64_t[::1] begins, const int64_t[::1] lengths,
-    const int64_t[::1] order, const int64_t[::1] bounds,
-) noexcept nogil:
+cdef Arena count_slab(const Shared* shared, const Slab* slabs, Py_ssize_t n_slabs) noexcept nogil:
     """What a thread needs for the largest slab."""
     cdef Arena most = counting_arena(), arena
-    cdef Slab slab
     cdef Py_ssize_t i
-    for i in range(bounds.shape[0] - 1):
-        slab = slab_at(begins, lengths, order, bounds, i)
+    for i in range(n_slabs):
         arena = counting_arena()
-        lay_out_slab(shared, &slab, &arena)
+        lay_out_slab(shared, slabs + i, &arena)
         most.used = max(most.used, arena.used)
     return most
 
 
-cdef Slab slab_at(
+cdef Py_ssize_t cut_slabs(
     const int64_t[::1] begins, const int64_t[::1] lengths, const int64_t[::1] order,
-    const int64_t[::1] bounds, Py_ssize_t i
+    const int64_t[::1] bounds, Py_ssize_t n_tables, Py_ssize_t reach, Slab* slabs,
 ) noexcept nogil:
+    """slabs <- those within bounds, long sequences cut; returns their number, also for NULL."""
+    cdef Py_ssize_t n = 0, i, j, n_stretches
     cdef Slab slab
-    slab.S = bounds[i + 1] - bounds[i]
-    slab.begins, slab.lengths, slab.order = &begins[0], &lengths[0], &order[bounds[i]]
-    return slab
+    memset(&slab, 0, sizeof(Slab))
+    slab.begins, slab.lengths = &begins[0], &lengths[0]
+    for i in range(bounds.shape[0] - 1):
+        slab.S, slab.order = bounds[i + 1] - bounds[i], &order[bounds[i]]
+        n_stretches = 0
+        if slab.S == 1:
+            n_stretches = count_stretches(lengths[slab.order[0]], n_tables, reach)
+        for j in range(n_stretches + 1):
+            if slabs != NULL:
+                slabs[n + j] = slab
+                if n_stretches > 0:
+                    slabs[n + j] = cut_stretch(slab, j, n_stretches, n_tables, reach)
+        n += n_stretches + 1
+    return n
 
 
 cdef double pass_over_slab(
@@ -270,13 +293,18 @@ def expected(
     tuple moves,                    # IN A, A' (W, W), b (W,), Q (W, W)
     Py_ssize_t k,                   # states
     tuple tables,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
-    tuple maps,                     # IN offset (d,), L'^-1 (d, d) where R = L L', H = L^-1 C
-                                    #  (d, W), H' (W, d), H' H (W, W)
+    tuple maps,                     # IN offset (d,), L'^-1 O (d, d) where R = L L' and O is a
+                                    #  rotation, H = O' L^-1 C (d, W), H' (W, d), H' H (W, W)
     ndarray start,                  # IN (W,): mean of the first state
+    Py_ssize_t reach,               # rows after which a pass in the steady state has forgotten its
+                                    #  start; 0: none
+    double log_det,                 # of 2 pi R
+    bint smooths,                   # whether moments are wanted
     ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
     ndarray transitions,            # OUT of states and those after them, 2 k variables;
     ndarray emissions,              # OUT of states and rows, k + d; but what their scatter says of
                                     #  the rows alone has no meaning
+    ndarray log_densities,          # OUT (n_rows,), or empty: log p(row | past)
     int n_threads,
 ):
     """Moments of smoothed means; returns the sum of squared innovations."""
@@ -284,7 +312,7 @@ def expected(
     cdef GainTables gains
     cdef ObservationMaps observation
     cdef Shared shared
-    cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), n_slabs = bounds.shape[0] - 1, i
+    cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), n_slabs, i
     cdef int type = real_type(X)
     cdef double squares = 0.0
     read_moves(&system, k, moves)
@@ -296,48 +324,116 @@ def expected(
     require(observation.d == d, "the maps are of the columns of X")
     shared.system, shared.tables, shared.maps = &system, &gains, &observation
     shared.start, shared.centre = readable(start, W), readable(centre, d)
+    shared.log_det, shared.smooths = log_det, smooths
+    shared.log_densities = optional_writable(log_densities, extent(X, 0))
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
-    n_threads = busy_threads(n_threads, n_slabs)
     cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
-    cdef Arena counted = count_slab(&shared, begins, lengths, order, bounds)
+    require(reach >= 0, "a reach of rows")
+    n_slabs = cut_slabs(begins, lengths, order, bounds, gains.n, reach, NULL)
+    n_threads = busy_threads(n_threads, n_slabs)
     cdef Arena arena = counting_arena()
+    take(&arena, n_slabs, sizeof(Slab))
+    cdef void* list_of_slabs = allocate(&arena)
+    cdef Slab* slabs = <Slab*> take(&arena, n_slabs, sizeof(Slab))
+    cut_slabs(begins, lengths, order, bounds, gains.n, reach, slabs)
+    cdef Arena counted = count_slab(&shared, slabs, n_slabs)
+    arena = counting_arena()
     lay_out(k, d, &counted, n_threads, n_slabs, &arena)
-    cdef void* scratch = allocate(&arena)
+    cdef void* scratch
+    try:
+        scratch = allocate(&arena)
+    except MemoryError:
+        free(list_of_slabs)
+        raise
     cdef Memory memory = lay_out(k, d, &counted, n_threads, n_slabs, &arena)
     for i in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                     use_threads_if=n_threads > 1):
         memory.squares[i] = pass_over_slab(
-            &shared, slab_at(begins, lengths, order, bounds, i),
+            &shared, slabs[i],
             arena_of(memory.threads, omp_get_thread_num(), &counted), memory.evidence + i)
     for i in range(n_slabs):
         squares += memory.squares[i]
-        add_evidence(memory.evidence + i, &total)
+        if smooths:
+            add_evidence(memory.evidence + i, &total)
     free(scratch)
+    free(list_of_slabs)
     return squares
 
 
-def occupancy(
-    ndarray weights,        # IN (n, T)
-    tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
-    Py_ssize_t k,           # states
-    ndarray start,          # IN (W + W * W,): moments of the first state
-    ndarray totals,         # OUT (n, 1 + W + W * W): of each, weight, mean and scatter
+# A system's transitions and the moments of a state, padded; the rest is scratch memory.
+cdef struct Moves:
+    System system
+    Occupancy occupancy
+
+
+cdef Moves lay_out_moves(Py_ssize_t k, Arena* arena) noexcept nogil:
+    cdef Moves moves
+    cdef Py_ssize_t W = padded_width(k)
+    memset(&moves.system, 0, sizeof(System))
+    moves.system.k, moves.system.W = k, W
+    moves.system.A, moves.system.At = take_doubles(arena, W * W), take_doubles(arena, W * W)
+    moves.system.b, moves.system.Q = take_doubles(arena, W), take_doubles(arena, W * W)
+    moves.occupancy = lay_out_occupancy(W, arena)
+    return moves
+
+
+def add_occupancies(
+    ndarray weights,        # IN (T,): of steps
+    ndarray A,              # IN (k, k)
+    ndarray b,              # IN (k,)
+    ndarray Q,              # IN (k, k)
+    ndarray mean,           # IN (k,): of the first state
+    ndarray covariance,     # IN (k, k)
+    ndarray leaving,        # INOUT weight, mean (k,), scatter (k, k)
+    ndarray emitting,       # INOUT likewise
 ):
-    """Sums over steps of the moments of states under the model, with weights."""
-    cdef System system
-    read_moves(&system, k, moves)
-    cdef Py_ssize_t W = system.W, n = extent(weights, 0), T = extent(weights, 1), i
-    cdef const double* first = readable(start, state_size(W))
-    cdef const double* weight = readable(weights, n * T)
-    cdef double* out = writable(totals, n * moments_size(W))
+    """Add the moments of states under the model.
+
+    Emitting ones have the weights of their steps, and those that are left by a transition that of
+    the step after, without the last one.
+    """
+    cdef Py_ssize_t k = extent(b, 0), T = extent(weights, 0), W
+    require(k > 0 and T > 0, "states and steps")
+    cdef const double* weight = readable(weights, T)
+    cdef const double* matrix = readable(A, k * k)
+    cdef const double* offset = readable(b, k)
+    cdef const double* noise = readable(Q, k * k)
+    cdef const double* first_mean = readable(mean, k)
+    cdef const double* first_covariance = readable(covariance, k * k)
+    cdef Moments left = moments_at(writable(leaving, moments_size(k)), k)
+    cdef Moments emitted = moments_at(writable(emitting, moments_size(k)), k)
     cdef Arena arena = counting_arena()
-    lay_out_occupancy(n, W, &arena)
+    lay_out_moves(k, &arena)
     cdef void* memory = allocate(&arena)
-    cdef Occupancy scratch = lay_out_occupancy(n, W, &arena)
-    memcpy(scratch.state, first, state_size(W) * sizeof(double))
-    for i in range(n):
-        scratch.totals[i] = moments_at(out + i * moments_size(W), W)
-        clear_moments(&scratch.totals[i])
+    cdef Moves moves = lay_out_moves(k, &arena)
+    cdef System* system = &moves.system
+    cdef Occupancy* occupancy = &moves.occupancy
     with nogil:
-        add_occupancy(&system, weight, n, T, &scratch)
+        W = system.W
+        pad_square(matrix, k, W, <double*> system.A)
+        transpose_square(system.A, W, <double*> system.At)
+        pad(offset, k, W, <double*> system.b)
+        pad_square(noise, k, W, <double*> system.Q)
+        pad(first_mean, k, W, occupancy.state)
+        pad_square(first_covariance, k, W, occupancy.state + W)
+        clear_moments(&occupancy.leaving)
+        clear_moments(&occupancy.emitting)
+        add_occupancy(system, weight, T, occupancy)
+        add_unpadded(&occupancy.leaving, k, &left)
+        add_unpadded(&occupancy.emitting, k, &emitted)
         free(memory)
+
+
+def is_surely_stable(
+    ndarray A,      # IN (k, k)
+):
+    """Whether powers of a matrix are seen to tend to 0, as they do if its radius is below 1."""
+    cdef Py_ssize_t k = extent(A, 0), W = padded_width(k)
+    cdef const double* matrix = readable(A, k * k)
+    cdef double* memory = allocate_doubles(3 * W * W)
+    cdef bint found
+    with nogil:
+        pad_square(matrix, k, W, memory)
+        found = is_stable(memory, k, W, memory + W * W, memory + 2 * W * W)
+        free(memory)
+    return found

@@ -24,6 +24,9 @@ typedef struct {
     const double *R;      /* (d, d) */
 } System;
 
+/* What k states are padded to. */
+SIMD_INLINE ptrdiff_t padded_width(ptrdiff_t k) { return k <= 4 ? 4 : (k + 7) / 8 * 8; }
+
 /* Doubles of a mean and its covariance, one after the other. */
 SIMD_INLINE ptrdiff_t state_size(ptrdiff_t W) { return W + W * W; }
 

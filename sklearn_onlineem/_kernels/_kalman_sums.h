@@ -48,6 +48,13 @@ SIMD_CLONES SIMD_UNUSED static void add_moments(
     *total->weight += weight;
 }
 
+/* Adds moments of vectors that were padded, without what is padding, which they lose. */
+SIMD_UNUSED static void add_unpadded(const Moments *part, ptrdiff_t k, Moments *total)
+{
+    unpad(part->scatter, k, k, part->n, part->scatter);
+    add_moments(*part->weight, part->mean, 1, part->scatter, total);
+}
+
 /* Vectors on their way to a total: moments are taken of many at a time, about their own mean. */
 typedef struct {
     Moments total;

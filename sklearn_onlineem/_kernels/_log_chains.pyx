@@ -17,6 +17,8 @@ from ._openmp cimport busy_threads, omp_get_thread_num
 from ._simd cimport reals
 
 cdef extern from "_chains.h" nogil:
+    enum:
+        CHAIN_ROWS
     Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
     void best_paths(
         const reals* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
@@ -49,7 +51,7 @@ cdef double log_sum(const double* a, Py_ssize_t step_a, const double* b, Py_ssiz
     return most + log(total)
 
 
-cdef void forward(
+cdef void forward_rows(
     const floating* x, Py_ssize_t T, Py_ssize_t K, const double* log_start,
     const double* log_table, double* alpha,
 ) noexcept nogil:
@@ -62,31 +64,101 @@ cdef void forward(
         alpha += K
 
 
-cdef double backward(
-    floating* x, Py_ssize_t T, Py_ssize_t K, const double* log_table, const double* log_final,
-    const double* alpha, double* beta, double* onward, double* transitions,
+cdef void backward_rows(
+    floating* x, Py_ssize_t T, Py_ssize_t K, const double* log_table, const double* alpha,
+    double* beta, double* onward, double* transitions,
 ) noexcept nogil:
-    """x <- posteriors; transitions += expected ones; return the log-likelihood."""
-    cdef double log_likelihood = log_sum(alpha + (T - 1) * K, 1, log_final, 1, K)
+    """x <- posteriors; transitions += expected ones, those to the row after the last among them.
+
+    beta and onward, log (a w) and log w of the row after, become those of the first row.
+    """
     cdef Py_ssize_t t, i, j
-    if log_likelihood == -INFINITY:
-        for t in range(T * K):
-            x[t] = 0
-        return log_likelihood
-    for j in range(K):
-        beta[j] = log_final[j] - log_likelihood
     for t in range(T - 1, -1, -1):
+        for i in range(K):
+            for j in range(K):
+                transitions[i * K + j] += exp(alpha[t * K + i] + log_table[i * K + j] + onward[j])
         for j in range(K):
             onward[j] = x[t * K + j] + beta[j]
             x[t * K + j] = <floating> exp(alpha[t * K + j] + beta[j])
-        if t == 0:
-            break
         for i in range(K):
             beta[i] = log_sum(log_table + i * K, 1, onward, 1, K)
-            for j in range(K):
-                transitions[i * K + j] += exp(
-                    alpha[(t - 1) * K + i] + log_table[i * K + j] + onward[j])
-    return log_likelihood
+
+
+def forward(
+    const floating[:, ::1] log_densities,   # IN (T, K): log p(v_t | h)
+    const double[:, ::1] log_transmat,      # IN (K, K)
+    double[:, ::1] log_predicted,           # INOUT (1 + blocks of CHAIN_ROWS, K): of the first row
+    #                                         of each, and of the row after the last
+    double[::1] log_filtered,               # OUT (K,), of the last row
+):
+    """The forward pass of rows in the middle of a sequence; their log-likelihood, and no doubt.
+
+    The first of `log_predicted` comes in.
+    """
+    cdef Py_ssize_t K = log_transmat.shape[0], B, b, k
+    check_middle(log_densities.shape[0], log_densities.shape[1], log_transmat, log_predicted)
+    require(log_filtered.shape[0] == K, "filtered states")
+    cdef double[:, ::1] alpha = np.empty((CHAIN_ROWS, K))
+    cdef const double[::1] nothing = np.zeros(K)
+    cdef double log_likelihood = 0.0, total
+    with nogil:
+        for b in range(log_predicted.shape[0] - 1):
+            B = min(CHAIN_ROWS, log_densities.shape[0] - b * CHAIN_ROWS)
+            forward_rows(&log_densities[b * CHAIN_ROWS, 0], B, K, &log_predicted[b, 0],
+                         &log_transmat[0, 0], &alpha[0, 0])
+            total = log_sum(&alpha[B - 1, 0], 1, &nothing[0], 1, K)
+            log_likelihood += total
+            if total == -INFINITY:
+                break
+            # Relative to the rows so far, so that no digits are lost in long sequences.
+            for k in range(K):
+                log_filtered[k] = alpha[B - 1, k] - total
+            for k in range(K):
+                log_predicted[b + 1, k] = log_sum(&log_filtered[0], 1, &log_transmat[0, k], K, K)
+    return log_likelihood, False
+
+
+def backward(
+    floating[:, ::1] log_densities,         # INOUT (T, K): log p(v_t | h) -> p(h_t | v)
+    const double[:, ::1] log_transmat,      # IN (K, K)
+    const double[:, ::1] log_predicted,     # IN (1 + blocks of CHAIN_ROWS, K), as `forward` leaves
+    double[:, ::1] log_later,               # INOUT (2, K): log beta of the last row and log w of
+    #                                         the row after -> of the row before and the first
+    double[:, ::1] transitions,             # INOUT (K, K)
+):
+    """The backward pass of rows in the middle of a sequence.
+
+    Adds expected transitions within, and to the row after if its w is not 0.
+    """
+    cdef Py_ssize_t K = log_transmat.shape[0], B, b, k
+    check_middle(log_densities.shape[0], log_densities.shape[1], log_transmat, log_predicted)
+    require(log_later.shape[0] == 2 and log_later.shape[1] == K
+            and transitions.shape[0] == K and transitions.shape[1] == K, "beta, w, transitions")
+    cdef double[:, ::1] alpha = np.empty((CHAIN_ROWS, K))
+    cdef const double[::1] nothing = np.zeros(K)
+    cdef double total
+    with nogil:
+        for b in range(log_predicted.shape[0] - 2, -1, -1):
+            B = min(CHAIN_ROWS, log_densities.shape[0] - b * CHAIN_ROWS)
+            forward_rows(&log_densities[b * CHAIN_ROWS, 0], B, K, &log_predicted[b, 0],
+                         &log_transmat[0, 0], &alpha[0, 0])
+            total = log_sum(&alpha[B - 1, 0], 1, &nothing[0], 1, K)
+            for k in range(K):
+                log_later[0, k] -= total
+                log_later[1, k] -= total
+            backward_rows(&log_densities[b * CHAIN_ROWS, 0], B, K, &log_transmat[0, 0],
+                          &alpha[0, 0], &log_later[0, 0], &log_later[1, 0], &transitions[0, 0])
+    return False
+
+
+cdef int check_middle(
+    Py_ssize_t T, Py_ssize_t n_columns, const double[:, ::1] log_transmat,
+    const double[:, ::1] log_predicted,
+) except -1:
+    cdef Py_ssize_t K = log_transmat.shape[0], n_blocks = (T + CHAIN_ROWS - 1) // CHAIN_ROWS
+    require(T > 0 and K > 0 and n_columns == K and log_transmat.shape[1] == K, "rows of K states")
+    return require(log_predicted.shape[0] == n_blocks + 1 and log_predicted.shape[1] == K,
+                   "predicted states of all blocks")
 
 
 def forward_backward(
@@ -99,16 +171,19 @@ def forward_backward(
     """Posteriors of one sequence; add its expected transitions; return its log-likelihood."""
     cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1]
     check_chain(T, K, start, transmat, final)
-    require(transitions.shape[0] == K and transitions.shape[1] == K, "transitions are (K, K)")
-    cdef const double[::1] log_start = _log(start), log_final = _log(final)
-    cdef const double[:, ::1] log_table = _log(transmat)
-    cdef double[:, ::1] alpha = np.empty((T, K)), scratch = np.empty((2, K))
-    cdef double log_likelihood
-    with nogil:
-        forward(&log_densities[0, 0], T, K, &log_start[0], &log_table[0, 0], &alpha[0, 0])
-        log_likelihood = backward(
-            &log_densities[0, 0], T, K, &log_table[0, 0], &log_final[0], &alpha[0, 0],
-            &scratch[0, 0], &scratch[1, 0], &transitions[0, 0])
+    log_transmat, log_later = _log(transmat), np.full((2, K), -np.inf)
+    log_predicted = np.empty((1 + (T + CHAIN_ROWS - 1) // CHAIN_ROWS, K))
+    log_filtered = np.empty(K)
+    log_predicted[0], log_later[0] = _log(start), _log(final)
+    log_likelihood, _ = forward(log_densities, log_transmat, log_predicted, log_filtered)
+    if log_likelihood > -INFINITY:
+        ending = np.logaddexp.reduce(log_filtered + log_later[0])
+        log_later[0] -= ending
+        log_likelihood += ending
+    if log_likelihood == -INFINITY:
+        log_densities[:, :] = 0
+    else:
+        backward(log_densities, log_transmat, log_predicted, log_later, transitions)
     return log_likelihood
 
 
@@ -126,7 +201,7 @@ def filtered(
     cdef double[:, ::1] alpha = np.empty((T, K))
     cdef double total
     with nogil:
-        forward(&log_densities[0, 0], T, K, &log_start[0], &log_table[0, 0], &alpha[0, 0])
+        forward_rows(&log_densities[0, 0], T, K, &log_start[0], &log_table[0, 0], &alpha[0, 0])
         for t in range(T):
             total = log_sum(&alpha[t, 0], 1, &nothing[0], 1, K)
             for k in range(K):
@@ -157,7 +232,7 @@ def draw_path(
     cdef double[:, ::1] alpha = np.empty((T, K))
     cdef double log_likelihood, most
     with nogil:
-        forward(&log_densities[0, 0], T, K, &log_start[0], &log_table[0, 0], &alpha[0, 0])
+        forward_rows(&log_densities[0, 0], T, K, &log_start[0], &log_table[0, 0], &alpha[0, 0])
         log_likelihood = log_sum(&alpha[T - 1, 0], 1, &log_final[0], 1, K)
         log_densities[:, :] = 0
         for t in range(T - 1, -1, -1):
@@ -196,11 +271,10 @@ def viterbi(
             "offsets and states of all rows")
     for s in range(S):
         require(offsets[s] < offsets[s + 1], "sequences have rows")
-    cdef Py_ssize_t W = 4 if K <= 4 else 8 if K <= 8 else (K + 15) // 16 * 16
+    cdef Py_ssize_t W = width(K)
     cdef const double[::1] log_start = _log(start), log_first = _log(first)
     cdef const double[::1] log_final = _log(final)
-    cdef const double[:, ::1] log_table = np.pad(
-        _log(transmat), ((0, W - K), (0, W - K)), constant_values=-np.inf)
+    cdef const double[:, ::1] log_table = _padded(_log(transmat))
     n_threads = busy_threads(n_threads, S)
     cdef double[:, :, ::1] best = np.full((n_threads, 2, W), -np.inf)
     cdef int[:, :, ::1] origins = np.empty((n_threads, np.diff(offsets).max(), W), dtype=np.intc)
@@ -222,7 +296,7 @@ cdef double best_path(
     cdef Py_ssize_t t, j
     for j in range(K):
         best[j] = log_start[j] + x[j]
-    best_paths(x, T, K, W, log_table, best + W, best, origins)
+    best_paths(x + K, T - 1, K, W, log_table, best + W, best, origins + W)
     states[T - 1] = 0
     through = best[0] + log_final[0]
     for j in range(1, K):
@@ -231,6 +305,90 @@ cdef double best_path(
     for t in range(T - 1, 0, -1):
         states[t - 1] = origins[t * W + states[t]]
     return through
+
+
+def best_moves(
+    const floating[:, ::1] log_densities,   # IN (T, K)
+    const double[:, ::1] log_transmat,      # IN (K, K)
+    double[::1] best,                       # INOUT (K,): log p(v, best path to each state), of the
+    #                                         row before -> of the last row
+):
+    """The states before each state of each row on the best paths to it: (T, K or a few more)."""
+    cdef Py_ssize_t T = log_densities.shape[0], K = best.shape[0], k
+    require(T > 0 and K > 0 and log_densities.shape[1] == K and log_transmat.shape[0] == K
+            and log_transmat.shape[1] == K, "rows of K states")
+    cdef const double[:, ::1] log_table = _padded(log_transmat)
+    cdef Py_ssize_t W = log_table.shape[0]
+    cdef int[:, ::1] origins = np.empty((T, W), dtype=np.intc)
+    cdef double[:, ::1] padded = np.full((2, W), -np.inf)
+    with nogil:
+        padded[0, :K] = best
+        best_paths(&log_densities[0, 0], T, K, W, &log_table[0, 0], &padded[1, 0], &padded[0, 0],
+                   &origins[0, 0])
+        best[:] = padded[0, :K]
+    return origins.base
+
+
+def common_origin(
+    const int[:, ::1] origins,  # IN (T, W)
+    const double[::1] best,     # IN (K,), of the last row
+):
+    """The last row before which all best paths are in the same state, and this state.
+
+    -1 if there is none. Paths of probability 0 do not count.
+    """
+    cdef Py_ssize_t K = best.shape[0], n = 0, t = origins.shape[0], k
+    cdef int[::1] states = np.empty(K, dtype=np.intc)
+    cdef bint differ = True
+    require(0 < K <= origins.shape[1] and are_states(origins), "states before those of rows")
+    with nogil:
+        for k in range(K):
+            if best[k] > -INFINITY:
+                states[n] = <int> k
+                n += 1
+        while n > 0 and differ and t > 0:
+            t -= 1
+            differ = False
+            for k in range(n):
+                states[k] = origins[t, states[k]]
+                differ |= states[k] != states[0]
+    if differ:
+        return -1, -1
+    return t, states[0]
+
+
+def trace(
+    const int[:, ::1] origins,  # IN (T, W)
+    Py_ssize_t state,           # IN, of the last row
+    int64_t[::1] states,        # OUT (T,)
+):
+    """The states of a best path; return that of the row before the first."""
+    cdef Py_ssize_t t
+    require(states.shape[0] == origins.shape[0] and 0 <= state < origins.shape[1]
+            and are_states(origins), "states of all rows")
+    with nogil:
+        for t in range(states.shape[0] - 1, -1, -1):
+            states[t] = state
+            state = origins[t, state]
+    return state
+
+
+cdef bint are_states(const int[:, ::1] origins) noexcept nogil:
+    cdef Py_ssize_t t, k
+    cdef bint fit = True
+    for t in range(origins.shape[0]):
+        for k in range(origins.shape[1]):
+            fit &= 0 <= origins[t, k] < origins.shape[1]
+    return fit
+
+
+cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:
+    return 4 if K <= 4 else 8 if K <= 8 else (K + 15) // 16 * 16
+
+
+def _padded(log_transmat):
+    n = width(len(log_transmat)) - len(log_transmat)
+    return np.pad(log_transmat, ((0, n), (0, n)), constant_values=-np.inf)
 
 
 def _log(probabilities):

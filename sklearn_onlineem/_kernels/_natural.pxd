@@ -1,5 +1,7 @@
 from cython cimport floating
 
+from ._gaussian cimport Centred
+
 # The feature maps: phi(x) is x itself, followed by
 cpdef enum:
     LINEAR          # nothing
@@ -44,4 +46,5 @@ cdef double pass_over(
     double* totals,                 # OUT (K, p) or NULL
     double* log_likelihoods,        # OUT (n,) or NULL
     floating* out,                  # OUT (n, K) or NULL
+    Centred* centred,               # INOUT components that lose digits otherwise, or NULL
 ) except? -1

@@ -36,6 +36,8 @@ from ._arena cimport (
 )
 from ._arrays cimport fits, require
 from ._blas cimport gemm
+from ._gaussian cimport Centred, add_centred_moments, replace_log_joint
+from ._gaussian cimport Workspace as CentredSpace, lay_out_workspace as lay_out_centred_space
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
 from ._simd cimport centred_transpose, multiply, reals, square_sum, transpose
@@ -134,10 +136,14 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     return space
 
 
-cdef Memory lay_out(const Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcept nogil:
+cdef Memory lay_out(
+    const Shape* shape, const Centred* centred, Py_ssize_t n_sums, Arena* arena
+) noexcept nogil:
     cdef Memory memory
     memory.counted = counting_arena()
     lay_out_workspace(shape, &memory.counted)
+    if centred != NULL:
+        lay_out_centred_space(&centred.shape, &memory.counted)
     memory.parameters = take(arena, shape.K * shape.p, shape.itemsize)
     memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
     start_line(arena)
@@ -208,11 +214,14 @@ cdef double pass_over_slab(
     Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
     const floating* parameters, const double* base, const double* sample_weight, const int* labels,
     const double* uniforms, const floating* given, bint normalised, Arena arena, double* sums,
-    double* log_likelihoods, floating* out,
+    double* log_likelihoods, floating* out, Centred* centred,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
     cdef Py_ssize_t K = shape.K, stride = shape.stride
     cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef CentredSpace centred_space
+    if centred != NULL:
+        centred_space = lay_out_centred_space(&centred.shape, &arena)
     cdef floating* features = <floating*> space.features
     cdef floating* joint = <floating*> space.joint
     cdef Py_ssize_t block, start, B, b, k
@@ -226,6 +235,8 @@ cdef double pass_over_slab(
             transpose(given + start * K, B, K, K, joint, stride)
         else:
             log_joint(shape, features, parameters, B, joint)
+        if centred != NULL:
+            replace_log_joint(centred, X + start * shape.d, B, &centred_space, joint, stride)
         if normalised:
             log_likelihood += normalise_block(
                 joint, K, B, stride, base + start if base != NULL else NULL,
@@ -240,6 +251,9 @@ cdef double pass_over_slab(
                     joint[k * stride + b] += <floating> base[start + b]
         if sums != NULL:
             add_sums(shape, features, joint, B, <floating*> space.partial, sums)
+            if centred != NULL:
+                add_centred_moments(
+                    centred, X + start * shape.d, B, joint, stride, &centred_space, slab)
         if out != NULL:
             transpose(joint, K, B, stride, out + start * K, K)
     return log_likelihood
@@ -280,16 +294,16 @@ cdef double pass_over(
     Shape* shape, const floating* X, const double* centre, const double* natural,
     const double* offset, const double* base, const double* sample_weight, const int* labels,
     const double* uniforms, const floating* given, bint normalised, double* counts, double* totals,
-    double* log_likelihoods, floating* out,
+    double* log_likelihoods, floating* out, Centred* centred,
 ) except? -1:
     """The functions below, on pointers."""
     cdef Py_ssize_t slab, n_sums = shape.K * shape.p if counts != NULL else 0
     cdef int n_threads = shape.n_threads
     cdef double log_likelihood = 0
     cdef Arena arena = counting_arena()
-    lay_out(shape, n_sums, &arena)
+    lay_out(shape, centred, n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(shape, n_sums, &arena)
+    cdef Memory memory = lay_out(shape, centred, n_sums, &arena)
     cdef floating* parameters = <floating*> memory.parameters
     with nogil:
         memset(memory.sums, 0, shape.n_slabs * n_sums * sizeof(double))
@@ -301,6 +315,7 @@ cdef double pass_over(
                 shape, slab, X, centre, parameters, base, sample_weight, labels, uniforms, given,
                 normalised, arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
                 memory.sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, out,
+                centred,
             )
         for slab in range(shape.n_slabs):
             log_likelihood += memory.log_likelihoods[slab]
@@ -370,7 +385,7 @@ def e_step(
         <const floating*> NULL, True, <double*> optional(counts),
         &totals[0, 0] if totals.shape[0] > 0 else NULL,
         <double*> optional(log_likelihoods),
-        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
+        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL, NULL,
     )
 
 
@@ -391,7 +406,7 @@ def log_density(
     require(out.shape[0] == shape.n and out.shape[1] == shape.K, "log densities are (n, K)")
     pass_over(
         &shape, &X[0, 0], &centre[0], &natural[0, 0], &offset[0], optional(base), NULL, NULL, NULL,
-        <const floating*> NULL, False, NULL, NULL, NULL, &out[0, 0],
+        <const floating*> NULL, False, NULL, NULL, NULL, &out[0, 0], NULL,
     )
 
 
@@ -412,5 +427,5 @@ def statistics(
     check_sums(&shape, counts, totals)
     pass_over(
         &shape, &X[0, 0], &centre[0], NULL, NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
-        False, &counts[0], &totals[0, 0], NULL, <floating*> NULL,
+        False, &counts[0], &totals[0, 0], NULL, <floating*> NULL, NULL,
     )

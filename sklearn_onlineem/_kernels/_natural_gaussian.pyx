@@ -5,18 +5,20 @@ The features of `_natural` are taken about a centre c in the middle of the data,
     log w_k N(x | m_k, S_k) = offset_k + (P_k s_k)' y - y' P_k y / 2,  P_k = inv(S_k), s_k = m_k - c
     offset_k = log w_k - (s_k' P_k s_k + log |2 pi S_k|) / 2
 
-Statistics come back as sums of y and y y', and leave as moments about their means. Variances along
-the axes, or one of all features, take the squares of y instead of y y'; the bits of their results
-are those of the formulas in NumPy.
+Statistics come back as sums of y and y y', and leave as moments about their means. Components that
+are so narrow, or so far from the centre, that this loses digits are taken about their own means, as
+`_gaussian` does, if they are no more than half of all. Variances along the axes, or one of all
+features, take the squares of y instead of y y'; the bits of their results are those of the formulas
+in NumPy.
 """
 
 from cython cimport floating
-from libc.math cimport M_PI, NAN, log
+from libc.math cimport M_PI, NAN, log, sqrt
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
 
-from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, padded, take_doubles
 from ._arrays cimport (
     extent,
     optional_labels,
@@ -29,35 +31,13 @@ from ._arrays cimport (
     require,
     writable,
 )
+from ._gaussian cimport DIAGONAL, FULL, Centred, lay_out_centred, locate
+from ._gaussian cimport Shape as CentredShape, shape_of as centred_shape_of
 from ._natural cimport PRODUCTS, SQUARE_SUM, SQUARES, Shape, pass_over, shape_of
 from ._pairwise cimport pairwise_sum
 
-cdef enum:
-    LOCATION_ROWS = 256
-
 # Below this weight, sums divided by it may overflow: such a component has seen nothing.
 cdef double NEGLIGIBLE = 1e-290
-
-
-cdef void locate(
-    const floating* X, Py_ssize_t n, Py_ssize_t d, double* centre, double* spread
-) noexcept nogil:
-    """Means of the first rows, and variances about them."""
-    cdef Py_ssize_t rows = min(n, LOCATION_ROWS), i, j
-    cdef double deviation
-    memset(centre, 0, d * sizeof(double))
-    memset(spread, 0, d * sizeof(double))
-    for i in range(rows):
-        for j in range(d):
-            centre[j] += X[i * d + j]
-    for j in range(d):
-        centre[j] /= rows
-    for i in range(rows):
-        for j in range(d):
-            deviation = X[i * d + j] - centre[j]
-            spread[j] += deviation * deviation
-    for j in range(d):
-        spread[j] /= rows
 
 
 cdef double pack(
@@ -155,6 +135,7 @@ cdef struct Memory:
     double* centre      # (d,)
     double* spread      # (d,)
     double* shift       # (d,)
+    double* terms       # (K,)
 
 
 cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
@@ -166,62 +147,146 @@ cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
     memory.centre = take_doubles(arena, d)
     memory.spread = take_doubles(arena, d)
     memory.shift = take_doubles(arena, d)
+    memory.terms = take_doubles(arena, shape.K)
     return memory
+
+
+cdef CentredShape narrow_shape(const Shape* shape, Py_ssize_t n_narrow) except *:
+    cdef CentredShape narrow = centred_shape_of(
+        shape.n, shape.d, n_narrow, FULL if shape.features == PRODUCTS else DIAGONAL,
+        shape.itemsize, 1)
+    narrow.B, narrow.n_slabs = shape.B, shape.n_slabs
+    narrow.stride = padded(narrow.B, narrow.itemsize)
+    return narrow
+
+
+cdef void take_out(
+    const Shape* shape, Memory* memory, double most_terms, const floating* X, const double* means,
+    const double* precisions, const double* factors, const double* log_weights,
+    const double* log_dets, Centred* narrow,
+) noexcept nogil:
+    """Narrow components leave the natural parameters, and become parameters about their means."""
+    cdef Py_ssize_t d = shape.d, p = shape.p - 1, n = 0, k, i, width = p - d
+    cdef Py_ssize_t size = narrow.shape.n_factors // narrow.shape.K
+    cdef floating* own = <floating*> narrow.factors
+    memset(narrow.sums, 0, narrow.shape.n_slabs * narrow.shape.n_sums * sizeof(double))
+    for k in range(shape.K):
+        if memory.terms[k] < most_terms:
+            continue
+        memset(memory.natural + k * p, 0, p * sizeof(double))
+        memory.offset[k] = 0.0
+        narrow.numbers[n] = k
+        narrow.offset[n] = log_weights[k] - 0.5 * (log_dets[k] + d * log(2.0 * M_PI))
+        memcpy(narrow.means + n * d, means + k * d, d * sizeof(double))
+        for i in range(size):
+            if shape.features == PRODUCTS:
+                own[i] = <floating> factors[k * size + i]
+            else:
+                own[i] = <floating> sqrt(precisions[k * width + (i if width == d else 0)])
+        own += size
+        n += 1
+
+
+cdef void put_back(
+    const Shape* shape, const Centred* narrow, double* totals
+) noexcept nogil:
+    """totals (K, p) of narrow components <- their sums about their means"""
+    cdef Py_ssize_t d = shape.d, p = shape.p - 1, n, slab, i
+    cdef double* first = narrow.sums
+    cdef double* second = first + narrow.shape.K * d
+    cdef double* out
+    for slab in range(1, narrow.shape.n_slabs):
+        for i in range(narrow.shape.n_sums):
+            narrow.sums[i] += narrow.sums[slab * narrow.shape.n_sums + i]
+    for n in range(narrow.shape.K):
+        out = totals + narrow.numbers[n] * p
+        memcpy(out, first + n * d, d * sizeof(double))
+        out += d
+        if shape.features == PRODUCTS:
+            for i in range(d):
+                memcpy(out, second + i * d + i, (d - i) * sizeof(double))
+                out += d - i
+            second += d * d
+        else:
+            if p == 2 * d:
+                memcpy(out, second, d * sizeof(double))
+            else:
+                out[0] = pairwise_sum(second, d)
+            second += d
 
 
 cdef double moments_of(
     Shape* shape, const floating* X, const double* means, const double* precisions,
-    const double* log_dets, const double* log_weights, const double* sample_weight,
-    const int* labels, const double* uniforms, double total_weight, double most_terms,
-    double* weight, double* mean, double* scatter, double* log_likelihoods,
+    const double* factors, const double* log_dets, const double* log_weights,
+    const double* sample_weight, const int* labels, const double* uniforms, double total_weight,
+    double most_terms, double* weight, double* mean, double* scatter, double* log_likelihoods,
 ) except? -1.0:
     """The E-step below, on pointers."""
-    cdef Py_ssize_t K = shape.K, d = shape.d, p = shape.p - 1, k
+    cdef Py_ssize_t K = shape.K, d = shape.d, p = shape.p - 1, k, n_narrow = 0
     cdef bint has_matrices = shape.features == PRODUCTS
     cdef Py_ssize_t width = p - d, size = d * d if has_matrices else width
     cdef Arena arena = counting_arena()
     lay_out(shape, &arena)
     cdef void* scratch = allocate(&arena)
+    cdef void* of_narrow = NULL
     cdef Memory memory = lay_out(shape, &arena)
     cdef double* natural = memory.natural
     cdef double* totals = memory.totals
     cdef double* offset = memory.offset
     cdef double* centre = memory.centre
-    cdef double terms = 0.0, quadratic = 0.0, normaliser = d * log(2.0 * M_PI), log_likelihood
+    cdef const double* about
+    cdef CentredShape centred_shape
+    cdef Centred narrow
+    cdef double quadratic = 0.0, normaliser = d * log(2.0 * M_PI), log_likelihood
     try:
         with nogil:
             locate(X, shape.n, d, centre, memory.spread)
             for k in range(K):
                 if has_matrices:
-                    terms = max(terms, pack(means + k * d, precisions + k * size, centre,
-                                            memory.spread, d, memory.shift, natural + k * p,
-                                            &quadratic))
+                    memory.terms[k] = pack(
+                        means + k * d, precisions + k * size, centre, memory.spread, d,
+                        memory.shift, natural + k * p, &quadratic)
                     offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + normaliser)
                 else:
-                    terms = max(terms, pack_variances(
+                    memory.terms[k] = pack_variances(
                         means + k * d, precisions + k * size, centre, memory.spread, d, width,
-                        memory.shift, natural + k * p, &quadratic))
+                        memory.shift, natural + k * p, &quadratic)
                     offset[k] = log_weights[k] - 0.5 * (log_dets[k] + normaliser)
                     offset[k] -= 0.5 * quadratic
-        if not terms < most_terms:
+                n_narrow += not memory.terms[k] < most_terms
+        if 2 * n_narrow > K:
             return NAN
+        if n_narrow > 0:
+            centred_shape = narrow_shape(shape, n_narrow)
+            arena = counting_arena()
+            lay_out_centred(&centred_shape, &arena)
+            of_narrow = allocate(&arena)
+            narrow = lay_out_centred(&centred_shape, &arena)
+            take_out(shape, &memory, most_terms, X, means, precisions, factors, log_weights,
+                     log_dets, &narrow)
         log_likelihood = pass_over(
             shape, X, centre, natural, offset, <const double*> NULL, sample_weight, labels,
             uniforms, <const floating*> NULL, True, weight, totals, log_likelihoods,
-            <floating*> NULL,
+            <floating*> NULL, &narrow if n_narrow > 0 else NULL,
         )
         with nogil:
+            if n_narrow > 0:
+                put_back(shape, &narrow, totals)
             for k in range(K):
+                about = means + k * d
+                if memory.terms[k] < most_terms:
+                    about = centre
                 if has_matrices:
-                    unpack(weight[k], totals + k * p, centre, 1.0 / total_weight, d,
+                    unpack(weight[k], totals + k * p, about, 1.0 / total_weight, d,
                            mean + k * d, scatter + k * size)
                     weight[k] /= total_weight
                 else:
-                    unpack_variances(weight[k], totals + k * p, centre, 1.0 / total_weight, d,
+                    unpack_variances(weight[k], totals + k * p, about, 1.0 / total_weight, d,
                                      width, memory.shift, mean + k * d, scatter + k * size)
                     weight[k] *= 1.0 / total_weight
     finally:
         free(scratch)
+        free(of_narrow)
     return log_likelihood / total_weight
 
 
@@ -229,6 +294,7 @@ def e_step(
     ndarray X,              # IN (n, d), float or double
     ndarray means,          # IN (K, d)
     ndarray precisions,     # IN (K, d, d), (K, d) along the axes, or (K, 1) of all features
+    ndarray factors,        # IN (K, d, d), upper triangles P of P P' = precision; else (0,)
     ndarray log_dets,       # IN (K,), of the covariances
     ndarray log_weights,    # IN (K,)
     ndarray sample_weight,  # IN (n,) or (0,)
@@ -244,18 +310,21 @@ def e_step(
 ):
     """Moments of rows, averaged by sample weights; return their mean log-likelihood.
 
-    Returns NaN, and leaves the outputs as they are, where the natural form would lose digits.
+    Returns NaN, and leaves the outputs as they are, where the natural form would lose digits of
+    more than half of the components.
     """
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
     cdef Py_ssize_t size = extent(precisions, 1)
     cdef int type = real_type(X), features = SQUARES if size == d else SQUARE_SUM
     if PyArray_NDIM(precisions) == 3:
         size, features = d * d, PRODUCTS
+        require(extent(factors, 0) == K, "matrices come with their factors")
     elif features == SQUARE_SUM:
         require(size == 1, "there is a precision for each column, or one")
     cdef const void* x = readable_reals(X, n * d, type)
     cdef const double* m = readable(means, K * d)
     cdef const double* P = readable(precisions, K * size)
+    cdef const double* factor = optional_readable(factors, K * size)
     cdef const double* log_det = readable(log_dets, K)
     cdef const double* log_weight = readable(log_weights, K)
     cdef const double* s = optional_readable(sample_weight, n)
@@ -268,34 +337,37 @@ def e_step(
     cdef Shape shape = shape_of(n, d, K, features, real_size(X), n_threads)
     if type == NPY_DOUBLE:
         return moments_of(
-            &shape, <const double*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
-            most_terms, w, new_mean, S, of_rows,
+            &shape, <const double*> x, m, P, factor, log_det, log_weight, s, label, uniform,
+            total_weight, most_terms, w, new_mean, S, of_rows,
         )
     return moments_of(
-        &shape, <const float*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
-        most_terms, w, new_mean, S, of_rows,
+        &shape, <const float*> x, m, P, factor, log_det, log_weight, s, label, uniform,
+        total_weight, most_terms, w, new_mean, S, of_rows,
     )
 
 
-# Variances in two steps, where responsibilities come from elsewhere
-# -----------------------------------------------------------------
+# In two steps, where responsibilities come from elsewhere
+# -------------------------------------------------------
 
 def natural_form(
     ndarray X,              # IN (n, d), float or double
     ndarray means,          # IN (K, d)
-    ndarray precisions,     # IN (K, d) along the axes, or (K, 1) of all features
+    ndarray precisions,     # IN (K, d, d), or one for all; (K, d) along the axes, or (K, 1) of all
     ndarray centre,         # OUT (d,)
-    ndarray natural,        # OUT (K, d + width of precisions)
+    ndarray natural,        # OUT (K, p)
     ndarray quadratic,      # OUT (K,), (mean - centre)' precision (mean - centre)
 ):
-    """Natural parameters about the centre of rows; return the largest of `pack_variances`."""
+    """Natural parameters about the centre of rows; return the largest of `pack`'s terms."""
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), k
-    cdef Py_ssize_t width = extent(precisions, 1), p = d + width
+    cdef bint has_matrices = PyArray_NDIM(precisions) == 3
+    cdef Py_ssize_t width = extent(precisions, 1), size = d * d if has_matrices else width
+    cdef Py_ssize_t p = d + (d * (d + 1) // 2 if has_matrices else width)
+    cdef bint is_shared = has_matrices and extent(precisions, 0) == 1
     require(n > 0 and d > 0 and (width == d or width == 1), "rows; precisions of columns, or one")
     cdef int type = real_type(X)
     cdef const void* x = readable_reals(X, n * d, type)
     cdef const double* m = readable(means, K * d)
-    cdef const double* P = readable(precisions, K * width)
+    cdef const double* P = readable(precisions, size if is_shared else K * size)
     cdef double* c = writable(centre, d)
     cdef double* eta = writable(natural, K * p)
     cdef double* squares = writable(quadratic, K)
@@ -307,9 +379,14 @@ def natural_form(
         else:
             locate(<const float*> x, n, d, c, spread)
         for k in range(K):
-            terms = max(terms, pack_variances(
-                m + k * d, P + k * width, c, spread, d, width, spread + d, eta + k * p,
-                squares + k))
+            if has_matrices:
+                terms = max(terms, pack(
+                    m + k * d, P if is_shared else P + k * size, c, spread, d, spread + d,
+                    eta + k * p, squares + k))
+            else:
+                terms = max(terms, pack_variances(
+                    m + k * d, P + k * width, c, spread, d, width, spread + d, eta + k * p,
+                    squares + k))
         free(spread)
     return terms
 
@@ -317,21 +394,27 @@ def natural_form(
 def moments_about(
     ndarray centre,         # IN (d,)
     ndarray counts,         # IN (K,)
-    ndarray totals,         # IN (K, d + width), sums of the features
+    ndarray totals,         # IN (K, p), sums of the features
     ndarray mean,           # OUT (K, d)
-    ndarray scatter,        # OUT (K, width), about the means
+    ndarray scatter,        # OUT (K, d, d), or (K, d) or (K, 1) along the axes, about the means
 ):
     """Moments of sums about a centre."""
     cdef Py_ssize_t d = extent(centre, 0), K = extent(counts, 0), width = extent(scatter, 1), k
+    cdef bint has_matrices = PyArray_NDIM(scatter) == 3
+    cdef Py_ssize_t size = d * d if has_matrices else width
+    cdef Py_ssize_t p = d + (d * (d + 1) // 2 if has_matrices else width)
     require(width == d or width == 1, "squares are of all columns, or one")
     cdef const double* c = readable(centre, d)
     cdef const double* count = readable(counts, K)
-    cdef const double* sums = readable(totals, K * (d + width))
+    cdef const double* sums = readable(totals, K * p)
     cdef double* m = writable(mean, K * d)
-    cdef double* S = writable(scatter, K * width)
+    cdef double* S = writable(scatter, K * size)
     cdef double* products = allocate_doubles(d)
     with nogil:
         for k in range(K):
-            unpack_variances(count[k], sums + k * (d + width), c, 1.0, d, width, products,
-                             m + k * d, S + k * width)
+            if has_matrices:
+                unpack(count[k], sums + k * p, c, 1.0, d, m + k * d, S + k * size)
+            else:
+                unpack_variances(count[k], sums + k * p, c, 1.0, d, width, products, m + k * d,
+                                 S + k * size)
         free(products)

@@ -1,7 +1,7 @@
 """Rows as users hand them over."""
 
 from cython cimport floating
-from libc.math cimport floor, isfinite
+from libc.math cimport floor, isfinite, isnan
 from libc.stdint cimport int32_t, int64_t
 from numpy cimport (
     NPY_ARRAY_CARRAY_RO,
@@ -23,7 +23,7 @@ ctypedef fused index:
     int64_t
 
 
-cdef bint has_finite_squares(const floating* x, Py_ssize_t n) noexcept nogil:
+cdef bint has_finite_squares(const floating* x, Py_ssize_t n, bint allow_nan) noexcept nogil:
     cdef floating partial[PARTIAL_SUMS]
     cdef floating total = 0
     cdef Py_ssize_t i
@@ -32,14 +32,19 @@ cdef bint has_finite_squares(const floating* x, Py_ssize_t n) noexcept nogil:
     add_squares(x, n, partial)
     for i in range(PARTIAL_SUMS):
         total += partial[i]
+    if allow_nan and isnan(total):
+        total = 0
+        for i in range(n):
+            total += 0 if isnan(x[i]) else x[i] * x[i]
     return isfinite(total)
 
 
-def are_ready(object X, Py_ssize_t n_features):
+def are_ready(object X, Py_ssize_t n_features, bint allow_nan=False):
     """Whether X can be taken as it is.
 
     That is, as an array of some C-ordered rows of floats or doubles, `n_features` wide, whose sum
-    of squares is finite; and so none of them is infinite or not a number.
+    of squares is finite; and so none of them is infinite or not a number. With `allow_nan`, those
+    that are not a number do not count.
     """
     if type(X) is not ndarray or PyArray_NDIM(X) != 2:
         return False
@@ -49,9 +54,11 @@ def are_ready(object X, Py_ssize_t n_features):
             or not PyArray_CHKFLAGS(rows, NPY_ARRAY_CARRAY_RO)):
         return False
     if PyArray_TYPE(rows) == NPY_DOUBLE:
-        return has_finite_squares(<const double*> PyArray_DATA(rows), n * n_features)
+        return has_finite_squares(
+            <const double*> PyArray_DATA(rows), n * n_features, allow_nan)
     if PyArray_TYPE(rows) == NPY_FLOAT:
-        return has_finite_squares(<const float*> PyArray_DATA(rows), n * n_features)
+        return has_finite_squares(
+            <const float*> PyArray_DATA(rows), n * n_features, allow_nan)
     return False
 
 

@@ -191,6 +191,20 @@ SIMD_UNUSED static void add_quadratic(
     add_transposed_product(form, work, k, k, W, out);
 }
 
+/* out (W,) <- x (k,), with zeros */
+SIMD_INLINE void pad(const double *x, ptrdiff_t k, ptrdiff_t W, double *out)
+{
+    copy(x, k, out);
+    set_zero(W - k, out + k);
+}
+
+/* out (W, W) <- x (k, k), with zeros */
+SIMD_UNUSED static void pad_square(const double *x, ptrdiff_t k, ptrdiff_t W, double *out)
+{
+    for (ptrdiff_t i = 0; i < k; i++) pad(x + i * k, k, W, out + i * W);
+    set_zero((W - k) * W, out + k * W);
+}
+
 /* out (n, k) <- x (n, W) */
 SIMD_UNUSED static void unpad(const double *x, ptrdiff_t n, ptrdiff_t k, ptrdiff_t W, double *out)
 {

@@ -180,28 +180,30 @@ cdef simd_void add_traces(
 
 def kl_divergences(
     ndarray mean_p,         # IN   (K, d)
-    ndarray covariance_p,   # IN   (K, d, d), or variances (K, d) or (K, 1)
-    ndarray log_det_p,      # IN   (K,), of the covariances
+    ndarray covariance_p,   # IN   (K, d, d), or (1, d, d) shared, or variances (K, d) or (K, 1)
+    ndarray log_det_p,      # IN   (K,) or (1,), of the covariances
     ndarray mean_q,         # IN   (K, d)
     ndarray precision_q,    # IN   shape of covariance_p
-    ndarray log_det_q,      # IN   (K,), of the covariances
+    ndarray log_det_q,      # IN   shape of log_det_p
     ndarray divergences,    # OUT  (K,)
 ):
     """KL(p_k || q_k) of Gaussians, component by component.
 
     (tr(precision_q (covariance_p + D D')) - d + log_det_q - log_det_p) / 2, D = mean_p - mean_q.
     """
-    cdef Py_ssize_t K = extent(mean_p, 0), d = extent(mean_p, 1), k, j, i
+    cdef Py_ssize_t K = extent(mean_p, 0), d = extent(mean_p, 1), k, m, j, i
     cdef const double* left = readable(mean_p, K * d)
     cdef const double* right = readable(mean_q, K * d)
     cdef bint has_matrices = PyArray_NDIM(covariance_p) == 3
     cdef Py_ssize_t width = extent(covariance_p, 1)
     cdef Py_ssize_t size = d * d if has_matrices else width
     require(width == d or width == 1 and not has_matrices, "variances are of all columns, or one")
-    cdef const double* covariance = readable(covariance_p, K * size)
-    cdef const double* precision = readable(precision_q, K * size)
-    cdef const double* log_dets = readable(log_det_p, K)
-    cdef const double* other_log_dets = readable(log_det_q, K)
+    cdef Py_ssize_t M = 1 if has_matrices and extent(covariance_p, 0) == 1 else K
+    cdef Py_ssize_t to_next = size if M == K else 0
+    cdef const double* covariance = readable(covariance_p, M * size)
+    cdef const double* precision = readable(precision_q, M * size)
+    cdef const double* log_dets = readable(log_det_p, M)
+    cdef const double* other_log_dets = readable(log_det_q, M)
     cdef double* out = writable(divergences, K)
     cdef double* difference = allocate_doubles(2 * d)
     cdef double* sums = difference + d
@@ -211,14 +213,17 @@ def kl_divergences(
             for j in range(d):
                 difference[j] = left[k * d + j] - right[k * d + j]
             if has_matrices:
-                add_traces(precision + k * size, covariance + k * size, difference, d, sums)
+                add_traces(precision, covariance, difference, d, sums)
                 trace = 0.0
                 for j in range(d):
                     trace += sums[j]
             else:
                 for j in range(d):
-                    i = k * size + (j if width == d else 0)
+                    i = j if width == d else 0
                     sums[j] = precision[i] * (covariance[i] + difference[j] * difference[j])
                 trace = pairwise_sum(sums, d)
-            out[k] = 0.5 * (trace - d + other_log_dets[k] - log_dets[k])
+            m = k if M == K else 0
+            out[k] = 0.5 * (trace - d + other_log_dets[m] - log_dets[m])
+            covariance += to_next
+            precision += to_next
         free(difference)

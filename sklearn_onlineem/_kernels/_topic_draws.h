@@ -197,6 +197,7 @@ typedef struct {
     double *weights; /* (P,) */
     double *tails;   /* (P,) sums of weights from each on */
     float *counts;   /* (P,) */
+    float *shares;   /* (P,) proportions, up to a constant, in single precision */
 } BlockSpace;
 
 /* The numbers of a document's blocks: those of its tokens have lower numbers. */
@@ -290,6 +291,15 @@ SIMD_UNUSED static void draw_log_proportions(
 {
     for (ptrdiff_t k = 0; k < P; k++)
         logs[k] = alpha[k] > 0 ? next_log_gamma(numbers, (double)alpha[k] + n[k]) : -INFINITY;
+}
+
+/* shares (P,) <- exp(logs), up to a factor */
+SIMD_UNUSED static void share_logs(const double *logs, ptrdiff_t P, float *shares)
+{
+    double most = -INFINITY;
+    for (ptrdiff_t k = 0; k < P; k++) most = logs[k] > most ? logs[k] : most;
+    for (ptrdiff_t k = 0; k < P; k++)
+        shares[k] = logs[k] > most - 80 ? (float)exp_double(logs[k] - most) : 0;
 }
 
 /* weights (P,) <- exp(themselves), up to a factor; if none has any, all topics that there are have

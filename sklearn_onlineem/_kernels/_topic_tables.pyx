@@ -2,17 +2,21 @@
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
+from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
 from ._arena cimport allocate_doubles
 from ._arrays cimport require
 from ._openmp cimport busy_threads
-from ._simd cimport restricted, simd_void
+from ._simd cimport log_double, restricted, simd_void
 from ._topics cimport check_lanes, log_all
 
 cdef enum:
     BLOCK = 256     # words, whose sums are made by one thread
+
+# Up to here the terms of a series that are left out are below the rounding errors.
+cdef double MOST_NEAR = 0.15
 
 
 cdef int check_tables(const double[:, ::1] p, const double[:, ::1] q) except -1:
@@ -138,6 +142,69 @@ def column_divergences(
             for k in range(K):
                 out[k] += sums[block * K + k]
         free(sums)
+
+
+cdef simd_void add_near_divergences(
+    const double* x, const double* sums, const double* steps, Py_ssize_t K, restricted out
+) noexcept nogil:
+    """out (K,) += log(y / z) y, where y + z = 2 x + sums and y - z = steps, from a series"""
+    cdef Py_ssize_t k
+    cdef double t, s
+    # log(y / z) = 2 artanh(t), and 2 y = (y + z) (1 + t).
+    for k in range(K):
+        t = steps[k] / (2 * x[k] + sums[k])
+        s = t * t
+        s = 1 + s * (1. / 3 + s * (1. / 5 + s * (1. / 7 + s * (1. / 9 + s * (
+            1. / 11 + s * (1. / 13 + s * (1. / 15 + s * (1. / 17))))))))
+        out[k] += (2 * x[k] + sums[k] + steps[k]) * t * s
+
+
+cdef simd_void add_far_divergences(
+    const double* x, const double* after, const double* before, Py_ssize_t K, restricted out
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(K):
+        out[k] += (x[k] + after[k]) * log_double((x[k] + after[k]) / (x[k] + before[k]))
+
+
+def shift_divergences(
+    const double[:, ::1] rows,      # IN (n, K): x, of which row 0 is left out
+    const int64_t[::1] places,      # IN (V,): the row of each word
+    const double[::1] after,        # IN (K,): a
+    const double[::1] before,       # IN (K,): b
+    double[::1] out,                # OUT (K,): sum over words of (x + a) log((x + a) / (x + b))
+    int n_threads,
+):
+    cdef Py_ssize_t V = places.shape[0], K = rows.shape[1], v, k, block
+    cdef Py_ssize_t n_blocks = (V + BLOCK - 1) // BLOCK
+    cdef bint near = True
+    require(V > 0 and K > 0 and n_threads > 0, "words, topics, threads")
+    require(after.shape[0] == K and before.shape[0] == K and out.shape[0] == K, "are of K topics")
+    for v in range(V):
+        require(0 <= places[v] < rows.shape[0], "each word has a row")
+    n_threads = busy_threads(n_threads, n_blocks)
+    cdef double* partial = allocate_doubles((n_blocks + 2) * K)
+    cdef double* sums = partial + n_blocks * K
+    cdef double* steps = sums + K
+    for k in range(K):
+        sums[k], steps[k] = after[k] + before[k], after[k] - before[k]
+        near &= -MOST_NEAR * sums[k] <= steps[k] <= MOST_NEAR * sums[k]
+    with nogil:
+        memset(partial, 0, n_blocks * K * sizeof(double))
+        for block in prange(n_blocks, schedule="static", num_threads=n_threads,
+                            use_threads_if=n_threads > 1):
+            for v in range(block * BLOCK, min(V, (block + 1) * BLOCK)):
+                if places[v] > 0 and near:
+                    add_near_divergences(
+                        &rows[places[v], 0], sums, steps, K, partial + block * K)
+                elif places[v] > 0:
+                    add_far_divergences(
+                        &rows[places[v], 0], &after[0], &before[0], K, partial + block * K)
+        memset(&out[0], 0, K * sizeof(double))
+        for block in range(n_blocks):
+            for k in range(K):
+                out[k] += partial[block * K + k]
+        free(partial)
 
 
 def pad_rows(

@@ -93,6 +93,8 @@ typedef struct {
     int *blocks;         /* (n_blocks,) the number of each one's word */
     float *block_topics; /* (n_blocks, P) */
     BlockSpace block_space;
+    uint64_t first;      /* the first sweep that draws blocks, */
+    const float *start;  /* ... and (P,) tokens of each topic before it, or NULL */
     float *n;            /* (P,) tokens of each topic, but for `last` */
     int last;            /* the topic of the token that was drawn last, or P */
     float *rows;         /* (n_words, P) */
@@ -120,33 +122,68 @@ SIMD_UNUSED static void begin_chain(Chain *chain)
         (size_t)(chain->n_blocks * document->P) * sizeof *chain->block_topics);
 }
 
+/* Up to so many tokens of a block are drawn one by one, all from one scan, if the sum of the weights
+ * is so large that none that a float cannot hold would matter. */
+#define MOST_FROM_A_SCAN 4096
+#define LEAST_SCANNED 1e-20f
+
+/* counts <- how many of the tokens of a block have each topic, drawn from its scan; or false */
+SIMD_INLINE int draw_from_scan(
+    const Chain *chain, Numbers *numbers, double count, float *counts, float *sum)
+{
+    const ptrdiff_t P = chain->document.P;
+    LaneSums sums;
+    *sum = sum_lanes(chain->scan.running + P - TOPIC_LANES, &sums);
+    if (count > MOST_FROM_A_SCAN || !(*sum >= LEAST_SCANNED && *sum <= FLT_MAX)) return 0;
+    memset(counts, 0, (size_t)P * sizeof *counts);
+    for (ptrdiff_t t = (ptrdiff_t)count; t > 0; t--) {
+        const float x = uniform_of(numbers->key, numbers->used++) * *sum;
+        counts[choose_at(chain->scan.running, P, &sums, x)] += 1;
+    }
+    return 1;
+}
+
 /* Draw the topics of blocks, as `draw_topic` does those of a token: given proportions, which in the
- * first sweep, before any token has a topic, are their mean. */
-SIMD_UNUSED static void draw_blocks(const Chain *chain, uint64_t sweep, float scale)
+ * first sweep are their mean, given the start or the blocks before. */
+SIMD_CLONES SIMD_UNUSED static void draw_blocks(const Chain *chain, uint64_t sweep, float scale)
 {
     const Document *document = &chain->document;
     const BlockSpace *space = &chain->block_space;
     const ptrdiff_t P = document->P;
     Numbers numbers = numbers_of_blocks(stream_of(chain->key, sweep));
-    if (chain->n_blocks == 0) return;
-    if (sweep > 0)
+    const int is_given = sweep > chain->first || chain->start;
+    if (chain->n_blocks == 0 || sweep < chain->first) return;
+    if (sweep > chain->first)
         draw_log_proportions(&numbers, document->alpha, chain->n, P, space->logs);
     else
-        for (ptrdiff_t k = 0; k < P; k++)
-            space->logs[k] = document->alpha[k] > 0 ? log_double(document->alpha[k]) : -INFINITY;
+        for (ptrdiff_t k = 0; k < P; k++) {
+            const double n = chain->start ? chain->start[k] : 0;
+            space->logs[k] = document->alpha[k] > 0 ? log_double(document->alpha[k] + n) : -INFINITY;
+        }
+    share_logs(space->logs, P, space->shares);
     for (ptrdiff_t b = 0; b < chain->n_blocks; b++) {
         const ptrdiff_t word = chain->blocks[b];
         const float *phi = document->table + document->words[word] * P;
         const double count = document->counts[word];
-        float *topics = chain->block_topics + b * P, *row = chain->rows + word * P;
-        for (ptrdiff_t k = 0; k < P; k++)
-            space->weights[k] = phi[k] > 0 ? space->logs[k] + log_double(phi[k]) : -INFINITY;
-        const double total = weigh_logs(document->alpha, P, space->weights);
-        draw_counts(&numbers, count, space->weights, P, space->tails, space->counts);
+        float *topics = chain->block_topics + b * P, *row = chain->rows + word * P, sum;
+        fetch_ahead(document, word);
+        /* Twice the shares, which makes no difference. */
+        weigh(is_given ? space->shares : chain->n, is_given ? space->shares : document->alpha, phi,
+              P, &chain->scan);
+        if (draw_from_scan(chain, &numbers, count, space->counts, &sum)) {
+            if (scale > 0)
+                add_scaled_row(chain->scan.weights, (float)(scale * count / sum), P, row);
+        } else {
+            for (ptrdiff_t k = 0; k < P; k++)
+                space->weights[k] = phi[k] > 0 ? space->logs[k] + log_double(phi[k]) : -INFINITY;
+            const double total = weigh_logs(document->alpha, P, space->weights);
+            draw_counts(&numbers, count, space->weights, P, space->tails, space->counts);
+            for (ptrdiff_t k = 0; k < P && scale > 0; k++)
+                row[k] += (float)(scale * count * space->weights[k] / total);
+        }
         for (ptrdiff_t k = 0; k < P; k++) {
             chain->n[k] += space->counts[k] - topics[k];
             topics[k] = space->counts[k];
-            if (scale > 0) row[k] += (float)(scale * count * space->weights[k] / total);
         }
     }
 }

@@ -17,6 +17,7 @@ cdef extern from "_topics.h" nogil:
         double* weights
         double* tails
         float* counts
+        float* shares
     uint64_t stream_of(uint64_t key, uint64_t number)
     void sum_rows(const float* rows, Py_ssize_t n, Py_ssize_t P, double* sums)
     void log_all(double* x, Py_ssize_t n)
@@ -38,6 +39,7 @@ cdef inline BlockSpace take_block_space(Arena* arena, Py_ssize_t P) noexcept nog
     cdef BlockSpace space
     space.logs, space.weights = take_doubles(arena, P), take_doubles(arena, P)
     space.tails, space.counts = take_doubles(arena, P), take_floats(arena, P)
+    space.shares = take_floats(arena, P)
     return space
 
 

@@ -11,7 +11,7 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY, exp, fmax, log
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, qsort
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from ._arena cimport (
     Arena,
@@ -45,6 +45,8 @@ cdef extern from "_topics.h" nogil:
         int* blocks
         float* block_topics
         BlockSpace block_space
+        uint64_t first
+        const float* start
         float* n
         float* rows
     void begin_chain(Chain* chain)
@@ -68,6 +70,7 @@ cdef enum:
     MOST_ROW_BYTES = 1 << 21    # of rows that wait to be added to the totals, for one thread
     MORE_ROUNDS = 4             # that each of several threads does at once
     MOST_DOCUMENTS = 1 << 10    # of a round
+    ROUNDS_PER_SWEEP = 4        # of EM, instead of a burn-in
     MOST_RATIO = 16             # by which proportions go beyond a round of EM
     MOST_WEIGHTS = 1 << 26      # of topics, in which draws go on without a look for Ctrl-C
 
@@ -84,7 +87,8 @@ cdef struct Problem:
     int n_sweeps
     int burn_in
     int n_rounds
-    int most_single             # tokens of a word that are in no block
+    int most_single             # tokens of a word that are in no block,
+    int most_tokens_singly      # ... in a document of no more tokens
     bint draws
     bint wants_totals
     int n_threads
@@ -213,6 +217,11 @@ cdef double take_prior(
     return total
 
 
+cdef inline int most_single_of(const Problem* problem, double n_tokens) noexcept nogil:
+    """The most tokens of a word that are in no block, of a document of so many tokens."""
+    return problem.most_single if n_tokens <= problem.most_tokens_singly else 0
+
+
 cdef Workspace space_of(
     const Problem* problem, Py_ssize_t d, Py_ssize_t first, const Memory* memory, Arena* arena
 ) noexcept nogil:
@@ -229,7 +238,6 @@ cdef Workspace space_of(
     if problem.wants_totals:
         space.chain.rows = memory.rows + (start - problem.offsets[first]) * problem.P
     space.chain.key = stream_of(problem.seed, problem.ids[d])
-    space.chain.most_single = problem.most_single
     space.logs = memory.logs + (d - first) * problem.P
     memset(space.logs, 0, problem.P * sizeof(double))
     space.alpha_sum = take_prior(
@@ -237,6 +245,7 @@ cdef Workspace space_of(
     space.n_tokens = 0
     for i in range(document.n_words):
         space.n_tokens += document.counts[i]
+    space.chain.most_single = most_single_of(problem, space.n_tokens)
     space.shift = polygamma(space.alpha_sum + space.n_tokens).digamma
     return space
 
@@ -247,6 +256,59 @@ cdef void look_for_interruption(const Problem* problem) noexcept nogil:
         problem.is_over[0] = True
 
 
+cdef void go_beyond(Py_ssize_t P, double n_tokens, const float* old, float* new) noexcept nogil:
+    """new (P,) <- as far beyond itself as it is from old, in ratios; these add up to n_tokens.
+
+    EM over-relaxed: rounds of EM shrink small proportions slowly, and where these have not settled,
+    documents seem to have more topics than they have, and alpha is learnt too large.
+    """
+    cdef Py_ssize_t k
+    cdef double total = 0
+    cdef float scale
+    for k in range(P):
+        if old[k] > 0:
+            new[k] *= min(new[k] / old[k], <float> MOST_RATIO)
+        total += new[k]
+    scale = <float> (n_tokens / total) if total > 0 else 1
+    for k in range(P):
+        new[k] *= scale
+
+
+cdef float* settle(
+    const Problem* problem, Workspace* space, int n_rounds, float* rows
+) noexcept nogil:
+    """Return n (P,) after rounds of EM on the mean of theta; rows <- those of the last, or NULL."""
+    cdef const Document* document = &space.chain.document
+    cdef Py_ssize_t k, n_topics = 0
+    cdef int i
+    cdef float* old = space.chain.n
+    cdef float* new = space.shared
+    for k in range(problem.P):
+        n_topics += document.alpha[k] > 0
+    for k in range(problem.P):
+        old[k] = <float> (space.n_tokens / n_topics) if document.alpha[k] > 0 else 0
+    for i in range(n_rounds):
+        share_words(document, old, &space.chain.scan, new, rows if i == n_rounds - 1 else NULL,
+                    NULL)
+        if 0 < i < n_rounds - 1:
+            go_beyond(document.P, space.n_tokens, old, new)
+        old, new = new, old
+    return old
+
+
+cdef void start_chain(const Problem* problem, Workspace* space) noexcept nogil:
+    """Begin the chain of a document; that of a long one with rounds of EM instead of a burn-in."""
+    cdef float* n
+    begin_chain(&space.chain)
+    space.chain.first, space.chain.start = 0, NULL
+    if space.logs != NULL and space.n_tokens > problem.most_tokens_singly:
+        space.chain.first = problem.burn_in // 2
+        n = settle(problem, space, ROUNDS_PER_SWEEP * problem.burn_in, NULL)
+        memcpy(space.theta, n, problem.P * sizeof(float))
+        memset(space.chain.n, 0, problem.P * sizeof(float))
+        space.chain.start = space.theta
+
+
 cdef void sample(
     const Problem* problem, Workspace* first, Workspace* second
 ) noexcept nogil:
@@ -255,8 +317,8 @@ cdef void sample(
     cdef Py_ssize_t begin, end, n_tokens, n_weights = 0
     cdef double share = 1. / (problem.n_sweeps - problem.burn_in)
     cdef float scale
-    begin_chain(&first.chain)
-    begin_chain(&second.chain)
+    start_chain(problem, first)
+    start_chain(problem, second)
     n_tokens = max(first.chain.n_tokens, second.chain.n_tokens)
     # The sweep before the first one gives each token a topic, given those before it.
     for sweep in range(problem.n_sweeps + 1):
@@ -288,41 +350,9 @@ cdef void add_logs(
         add_expected_logs(problem.padded_alpha, n, problem.P, scale, space.shift, space.logs)
 
 
-cdef void go_beyond(Py_ssize_t P, double n_tokens, const float* old, float* new) noexcept nogil:
-    """new (P,) <- as far beyond itself as it is from old, in ratios; these add up to n_tokens.
-
-    EM over-relaxed: rounds of EM shrink small proportions slowly, and where these have not settled,
-    documents seem to have more topics than they have, and alpha is learnt too large.
-    """
-    cdef Py_ssize_t k
-    cdef double total = 0
-    cdef float scale
-    for k in range(P):
-        if old[k] > 0:
-            new[k] *= min(new[k] / old[k], <float> MOST_RATIO)
-        total += new[k]
-    scale = <float> (n_tokens / total) if total > 0 else 1
-    for k in range(P):
-        new[k] *= scale
-
-
 cdef void iterate(const Problem* problem, Workspace* space) noexcept nogil:
     """rows, logs <- those of the mean of theta, after some rounds."""
-    cdef const Document* document = &space.chain.document
-    cdef Py_ssize_t k, n_topics = 0
-    cdef int i
-    cdef float* old = space.chain.n
-    cdef float* new = space.shared
-    for k in range(problem.P):
-        n_topics += document.alpha[k] > 0
-    for k in range(problem.P):
-        old[k] = <float> (space.n_tokens / n_topics) if document.alpha[k] > 0 else 0
-    for i in range(problem.n_rounds):
-        share_words(document, old, &space.chain.scan, new,
-                    space.chain.rows if i == problem.n_rounds - 1 else NULL, NULL)
-        if 0 < i < problem.n_rounds - 1:
-            go_beyond(document.P, space.n_tokens, old, new)
-        old, new = new, old
+    settle(problem, space, problem.n_rounds, space.chain.rows)
     expect_logs(problem, space)
 
 
@@ -511,6 +541,7 @@ cdef int check_documents(
 ) except -1:
     """Look at every word and count; fill in what documents have at most."""
     cdef Py_ssize_t d, i, n_single, n_blocks
+    cdef int most_single
     cdef double n_tokens
     cdef bint whole = True, present = True, valid = True
     require(offsets.shape[0] == problem.n + 1 and words.shape[0] == counts.shape[0]
@@ -526,7 +557,9 @@ cdef int check_documents(
             present &= 0 <= words[i] < problem.V
             whole &= counts[i] < MOST_TOKENS and counts[i] == <int> counts[i]
             n_tokens += counts[i]
-            if counts[i] > problem.most_single:
+        most_single = most_single_of(problem, n_tokens)
+        for i in range(offsets[d], offsets[d + 1]):
+            if counts[i] > most_single:
                 n_blocks += 1
             elif whole:
                 n_single += <Py_ssize_t> counts[i]
@@ -566,7 +599,8 @@ def e_step(
     int n_sweeps,                           # of local Gibbs sampling; 0: the mean form of MAP
     int burn_in,                            # sweeps that are not kept
     int n_rounds,                           # of MAP
-    int most_single,                        # tokens of a word; those of one with more are a block
+    int most_single,                        # tokens of a word; those of one with more are a block,
+    int most_tokens_singly,                 # ... and those of each word of a document with more
     bint draws,                             # totals are those of the last sweep's topics
     double[:, ::1] totals_T,                # OUT (V, K) or (0, 0): sum_d s_d E[n_kv]
     double[::1] mean_logs,                  # OUT (K,): sum_d s_d E[log theta_dk]
@@ -591,7 +625,8 @@ def e_step(
     cdef Py_ssize_t n = ids.shape[0], K = alpha.shape[0], V = table.shape[0], first, last, d, i
     problem.n, problem.K, problem.V, problem.P = n, K, V, table.shape[1]
     problem.n_sweeps, problem.burn_in, problem.n_rounds = n_sweeps, burn_in, n_rounds
-    problem.most_single, problem.is_over = most_single, &is_over
+    problem.most_single, problem.most_tokens_singly = most_single, most_tokens_singly
+    problem.is_over = &is_over
     problem.draws, problem.wants_totals = draws and n_sweeps > 0, totals_T.shape[0] > 0
     problem.n_threads, problem.seed = n_threads, seed
     require(n > 0 and K > 0 and V > 0 and n_threads > 0, "documents, topics, words, threads")

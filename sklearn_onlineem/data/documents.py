@@ -14,13 +14,23 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._batch import Batch, Index, array_of, without_step
 from sklearn_onlineem.data.rows import Rows, concatenated
 
-__all__ = ["MOST_SINGLE", "MOST_TOKENS", "MOST_WORDS", "Documents", "are_counts"]
+__all__ = [
+    "MOST_SINGLE",
+    "MOST_TOKENS",
+    "MOST_TOKENS_SINGLY",
+    "MOST_WORDS",
+    "Documents",
+    "are_counts",
+]
 
 # Tokens of a document whose topics are drawn: float32 is exact for whole numbers up to this.
 MOST_TOKENS = (1 << 24) - 1
 # Topics of up to so many occurrences of a word in a document are drawn one by one; more are drawn
 # as counts, which bounds the work by the number of words.
 MOST_SINGLE = 1 << 12
+# In a longer document that is learnt alone, all topics are drawn as counts, word by word: given its
+# proportions, which are nearly known, they do not depend on each other, and that is faster.
+MOST_TOKENS_SINGLY = 5000
 # Largest count: sums of counts must fit float32, too.
 MOST_WORDS = 1e30
 _MOST_NUMBERS = 1 << 62

@@ -39,6 +39,8 @@ class LengthDistribution(Statistics):
     before = None
 
     def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
+        if len(self.survival) == len(other.survival):
+            return LengthDistribution(a * self.survival + b * other.survival)
         survival = np.zeros(max(len(self.survival), len(other.survival)))
         survival[: len(self.survival)] += a * self.survival
         survival[: len(other.survival)] += b * other.survival
@@ -128,8 +130,12 @@ class Sequences(Batch):
     @cached_property
     def length_distribution(self) -> LengthDistribution:
         """Distribution of the lengths; a continued sequence counts as one."""
-        is_whole = self.before is None
-        return LengthDistribution(self.survival if is_whole else _survival(self.lengths, len(self)))
+        if self.before is None:
+            return LengthDistribution(self.survival)
+        is_one = len(self) == 1
+        return LengthDistribution(
+            np.ones(self.n_rows) if is_one else _survival(self.lengths, len(self))
+        )
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
         """Draw n lengths in rows.
@@ -146,6 +152,8 @@ class Sequences(Batch):
     @cached_property
     def survival(self) -> Floats:
         """Share of the sequences with more than t rows, t = 0, 1, ..., without a continued one."""
+        if len(self) == 1:
+            return np.ones(self.n_rows if self.before is None else 0)
         return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
 
     @cached_property
@@ -208,6 +216,8 @@ class Sequences(Batch):
     def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
         """Cut between sequences into even chunks; those of several are for one thread each.
 
+        A sequence of more rows than a chunk is a chunk of its own.
+
         Parameters
         ----------
         n_rows : int
@@ -217,7 +227,8 @@ class Sequences(Batch):
             return (self,)
         n_chunks = -(-self.n_rows // n_rows)
         whole = self.offsets * n_chunks // max(1, self.n_rows)
-        cuts = np.flatnonzero(whole[1:-1] > whole[:-2]) + 1
+        is_long = self.lengths > n_rows
+        cuts = np.flatnonzero((whole[1:-1] > whole[:-2]) | is_long[1:]) + 1
         bounds = [0, *cuts.tolist(), len(self)]
         if len(bounds) == 2:
             return (self,)
@@ -239,7 +250,11 @@ class Sequences(Batch):
             As of the class.
         """
         _check_before(before)
-        return Sequences.unchecked(self.rows, self.offsets, before)
+        other, known = Sequences.unchecked(self.rows, self.offsets, before), self.__dict__
+        for name in ("lengths", "observed"):
+            if name in known:
+                other.__dict__[name] = known[name]
+        return other
 
 
 def _check_before(before):
@@ -261,5 +276,7 @@ def share_of_starts(like):
 
 def _survival(lengths, n):
     """Return the numbers of lengths above 0, 1, ..., up to the largest, as shares of n."""
+    if len(lengths) == 1:
+        return np.full(lengths[0], 1.0 / n)
     ends = np.bincount(lengths, minlength=1)
     return (len(lengths) - np.cumsum(ends))[:-1] / n

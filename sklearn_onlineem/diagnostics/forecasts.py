@@ -13,7 +13,7 @@ from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
 from sklearn_onlineem.diagnostics.standard_errors import LEAST_INFORMATION, check_converged
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._validation import error_context
-from sklearn_onlineem.estimators.kalman import KalmanFilter
+from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter
 from sklearn_onlineem.models._coordinates import coordinates_of
 from sklearn_onlineem.statistics import combine
 

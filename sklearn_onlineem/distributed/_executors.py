@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from contextlib import nullcontext
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -89,11 +90,15 @@ def _runs(items, length):
 
 
 class JoblibExecutor:
-    """Runs tasks by joblib, with the present backend."""
+    """Runs tasks by joblib, with the present backend.
+
+    Within its session workers keep what they were sent: large arrays go there once.
+    """
 
     def __init__(self, columns, n_jobs):
-        self.names, self.n_jobs = tuple(columns), n_jobs
+        self.names = tuple(columns)
         self.source = list(zip(*columns.values(), strict=True))
+        self.session = Parallel(n_jobs=n_jobs and min(n_jobs, len(self.source)))
         self.numbers, self.firsts, self.data = [], [], []
 
     def open(self):
@@ -116,11 +121,9 @@ class JoblibExecutor:
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge."""
-        n_jobs = self.n_jobs and min(self.n_jobs, len(chosen))
-        with Parallel(n_jobs=n_jobs) as parallel:
-            parts = parallel(
-                delayed(task)(self.data[i], self.numbers[i], *arguments) for i in chosen
-            )
+        parts = self.session(
+            delayed(task)(self.data[i], self.numbers[i], *arguments) for i in chosen
+        )
         return whole([{(0, place): part for place, part in enumerate(parts)}], len(parts))
 
 
@@ -135,6 +138,7 @@ class DaskExecutor:
     def __init__(self, client, columns, is_local, worker_timeout):
         self.client, self.is_local, self.worker_timeout = client, is_local, worker_timeout
         self.names, self.source = tuple(columns), list(columns.values())
+        self.session = nullcontext()
         self.template, self.numbers, self.firsts = None, [], []
         self.futures, self.data = [], []
         self.pack_size, self.last = None, []

@@ -228,7 +228,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         history, fitted = [], estimator._fitted
         has_targets = get_tags(estimator).target_tags.required
         progress = Progress(fitted.state, fitted.history, estimator._callbacks())
-        with _bar(self.progress, type(self.estimator).__name__) as advance:
+        with executor.session, _bar(self.progress, type(self.estimator).__name__) as advance:
 
             def record(done):
                 estimator._commit(progress, None)

@@ -18,6 +18,7 @@ from sklearn_onlineem.em.solvers import (
     Recursive,
     SplitMerge,
     Stochastic,
+    Truncated,
 )
 from sklearn_onlineem.em.state import Restart
 
@@ -38,4 +39,5 @@ __all__ = [
     "Restart",
     "SplitMerge",
     "Stochastic",
+    "Truncated",
 ]

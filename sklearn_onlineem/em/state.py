@@ -18,7 +18,7 @@ from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import SplitMergeStep
-from sklearn_onlineem.statistics import Moments, Statistics, pooled
+from sklearn_onlineem.statistics import Moments, Statistics
 
 __all__ = [
     "AnyStep",
@@ -341,7 +341,8 @@ class State(NamedTuple):
         lengths = data.length_distribution
         if lengths is None or self.lengths is None or self.lengths is lengths:
             return lengths
-        return pooled([(self.n_seen, self.lengths), (data.total_weight, lengths)])
+        share = data.total_weight / (self.n_seen + data.total_weight)
+        return self.lengths.merge(1.0 - share, lengths, share)
 
     def after(
         self,

@@ -412,6 +412,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """Return whether `tol` asks for a distance that can be told for a model."""
         return self.tol == "auto" and self.stopping == "likelihood" and has_coordinates(model)
 
+    def _n_in_batch(self, data):
+        """Return how many observations a mini-batch of `fit` has."""
+        return self.batch_size
+
     def _plan(self, state, data, bounds):
         """Return the arguments of passes; `bounds` are of the fit before, if it continues."""
         bound_before = bounds[-1] if bounds else -math.inf
@@ -429,7 +433,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         is_given = state.is_known or self._learnt_prior is not None or self._has_start_values()
         return Plan(
             self._schedule(state, is_stream=False),
-            self.batch_size,
+            self._n_in_batch(data),
             stopping,
             np.random.default_rng(state.seed),
             rate_is_chosen=self.eta0 != "auto",

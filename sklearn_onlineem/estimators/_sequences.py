@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from numbers import Integral
 from typing import Self
@@ -9,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data._batch import room
@@ -36,6 +37,10 @@ from sklearn_onlineem.estimators._validation import (
 )
 
 __all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
+
+# Mini-batches of `fit` have so many rows, as those of mixtures, but a pass takes a number of steps
+# between two, and a batch has a number of sequences. Fits are as good as in batches of 10.
+_BATCH_ROWS, _FEWEST_STEPS, _MOST_STEPS, _FEWEST_IN_BATCH = 1000, 20, 100, 10
 
 
 class SequencesInput:
@@ -68,7 +73,7 @@ class SequencesInput:
         return data
 
     def _converted(self, X):
-        found = None if self._fresh else ready(self._estimator, X)
+        found = None if self._fresh else ready(self._estimator, X, allow_nan=True)
         if found is None:
             found, self.attributes = self._estimator._converted(X, self._fresh, "allow-nan")
         return found
@@ -86,9 +91,10 @@ class SequenceEstimator(
 
     Parameters
     ----------
-    batch_size : int, default=10
+    batch_size : int or "auto", default="auto"
         Sequences in a mini-batch of `fit`. With ``eta0="auto"``, data of no more sequences are
-        fitted by batch EM.
+        fitted by batch EM. "auto": as many as have 1,000 rows, but from a hundredth to a twentieth
+        of all, so that a pass takes 20 to 100 steps, and at least 10.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept. The first is as with one start, the
         others draw at random what is not given: the transitions of a hidden Markov model, besides
@@ -102,7 +108,9 @@ class SequenceEstimator(
         Columns of the data.
     """
 
-    batch_size: int = parameter(default=10, valid=[Interval(Integral, 1, None, closed="left")])
+    batch_size: int | str = parameter(
+        default="auto", valid=[Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})]
+    )
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
 
     _approximate_tol = 1e-2
@@ -111,6 +119,13 @@ class SequenceEstimator(
     __metadata_request__score = {"sample_weight": None}
 
     # ------------------------------------------------------------------------------------ fitting
+
+    def _n_in_batch(self, data):
+        if self.batch_size != "auto":
+            return self.batch_size
+        n = len(data)
+        of_rows = min(math.ceil(_BATCH_ROWS * n / data.n_rows), n // _FEWEST_STEPS)
+        return max(_FEWEST_IN_BATCH, of_rows, n // _MOST_STEPS)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -455,7 +470,7 @@ class SequenceEstimator(
 
 def _with_end(state, data):
     """Return the state with the ends of its models, if it has several, and the end of the model."""
-    last, kept = data[len(data) - 1 :], state.scorer
+    last, kept = data[len(data) - 1 :] if len(data) > 1 else data, state.scorer
     if not isinstance(kept, Memories):
         return state, state.model.filtered_end(last)
     kept = kept.with_ends(last)

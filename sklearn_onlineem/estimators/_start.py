@@ -1,10 +1,11 @@
 """Start of EM: initialisers, learnt priors, and clusters of rows.
 
-Clusters are responsibilities, from which one M-step makes a model.
+A cluster of each row, or responsibilities, from which one M-step makes a model.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.utils.random import sample_without_replacement
 
+from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._progress import warn_user
@@ -154,8 +157,13 @@ def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_size
         raise ValueError(f"{name}: {error}") from error
 
 
-# More rows than this do not improve a start.
-_MOST_ROWS = 1 << 16
+# More rows than this, or than so many for each component, do not improve a start.
+_MOST_ROWS, _MOST_ROWS_EACH = 1 << 16, 32
+# With more components k-means has two levels, and no array has all rows and components.
+_MANY_COMPONENTS = 200
+# Components whose statistics are summed together then; passes of k-means within each level, and
+# over all rows and centres.
+_GROUP, _LEVEL_PASSES, _LLOYD_PASSES = 128, 10, 5
 # Of each component; more do not improve the matching of components.
 _MOST_LABELLED_ROWS = 1 << 10
 # Rows and passes of EM in which starts are compared, and the gain in nats per row for which the
@@ -179,17 +187,18 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
     The keys of `STARTS` see distinct rows in a canonical order, with their total weights: what they
     draw depends neither on the order of rows nor on whether equal rows are repeated or weighted.
     """
-    if isinstance(start, str) and len(rows) > _MOST_ROWS:
-        rows = rows[_some_rows(rows, n_components, rng)]
-    rows = _stored_alike(family, rows)
+    most = max(_MOST_ROWS, _MOST_ROWS_EACH * n_components)
+    if isinstance(start, str) and len(rows) > most:
+        rows = rows[_some_rows(rows, n_components, rng, most)]
+    rows, n_pseudo = _stored_alike(family, rows), n_components
     if pseudo_rows is None:
         warn_of_few(rows.X, n_components)
 
-    def model_of(rows, responsibilities):
-        if rows.sample_weight is not None:
-            responsibilities = responsibilities * rows.sample_weight[:, None]
-        counts = responsibilities.sum(axis=0)
-        statistics, further = family.expected_statistics(rows.X, responsibilities), pseudo_rows
+    def model_of(rows, clusters, n_components=n_components):
+        further = pseudo_rows
+        if further is not None:
+            further = further.components(slice(n_components), n_pseudo)
+        counts, statistics = _sums(family, rows, clusters, n_components)
         if further is None and not counts.all():
             further = wide_pseudo_rows(family, rows, n_components, prior)
         if further is not None:
@@ -197,16 +206,16 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
         # An empty cluster starts as if it had a row, or it would stay empty.
         counts[counts == 0] = 1.0
         parameters = _maximiser(family, statistics, rows.X.shape[1], prior)
-        return MixtureModel(family, counts / counts.sum(), parameters)
+        return MixtureModel(family, counts / counts.sum(), parameters), further
 
-    def likelihood_of(rows, responsibilities):
+    def likelihood_of(rows, clusters, n_components):
         """Return the mean log-likelihood after some passes of EM."""
         try:
-            model = model_of(rows, responsibilities)
+            model, further = model_of(rows, clusters, n_components)
             for _ in range(_COMPARED_PASSES):
                 statistics, likelihood = model.e_step(rows)
                 if pseudo_rows is not None:
-                    emissions = statistics.emissions + pseudo_rows.scale(1.0 / rows.total_weight)
+                    emissions = statistics.emissions + further.scale(1.0 / rows.total_weight)
                     statistics = replace(statistics, emissions=emissions)
                 model = model.m_step(statistics)
         except ValueError:  # Without a floor clusters may be singular.
@@ -215,23 +224,44 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
 
     with single_threaded_openmp():
         if n_components == 1:
-            responsibilities = np.ones((len(rows), 1))
+            clusters = np.ones((len(rows), 1))
         elif not isinstance(start, str):
-            responsibilities = _from_array(start, family, rows, n_components)
+            clusters = _from_array(start, family, rows, n_components)
         else:
             distinct, group = distinct_rows(rows)
             if len(distinct) > n_components:
-                find = STARTS[start]
-                responsibilities = find(family, distinct, n_components, rng, likelihood_of)
+                clusters = STARTS[start](family, distinct, n_components, rng, likelihood_of)
             else:
-                responsibilities = np.eye(len(distinct), n_components)
+                clusters = np.arange(len(distinct))
             if rows.labels is None:
                 rows = distinct
             else:
-                responsibilities = responsibilities[group]
+                clusters = clusters[group]
     if rows.labels is not None:
-        responsibilities = _with_labels(responsibilities, rows)
-    return model_of(rows, responsibilities)
+        clusters = _with_labels(clusters, rows, n_components)
+    return model_of(rows, clusters)[0]
+
+
+def _sums(family, rows, clusters, n_components):
+    """Return the weights of clusters, or of responsibilities, and the sums of their statistics."""
+    weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
+    if clusters.ndim == 2:
+        if rows.sample_weight is not None:
+            clusters = clusters * weight[:, None]
+        return clusters.sum(axis=0), family.expected_statistics(rows.X, clusters)
+    counts = np.bincount(clusters, weight, n_components)
+    # Statistics that list rows have all of them for each component.
+    is_one = n_components <= _MANY_COMPONENTS or not family.is_conjugate
+    n_groups, parts = 1 if is_one else -(-n_components // _GROUP), []
+    order = np.arange(len(rows)) if is_one else np.argsort(clusters, kind="stable")
+    ends = np.cumsum(np.bincount(clusters, minlength=n_components))
+    for group in np.array_split(np.arange(n_components), n_groups):
+        of_group = order[ends[group[0] - 1] if group[0] else 0 : ends[group[-1]]]
+        shares = np.zeros((len(of_group), len(group)))
+        shares[np.arange(len(of_group)), clusters[of_group] - group[0]] = weight[of_group]
+        X = rows.X if is_one else rows.X[of_group]
+        parts.append(family.expected_statistics(X, shares))
+    return counts, parts[0] if is_one else side_by_side(parts, -(-n_components // n_groups))
 
 
 def check_columns(X):
@@ -280,9 +310,9 @@ def _stored_alike(family, rows):
     return replace(rows, X=X)
 
 
-def _some_rows(rows, n_components, rng):
-    """Return sorted indices of a sample of rows, with all labelled rows if they are few."""
-    chosen = np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))
+def _some_rows(rows, n_components, rng, n):
+    """Return sorted indices of a sample of n rows, with all labelled rows if they are few."""
+    chosen = np.sort(sample_without_replacement(len(rows), n, random_state=rng))
     if rows.labels is None:
         return chosen
     parts = [chosen]
@@ -301,9 +331,13 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
     """
     rows = _stored_alike(family, rows[:_MOST_ROWS])
     weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
-    evenly = np.repeat(weight[:, None], n_components, axis=1)
+    # All components are alike.
+    n_alike = n_components if n_components <= _MANY_COMPONENTS else 2
+    evenly = np.repeat(weight[:, None], n_alike, axis=1)
     statistics, n_features = family.expected_statistics(rows.X, evenly), rows.X.shape[1]
     parameters = _maximiser(family, statistics, n_features, prior)
+    if n_alike < n_components:
+        parameters = components(parameters, np.zeros(n_components, dtype=np.intp), n_alike)
     if isinstance(family, Correlations):
         parameters = family.diagonalised(parameters)
     per_feature = family.n_parameters(parameters) / (n_components * n_features)
@@ -357,42 +391,86 @@ def _from_array(start, family, rows, n_components):
     centres = sparse.csr_array(start) if sparse.issparse(rows.X) else start
     centres = centres.astype(rows.X.dtype)
     if family.is_nominal:  # Centres need not be codes.
-        return _nearest(rows.X, centres)
+        return pairwise_distances_argmin(rows.X, centres)
     to = family.start_coordinates(rows.X, rows.sample_weight)[0]
-    return _nearest(to(rows.X), to(centres))
+    return pairwise_distances_argmin(to(rows.X), to(centres))
 
 
 def _k_means(family, rows, n_components, rng, likelihood_of):
     """Return the clusters of k-means in those coordinates whose clusters EM makes likeliest."""
 
-    def clusters(X, sample_weight, init="k-means++"):
-        model = KMeans(n_components, init=init, n_init=1, random_state=rng)
+    def clusters(X, sample_weight, k, init="k-means++", **settings):
+        model = KMeans(k, init=init, n_init=1, random_state=rng, **settings)
         with warnings.catch_warnings():
             # Fewer distinct rows than components: the estimator warns of that itself.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(X, sample_weight=sample_weight)
 
-    few = rows
+    def centres_within(X, sample_weight, k):
+        return clusters(X, sample_weight, k, max_iter=_LEVEL_PASSES).cluster_centers_
+
+    few, is_many = rows, n_components > _MANY_COMPONENTS
     if len(rows) > _COMPARED_ROWS:
         few = rows[np.sort(rng.choice(len(rows), _COMPARED_ROWS, replace=False))]
     maps = family.start_coordinates(few.X, few.sample_weight)
-    if len(maps) == 1 or len(rows) < _FEWEST_ROWS * n_components:
-        return _one_hot(clusters(maps[0](rows.X), rows.sample_weight).labels_, n_components)
-    best, most = None, -np.inf
-    for to in maps:
-        found = clusters(to(few.X), few.sample_weight)
-        likelihood = likelihood_of(few, _one_hot(found.labels_, n_components))
-        if best is None or likelihood > most + _LEAST_GAIN:
-            best, most, best_to = found, likelihood, to
-    if few is not rows:
-        best = clusters(best_to(rows.X), rows.sample_weight, best.cluster_centers_)
-    return _one_hot(best.labels_, n_components)
+    best, most, best_to = None, -np.inf, maps[0]
+    if len(maps) > 1 and len(rows) >= _FEWEST_ROWS * n_components:
+        k = min(n_components, _MANY_COMPONENTS)
+        for to in maps:
+            found = clusters(to(few.X), few.sample_weight, k)
+            likelihood = likelihood_of(few, found.labels_, k)
+            if best is None or likelihood > most + _LEAST_GAIN:
+                best, most, best_to = found, likelihood, to
+    if best is not None and few is rows and not is_many:
+        return best.labels_
+    X, settings = best_to(rows.X), {}
+    if is_many:
+        centres = _two_levels(X, rows.sample_weight, n_components, rng, centres_within)
+        settings = {"init": centres, "max_iter": _LLOYD_PASSES}
+    elif best is not None:
+        settings = {"init": best.cluster_centers_}
+    return clusters(X, rows.sample_weight, n_components, **settings).labels_
+
+
+def _two_levels(X, sample_weight, n_components, rng, centres_within):
+    """Return centres of twice as many candidates, which are found within sqrt(n_components) groups.
+
+    A group has candidates by its weight; how many of them are needed is seen from all of them.
+    ``centres_within(X, sample_weight, k)`` returns k centres of rows.
+    """
+    n_groups, some = round(math.sqrt(n_components)), slice(None)
+    if X.shape[0] > _MOST_ROWS:
+        some = np.sort(rng.choice(X.shape[0], _MOST_ROWS, replace=False))
+    labels = pairwise_distances_argmin(X, centres_within(X[some], sample_weight[some], n_groups))
+    order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=n_groups)
+    weight = np.bincount(labels, sample_weight, n_groups)
+    numbers = np.ceil(2 * n_components * weight / weight.sum()).astype(np.intp)
+    # At least `n_components` in all, as there are more rows than that.
+    numbers = np.minimum(numbers, sizes)
+    while numbers.sum() < n_components:
+        numbers = np.minimum(2 * numbers, sizes)
+    candidates, ends = [], np.cumsum(sizes)
+    for g in np.flatnonzero(sizes):
+        of_group = order[ends[g] - sizes[g] : ends[g]]
+        candidates.append(centres_within(X[of_group], sample_weight[of_group], numbers[g]))
+    is_sparse = sparse.issparse(candidates[0])
+    candidates = sparse.vstack(candidates) if is_sparse else np.concatenate(candidates)
+    nearest = pairwise_distances_argmin(X, candidates)
+    weight = np.bincount(nearest, sample_weight, candidates.shape[0])
+    return centres_within(candidates, weight, n_components)
 
 
 def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
+    def centres_within(X, sample_weight, k):
+        _, chosen = kmeans_plusplus(X, k, sample_weight=sample_weight, random_state=rng)
+        return X[chosen]
+
     X = family.start_coordinates(rows.X, rows.sample_weight)[0](rows.X)
-    _, chosen = kmeans_plusplus(X, n_components, sample_weight=rows.sample_weight, random_state=rng)
-    return _nearest(X, X[chosen])
+    if n_components <= _MANY_COMPONENTS:
+        centres = centres_within(X, rows.sample_weight, n_components)
+    else:
+        centres = _two_levels(X, rows.sample_weight, n_components, rng, centres_within)
+    return pairwise_distances_argmin(X, centres)
 
 
 def _random(family, rows, n_components, rng, likelihood_of):
@@ -404,30 +482,25 @@ def _random_rows(family, rows, n_components, rng, likelihood_of):
     X = family.start_coordinates(rows.X, rows.sample_weight)[0](rows.X)
     share = rows.sample_weight / rows.sample_weight.sum()
     chosen = rng.choice(len(rows), size=n_components, replace=False, p=share)
-    return _nearest(X, X[chosen])
+    return pairwise_distances_argmin(X, X[chosen])
 
 
-def _with_labels(responsibilities, rows):
+def _with_labels(clusters, rows, n_components):
     """Match clusters to components by labelled rows, which get their labels."""
-    n_components = responsibilities.shape[1]
     known = np.flatnonzero(rows.labels >= 0)
-    labelled = _one_hot(rows.labels[known], n_components)
-    agreement = responsibilities[known].T @ labelled
-    clusters, components = linear_sum_assignment(agreement, maximize=True)
-    responsibilities = responsibilities[:, clusters[np.argsort(components)]]
-    responsibilities[known] = labelled
-    return responsibilities
-
-
-def _nearest(X, centres):
-    """Assign each row to its nearest centre."""
-    return _one_hot(pairwise_distances_argmin(X, centres), centres.shape[0])
-
-
-def _one_hot(labels, n_components):
-    responsibilities = np.zeros((len(labels), n_components))
-    responsibilities[np.arange(len(labels)), labels] = 1.0
-    return responsibilities
+    labels, agreement = rows.labels[known], np.zeros((n_components, n_components))
+    if clusters.ndim == 1:
+        np.add.at(agreement, (clusters[known], labels), 1.0)
+    else:
+        np.add.at(agreement.T, labels, clusters[known])
+    _, numbers = linear_sum_assignment(agreement, maximize=True)
+    if clusters.ndim == 1:
+        clusters = numbers[clusters]
+        clusters[known] = labels
+    else:
+        clusters = clusters[:, np.argsort(numbers)]
+        clusters[known] = np.arange(n_components) == labels[:, None]
+    return clusters
 
 
 STARTS = {

@@ -182,11 +182,13 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
     return X, {**attributes, "n_features_in_": X.shape[1], "_dtype": X.dtype}
 
 
-def ready(estimator, X):
+def ready(estimator, X, allow_nan=False):
     """Return X as kernels take it if nothing can be wrong, else None: for small batches.
 
     It is an array, or a data frame of pandas with the columns of the first data.
     """
+    if type(X) is np.ndarray and X.dtype.kind in "iu":
+        X = X.astype(_FLOATS[0], order="C")
     known = estimator._fitted.attributes
     names = known.get("feature_names_in_")
     if names is not None:
@@ -197,7 +199,7 @@ def ready(estimator, X):
         if not is_plain or list(X.columns) != names.tolist():
             return None
         X = np.ascontiguousarray(X.to_numpy())
-    return X if _rows.are_ready(X, known["n_features_in_"]) else None
+    return X if _rows.are_ready(X, known["n_features_in_"], allow_nan) else None
 
 
 def check_values(data, family, first=True):

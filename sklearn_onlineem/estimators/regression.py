@@ -22,7 +22,7 @@ from sklearn_onlineem.estimators._validation import (
     error_context,
     is_empty,
 )
-from sklearn_onlineem.estimators.mixtures import GaussianMixture
+from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 from sklearn_onlineem.models.conditional import ConditionalMixture
 
 __all__ = ["MixtureRegressor"]

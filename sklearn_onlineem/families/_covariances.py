@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import linalg
 from scipy.linalg import lapack
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "gaussian_divergence",
     "gaussian_log_density",
     "joined",
-    "solved",
     "square_roots",
 ]
 
@@ -27,25 +25,6 @@ def joined(xx, yx, yy):
     joint[..., :q, :q], joint[..., :q, q:] = xx, yx.mT
     joint[..., q:, :q], joint[..., q:, q:] = yx, yy
     return joint
-
-
-def solved(matrix, right):
-    """Return the solution of matrix x = right; 0 where a singular matrix leaves it open."""
-    if right.ndim != 2 or matrix.shape != 2 * right.shape[:1]:
-        raise ValueError(
-            f"A matrix of shape {matrix.shape} and right sides of shape {right.shape} are no"
-            " linear equations."
-        )
-    if not len(matrix):
-        return right
-    factor, failed = lapack.dpotrf(matrix, lower=1)
-    if not failed:
-        return lapack.dpotrs(factor, right, lower=1)[0]
-    # Which directions are singular depends on the scales.
-    scale = np.sqrt(matrix.diagonal())
-    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-    matrix, right = matrix * inverse[:, None] * inverse, right * inverse[:, None]
-    return linalg.pinvh(matrix) @ right * inverse[:, None]
 
 
 def eigen(matrix):

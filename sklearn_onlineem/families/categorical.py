@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem._kernels import _collapsed_counts, _counts
 from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data._batch import REALS
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting
+from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families._independent_columns import ExponentialColumns, filled
 from sklearn_onlineem.families._start_coordinates import unchanged
 from sklearn_onlineem.statistics import Sums
@@ -145,17 +146,40 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return (self.sufficient_statistics if X.shape[1] > 1 else unchanged,)
 
     def sufficient_statistics(self, X: Floats) -> Floats:
+        parts, n_columns = self._one_hot(X)
+        return sparse.csr_array(parts, shape=(len(X), n_columns))
+
+    def _one_hot(self, X):
+        """Return values, indices and pointers of the one-hot coding in CSR, and its columns."""
         # Codes become columns, which kernels do not check.
         self._check_codes(X)
-        n_rows, n_features = X.shape
+        n_features = X.shape[1]
         ends = np.cumsum(self._sizes(n_features))
         n_columns = int(ends[-1])
         index = np.int32 if max(X.size, n_columns) < 1 << 31 else np.int64
         columns = X.astype(index)
         columns[:, 1:] += ends[:-1].astype(index)
         indptr = np.arange(0, X.size + 1, n_features, dtype=index)
-        parts = (np.ones(X.size, dtype=X.dtype), columns.ravel(), indptr)
-        return sparse.csr_array(parts, shape=(n_rows, n_columns))
+        return (np.ones(X.size, dtype=X.dtype), columns.ravel(), indptr), n_columns
+
+    def log_density(self, parameters: Floats, X: Floats, n_threads: int = 1) -> Floats:
+        # A matrix of scipy takes longer than the arithmetic on a few rows.
+        parts, n_columns = self._one_hot(X)
+        if n_columns != parameters.shape[1]:
+            return super().log_density(parameters, X, n_threads)  # The error.
+        out = np.empty((len(X), len(parameters)), dtype=X.dtype)
+        offset = -np.log(self._sums(parameters)).sum(axis=1)
+        natural_T = np.ascontiguousarray(np.log(parameters).T)
+        _counts.log_density(*parts, natural_T, offset, NOTHING, out, n_threads)
+        return out
+
+    def expected_statistics(self, X: Floats, responsibilities: Floats, n_threads: int = 1) -> Sums:
+        parts, n_columns = self._one_hot(X)
+        weights = np.ascontiguousarray(responsibilities, dtype=X.dtype)
+        counts = np.empty(weights.shape[1])
+        totals_T = np.empty((n_columns, len(counts)))
+        _counts.statistics(*parts, weights, counts, totals_T, n_threads)
+        return Sums(counts, np.ascontiguousarray(totals_T.T))
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters)

@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,7 +46,7 @@ NEGLIGIBLE = 1e-290
 # Precisions of smaller variances would not be finite, nor their products with distances.
 _LEAST_VARIANCE = 1e-290
 # The natural way loses log10(guard) digits of a log density of order one.
-LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
+LARGEST_GUARD = _gaussian.LARGEST_GUARD
 # With so many features, or so many for each component, the centred way is the faster one:
 # its triangles stay in cache where natural parameters no longer do. Where products of features must
 # be stored, it does so earlier.
@@ -246,9 +245,31 @@ class Covariance(ABC):
         moments = self._recentred(first, second, means, share, counts)
         return moments.weight, moments, share * log_likelihood
 
+    def _in_groups(self, gaussians, log_weights, rows, ends, lists, wants_statistics):
+        means, log_likelihoods = gaussians.mean, np.empty(len(rows))
+        sums, weight, shares = (NOTHING, NOTHING, NOTHING), NOTHING, row_outputs(rows.X)[1]
+        if wants_statistics:
+            sums = np.empty(len(means)), np.empty_like(means), self._empty(*means.shape)
+            weight = per_row(rows)[0]
+        else:
+            shares = np.empty((len(rows), lists.shape[1]), dtype=rows.dtype)
+        _gaussian.in_groups(
+            rows.X, ends, lists, means, self._factors(gaussians), gaussians._offset(log_weights),
+            weight, *sums, log_likelihoods, shares, rows.n_threads,
+        )  # fmt: skip
+        if not wants_statistics:
+            return None, log_likelihoods, shares
+        counts, first, second = sums
+        moments = self._recentred(first, second, means, 1.0, counts)
+        return (counts, moments), log_likelihoods, None
+
     def _kl_divergence(self, p, q):
-        quadratic = self._quadratic(q.precision, p.covariance, p.mean - q.mean)
-        return 0.5 * (quadratic - p.mean.shape[1] + q.log_det - p.log_det)
+        """Return KL(p_k || q_k) of each component."""
+        out = np.empty(len(p.mean))
+        _small_matrices.kl_divergences(
+            p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
+        )
+        return out
 
 
 class _Matrices(Covariance):
@@ -282,6 +303,9 @@ class _Matrices(Covariance):
     def from_matrices(self, matrices: Floats) -> Floats:
         return matrices.sum(axis=0, keepdims=True) if self.is_shared else matrices
 
+    def _factors(self, gaussians):
+        return gaussians.precision_factor
+
     def _empty(self, n_components, d):
         return np.empty((1 if self.is_shared else n_components, d, d))
 
@@ -292,11 +316,12 @@ class _Matrices(Covariance):
         if not (self.is_shared or _prefers_factors(*means.shape)):
             mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
             log_likelihood = _natural_gaussian.e_step(
-                rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
-                rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
-                NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
+                rows.X, means, gaussians.precision, gaussians.precision_factor, gaussians.log_det,
+                log_weights, *sample, rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean,
+                scatter, NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
             )  # fmt: skip
-            # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+            # The kernel computes the guard of `_about`, and returns NaN where the digits of more
+            # than half of the components would be lost.
             if not math.isnan(log_likelihood):
                 return counts, Moments(counts, counts, mean, scatter), log_likelihood
         first, second = np.empty_like(means), self._empty(*means.shape)
@@ -313,28 +338,19 @@ class _Matrices(Covariance):
         # The squares are (m - centre)' precision (m - centre). None: digits would be lost.
         if _prefers_factors(*gaussians.mean.shape):
             return None
-        centre, spread = location(X)
-        deviation = gaussians.mean - centre
-        precision = np.broadcast_to(gaussians.precision, (*deviation.shape, len(centre)))
-        guard = np.einsum("kii,ki->k", precision, spread + deviation**2).max()
-        if not guard < LARGEST_GUARD[X.dtype]:
-            return None
-        linear = np.einsum("kij,kj->ki", precision, deviation)
-        upper, twice = _triangle(X.shape[1])
-        products = precision[:, upper[0], upper[1]] * (-0.5 * twice)
-        natural = np.concatenate([linear, products], axis=1)
-        return centre, natural, (linear * deviation).sum(axis=1)
+        (n_components, d), centre = gaussians.mean.shape, np.empty(X.shape[1])
+        natural, quadratic = np.empty((n_components, d + d * (d + 1) // 2)), np.empty(n_components)
+        guard = _natural_gaussian.natural_form(
+            X, gaussians.mean, gaussians.precision, centre, natural, quadratic
+        )
+        return (centre, natural, quadratic) if guard < LARGEST_GUARD[X.dtype] else None
 
     def _moments_about(self, centre, counts, totals):
         """Return moments from the sums of the features about a centre."""
-        d, weight = len(centre), counts[:, None]
-        first, (i, j) = totals[:, :d], _triangle(d)[0]
-        shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
-        scatter = np.empty((len(counts), d, d))
-        scatter[:, i, j] = totals[:, d:]
-        scatter[:, j, i] = totals[:, d:]
-        scatter -= first[:, :, None] * shift[:, None, :]
-        return Moments(counts, self._pooled(counts), centre + shift, self.from_matrices(scatter))
+        n_components, d = len(counts), len(centre)
+        mean, scatters = np.empty((n_components, d)), np.empty((n_components, d, d))
+        _natural_gaussian.moments_about(centre, counts, totals, mean, scatters)
+        return Moments(counts, self._pooled(counts), mean, self.from_matrices(scatters))
 
     def _centred_log_density(self, gaussians, X, offset, n_threads):
         out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
@@ -489,9 +505,6 @@ class Full(_Matrices):
             [2. , 4.5]]])
     """
 
-    def _kl_divergence(self, p, q):
-        return _divergences(p, q)
-
 
 @dataclass(frozen=True)
 class Tied(_Matrices):
@@ -526,6 +539,12 @@ class _Variances(Covariance):
     def from_matrices(self, matrices: Floats) -> Floats:
         return self._summed(np.einsum("kii->ki", matrices).copy())
 
+    def _factors(self, gaussians):
+        return _per_feature(gaussians)
+
+    def _empty(self, n_components, d):
+        return np.empty((n_components, d))
+
     def _summed(self, values):
         """Sum values over the features that share a variance."""
         return values.sum(axis=1, keepdims=True) if self._is_single else values
@@ -535,11 +554,11 @@ class _Variances(Covariance):
         means, counts = gaussians.mean, np.empty(len(gaussians.mean))
         mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
         log_likelihood = _natural_gaussian.e_step(
-            rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
+            rows.X, means, gaussians.precision, NOTHING, gaussians.log_det, log_weights, *sample,
             rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
             NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
         )  # fmt: skip
-        # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+        # As of matrices.
         if not math.isnan(log_likelihood):
             return counts, Moments(counts, counts, mean, scatter), log_likelihood
         first, second = mean, np.empty_like(means)
@@ -610,9 +629,6 @@ class _Variances(Covariance):
         scatter = np.empty_like(gaussians.covariance)
         _centred_moments.scatters_from_variances(gaussians.covariance, degrees, floor, scatter)
         return scatter
-
-    def _kl_divergence(self, p, q):
-        return _divergences(p, q)
 
     def _quadratic(self, precision, covariance, deviation):
         return (precision * (covariance + deviation**2)).sum(axis=1)
@@ -719,15 +735,6 @@ class Spherical(_Variances):
         return 1
 
 
-def _divergences(p, q):
-    """Return KL(p_k || q_k) of Gaussians with a covariance each."""
-    out = np.empty(len(p.mean))
-    _small_matrices.kl_divergences(
-        p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
-    )
-    return out
-
-
 def location(X):
     """Return the centre of the first rows, and variances about it."""
     block = X[:_LOCATION_ROWS].astype(np.float64, copy=False)
@@ -764,10 +771,3 @@ def _prefers_factors(n_components, n_features):
     """Return whether the centred way is the faster one."""
     most = _MOST_FEATURES_PER_COMPONENT * n_components
     return n_features > most or n_features > _MOST_FEATURES
-
-
-@cache
-def _triangle(d):
-    """Return indices of the upper triangle of a d x d matrix, and how often each entry occurs."""
-    i, j = np.triu_indices(d)
-    return (i, j), np.where(i == j, 1.0, 2.0)

@@ -215,7 +215,9 @@ class Gaussian(
 
     def log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
         offset = parameters._offset(np.zeros(len(parameters.mean)))
-        about = self.covariance._about(parameters, X)
+        # A shared covariance whitens the rows once.
+        is_shared = self.covariance.is_shared
+        about = None if is_shared else self.covariance._about(parameters, X)
         return self._less_squares(parameters, about, X, offset, n_threads)
 
     def _less_squares(self, parameters, about, X, offset, n_threads):
@@ -260,6 +262,19 @@ class Gaussian(
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, Moments, float]:
         return self.covariance._e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
+
+    def in_groups(
+        self,
+        parameters: Gaussians,
+        log_weights: Floats,
+        rows: Rows,
+        ends: Integers,
+        lists: Integers,
+        wants_statistics: bool = False,
+    ) -> tuple[tuple[Floats, Moments] | None, Floats, Floats | None]:
+        return self.covariance._in_groups(
+            parameters, log_weights, rows, ends, lists, wants_statistics
+        )
 
     def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
         shape, floor = self.covariance, self._added(parameters.mean.shape[1])

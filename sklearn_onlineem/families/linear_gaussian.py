@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
-from scipy.linalg import lapack
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._covariances import (
     gaussian_divergence,
     gaussian_log_density,
     joined,
-    solved,
     square_roots,
 )
-from sklearn_onlineem.families._family import Family
+from sklearn_onlineem.families._family import NOTHING, Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, NEGLIGIBLE, Covariance, Full
 from sklearn_onlineem.statistics import Moments
@@ -31,7 +29,7 @@ __all__ = ["ALL_PARAMETERS", "AffineGaussian", "LinearGaussian"]
 ALL_PARAMETERS = frozenset({"matrix", "offset", "covariance"})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class AffineGaussian:
     """Parameters of K regressions, y | x ~ N(matrix x + offset, covariance).
 
@@ -49,13 +47,17 @@ class AffineGaussian:
     offset: Floats
     covariance: Floats
 
-    def __post_init__(self):
-        matrix, offset, covariance = self.matrix.shape, self.offset.shape, self.covariance.shape
-        fits = len(offset) == 2 and len(matrix) == 3 and matrix[:2] == offset
-        if not fits or covariance != (*offset, offset[1]):
+    # As of `Gaussians`; kernels take the arrays as they are.
+    def __init__(self, matrix: Floats, offset: Floats, covariance: Floats) -> None:
+        values = self.__dict__
+        values["matrix"], values["offset"] = _ready(matrix), _ready(offset)
+        values["covariance"] = _ready(covariance)
+        shapes = matrix.shape, offset.shape, covariance.shape
+        fits = matrix.ndim == 3 and matrix.shape[:2] == offset.shape
+        if not fits or covariance.shape != (*offset.shape, offset.shape[1]):
             raise ValueError(
                 "matrix, offset and covariance of regressions must be of shapes (K, p, q), (K, p)"
-                f" and (K, p, p), got {matrix}, {offset} and {covariance}."
+                f" and (K, p, p), got {shapes[0]}, {shapes[1]} and {shapes[2]}."
             )
 
     @classmethod
@@ -88,6 +90,10 @@ class AffineGaussian:
             np.zeros((n_components, n_outputs, n_outputs)),
         )
 
+    @property
+    def _arrays(self):
+        return self.matrix, self.offset, self.covariance
+
     @cached_property
     def roots(self) -> Floats:
         """Square roots of the covariances, of shape (K, p, p)."""
@@ -95,14 +101,14 @@ class AffineGaussian:
 
     def __reduce__(self):
         # Roots are computed again when needed.
-        return AffineGaussian, (self.matrix, self.offset, self.covariance)
+        return AffineGaussian, self._arrays
 
     def __len__(self):
         return len(self.offset)
 
     def __iter__(self):
         """Iterate over (matrix, offset, covariance) of the components."""
-        return zip(self.matrix, self.offset, self.covariance, strict=True)
+        return zip(*self._arrays, strict=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +180,11 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         inputs : Moments, or ndarray of shape (K,)
             Moments of x for each regression; weights alone if there are no inputs.
         """
-        inputs, B = _moments_of(inputs), parameters.matrix
-        predicted = (B @ inputs.mean[:, :, None])[:, :, 0] + parameters.offset
-        mean = np.concatenate([inputs.mean, predicted], axis=1)
-        across = B @ inputs.scatter
-        noise = inputs.weight[:, None, None] * (parameters.covariance - self._added(B.shape[1]))
-        scatter = joined(inputs.scatter, across, across @ B.mT + noise)
+        inputs, (K, p, q) = _moments_of(inputs), parameters.matrix.shape
+        mean, scatter = np.empty((K, q + p)), np.empty((K, q + p, q + p))
+        _regressions.expected_moments(
+            *parameters._arrays, self._floor, *_arrays(inputs), mean, scatter
+        )
         return Moments(inputs.weight, inputs.degrees, mean, scatter)
 
     def m_step(
@@ -204,39 +209,35 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         if previous is None:
             n_components, n_outputs = statistics.mean.shape
             previous = AffineGaussian.zeros(n_components, 0, n_outputs)
-        floor = self._added(previous.offset.shape[1])
-        found = [
-            self._maximiser(_Blocks(*moments, len(known[1])), *known, floor, learnt)
-            for moments, known in zip(_by_component(statistics), previous, strict=True)
-        ]
-        return AffineGaussian(*map(np.array, zip(*found, strict=True)))
-
-    def _maximiser(self, z, B, c, S, floor, learnt):
-        """Return matrix, offset and covariance of a component from the previous ones."""
-        if "matrix" in learnt:
-            B = z.regression(B, None if "offset" in learnt else c)
-        if "offset" in learnt and z.weight > 0.0:
-            c = z.mean_y - B @ z.mean_x
-        if "covariance" in learnt and z.degrees > NEGLIGIBLE:
-            S = self.shape.nearest(z.residual(B, c) / z.degrees) + floor
-            if lapack.dsyevd(S, compute_v=0, lower=1)[0][0] < 0.0:  # by rounding
-                variances = np.diag(np.diag(z.scatter_yy) / z.degrees)
-                S += 8.0 * len(S) * np.finfo(float).eps * variances
-        return B, c, S
+        values = (*map(np.copy, previous._arrays),)
+        _regressions.maximise(
+            statistics.weight, _ready(statistics.degrees), statistics.mean, statistics.scatter,
+            self._floor, "matrix" in learnt, "offset" in learnt, "covariance" in learnt, *values,
+        )  # fmt: skip
+        if "covariance" in learnt and not isinstance(self.shape, Full):
+            for k in np.flatnonzero(statistics.degrees > NEGLIGIBLE):
+                values[2][k] = self.shape.nearest(values[2][k])
+        return AffineGaussian(*values)
 
     def _added(self, n_outputs):
-        return np.zeros((n_outputs, n_outputs)) if self.floor is None else self._floor
+        return np.diag(self._floor) if len(self._floor) else np.zeros((n_outputs, n_outputs))
 
     @cached_property
     def _floor(self):
-        return self.shape.nearest(np.diag(self.floor))
+        """What the M-step adds to variances."""
+        if self.floor is None:
+            return NOTHING
+        return _ready(np.diag(self.shape.nearest(np.diag(self.floor))))
 
     def expected_log_density(self, parameters: AffineGaussian, statistics: Moments) -> float:
         # For a singular covariance, along the directions in which it is not 0.
         floor, total = self._added(parameters.offset.shape[1]), 0.0
         for moments, (B, c, S) in zip(_by_component(statistics), parameters, strict=True):
-            z = _Blocks(*moments, len(c))
-            total += gaussian_log_density(z.degrees, S, z.residual(B, c) + z.degrees * floor)
+            weight, degrees, mean, scatter = moments
+            contrast = np.concatenate([-B, np.eye(len(B))], axis=1)
+            shift = contrast @ mean - c
+            spread = contrast @ scatter @ contrast.T + weight * np.outer(shift, shift)
+            total += gaussian_log_density(degrees, S, spread + degrees * floor)
         return float(total)
 
     def kl_divergence(
@@ -253,7 +254,13 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             and weights are 1.
         """
         inputs = _moments_of(np.ones(len(p)) if inputs is None else inputs)
-        return np.array([*map(_divergence, p, q, _by_component(inputs))])
+        found = np.empty(len(p))
+        _regressions.kl_divergences(*p._arrays, *q._arrays, *_arrays(inputs), found)
+        if np.isnan(found).any():
+            pairs = [*zip(p, q, _by_component(inputs), strict=True)]
+            for k in np.flatnonzero(np.isnan(found)):
+                found[k] = _divergence(*pairs[k])
+        return found
 
     def sample(
         self,
@@ -394,35 +401,13 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         return replace(prior, degrees=prior.degrees - lost)
 
 
-class _Blocks:
-    """Moments of (x, y) of a component, in blocks."""
-
-    def __init__(self, weight, degrees, mean, scatter, n_outputs):
-        q = len(mean) - n_outputs
-        self.weight, self.degrees = weight, degrees
-        self.mean_x, self.mean_y = mean[:q], mean[q:]
-        self.scatter, self.scatter_yy = scatter, scatter[q:, q:]
-        self._xx, self._yx = scatter[:q, :q], scatter[q:, :q]
-
-    def regression(self, previous, offset):
-        """Return the best matrix for a known offset, or the best both for None."""
-        xx, yx = self._xx, self._yx
-        if offset is not None:
-            weighted = self.weight * self.mean_x
-            xx = xx + weighted[:, None] * self.mean_x
-            yx = yx + (self.mean_y - offset)[:, None] * weighted
-        # A correction, so that directions without evidence keep their coefficients.
-        return previous + solved(xx, (yx - previous @ xx).T).T
-
-    def residual(self, B, c):
-        contrast = np.concatenate([-B, _identity(len(B))], axis=1)
-        mean = self.mean_y - B @ self.mean_x - c
-        return contrast @ self.scatter @ contrast.T + (self.weight * mean[:, None]) * mean
+def _ready(array):
+    """Return an array as kernels take it."""
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
-@cache
-def _identity(n):
-    return np.eye(n)
+def _arrays(inputs):
+    return inputs.weight, _ready(inputs.mean), _ready(inputs.scatter)
 
 
 def _moments_of(inputs):

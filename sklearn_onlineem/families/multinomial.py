@@ -12,11 +12,24 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
-from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._family import (
+    ExponentialFamily,
+    linear_e_step,
+    linear_log_density,
+    promoted,
+)
 from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
+from sklearn_onlineem.families._word_tables import (
+    WordSum,
+    WordSums,
+    WordTable,
+    few_words,
+    word_divergences,
+)
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["GroupedCounts", "Multinomial"]
@@ -147,6 +160,62 @@ class Multinomial(GroupedCounts):
         length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)
         return np.maximum(mean, self.min_probability * length)
 
+    # What follows takes parameters as a `WordTable` as well.
+
+    def log_density(
+        self, parameters: Floats | WordTable, X: FloatsOrSparse, n_threads: int = 1
+    ) -> Floats:
+        few = few_words(X, len(parameters))
+        if few is None:
+            return super().log_density(_as_array(parameters), X, n_threads)
+        phi, base = promoted(few[1]), self.log_base_measure(X, n_threads)
+        natural = _log_probabilities(parameters, few[0])
+        return linear_log_density(phi, base, natural, np.zeros(len(natural)), n_threads)
+
+    def e_step(
+        self,
+        parameters: Floats | WordTable,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+        log_likelihoods: Floats | None = None,
+    ) -> tuple[Floats, Sums, float]:
+        few = rows.remember("few words", lambda: few_words(rows.X, len(log_weights)))
+        if few is None:
+            return super().e_step(
+                _as_array(parameters), log_weights, rows, uniforms, log_likelihoods
+            )
+        words, X = few
+        phi, base = promoted(X), self.log_base_measure(rows.X, rows.n_threads)
+        counts, sums, log_likelihood = linear_e_step(
+            phi, base, _log_probabilities(parameters, words), log_weights, rows, uniforms,
+            log_likelihoods,
+        )  # fmt: skip
+        values = np.ascontiguousarray(sums.total.T)
+        total = WordSum.of_words(rows.X.shape[1], words, values)
+        return counts, WordSums(sums.weight, total), log_likelihood
+
+    def own_statistics(self, parameters: Floats | WordTable, weights: Floats) -> Sums:
+        if isinstance(parameters, WordTable):
+            return WordSums(weights, WordSum.of_table(parameters, weights))
+        return super().own_statistics(parameters, weights)
+
+    def m_step(
+        self, statistics: Sums, previous: Floats | WordTable | None = None
+    ) -> Floats | WordTable:
+        total = statistics.sum if isinstance(statistics, WordSums) else None
+        if isinstance(total, WordSum) and (statistics.weight > 0.0).all():
+            table = total.divided(statistics.weight)
+            # None of its numbers is below the shift.
+            if table is not None and (table.shift > self.min_probability * table.sums).all():
+                return table
+        return super().m_step(statistics, None if previous is None else _as_array(previous))
+
+    def kl_divergence(self, p: Floats | WordTable, q: Floats | WordTable) -> Floats:
+        if isinstance(p, WordTable) and isinstance(q, WordTable):
+            return word_divergences(p, q) - p.sums * np.log(p.sums / q.sums)
+        return super().kl_divergence(_as_array(p), _as_array(q))
+
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         # Documents of the component's mean length, rounded.
         lengths = np.rint(parameters.sum(axis=1)).astype(np.int64)
@@ -198,3 +267,15 @@ class Multinomial(GroupedCounts):
 
     def _swept(self, prior, X):
         return _collapsed_counts.MULTINOMIAL, X, _collapsed.concentration_of(self, prior), {}
+
+
+def _as_array(parameters):
+    """Return parameters as an array, (K, n_features)."""
+    return parameters if isinstance(parameters, np.ndarray) else parameters.array_T
+
+
+def _log_probabilities(parameters, words):
+    """Return the natural parameters of some words, (K, n)."""
+    if isinstance(parameters, np.ndarray):
+        return np.log(parameters[:, words] / parameters.sum(axis=1, keepdims=True))
+    return np.log(parameters.at(words) / parameters.sums).T

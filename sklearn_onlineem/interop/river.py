@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
-from sklearn_onlineem.estimators.mixtures import GaussianMixture
+from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 
 try:
     from river import base

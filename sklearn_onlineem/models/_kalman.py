@@ -98,8 +98,7 @@ def prepared(data, first):
     gap = np.full((1, data.X.shape[1]), np.nan)
     X = np.concatenate([gap, data.X[: data.offsets[1]]]).astype(np.float64, copy=False)
     continued = Prepared(X, np.array([0, len(X)]), data.before, n_lead=1)
-    rest = data[1:]
-    return [continued, *(prepared(rest, first) if len(rest) else ())]
+    return [continued, *(prepared(data[1:], first) if len(data) > 1 else ())]
 
 
 def split_by_gaps(data):
@@ -157,9 +156,12 @@ class Padded:
         """Return moments before each row and given it, if wanted, and log densities of rows."""
         n_rows = len(sequences.X)
         moments = [*self._allocate(n_rows, predicted), *self._allocate(n_rows, filtered)]
-        log_densities = np.empty(n_rows)
-        unused = np.empty(len(sequences))
-        _kalman.filtered(*self._arguments(sequences), *moments, log_densities, unused, n_threads)
+        log_densities, arguments = np.empty(n_rows), self._arguments(sequences)
+        if not predicted and not filtered and self._are_batched(sequences):
+            self._in_batches(*arguments, False, n_threads, log_densities)
+        else:
+            unused = np.empty(len(sequences))
+            _kalman.filtered(*arguments, *moments, log_densities, unused, n_threads)
         return *moments, log_densities
 
     def smoothed(self, sequences, n_threads):
@@ -174,12 +176,27 @@ class Padded:
 
     def expected(self, sequences, n_threads, rng=None, log_densities=NOTHING):
         """Return sums over sequences: statistics, and log-likelihood; fill in those of rows."""
-        noise = NOTHING if rng is None else rng.standard_normal((len(sequences.X), self.k))
-        sums, log_likelihoods = allocate_sums(self.k, self.d), np.empty(len(sequences))
-        _kalman.expected(
-            *self._arguments(sequences), noise, *sums, log_densities, log_likelihoods, n_threads
-        )
+        arguments = self._arguments(sequences)
+        if rng is None and self._are_batched(sequences):
+            sums, log_likelihoods = self._in_batches(*arguments, True, n_threads, log_densities)
+        else:
+            noise = NOTHING if rng is None else rng.standard_normal((len(sequences.X), self.k))
+            sums, log_likelihoods = allocate_sums(self.k, self.d), np.empty(len(sequences))
+            _kalman.expected(*arguments, noise, *sums, log_densities, log_likelihoods, n_threads)
         return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
+
+    def _are_batched(self, sequences):
+        return _kalman.are_batched(self.k, self.d, sequences.offsets)
+
+    def _in_batches(self, X, offsets, system, k, first, smooths, n_threads, log_densities):
+        """Return sums, and log-likelihoods of sequences; fill in those of rows."""
+        order = np.argsort(-np.diff(offsets), kind="stable")
+        sums, log_likelihoods = allocate_sums(k, self.d), np.empty(len(order))
+        _kalman.expected_in_batches(
+            X, offsets, order, system, k, first, smooths, *sums, log_densities, log_likelihoods,
+            n_threads,
+        )  # fmt: skip
+        return sums, log_likelihoods
 
     def _arguments(self, sequences):
         first = self.moments(*sequences.first)
@@ -205,8 +222,14 @@ class Padded:
 
 
 _TABLE_BYTES = 1 << 26
+_USUAL_STEPS = 128
 # Rows of a part, at least a sequence, for one thread.
 _PART_ROWS = 1 << 11
+# What is left of a start is forgotten, in units of the states, so that a level of 1e8 is, too; and
+# the steps to that are at most two to this power.
+_FORGOTTEN, _MOST_DOUBLINGS = 1e-24, 12
+# Rows that are not worth a cut.
+_FEWEST_CUT_ROWS = 512
 # Short sequences are put into parts in batches of this size.
 _BATCH = _kalman_shared.SEQUENCES_PER_BATCH
 
@@ -232,35 +255,72 @@ class SharedGains:
 
     @cached_property
     def _tables(self):
-        W, n = self._width, self._n_most
-        arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
-        covariance = self._first[W:].copy()
-        n_steps, at_rest = _kalman_shared.fill_tables(
-            self._observation_maps[-1], self._transitions, self._k, covariance, arrays
-        )
+        W = self._width
+        # Large arrays would be mapped anew each time, and few systems need them.
+        for n in (min(self._n_most, _USUAL_STEPS), self._n_most):
+            arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
+            covariance = self._first[W:].copy()
+            n_steps, at_rest = _kalman_shared.fill_tables(
+                self._observation_maps[-1], self._transitions, self._k, covariance, arrays
+            )
+            if at_rest or n == self._n_most:
+                break
         return tuple(array[:n_steps] for array in arrays), at_rest
 
     @cached_property
-    def _observation_maps(self):
-        C, offset, R = self._padded.system[4:]
-        whitening = lapack.dtrtri(lapack.dpotrf(R, lower=1)[0], lower=1)[0]
-        H = whitening @ C
-        return offset, np.ascontiguousarray(whitening.T), H, np.ascontiguousarray(H.T), H.T @ H
+    def _root(self):
+        """The Cholesky factor of the noise of rows."""
+        return lapack.dpotrf(self._padded.system[-1], lower=1)[0]
 
-    def expected(self, data):
-        """Return sums over sequences without missing values: statistics, and log-likelihood."""
+    @cached_property
+    def _reach(self):
+        """Rows after which passes in the steady state have forgotten their starts; 0: too many."""
+        (filtered, _, gain, _, log_det), at_rest = self._tables
+        if not at_rest or self._longest < len(log_det) + _FEWEST_CUT_ROWS:
+            return 0
+        A, F, G = self._transitions[0], filtered[-1], self._observation_maps[-1]
+        # In units of the states; those without variance are never forgotten.
+        units = np.sqrt(F.diagonal()[: self._k])
+        if not units.all():
+            return 0
+        errors = A @ (np.eye(len(A)) - F @ G), gain[-1].T
+        forms = [form[: self._k, : self._k] * units / units[:, None] for form in errors]
+        reaches = [_steps_until_forgotten(form) for form in forms]
+        return max(reaches) if all(reaches) else 0
+
+    @cached_property
+    def _observation_maps(self):
+        C, offset, _ = self._padded.system[4:]
+        whitening = lapack.dtrtri(self._root, lower=1)[0]
+        # Only the first whitened values, once they are rotated, depend on the state.
+        rotation, rotated = np.linalg.qr(whitening @ C[:, : self._k], mode="complete")
+        H = np.zeros_like(C)
+        H[:, : self._k] = rotated
+        return offset, whitening.T @ rotation, H, np.ascontiguousarray(H.T), H.T @ H
+
+    def expected(self, data, log_densities=NOTHING, smooths=True):
+        """Return sums over sequences without missing values: statistics, and log-likelihood.
+
+        Fill in log densities of rows, given those before; None if nothing else is wanted.
+        """
         k, d, n_rows = self._k, self._padded.d, len(data.X)
+        log_det_noise = d * LOG_2_PI + 2.0 * np.log(self._root.diagonal()).sum()
         order, bounds, distinct, counts = data.rows.remember(
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
-        # All iterations need the same moments of rows.
-        row_centre, row_scatter = data.rows.remember("moments", lambda: _row_moments(data.X))
+        if smooths:
+            # All iterations need the same moments of rows.
+            row_centre, row_scatter = data.rows.remember("moments", lambda: _row_moments(data.X))
+        else:
+            row_centre = np.zeros(d)
         sums, covariances = allocate_sums(k, d), np.zeros((5, self._width, self._width))
         squares = _kalman_shared.expected(
             data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._transitions,
-            k, self._tables[0], self._observation_maps, self._first[: self._width], *sums,
-            data.n_threads,
+            k, self._tables[0], self._observation_maps, self._first[: self._width],
+            self._reach, log_det_noise, smooths, *sums, log_densities, data.n_threads,
         )  # fmt: skip
+        if not smooths:
+            return None
         log_det = _kalman_shared.covariances(distinct, counts, self._tables[0], k, covariances)
         first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
         statistics = statistics_of(sums)
@@ -268,9 +328,22 @@ class SharedGains:
         statistics.transitions.scatter[:] += joined(departing, lagged, arriving)
         statistics.emissions.scatter[:, :k, :k] += emitting
         statistics.emissions.scatter[:, k:, k:] = row_scatter
-        whitening = np.diag(self._observation_maps[1])
-        log_det += n_rows * (d * LOG_2_PI - 2.0 * np.log(whitening).sum())
-        return statistics, -0.5 * (log_det + squares)
+        return statistics, -0.5 * (log_det + n_rows * log_det_noise + squares)
+
+
+def _steps_until_forgotten(form):
+    """Return the first power of a matrix that is nothing beside 1, or 0 if it is too far."""
+    powers = [form]
+    while not np.abs(powers[-1]).max() < _FORGOTTEN:
+        if len(powers) > _MOST_DOUBLINGS:
+            return 0
+        powers.append(powers[-1] @ powers[-1])
+    steps, product = 0, np.eye(len(form))
+    for doubling in reversed(range(len(powers))):
+        longer = product @ powers[doubling]
+        if not np.abs(longer).max() < _FORGOTTEN:
+            steps, product = steps + 2**doubling, longer
+    return steps + 1
 
 
 def _walks(lengths):
@@ -287,45 +360,34 @@ def _walks(lengths):
 _MOST_GROWTH = 10.0
 
 
-def occupancies(padded, first, like):
-    """Return moments, per sequence, of the states that transitions leave and of those that emit."""
-    survival = like.survival
-    weights = np.zeros((2, len(survival)))
-    weights[0, :-1], weights[1] = survival[1:], survival
-    left_states, states = _occupancies(padded, first, weights)
-    if like.before is None:
-        return left_states, states
-    steps = _steps(padded, int(like.lengths[0]), 1.0 / len(like))
-    weights = np.zeros((2, len(steps) + 1))
-    weights[0, :-1], weights[1, 1:] = steps, steps
-    more_left_states, more_states = _occupancies(padded, like.before, weights)
-    return left_states + more_left_states, states + more_states
+def occupancies(moves, first, like, growth):
+    """Return moments, per sequence, of the states that transitions leave and of those that emit.
+
+    `growth` is by how much states grow in a step, at least 1.
+    """
+    k = len(first[0])
+    sums = np.zeros((2, 1 + k + k**2))
+    if len(like.survival):
+        _kalman_shared.add_occupancies(like.survival, *moves, *first, *sums)
+    if like.before is not None:
+        before = (np.ascontiguousarray(part, dtype=np.float64) for part in like.before)
+        steps = _steps(int(like.lengths[0]), 1.0 / len(like), growth)
+        # Nothing is left by the last transition, nor emitted by the state before.
+        _kalman_shared.add_occupancies(steps, *moves, *before, *sums)
+    return map(_moments, sums)
 
 
-def _steps(padded, n_rows, share):
-    """Return weights of the steps of a piece of a sequence, and of those ahead of it."""
+def _steps(n_rows, share, growth):
+    """Return weights of the state before a piece of a sequence, of its steps, and of some ahead."""
     horizon = 0
     if n_rows < HORIZON:
         # The faster an unstable system grows, the fewer rows there are ahead.
-        k, horizon = padded.k, HORIZON
-        growth = np.abs(np.linalg.eigvals(padded.transitions[0][:k, :k])).max(initial=0.0)
+        horizon = HORIZON
         if growth > 1.0:
             horizon = min(HORIZON, int(np.log(_MOST_GROWTH) / (2.0 * np.log(growth))))
-    if horizon <= n_rows:
-        return np.full(n_rows, share)
-    steps = np.full(horizon, (1.0 - OWN_SHARE) * share * n_rows / horizon)
-    steps[:n_rows] += OWN_SHARE * share
+    steps = np.full(1 + max(n_rows, horizon), share)
+    if horizon > n_rows:
+        steps[:] = (1.0 - OWN_SHARE) * share * n_rows / horizon
+        steps[: n_rows + 1] += OWN_SHARE * share
+    steps[0] = 0.0
     return steps
-
-
-def _occupancies(padded, first, weights):
-    """Return moments of h_1, h_2, ..., summed with each row of weights."""
-    k, width = padded.k, padded.width
-    totals = np.empty((len(weights), 1 + width + width**2))
-    _kalman_shared.occupancy(weights, padded.transitions, k, padded.moments(*first), totals)
-    moments = []
-    for total in totals:
-        weight, mean = total[:1], total[None, 1 : 1 + k].copy()
-        scatter = total[1 + width :].reshape(1, width, width)[:, :k, :k].copy()
-        moments.append(Moments(weight, weight, mean, scatter))
-    return moments

@@ -209,7 +209,7 @@ class Model(ABC, Generic[Data, Evidence]):
         # Cached properties are computed again.
         if not is_dataclass(self):
             return vars(self)
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: self.__dict__[f.name] for f in fields(self)}
 
     def __sizeof__(self):
         # Dask places tasks by it.

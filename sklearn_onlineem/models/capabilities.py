@@ -11,6 +11,7 @@ import numpy as np
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models.component_steps import ComponentSteps
+from sklearn_onlineem.models.truncated import TruncatedEStep
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "RowUpdates",
     "SampledChains",
     "SplitsAndMerges",
+    "TruncatedESteps",
 ]
 
 # The class of the model.
@@ -287,6 +289,28 @@ class Chain(ABC, Generic[Kind]):
     @abstractmethod
     def shares(self) -> Floats:
         """Return the shares of the components in the last sweep, adding up to 1."""
+
+
+class TruncatedESteps(ABC):
+    """Mixtures whose E-step may leave most components of a row out."""
+
+    lacking = "has no components of independent rows, of which a few are candidates"
+
+    @abstractmethod
+    def truncated_e_step(
+        self, data: Batch, n_candidates: int, rng: np.random.Generator
+    ) -> TruncatedEStep:
+        """Return the `TruncatedEStep` of data, which begins at this model.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations; ValueError if they have missing values or known components.
+        n_candidates : int
+            Components of each row, at least 1; more than all are all.
+        rng : numpy.random.Generator
+            Source of random numbers.
+        """
 
 
 class ComponentUpdates(ABC):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.special import logsumexp, rel_entr, xlogy
+from scipy.special import logsumexp, xlogy
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
@@ -17,6 +18,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
+from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
 from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import (
     Reinitialises,
@@ -170,7 +172,7 @@ class HiddenMarkovModel(
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
-        chunks = self._chunks(data)
+        chunks = data.chunks(self._n_chunk)
         rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
         if rng is not None and len(chunks) > 1:
             # One for each chunk, so that draws do not depend on the order of chunks.
@@ -179,7 +181,8 @@ class HiddenMarkovModel(
         if log_likelihoods is not None and len(chunks) > 1:
             ends = np.cumsum([chunk.n_rows for chunk in chunks])
             outs = np.split(log_likelihoods, ends[:-1])
-        sums = walk(self._sums, data.n_threads, chunks, rngs, outs)
+        long_sums = None if rng is not None else self._sums_of_long
+        sums = self._walked(self._sums, long_sums, data.n_threads, chunks, rngs, outs)
         statistics, log_likelihoods = zip(*sums, strict=True)
         evidence = combine([(1.0 / len(data), part) for part in statistics])
         return evidence, sum(log_likelihoods) / len(data)
@@ -187,10 +190,7 @@ class HiddenMarkovModel(
     def _sums(self, data, rng, log_likelihoods):
         states, offsets = self._log_densities(data)
         if log_likelihoods is not None:
-            # Those of the state that explains a row best, so that no row depends on others.
-            states[int(data.before is not None) :].max(axis=1, out=log_likelihoods)
-            if data.observed is not None:
-                log_likelihoods[~data.observed] = np.nan
+            self._best_of_rows(data, states, log_likelihoods)
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
         transitions = np.empty((self.n_components, self.n_components))
         if rng is None:
@@ -202,36 +202,50 @@ class HiddenMarkovModel(
             _forward_backward.draw_paths(
                 states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads
             )
-        if np.isneginf(log_likelihoods).any():
-            raise ValueError(
-                "Some sequences are impossible under the model, because of known states or zeros"
-                " among start and transition probabilities."
-            )
-        if not (np.isfinite(log_likelihoods).all() and np.isfinite(transitions).all()):
-            raise ValueError(
-                "The densities of rows are too small to tell states apart: the scales of the model"
-                " and of the data are too far apart. Rescale the start values or priors."
-            )
+        _check_possible(log_likelihoods, transitions)
         continues = data.before is not None
-        family, posterior = self.family, states[continues:]
-        if data.observed is None:
-            emissions = self._complete_statistics(rng)(
-                self.parameters, data.X, posterior, n_threads=data.n_threads
-            )
-        else:
-            emissions = family.own_statistics(self.parameters, np.zeros(self.n_components))
-            for rows, _, statistics_of in self._by_completeness(data, rng):
-                emissions = emissions + statistics_of(
-                    self.parameters, data.X[rows], posterior[rows], n_threads=data.n_threads
-                )
         statistics = HiddenMarkovStatistics(
             states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),
             self.termination.expected_transitions(
                 transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             ),
-            emissions,
+            self._emission_statistics(data, states[continues:], rng),
         )
         return statistics, log_likelihoods.sum()
+
+    def _sums_of_long(self, data, n_threads, rng, log_likelihoods):
+        def visit(piece, posterior, where, is_reversed):
+            return 1.0, self._emission_statistics(piece, posterior)
+
+        log_likelihood, found = explored(
+            self, data, self._n_chunk, n_threads, visit, log_likelihoods
+        )
+        _check_possible(log_likelihood, 0.0 if found is None else found[0])
+        transitions, first, last, emissions = found
+        statistics = HiddenMarkovStatistics(
+            first if data.before is None else np.zeros(self.n_components),
+            self.termination.expected_transitions(transitions, last),
+            combine(emissions),
+        )
+        return statistics, log_likelihood
+
+    def _best_of_rows(self, data, log_densities, out):
+        """Write log p(v_t | h) of the state that explains a row best; no row depends on others."""
+        log_densities[int(data.before is not None) :].max(axis=1, out=out)
+        if data.observed is not None:
+            out[~data.observed] = np.nan
+
+    def _emission_statistics(self, data, posterior, rng=None):
+        if data.observed is None:
+            return self._complete_statistics(rng)(
+                self.parameters, data.X, posterior, n_threads=data.n_threads
+            )
+        emissions = self.family.own_statistics(self.parameters, np.zeros(self.n_components))
+        for rows, _, statistics_of in self._by_completeness(data, rng):
+            emissions = emissions + statistics_of(
+                self.parameters, data.X[rows], posterior[rows], n_threads=data.n_threads
+            )
+        return emissions
 
     def _chain(self, data):
         first = self.start if data.before is None else data.before
@@ -257,7 +271,10 @@ class HiddenMarkovModel(
         if data.rows.labels is not None:
             labels = data.rows.labels[:, None]
             out[lead:][(labels >= 0) & (labels != np.arange(self.n_components))] = -np.inf
-        offsets = np.concatenate(([0], data.offsets[1:] + lead)).astype(np.int64, copy=False)
+        offsets = data.offsets
+        if lead:
+            offsets = offsets + 1
+            offsets[0] = 0
         return out, offsets
 
     def _complete_statistics(self, rng):
@@ -288,9 +305,12 @@ class HiddenMarkovModel(
         start, transmat, parameters = self.start, self.transmat, self.parameters
         fixed = self.fixed
         if "s" in self.learnt:
-            start = _normalised(statistics.start[None], start[None])[0]
+            start = np.empty_like(self.start)
+            counts = statistics.start[None], self.start[None]
+            _forward_backward.normalise_rows(*counts, start[None])
         if "t" in self.learnt:
-            transmat = _normalised(statistics.transitions, transmat)
+            transmat = np.empty_like(self.transmat)
+            _forward_backward.normalise_rows(statistics.transitions, self.transmat, transmat)
         if "e" in self.learnt:
             parameters = self.family.m_step(statistics.emissions, parameters)
         if fixed is not None:
@@ -314,15 +334,11 @@ class HiddenMarkovModel(
         self, other: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
         transitions, emissions = self.termination.occupancies(self.start, self.transmat, like)
-        start = rel_entr(self.start, other.start).sum()
-        of_rows = rel_entr(self.transmat, other.transmat).sum(axis=1)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
-        return max(
-            0.0,
-            share_of_starts(like) * start
-            + _inner(transitions, of_rows)
-            + _inner(emissions, np.maximum(emitted, 0.0)),
-        )
+        return _forward_backward.joint_divergence(
+            self.start, self.transmat, other.start, other.transmat, share_of_starts(like),
+            transitions, emissions, emitted,
+        )  # fmt: skip
 
     def aligned_to(
         self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
@@ -402,7 +418,10 @@ class HiddenMarkovModel(
     # --------------------------------------------------------------------------------- inference
 
     def log_likelihood(self, data: Sequences) -> Floats:
-        return np.concatenate([part for _, part in self._walked(self._filtered, data)])
+        def of_long(chunk, n_threads):
+            return np.atleast_1d(explored(self, chunk, self._n_chunk, n_threads)[0])
+
+        return _joined(self._in_chunks(self._log_likelihoods, data, of_long))
 
     def row_log_likelihoods(self, data: Sequences) -> Floats:
         """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed.
@@ -414,7 +433,7 @@ class HiddenMarkovModel(
         data : Sequences
             With n_rows in all.
         """
-        return np.concatenate(self._walked(self._row_log_likelihoods, data))
+        return _joined(self._in_chunks(self._row_log_likelihoods, data))
 
     def filtered(self, data: Sequences) -> Floats:
         """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states).
@@ -424,7 +443,7 @@ class HiddenMarkovModel(
         data : Sequences
             Rows, one sequence after the other.
         """
-        return np.concatenate([part for part, _ in self._walked(self._filtered, data)])
+        return _joined(self._in_chunks(self._filtered, data))
 
     def filtered_end(self, data: Sequences) -> Floats | None:
         """Return the filtered distribution of the last state of all; None for impossible data.
@@ -434,7 +453,11 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`; a piece that continues the last sequence starts from its state.
         """
-        filtered = self.filtered(data)[-1].astype(np.float64)
+        last = data[len(data) - 1 :] if len(data) > 1 else data
+        if self._is_long(last):
+            filtered = filtered_end(self, last, self._n_chunk)
+        else:
+            filtered = self._filtered(last)[-1].astype(np.float64)
         return filtered if filtered.any() else None
 
     def posterior(self, data: Sequences) -> Floats:
@@ -445,7 +468,7 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`.
         """
-        return np.concatenate(self._walked(self._posterior, data))
+        return _joined(self._in_chunks(self._posterior, data, self._posterior_of_long))
 
     def decoded(self, data: Sequences) -> tuple[Integers, Floats]:
         """Return the most probable state paths h (n_rows,), and log p(v, h) of each (Viterbi).
@@ -455,22 +478,44 @@ class HiddenMarkovModel(
         data : Sequences
             As in `filtered`.
         """
-        parts = self._walked(self._decoded, data)
-        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+        parts = self._in_chunks(self._decoded, data, partial(decoded, self, n_piece=self._n_chunk))
+        return tuple(_joined(part) for part in zip(*parts, strict=True))
 
-    def _walked(self, function, data):
-        return walk(function, data.n_threads, self._chunks(data))
+    @property
+    def _n_chunk(self):
+        return max(1, _CHUNK_VALUES // self.n_components)
 
-    def _chunks(self, data):
-        return data.chunks(max(1, _CHUNK_VALUES // self.n_components))
+    def _is_long(self, data):
+        return len(data) == 1 and data.n_rows > 2 * self._n_chunk
+
+    def _in_chunks(self, function, data, of_long=None):
+        return self._walked(function, of_long, data.n_threads, data.chunks(self._n_chunk))
+
+    def _walked(self, function, of_long, n_threads, chunks, *columns):
+        """Call a function of each chunk; another, if any, of those that are a long sequence.
+
+        Threads share the first; of each long sequence, the second tells them to share the rows.
+        """
+        calls = list(zip(chunks, *columns, strict=True))
+        is_long = [of_long is not None and self._is_long(chunk) for chunk in chunks]
+        short = [call for call, apart in zip(calls, is_long, strict=True) if not apart]
+        results = iter(walk(function, n_threads, *zip(*short, strict=True)) if short else ())
+        return [
+            of_long(call[0], n_threads, *call[1:]) if apart else next(results)
+            for call, apart in zip(calls, is_long, strict=True)
+        ]
 
     def _filtered(self, data):
         states, offsets = self._log_densities(data)
-        log_likelihoods = np.empty(len(data))
-        _forward_backward.filtered(
-            states, offsets, *self._chain(data), log_likelihoods, data.n_threads
-        )
-        return states[0 if data.before is None else 1 :], log_likelihoods
+        unused = np.empty(len(data))
+        _forward_backward.filtered(states, offsets, *self._chain(data), unused, data.n_threads)
+        return states[0 if data.before is None else 1 :]
+
+    def _log_likelihoods(self, data):
+        log_densities, offsets = self._log_densities(data)
+        out, chain = np.empty(len(data)), self._chain(data)
+        _forward_backward.filtered(log_densities, offsets, *chain, out, data.n_threads, False)
+        return out
 
     def _row_log_likelihoods(self, data):
         log_densities, offsets = self._log_densities(data)
@@ -500,6 +545,15 @@ class HiddenMarkovModel(
             states, offsets, *self._chain(data), np.empty(len(data)), unused, data.n_threads
         )
         return states[0 if data.before is None else 1 :]
+
+    def _posterior_of_long(self, data, n_threads):
+        out = np.zeros((data.n_rows, self.n_components), dtype=data.dtype)
+
+        def visit(piece, posterior, where, is_reversed):
+            out[where] = posterior[::-1] if is_reversed else posterior
+
+        explored(self, data, self._n_chunk, n_threads, visit)
+        return out
 
     def _decoded(self, data):
         start, first, transmat, final = self._chain(data)
@@ -536,15 +590,20 @@ def _in_logs(log_densities, first, transmat, final):
     return rows
 
 
-def _normalised(rows, previous):
-    """Divide rows by their sums; rows without any weight keep their previous values."""
-    # A Dirichlet prior below 1 may subtract more than there is.
-    rows = np.maximum(rows, 0.0)
-    totals = rows.sum(axis=1, keepdims=True)
-    return np.divide(rows, totals, out=previous.copy(), where=totals > 0.0)
+def _joined(parts):
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _inner(occupancies, divergences):
-    """Return the inner product, in which infinite divergences of weight 0 do not count."""
-    used = occupancies > 0.0
-    return occupancies[used] @ divergences[used]
+def _check_possible(log_likelihoods, transitions):
+    if math.isfinite(log_likelihoods.sum() + transitions.sum()):
+        return
+    if np.isneginf(log_likelihoods).any():
+        raise ValueError(
+            "Some sequences are impossible under the model, because of known states or zeros"
+            " among start and transition probabilities."
+        )
+    if not (np.isfinite(log_likelihoods).all() and np.isfinite(transitions).all()):
+        raise ValueError(
+            "The densities of rows are too small to tell states apart: the scales of the model"
+            " and of the data are too far apart. Rescale the start values or priors."
+        )

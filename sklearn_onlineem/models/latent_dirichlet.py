@@ -23,6 +23,13 @@ from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS, Documents
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._collapsed import drawn_proportions
+from sklearn_onlineem.families._word_tables import (
+    TableField,
+    WordSum,
+    WordTable,
+    few_words,
+    word_divergences,
+)
 from sklearn_onlineem.models._model import Model, matching
 from sklearn_onlineem.models.capabilities import Chain, Reinitialises, SampledChains, SplitMergeStep
 from sklearn_onlineem.models.split_merge import EMPTY_SHARE, LOG_ODDS, along_first_axis
@@ -68,21 +75,21 @@ class TopicStatistics(Statistics):
         :math:`\sum_d E[\log \theta_{dk}]`.
     """
 
-    counts_T: Floats | None
+    counts_T: Floats | None = TableField()
     smoothing: float
     weight: float
     mean_logs: Floats
 
     def merge(self, a: float, other: TopicStatistics, b: float) -> TopicStatistics:
         return TopicStatistics(
-            _merged(a, self.counts_T, b, other.counts_T),
+            _merged(a, vars(self)["counts_T"], b, vars(other)["counts_T"]),
             a * self.smoothing + b * other.smoothing,
             a * self.weight + b * other.weight,
             a * self.mean_logs + b * other.mean_logs,
         )
 
     def scale(self, a: float) -> TopicStatistics:
-        counts_T = None if self.counts_T is None else a * self.counts_T
+        counts_T = _merged(a, vars(self)["counts_T"], 0.0, None)
         return TopicStatistics(counts_T, a * self.smoothing, a * self.weight, a * self.mean_logs)
 
 
@@ -90,7 +97,12 @@ def _merged(a, x, b, y):
     """Return A x + b y, where None is 0; large arrays are written as rarely as possible."""
     if x is None or y is None:
         factor, values = (b, y) if x is None else (a, x)
+        if isinstance(values, WordSum):
+            return values.scaled(factor)
         return values if values is None or factor == 1.0 else factor * values
+    if isinstance(x, WordSum) or isinstance(y, WordSum):
+        x, y = (z if isinstance(z, WordSum) else WordSum.of_array(z) for z in (x, y))
+        return x.scaled(a).plus(y.scaled(b))
     for table in (x, y):
         array_of("counts_T of TopicStatistics", table, ndim=2)
     total = np.empty(x.shape)
@@ -149,7 +161,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
            [0.01, 0.99]])
     """
 
-    topics_T: Floats
+    topics_T: Floats = TableField()
     alpha: Floats
     length: Floats
     inference: TopicInference = LocalGibbs()
@@ -159,7 +171,8 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
 
     def __post_init__(self):
         # Kernels do not convert them.
-        check_topics(self.topics_T, self.alpha)
+        if not isinstance(vars(self)["topics_T"], WordTable):
+            check_topics(self.topics_T, self.alpha)
         array_of("length", self.length)
         if len(self.length) != 1:
             raise ValueError(f"length must be of shape (1,), got {self.length.shape}.")
@@ -181,8 +194,21 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         self, data: Documents, rng: np.random.Generator | None = None
     ) -> tuple[TopicStatistics, float]:
         # Bounds replace log-likelihoods. Without `rng`, draws are always the same.
-        totals_T, share = np.empty_like(self.topics_T), 1.0 / data.total_weight
-        bounds, mean_logs = self._infer(data, rng, totals_T=totals_T, scale=share)
+        few, table = few_words(data.X, self.n_components), vars(self)["topics_T"]
+        if few is None:
+            topics_T, documents = self.topics_T, data
+        else:
+            words, X = few
+            topics_T = table.at(words) if isinstance(table, WordTable) else table[words]
+            rows = Rows.unchecked(X, data.sample_weight, None, data.n_threads)
+            documents = Documents.unchecked(rows, data.numbers, data.allowed)
+        totals_T, share = np.empty_like(topics_T), 1.0 / data.total_weight
+        seed = 0 if rng is None else _seed(rng)
+        bounds, mean_logs = self.inference(
+            topics_T, self.alpha, documents, seed, totals_T=totals_T, scale=share
+        )
+        if few is not None:
+            totals_T = WordSum.of_words(data.n_features, words, totals_T)
         statistics = TopicStatistics(totals_T, 0.0, 1.0, mean_logs)
         return statistics, float(np.average(bounds, weights=data.sample_weight))
 
@@ -192,23 +218,35 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
 
     def own_statistics(self, like: Documents | None = None) -> TopicStatistics:
         mean_logs = psi(self.alpha) - psi(self.alpha.sum())
-        counts_T, n_threads = np.empty_like(self.topics_T), getattr(like, "n_threads", 1)
-        scale_columns(self.topics_T, self.length * self.shares, counts_T, n_threads)
+        table, factors = vars(self)["topics_T"], self.length * self.shares
+        if isinstance(table, WordTable):
+            counts_T = WordSum.of_table(table, factors)
+        else:
+            counts_T = np.empty_like(table)
+            scale_columns(table, factors, counts_T, getattr(like, "n_threads", 1))
         return TopicStatistics(counts_T, 0.0, 1.0, mean_logs)
 
     def m_step(self, statistics: TopicStatistics) -> LatentDirichletModel:
-        topics_T, length, alpha = self.topics_T, self.length, self.alpha
+        topics_T, length, alpha = vars(self)["topics_T"], self.length, self.alpha
         if self.learns_alpha and self.n_components > 1 and statistics.weight > 0.0:
             mean_logs, alpha = statistics.mean_logs / statistics.weight, alpha[None].copy()
             solve(np.minimum(mean_logs, -1e-12)[None], alpha)
             alpha = np.clip(alpha[0], _LEAST_ALPHA, _LARGEST_ALPHA)
-        if statistics.counts_T is not None:
+        if vars(statistics)["counts_T"] is not None:
             topics_T, totals = self._topics_of(statistics)
             if statistics.weight > 0.0:
                 length = np.array([totals.sum() / statistics.weight])
         return replace(self, topics_T=topics_T, alpha=alpha, length=length)
 
     def _topics_of(self, statistics):
+        counts_T = vars(statistics)["counts_T"]
+        if isinstance(counts_T, WordSum):
+            counts_T = counts_T.plus_constant(statistics.smoothing)
+            smoothed = counts_T.sums
+            if (smoothed >= _LEAST_TOTAL).all() and np.isfinite(smoothed).all():
+                table = counts_T.divided(smoothed)
+                if table is not None and (table.shift > 0.0).all():
+                    return table, smoothed - counts_T.n_words * statistics.smoothing
         topics_T, totals = np.empty_like(self.topics_T), np.empty(self.n_components)
         array_of("counts_T", statistics.counts_T, ndim=2)
         normalise_columns(statistics.counts_T, statistics.smoothing, topics_T, totals)
@@ -291,9 +329,13 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         return np.bincount(documents, logs, len(data)), rest.lengths
 
     def kl_divergence(self, other: LatentDirichletModel, like: Documents | None = None) -> float:
-        divergences = np.empty(self.n_components)
-        n_threads = getattr(like, "n_threads", 1)
-        column_divergences(self.topics_T, other.topics_T, divergences, n_threads)
+        n_threads, tables = getattr(like, "n_threads", 1), (vars(self), vars(other))
+        tables = [table["topics_T"] for table in tables]
+        if all(isinstance(table, WordTable) for table in tables):
+            divergences = word_divergences(*tables, n_threads)
+        else:
+            divergences = np.empty(self.n_components)
+            column_divergences(self.topics_T, other.topics_T, divergences, n_threads)
         of_words = float(self.length[0] * (divergences @ self.shares))
         return max(0.0, _dirichlet_divergence(self.alpha, other.alpha) + of_words)
 

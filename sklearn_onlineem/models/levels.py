@@ -9,14 +9,14 @@ import numpy as np
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 
-__all__ = ["FEWEST_ROWS", "relocated"]
+__all__ = ["FEWEST_ROWS", "LEAST_SQUARE", "relocated"]
 
 # Rows of a piece that may have a new level, and rows after a jump that tell it from outliers.
 FEWEST_ROWS = 10
 # A level is new if it is so far off, as a square in units of the covariance of a row, and if it
 # explains its rows by so many nats better. Lower bounds relocate systems of too few states, whose
 # noise is correlated, as on air quality with one state of four columns.
-_LEAST_SQUARE, _LEAST_GAIN = 30.0, 30.0
+LEAST_SQUARE, _LEAST_GAIN = 30.0, 30.0
 # A jump is at the first row with this share of the largest surprise in nats.
 _SHARE = 0.05
 
@@ -33,19 +33,12 @@ def relocated(model, data, means, covariances):
     model : LinearDynamicalModel
         At the level so far.
     data : Sequences
-        The next piece.
+        The next piece, with a row that is farther off than the square of a new level.
     means, covariances : ndarray of shape (1, k) and (1, k, k)
         Moments of the states of its rows under the model.
     """
     expected, covariance = model.emissions.predicted(means, covariances)
-    try:
-        whitening = np.linalg.inv(np.linalg.cholesky(covariance[0]))
-    except np.linalg.LinAlgError:  # as of moments that overflow
-        return None
-    deviations = data.X - expected
-    known = deviations if data.observed is None else np.nan_to_num(deviations)
-    if not ((known @ whitening.T) ** 2).sum(axis=1).max() > _LEAST_SQUARE:
-        return None
+    whitening, deviations = np.linalg.inv(np.linalg.cholesky(covariance[0])), data.X - expected
     # Surprises beyond what the covariance explains. Those of rows that follow a jump may be larger,
     # as the state is wrong by then.
     log_likelihoods = model.row_log_likelihoods(data)
@@ -60,7 +53,7 @@ def relocated(model, data, means, covariances):
     # An outlier moves means, but not medians; means are what states can explain in part.
     columns = [column[~np.isnan(column)] for column in deviations[jump:].T]
     medians = np.array([np.median(column) if len(column) else 0.0 for column in columns])
-    if not ((whitening @ medians) ** 2).sum() > _LEAST_SQUARE:
+    if not ((whitening @ medians) ** 2).sum() > LEAST_SQUARE:
         return None
     shift = np.array([column.mean() if len(column) else 0.0 for column in columns])
     parameters = model.emissions.parameters

@@ -8,11 +8,13 @@ import numpy as np
 from scipy.linalg import lapack
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._kernels import _kalman_shared, _regressions
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Full
+from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.models._kalman import (
     LinearDynamicalStatistics,
     Padded,
@@ -23,7 +25,7 @@ from sklearn_onlineem.models._kalman import (
 )
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
-from sklearn_onlineem.models.levels import FEWEST_ROWS, relocated
+from sklearn_onlineem.models.levels import FEWEST_ROWS, LEAST_SQUARE, relocated
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.statistics import combine
 
@@ -142,13 +144,12 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     ) -> tuple[LinearDynamicalStatistics, float]:
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
-        gains = None
-        if complete is not None:
-            gains = SharedGains(self._padded, self._first, complete.lengths.max())
-        if gains is not None and gains.suffice:
-            sums = [gains.expected(complete)]
+        gains = None if complete is None else self._shared_gains(complete)
+        if gains is not None:
+            of_rows = NOTHING if log_likelihoods is None or others else log_likelihoods
+            sums = [gains.expected(complete, of_rows)]
             sums += self._sums(others, rng) if others else []
-            if log_likelihoods is not None:
+            if log_likelihoods is not None and others:
                 log_likelihoods[:] = self.row_log_likelihoods(data)
         else:
             sums = self._sums(data, rng, log_likelihoods)
@@ -157,13 +158,18 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
         # The filter may overflow where tables of gains do not, by a digit.
-        if not log_likelihood > _LEAST_TRUSTED:
-            self.row_log_likelihoods(data)
+        if not (log_likelihood > _LEAST_TRUSTED or _are_finite(self._filtered(data)[-1])):
+            self._explain_overflow(data)
         # Moments of unstable systems may overflow.
         moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
         if not np.isfinite(np.concatenate([*moments, log_likelihood], axis=None)).all():
             self._explain_overflow(data)
         return evidence, log_likelihood
+
+    def _shared_gains(self, data):
+        """Return the gains of complete sequences if tables of them are large enough, or None."""
+        gains = SharedGains(self._padded, self._first, data.lengths.max())
+        return gains if gains.suffice else None
 
     def _sums(self, data, rng, log_likelihoods=None):
         # One generator: those that it spawns would depend on more than its state.
@@ -184,18 +190,31 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         if "offset" not in self.emissions.learnt or data.n_rows < FEWEST_ROWS:
             return None
         # The state before the piece may have been led astray by the last rows of the one before.
-        weight, _, mean, scatter = vars(self._inputs(data.continued(None))[2]).values()
-        return relocated(self, data, mean, scatter / weight[:, None, None])
+        fresh = data if data.before is None else data.continued(None)
+        states = self._inputs(fresh)[2]
+        # What is missing is as expected.
+        largest = _regressions.largest_square(
+            np.ascontiguousarray(data.X, dtype=np.float64), *self.emissions.parameters._arrays,
+            states.weight, states.mean, states.scatter,
+        )  # fmt: skip
+        if not largest > LEAST_SQUARE:
+            return None
+        return relocated(self, data, states.mean, states.scatter / states.weight[:, None, None])
 
     def bounded(self, before: LinearDynamicalModel) -> LinearDynamicalModel:
-        if "matrix" not in self.transitions.learnt:
-            return self
-        radius = _radius(self)
-        if not radius > 1.0 or radius <= (largest := max(1.0, _radius(before))):
+        if "matrix" not in self.transitions.learnt or self._growth <= before._growth:
             return self
         parameters = self.transitions.parameters
-        parameters = replace(parameters, matrix=largest / radius * parameters.matrix)
+        parameters = replace(parameters, matrix=before._growth / self._growth * parameters.matrix)
         return replace(self, transitions=replace(self.transitions, parameters=parameters))
+
+    @cached_property
+    def _growth(self):
+        """The spectral radius of the transitions, at least 1."""
+        A = self.transitions.matrix
+        if _kalman_shared.is_surely_stable(A):
+            return 1.0
+        return max(1.0, float(np.abs(np.linalg.eigvals(A)).max()))
 
     @_quietly
     def own_statistics(
@@ -252,7 +271,15 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _inputs(self, like):
         """Return moments of the regressions' inputs per sequence, for each of the three."""
-        return np.array([share_of_starts(like)]), *occupancies(self._padded, self._first, like)
+        # In a stream, a new model is compared with the old one as it is with the next one.
+        key = None if like.before is not None else like.survival.tobytes()
+        known = self.__dict__.get("_known_occupancies")
+        if key is None or known is None or known[0] != key:
+            A, b, Q = (values[0] for values in self.transitions.parameters._arrays)
+            known = key, (*occupancies((A, b, Q), self._first, like, self._growth),)
+            if key is not None:
+                self.__dict__["_known_occupancies"] = known
+        return np.array([share_of_starts(like)]), *known[1]
 
     def aligned_to(
         self, reference: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None
@@ -293,7 +320,14 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         data : Sequences
             With n_rows in all.
         """
-        found = self._filtered(data)[-1]
+        is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
+        is_complete = is_long and data.before is None and data.observed is None
+        gains = self._shared_gains(data) if is_complete else None
+        found = np.full(data.n_rows, -np.inf)
+        if gains is not None:
+            gains.expected(data, found, smooths=False)
+        if not found.min() > _LEAST_TRUSTED:
+            found = self._filtered(data)[-1]
         if not _are_finite(found):
             self._explain_overflow(data)
         return found
@@ -433,11 +467,6 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         data = Sequences(Rows(X), offsets)
         _check_finite((states, X), data)
         return data, states
-
-
-def _radius(model):
-    """Return the spectral radius of the transitions."""
-    return np.abs(np.linalg.eigvals(model.transitions.matrix)).max()
 
 
 def _are_finite(array):

@@ -28,6 +28,7 @@ from sklearn_onlineem.families._e_step import (
     e_step_in_blocks,
     log_density_of,
 )
+from sklearn_onlineem.families._word_tables import TableField, WordTable
 from sklearn_onlineem.families.capabilities import (
     FewValues,
     GivenLengths,
@@ -47,6 +48,7 @@ from sklearn_onlineem.models.capabilities import (
     SampledChains,
     SplitMergeStep,
     SplitsAndMerges,
+    TruncatedESteps,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.models.fixed import Fixed
@@ -58,6 +60,7 @@ from sklearn_onlineem.models.split_merge import (
     restructured,
     split_merge_steps,
 )
+from sklearn_onlineem.models.truncated import TruncatedEStep
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
@@ -110,6 +113,7 @@ class MixtureModel(
     SampledChains,
     Reinitialises,
     SplitsAndMerges,
+    TruncatedESteps,
 ):
     r"""A mixture, :math:`p(x) = \sum_k w_k \, p(x \mid \theta_k)`.
 
@@ -138,7 +142,7 @@ class MixtureModel(
 
     family: Family
     weights: Floats
-    parameters: object
+    parameters: object = TableField("array_T")
     fixed: Fixed | None = None
 
     # As of `Moments`.
@@ -194,7 +198,7 @@ class MixtureModel(
 
     def _e_step(self, data, rng, log_likelihoods):
         """Return the E-step of rows that all are complete, or all have missing values."""
-        family, parameters, log_weights = self.family, self.parameters, self.log_weights
+        family, parameters, log_weights = self.family, vars(self)["parameters"], self.log_weights
         uniforms = None if rng is None else rng.random(len(data))
         if data.has_gaps:
             found = family.marginal_e_step(parameters, log_weights, data, uniforms, log_likelihoods)
@@ -211,16 +215,21 @@ class MixtureModel(
         return MixtureStatistics(counts, emissions), log_likelihood
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:
-        emissions = self.family.own_statistics(self.parameters, self.weights)
+        emissions = self.family.own_statistics(vars(self)["parameters"], self.weights)
         return MixtureStatistics(self.weights, emissions)
 
     def m_step(self, statistics: MixtureStatistics) -> MixtureModel:
         weights = np.empty(len(self.weights))
         if not weights_from_counts(statistics.counts, self.weights, weights):
             weights = self.weights
-        parameters, fixed = self.family.m_step(statistics.emissions, self.parameters), self.fixed
+        parameters, fixed = (
+            self.family.m_step(statistics.emissions, vars(self)["parameters"]),
+            self.fixed,
+        )
         if fixed is not None:
             weights = fixed.shares("weights", weights, self.weights)
+            if isinstance(parameters, WordTable):
+                parameters = parameters.array_T
             parameters = fixed.parameters(parameters, self.parameters)
         return MixtureModel(self.family, weights, parameters, fixed)
 
@@ -334,16 +343,20 @@ class MixtureModel(
             pass
         return out
 
-    def posterior(self, data: Rows) -> Floats:
+    def posterior(self, data: Rows, log_likelihoods: Floats | None = None) -> Floats:
         """Return the responsibilities, an ndarray of shape (n_rows, n_components).
 
         Parameters
         ----------
         data : Rows
             Observations; labels are ignored.
+        log_likelihoods : ndarray of shape (n_rows,), default=None
+            If given, those of the rows are written to it.
         """
         out = np.empty((len(data), self.n_components), dtype=data.dtype)
-        for start, responsibilities in self._posterior_blocks(data, np.empty(len(data))):
+        if log_likelihoods is None:
+            log_likelihoods = np.empty(len(data))
+        for start, responsibilities in self._posterior_blocks(data, log_likelihoods):
             out[start : start + len(responsibilities)] = responsibilities
         return out
 
@@ -404,7 +417,7 @@ class MixtureModel(
             yield start, log_joint
 
     def kl_divergence(self, other: MixtureModel, like: Rows | None = None) -> float:
-        divergences = self.family.kl_divergence(self.parameters, other.parameters)
+        divergences = self.family.kl_divergence(vars(self)["parameters"], vars(other)["parameters"])
         return max(0.0, joint_divergence(self.weights, other.weights, divergences))
 
     def order_in(self, reference: MixtureModel) -> Integers:
@@ -447,6 +460,11 @@ class MixtureModel(
             raise ValueError("solver='gibbs' needs rows without missing values.")
         self._check_all_learnt("solver='gibbs' draws")
         return MixtureChain(self, data, prior, rng, dispersed)
+
+    def truncated_e_step(
+        self, data: Rows, n_candidates: int, rng: np.random.Generator
+    ) -> TruncatedEStep:
+        return TruncatedEStep(self, data, n_candidates, rng)
 
     def component_steps(
         self, data: Rows, prior: MixtureStatistics | None = None, order: str = "gain"

@@ -22,8 +22,6 @@ __all__ = ["AbsorbingStates", "EndState", "GivenLength", "HORIZON", "OWN_SHARE",
 HORIZON = 300
 OWN_SHARE = 0.5
 
-
-_BLOCK = 4096
 # Chains without an end count as if they ended once in so many steps.
 _LONGEST = 1e12
 # Longer sequences, on average, would take minutes to draw.
@@ -180,15 +178,23 @@ class GivenLength(Termination):
             raise ValueError(
                 "lengths of sequences are given, not modelled, and unknown before first data."
             )
-        survival = like.survival
-        emissions, transitions = _occupancies(start, transmat, survival, survival[1:])
-        if like.before is not None:
-            more_transitions, more_emissions = _continued_occupancies(
-                like.before, transmat, int(like.lengths[0]), 1.0 / len(like)
-            )
-            transitions += more_transitions
-            emissions += more_emissions
-        return transitions, emissions
+        transitions, emissions = np.zeros(len(start)), np.zeros(len(start))
+        sums = transitions, emissions
+        _forward_backward.occupancies(start, transmat, like.survival, *sums)
+        if like.before is None:
+            return sums
+        # A piece of a sequence, given the state before it.
+        n_rows, share = int(like.offsets[1]), 1.0 / len(like)
+        is_short = n_rows < HORIZON
+        weights = np.full(n_rows + 1, OWN_SHARE * share if is_short else share)
+        weights[0] = 0.0
+        _forward_backward.occupancies(like.before, transmat, weights, *sums)
+        if is_short:
+            ahead = _visits(like.before, transmat, 1.0 - 1.0 / HORIZON)
+            ahead *= (1.0 - OWN_SHARE) * share * n_rows / ahead.sum()
+            transitions += ahead
+            emissions += ahead @ transmat
+        return sums
 
 
 @dataclass(frozen=True)
@@ -249,51 +255,15 @@ class AbsorbingStates(Termination):
         return transitions, np.where(transient, transitions, start + transitions @ transmat)
 
 
-def _occupancies(start, transmat, *survivals):
-    """Sum survival_t start transmat^t over t, until the chain is stationary, for each survival.
-
-    The first is the longest.
-    """
-    start = np.ascontiguousarray(start, dtype=float)
-    transmat = np.ascontiguousarray(transmat, dtype=float)
-    n_steps, uniform, out = len(survivals[0]), np.ones(len(start)), np.empty(1)
-    occupancies = [np.zeros(len(start)) for _ in survivals]
-    for begin in range(0, n_steps, _BLOCK):
-        end = min(begin + _BLOCK, n_steps)
-        states, offsets = np.zeros((end - begin, len(start))), np.array([0, end - begin])
-        _forward_backward.filtered(states, offsets, start, start, transmat, uniform, out, 1)
-        for occupancy, survival in zip(occupancies, survivals, strict=True):
-            weights = survival[begin:end]
-            occupancy += weights @ states[: len(weights)]
-        if end == n_steps:
-            break
-        start = states[-1] @ transmat
-        if np.abs(start - states[-1]).max() < 1e-16:
-            for occupancy, survival in zip(occupancies, survivals, strict=True):
-                occupancy += survival[end:].sum() * start
-            break
-    return occupancies
-
-
-def _continued_occupancies(before, transmat, n_rows, share):
-    """Return the occupancies of a piece of a sequence, given the state before it."""
-    is_short = n_rows < HORIZON
-    steps = np.full(n_rows, OWN_SHARE * share if is_short else share)
-    (transitions,) = _occupancies(before, transmat, steps)
-    (emissions,) = _occupancies(before @ transmat, transmat, steps)
-    if not is_short:
-        return transitions, emissions
-    # Visits within the horizon: u = before + (1 - 1 / horizon) u transmat.
-    kept = np.eye(len(before)) - (1.0 - 1.0 / HORIZON) * transmat
-    ahead = np.maximum(np.linalg.solve(kept.T, before), 0.0)
-    ahead *= (1.0 - OWN_SHARE) * share * n_rows / ahead.sum()
-    return transitions + ahead, emissions + ahead @ transmat
+def _visits(start, inner, going_on):
+    """Solve u = start + going_on u inner: how often states are visited."""
+    out = np.empty(len(start))
+    _forward_backward.visits(start, np.ascontiguousarray(inner, dtype=float), going_on, out)
+    return out
 
 
 def _absorbed_occupancy(start, inner):
-    """Solve u = start + u inner: how often transient states are visited."""
-    leaving = np.eye(len(start)) - (1.0 - 1.0 / _LONGEST) * inner
-    return np.maximum(np.linalg.solve(leaving.T, start), 0.0)
+    return _visits(np.ascontiguousarray(start, dtype=float), inner, 1.0 - 1.0 / _LONGEST)
 
 
 def _check_ends(start, transitions, final):

@@ -10,7 +10,7 @@ from sklearn_onlineem._kernels import _topics
 from sklearn_onlineem._kernels._topic_tables import pad_rows
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data._batch import array_of
-from sklearn_onlineem.data.documents import MOST_SINGLE, Documents
+from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS_SINGLY, Documents
 
 __all__ = [
     "ALL_TOPICS",
@@ -76,11 +76,11 @@ class TopicInference:
             weight = np.full(0 if scale == 1.0 else len(data), scale)
         table = padded(topics_T, data.n_threads)
         _topics.e_step(
-            data.counts, data.words, data.offsets,
-            weight,
+            data.counts, data.words, data.offsets, weight,
             ALL_TOPICS if data.allowed is None else data.allowed,
-            table, alpha, data.numbers, seed, n_sweeps, burn_in, n_rounds, MOST_SINGLE, takes_draw,
-            totals_T, mean_logs, bounds, proportions, data.n_threads,
+            table, alpha, data.numbers, seed, n_sweeps, burn_in, n_rounds, MOST_SINGLE,
+            MOST_TOKENS_SINGLY, takes_draw, totals_T, mean_logs, bounds, proportions,
+            data.n_threads,
         )  # fmt: skip
         return bounds, mean_logs
 
@@ -94,8 +94,9 @@ class LocalGibbs(TopicInference):
     .. math:: p(z = k) \propto (n_k + \alpha_k) \, p(w \mid k)
 
     and these conditional probabilities are averaged, which vary less than draws. More than 4096
-    tokens of one word are drawn together, as counts, given proportions that are drawn from their
-    posterior; the stationary distribution is the same.
+    tokens of one word, and all of a word in documents of more than 5000 tokens, are drawn together,
+    as counts, given proportions that are drawn from their posterior; the stationary distribution is
+    the same.
 
     Parameters
     ----------

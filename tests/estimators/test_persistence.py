@@ -57,6 +57,7 @@ from sklearn_onlineem.em import (
     Recursive,
     SplitMerge,
     Stochastic,
+    Truncated,
 )
 from sklearn_onlineem.em.schedules import PowerDecayInRows
 from sklearn_onlineem.em.state import State
@@ -138,7 +139,7 @@ def fitted_in_all_ways(rng):
     for schedule in (PowerDecay(), PowerDecayInRows(5.0), Harmonic(), Constant(), Forgetting(0.9)):
         yield GaussianMixture(2, schedule=schedule).partial_fit(X)
     solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
-    for solver in [*solvers, SplitMerge(), Componentwise(), Adaptive()]:
+    for solver in [*solvers, SplitMerge(), Truncated(), Componentwise(), Adaptive()]:
         yield GaussianMixture(2, solver=solver).partial_fit(X)
     yield RegressionMixture(2).partial_fit(X, X[:, 0])
     yield GaussianMixture(2, params={"means": np.array([True, False])}).partial_fit(X)

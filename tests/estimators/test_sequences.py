@@ -1,5 +1,7 @@
 """The four forms in which sequences come, and the way back."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,6 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+from sklearn_onlineem import GaussianHMM, KalmanFilter
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
@@ -170,3 +173,30 @@ def test_survival_is_of_fresh_sequences():
     data = Sequences(Rows(X), np.array([0, 3, 4, 7]))
     assert_array_equal(data.survival, [1.0, 2 / 3, 2 / 3])
     assert_array_equal(data.continued(np.ones(1)).survival, [2 / 3, 1 / 3, 1 / 3])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", [GaussianHMM, KalmanFilter])
+@pytest.mark.parametrize(
+    ("n_sequences", "length", "expected"),
+    [
+        pytest.param(1000, 30, 34, id="a thousand rows, rounded up"),
+        pytest.param(600, 3, 30, id="a twentieth"),
+        pytest.param(60, 30, 10, id="ten sequences"),
+        pytest.param(3000, 50, 30, id="a hundredth"),
+    ],
+)
+def test_the_default_mini_batch(kind, n_sequences, length, expected, rng):
+    X = rng.normal(size=(n_sequences, length, 1))
+    default = kind(1, max_iter=1, random_state=0).fit(X)
+    assert default.n_steps_ == math.ceil(n_sequences / expected)
+    explicit = kind(1, max_iter=1, batch_size=expected, random_state=0).fit(X)
+    assert explicit.score(X) == default.score(X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("n_sequences", "length"), [(1, 3000), (10, 200), (10, 3)])
+def test_data_of_one_mini_batch_are_fitted_by_batch_em(n_sequences, length, rng):
+    X = rng.normal(size=(n_sequences, length, 1))
+    hmm = GaussianHMM(1, max_iter=2, tol=0.0, random_state=0).fit(X)
+    assert [step.eta for step in hmm.history_] == [math.inf, math.inf]

@@ -14,7 +14,6 @@ from scipy import stats
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical, Tied
-from sklearn_onlineem.families._covariances import solved
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.regression import Regression
@@ -209,15 +208,6 @@ def test_roots_are_not_pickled(rng):
 def test_parameters_of_other_shapes_are_refused(matrix, offset, covariance):
     with pytest.raises(ValueError, match="must be of shapes"):
         AffineGaussian(matrix, offset, covariance)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "right"),
-    [(np.ones((1, 4)), np.ones((1, 1))), (np.eye(2), np.ones((3, 1))), (np.eye(2), np.ones(2))],
-)
-def test_what_are_no_linear_equations_is_refused(matrix, right):
-    with pytest.raises(ValueError, match="no linear equations"):
-        solved(matrix, right)
 
 
 def test_regressions_share_no_covariance():

@@ -523,6 +523,7 @@ def algorithm_world(case):
         *[
             em.SplitMerge(),
             em.SplitMerge(n_components="fixed"),
+            em.Truncated(2),
             em.BayesianOnline("mean", 0.5, 0.9),
             RunningStatistics(4.0, objects[2]),
         ],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cases.enumeration import all_paths, logs
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import logsumexp
+from scipy.special import logsumexp, rel_entr
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 
@@ -129,3 +129,138 @@ def test_best_paths(K, T, dtype, has_zeros):
     _log_chains.viterbi(chain.rows, np.array([0, T]), *arrays, found, path, 1)
     assert_allclose(found, chain.joint().max(), rtol=chain.rtol)
     assert_array_equal(path, chain.paths[chain.joint().argmax()])
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 4096, 4097, 9000])
+@pytest.mark.parametrize("K", [1, 2, 4, 5, 8, 9, 17])
+def test_occupancies_are_sums_over_rows(K, n_rows):
+    rng = np.random.default_rng([K, n_rows])
+    start, transmat = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K)
+    weights, states = rng.uniform(size=n_rows), [start]
+    for _ in range(1, n_rows):
+        states.append(states[-1] @ transmat)
+    left, emitted = np.ones(K), np.zeros(K)
+    _forward_backward.occupancies(start, transmat, weights, left, emitted)
+    assert_allclose(emitted, weights @ states, rtol=1e-10)
+    assert_allclose(left, 1.0 + weights[1:] @ np.reshape(states[:-1], (-1, K)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("period", [2, 3])
+def test_occupancies_of_a_chain_that_is_never_stationary(period):
+    transmat, n_rows = np.roll(np.eye(period), 1, axis=1), 3 * 4096 + 1
+    left, emitted = np.zeros((2, period))
+    _forward_backward.occupancies(np.eye(period)[0], transmat, np.ones(n_rows), left, emitted)
+    assert_array_equal(emitted, np.bincount(np.arange(n_rows) % period))
+    assert_array_equal(left, np.bincount(np.arange(n_rows - 1) % period))
+
+
+@pytest.mark.parametrize("K", [1, 2, 5, 40])
+def test_visits_are_sums_over_all_rows(K):
+    rng = np.random.default_rng(K)
+    start, inner = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K)
+    expected, state = np.zeros(K), start
+    for _ in range(500):
+        expected, state = expected + state, 0.9 * (state @ inner)
+    out = np.empty(K)
+    _forward_backward.visits(start, inner, 0.9, out)
+    assert_allclose(out, expected, rtol=1e-10)
+
+
+def test_visits_of_a_chain_that_never_ends_are_refused():
+    with pytest.raises(np.linalg.LinAlgError):
+        _forward_backward.visits(np.ones(2), np.eye(2), 1.0, np.empty(2))
+
+
+@pytest.mark.parametrize("needs_lost_states", [False, True])
+@pytest.mark.parametrize("K", [3, 5, 12, 33])
+@pytest.mark.parametrize("name", ["forward_backward", "filtered", "draw_paths"])
+def test_states_in_doubt(name, K, needs_lost_states):
+    """States far apart, so that shares fall below the smallest number; zeros keep them there."""
+    rng = np.random.default_rng(K)
+    chain = Chain(K, 1, np.float64, has_zeros=False)
+    T = 700
+    stays = 0.9 * np.eye(K) + 0.1 * np.roll(np.eye(K), 1, axis=1)
+    path = np.arange(T) // 9 % K
+    chain.transmat, chain.uniforms = stays, rng.random(T)
+    chain.rows = rng.normal(-3, 2, (T, K)) - 1000.0 * (np.arange(K) != path[:, None])
+    if needs_lost_states:
+        chain.rows[400:] = np.roll(chain.rows[400:], 1, axis=1)
+    rows, log_likelihood, *moves = chain.called(_forward_backward, name, *_uniforms(chain, name))
+    expected = chain.called(_log_chains, name, *_uniforms(chain, name))
+    assert_allclose(log_likelihood, expected[1], rtol=1e-12)
+    assert_allclose(rows, expected[0], rtol=1e-10, atol=1e-10)
+    if moves:
+        assert_allclose(moves[0], expected[2], rtol=1e-10, atol=1e-10)
+    lone, offsets = np.empty(1), np.array([0, T])
+    arrays = chain.start, chain.start, chain.transmat, chain.final
+    _forward_backward.filtered(chain.rows.copy(), offsets, *arrays, lone, 1, False)
+    assert_allclose(lone, expected[1], rtol=1e-12)
+
+
+def _uniforms(chain, name):
+    return [chain.uniforms] if name == "draw_paths" else []
+
+
+@by_module
+@by_kind
+@pytest.mark.parametrize(("K", "T", "cut"), [(2, 700, 256), (3, 600, 512), (12, 300, 256)])
+def test_pieces_of_a_sequence(K, T, cut, dtype, has_zeros, module):
+    """Passes of two pieces that hand on their states are those of the whole."""
+    chain = Chain(K, 1, dtype, has_zeros)
+    chain.rows = np.random.default_rng(K).normal(-3, 2, (T, K)).astype(dtype)
+    posterior, log_likelihood, moves = chain.called(module, "forward_backward")
+    is_log = module is _log_chains
+    into = logs if is_log else np.asarray
+    pieces, table = [chain.rows[:cut].copy(), chain.rows[cut:].copy()], into(chain.transmat)
+    predicted, total, filtered = [into(chain.start)], 0.0, np.empty(K)
+    for piece in pieces:
+        of_piece = np.empty((1 - (-len(piece) // 256), K))
+        of_piece[0] = predicted[-1] if len(predicted) == 1 else predicted[-1][-1]
+        found, in_doubt = module.forward(piece, table, of_piece, filtered)
+        predicted.append(of_piece)
+        total += found
+        assert not in_doubt
+    last = logs(chain.final) + (filtered if is_log else logs(filtered))
+    assert_allclose(total + logsumexp(last), log_likelihood, rtol=chain.rtol)
+    later, counts = np.full((2, K), -np.inf), np.zeros((K, K))
+    later[0] = logs(chain.final) - logsumexp(last)
+    later = later if is_log else np.exp(later)
+    for piece, of_piece in zip(pieces[::-1], predicted[:0:-1], strict=True):
+        assert not module.backward(piece, table, of_piece, later, counts)
+    tolerances = {"rtol": chain.rtol, "atol": chain.rtol}
+    assert_allclose(np.concatenate(pieces), posterior, **tolerances)
+    assert_allclose(counts, moves, **tolerances)
+
+
+def test_rows_are_normalised_and_empty_ones_kept(rng):
+    rows, previous = rng.normal(size=(6, 4)), rng.dirichlet(np.ones(4), 6)
+    rows[0], rows[1], rows[2, 1] = 0.0, -1.0, np.nan
+    out, counts = np.empty((6, 4)), np.maximum(rows, 0.0)
+    _forward_backward.normalise_rows(rows, previous, out)
+    assert_array_equal(out[:3], previous[:3])
+    assert_allclose(out[3:], counts[3:] / counts[3:].sum(axis=1, keepdims=True), rtol=1e-15)
+
+
+@pytest.mark.parametrize("n_starts", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("distance", [1.0, 1e-4])
+@pytest.mark.parametrize("columns", [3, 4])
+def test_the_joint_divergence_of_chains(columns, distance, n_starts, rng):
+    def near(p):
+        q = p * np.exp(distance * rng.normal(size=p.shape))
+        return q / q.sum(axis=-1, keepdims=True)
+
+    start, transmat = rng.uniform(size=3), rng.uniform(size=(3, columns))
+    start[0] = transmat[1, 2] = 0.0
+    start /= start.sum()
+    transmat /= transmat.sum(axis=1, keepdims=True)
+    others, (left, emitted) = (near(start), near(transmat)), rng.uniform(size=(2, 3))
+    divergences = rng.uniform(size=3)
+    left[0] = emitted[2] = divergences[1] = 0.0
+    others[1][0, 0], divergences[2] = 0.0, np.inf  # Of what never happens.
+    expected = n_starts * rel_entr(start, others[0]).sum() + emitted[:2] @ divergences[:2]
+    expected += left[1:] @ rel_entr(transmat, others[1]).sum(axis=1)[1:]
+    pair = start, transmat, *others
+    found = _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences)
+    assert_allclose(found, expected, rtol=1e-10)
+    others[1][1, 0] = 0.0
+    assert _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences) == np.inf

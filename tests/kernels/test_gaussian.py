@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import rq
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from sklearn_onlineem._kernels import _gaussian as kernels
 
@@ -214,3 +214,27 @@ def test_rows_without_share_leave_no_trace():
         (counts, first, second), problem.statistics_formula(responsibilities), strict=True
     ):
         assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
+
+
+@by_dtype
+@pytest.mark.parametrize("place", [0.0, 1e8])
+@pytest.mark.parametrize("separation", [1.0, 100.0, 1e4, 1e8])
+def test_shared_moments_keep_their_digits(dtype, place, separation):
+    """Pooled about a centre, whitened, or neither: the distance of the components decides."""
+    rng = np.random.default_rng(4)
+    n, d, K = 700, 5, 4
+    problem = Problem("shared", n, d, K)
+    centres = separation * rng.normal(size=(K, d))
+    rows = (place + centres[rng.integers(K, size=n)] + rng.normal(size=(n, d))).astype(dtype)
+    problem.X, problem.means = rows, place + centres + 0.1 * rng.normal(size=(K, d))
+    _, *found, _, responsibilities = problem.e_step()
+    residuals = problem.X[:, None, :].astype(np.longdouble) - problem.means
+    first = np.einsum("nk,nki->ki", responsibilities, residuals)
+    second = np.einsum("nk,nki,nkj->ij", responsibilities, residuals, residuals)[None]
+    tolerance = {np.float64: 1e-10, np.float32: 2e-4}[dtype]
+    most = tolerance * second.max()
+    for actual, expected in zip(found, (responsibilities.sum(axis=0), first, second), strict=True):
+        assert_allclose(actual, expected.astype(float), rtol=0.0, atol=most)
+    squares = ((residuals @ problem.factors[0].astype(np.longdouble)) ** 2).sum(axis=2)
+    log_joint = (problem.offset - 0.5 * squares).astype(float)
+    assert_allclose(responsibilities, softmax(log_joint, axis=1), rtol=0.0, atol=tolerance)

@@ -1,16 +1,18 @@
 """Kernels of the Kalman filter: both paths of complete data, long sequences, what is refused."""
 
+import itertools
+
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.dynamical import changed, draw_data, draw_model
 from numpy.testing import assert_allclose
 
-from sklearn_onlineem._kernels import _kalman
+from sklearn_onlineem._kernels import _kalman, _kalman_shared
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.models import linear_dynamical
-from sklearn_onlineem.models._kalman import Padded, SharedGains, prepared
+from sklearn_onlineem.models._kalman import Padded, SharedGains, allocate_sums, prepared
 
 
 def both_ways(model, data):
@@ -28,6 +30,64 @@ def test_complete_sequences_may_share_their_gains(k, d, lengths, rng):
     model, data = draw_model(rng, k, d), draw_data(rng, lengths, d)
     shared, own = both_ways(model, data)
     assert_close(shared, own, rtol=1e-9, atol=1e-9)
+
+
+def one_by_one(model, sequences):
+    """Statistics, log-likelihoods of sequences and of rows, without batches."""
+    padded, (k, d) = Padded(model), (model.n_components, model.n_features)
+    sums, of_sequences = allocate_sums(k, d), np.empty(len(sequences))
+    of_rows, nothing = np.empty(len(sequences.X)), np.empty(0)
+    arguments = padded._arguments(sequences)
+    _kalman.expected(*arguments, nothing, *sums, of_rows, of_sequences, 1)
+    return sums, of_sequences, of_rows
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("lengths", [[1, 1], [3, 40, 1, 7, 7], [9] * 8, [5, 30, 2] * 40])
+@pytest.mark.parametrize("k, d", [(1, 1), (2, 7), (5, 10), (9, 4), (17, 3), (3, 63)])
+def test_batches_are_sequences_one_by_one(k, d, lengths, missing, rng):
+    model, data = draw_model(rng, k, d), draw_data(rng, lengths, d, missing)
+    data.X[rng.random(len(data.X)) < 0.1] = np.nan
+    (sequences,) = prepared(data, (model.initial.offset, model.initial.covariance))
+    expected = one_by_one(model, sequences)
+    padded = Padded(model)
+    assert padded._are_batched(sequences)
+    of_rows = np.empty(len(data.X))
+    arguments = padded._arguments(sequences)
+    found = padded._in_batches(*arguments, True, 1, of_rows)
+    assert_close((*found, of_rows), expected, rtol=1e-8, atol=1e-8)
+    assert_identical(model.row_log_likelihoods(data), of_rows)
+
+
+def test_batches_have_singular_covariances_as_well(rng):
+    """Of first states, and of noise; and states that are known once and for all."""
+    model, data = draw_model(rng, 3, 4), draw_data(rng, [20, 5, 9], 4, 0.3)
+    singular = np.diag([1.0, 0.0, 2.0])
+    for noise in (singular, np.zeros((3, 3))):
+        model = changed(model, initial__covariance=noise, transitions__covariance=singular)
+        (sequences,) = prepared(data, (model.initial.offset, model.initial.covariance))
+        expected, of_rows, padded = one_by_one(model, sequences), np.empty(34), Padded(model)
+        found = padded._in_batches(*padded._arguments(sequences), True, 1, of_rows)
+        assert_close((*found, of_rows), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_long_sequences_of_many_columns_are_not_batched(rng):
+    for k, d, lengths in [(2, 64, [3, 3]), (2, 3, [40]), (2, 3, [200_000, 1])]:
+        offsets = np.append(0, np.cumsum(lengths))
+        assert not _kalman.are_batched(k, d, offsets)
+
+
+@pytest.mark.parametrize("lengths", [[1], [3, 400, 1, 7, 7], [2000], [50] * 30])
+@pytest.mark.parametrize("k, d", [(1, 1), (5, 10), (9, 4)])
+def test_log_densities_of_rows_are_those_of_the_filter(k, d, lengths, rng):
+    model, data = draw_model(rng, k, d), draw_data(rng, lengths, d)
+    padded, first = Padded(model), (model.initial.offset, model.initial.covariance)
+    expected = one_by_one(model, prepared(data, first)[0])[-1]
+    for smooths in (True, False):
+        found, gains = np.empty(data.n_rows), SharedGains(padded, first, max(lengths))
+        gains.expected(data, found, smooths)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert_allclose(model.row_log_likelihoods(data), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.02])
@@ -55,6 +115,32 @@ def test_gains_that_change_slowly_are_shared_as_well(rng):
     model = changed(model, transitions__matrix=np.eye(2), transitions__covariance=1e-6 * np.eye(2))
     shared, own = both_ways(model, data)
     assert_close(shared, own, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [600, 1500, 5000, 40_000])
+@pytest.mark.parametrize("noise, is_cut", [(1.0, True), (1e-3, True), (1e-8, False)])
+@pytest.mark.parametrize("level", [0.0, 1e6])
+def test_stretches_of_a_long_sequence_know_nothing_of_each_other(n_rows, noise, is_cut, level, rng):
+    """Whether passes forget soon where they started, or late; states may be far from the start."""
+    model, data = draw_model(rng, 2, 3), draw_data(rng, [n_rows], 3)
+    model = changed(
+        model, transitions__matrix=np.eye(2), transitions__covariance=noise * np.eye(2),
+        transitions__offset=np.zeros(2), initial__offset=np.full(2, level),
+    )  # fmt: skip
+    data.X[:] = np.cumsum(data.X, axis=0) * np.sqrt(noise) + level * np.ones((1, 2)) @ (
+        model.emissions.matrix.T
+    )
+    padded, first = Padded(model), (model.initial.offset, model.initial.covariance)
+    gains = SharedGains(padded, first, n_rows)
+    if n_rows == 40_000:
+        assert (gains._reach > 0) == is_cut
+    of_rows = np.empty(n_rows)
+    found = (*gains.expected(data, of_rows), of_rows)
+    (sequences,) = prepared(data, first)
+    statistics, log_likelihood = padded.expected(sequences, 1)
+    expected = statistics, log_likelihood, one_by_one(model, sequences)[-1]
+    # Rounding is of the size of the level.
+    assert_close(found, expected, rtol=1e-8, atol=1e-9 * (1.0 + level))
 
 
 def test_a_singular_start_is_shared_as_well(rng):
@@ -131,6 +217,48 @@ def test_occupancies_are_sums_over_steps(lengths, rng):
         mean = moments.mean[0, :5]
         found = moments.scatter[0, :5, :5] + moments.weight * np.outer(mean, mean)
         assert_allclose(found, expected + np.zeros((5, 5)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "n_rows, radius",
+    [*itertools.product([1, 10, 299, 300, 700], [0.3, 0.999, 1.0]), (1, 1.2), (5, 1.2)],
+)
+def test_occupancies_of_a_piece_are_sums_over_its_steps_and_some_ahead(n_rows, radius, rng):
+    """Both ways of summing: step by step, and by doubling where the system is stable."""
+    model = draw_model(rng, 3, 2)
+    A = model.transitions.matrix
+    A = A * radius / np.abs(np.linalg.eigvals(A)).max()
+    model = changed(model, transitions__matrix=A)
+    mean, covariance = rng.standard_normal(3) + 100.0, np.eye(3)
+    data = draw_data(rng, [n_rows], 2).continued((mean, covariance))
+    horizon = 300 if n_rows < 300 else 0
+    if radius > 1.0 and horizon:
+        horizon = int(np.log(10.0) / (2.0 * np.log(radius)))
+    steps = np.ones(n_rows)
+    if horizon > n_rows:
+        steps = np.full(horizon, 0.5 * n_rows / horizon)
+        steps[:n_rows] += 0.5
+    left, emitting = 0.0, 0.0
+    for step in steps:
+        left += step * (covariance + np.outer(mean, mean))
+        mean = A @ mean + model.transitions.offset
+        covariance = A @ covariance @ A.T + model.transitions.covariance
+        emitting += step * (covariance + np.outer(mean, mean))
+    own = model.own_statistics(data)
+    for moments, expected in ((own.transitions, left), (own.emissions, emitting)):
+        mean = moments.mean[0, :3]
+        found = moments.scatter[0, :3, :3] + moments.weight * np.outer(mean, mean)
+        assert_allclose(moments.weight, steps.sum(), rtol=1e-12)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 3, 5, 8, 13])
+def test_what_is_surely_stable_has_a_radius_below_one(k, rng):
+    for _ in range(20):
+        A = rng.standard_normal((k, k)) * rng.uniform(0.3, 1.5) / np.sqrt(k)
+        radius = np.abs(np.linalg.eigvals(A)).max()
+        found = _kalman_shared.is_surely_stable(A)
+        assert found if radius < 0.9 else not found or radius < 1.0
 
 
 def test_iterations_remember_nothing_of_other_models(rng):

@@ -33,6 +33,9 @@ def test_one_bad_value_anywhere_is_found(n, d, dtype):
             X = draw(n, d, dtype)
             X.flat[place] = bad
             assert not are_ready(X, d)
+            X.flat[-1 - place] = np.nan
+            left = np.isnan(X.flat[place])
+            assert are_ready(X, d, allow_nan=True) == left
 
 
 @by_dtype

@@ -49,9 +49,10 @@ def test_factorise_reports_the_first_bad_component(K, d, defect):
         assert kernels.factorise(covariances, *out) == bad
 
 
-def test_kl_divergences(K, d):
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_kl_divergences(K, d, is_shared):
     rng = np.random.default_rng(11)
-    P, Q = random_covariances(rng, K, d), random_covariances(rng, K, d)
+    P, Q = (random_covariances(rng, 1 if is_shared else K, d) for _ in range(2))
     mean_p, mean_q = rng.normal(size=(2, K, d))
     precision_p, _, log_det_p = factorise(P)
     precision_q, _, log_det_q = factorise(Q)

@@ -11,6 +11,7 @@ from sklearn_onlineem._kernels._topic_tables import (
     normalise_columns,
     pad_rows,
     scale_columns,
+    shift_divergences,
 )
 
 
@@ -86,3 +87,19 @@ def test_tables_of_other_shapes_are_refused(rng):
         pad_rows(p, np.empty((4, 3), np.float32), 1)
     with pytest.raises(ValueError, match="for each word"):
         pad_rows(p, np.empty((3, 16), np.float32), 1)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.8, 1.3, 1.4, 50.0])
+@pytest.mark.parametrize("n_components", [1, 7])
+def test_divergences_of_shifted_rows(factor, n_components):
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([np.zeros((1, n_components)), rng.gamma(0.3, size=(900, n_components))])
+    places = rng.integers(901, size=1000)
+    before = rng.uniform(0.01, 1.0, n_components)
+    after, x = factor * before, rows[places[places > 0]]
+    expected = ((x + after) * np.log((x + after) / (x + before))).sum(axis=0)
+    found = [np.empty(n_components) for _ in range(2)]
+    for n_threads, out in zip((1, 3), found, strict=True):
+        shift_divergences(rows, places, after, before, out, n_threads)
+    assert_allclose(found[0], expected, rtol=1e-12)
+    assert_array_equal(*found)

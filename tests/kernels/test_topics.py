@@ -39,7 +39,8 @@ def problem(K, n=9, V=23, whole=True, seed=0):
 
 
 def run(data, phi, alpha, sample_weight=NONE, allowed=ALL_ALLOWED, ids=None, seed=3, n_sweeps=6,
-        burn_in=2, n_rounds=5, most_single=MANY, draws=False, n_threads=1):  # fmt: skip
+        burn_in=2, n_rounds=5, most_single=MANY, most_tokens_singly=MANY,
+        draws=False, n_threads=1):  # fmt: skip
     n, (K, V) = len(data[2]) - 1, phi.shape
     ids = np.arange(n) if ids is None else np.asarray(ids)
     result = {
@@ -47,8 +48,8 @@ def run(data, phi, alpha, sample_weight=NONE, allowed=ALL_ALLOWED, ids=None, see
         "bounds": np.full(n, np.nan), "proportions": np.full((n, K), np.nan),
     }  # fmt: skip
     result["bound"] = e_step(*data, sample_weight, allowed, padded(phi.T), alpha, ids, seed,
-                             n_sweeps, burn_in, n_rounds, most_single, draws, *result.values(),
-                             n_threads)  # fmt: skip
+                             n_sweeps, burn_in, n_rounds, most_single, most_tokens_singly, draws,
+                             *result.values(), n_threads)  # fmt: skip
     return result
 
 
@@ -232,15 +233,15 @@ def test_what_is_not_wanted_changes_nothing_else(method):
     full = run(data, phi, alpha, **method)
     mean_logs = np.empty(20)
     bound = e_step(*data, NONE, ALL_ALLOWED, padded(phi.T), alpha, np.arange(9), 3,
-                   method["n_sweeps"], method["burn_in"], 5, MANY, False, NO_TABLE, mean_logs,
-                   NONE, NO_TABLE, 1)  # fmt: skip
+                   method["n_sweeps"], method["burn_in"], 5, MANY, MANY, False, NO_TABLE,
+                   mean_logs, NONE, NO_TABLE, 1)  # fmt: skip
     assert_array_equal(mean_logs, full["mean_logs"])
     assert bound == full["bound"]
 
 
 @METHODS
 @pytest.mark.parametrize("draws", [False, True])
-@pytest.mark.parametrize("most_single", [MANY, 1])
+@pytest.mark.parametrize("most_single", [MANY, 1, 0])
 def test_threads_change_no_bit(method, draws, most_single):
     rng = np.random.default_rng(0)
     data = documents(rng, 600, 200, 60.0)
@@ -327,17 +328,18 @@ PHI = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6], [0.2, 0.7, 0.1]])
 ALPHA = np.array([0.3, 0.5, 0.9])
 
 
-# All tokens one by one; two of word 1 as a block; all as blocks.
-by_blocks = pytest.mark.parametrize("most_single", [MANY, 1, 0])
+# All tokens one by one; two of word 1 as a block; all as blocks; all as those of a long document.
+by_blocks = pytest.mark.parametrize("most_single, singly", [(MANY, 9), (1, 9), (0, 9), (MANY, 3)])
 
 
 @by_blocks
-def test_local_gibbs_sampling_averages_the_posterior(most_single):
+def test_local_gibbs_sampling_averages_the_posterior(most_single, singly):
     topics, n, log_joint = assignments(WORDS, PHI, ALPHA)
     posterior = np.exp(log_joint - logsumexp(log_joint))
     found = run(
-        one_document(WORDS), PHI, ALPHA, n_sweeps=100_000, burn_in=10, most_single=most_single
-    )
+        one_document(WORDS), PHI, ALPHA, n_sweeps=100_000, burn_in=10, most_single=most_single,
+        most_tokens_singly=singly,
+    )  # fmt: skip
     expected = np.zeros((3, 3))
     for t, word in enumerate(WORDS):
         expected[word] += posterior @ (topics[:, t, None] == np.arange(3))
@@ -348,7 +350,7 @@ def test_local_gibbs_sampling_averages_the_posterior(most_single):
 
 
 @by_blocks
-def test_draws_follow_the_posterior(most_single):
+def test_draws_follow_the_posterior(most_single, singly):
     topics, _, log_joint = assignments(WORDS, PHI, ALPHA)
     posterior = np.exp(log_joint - logsumexp(log_joint))
     # What is told of topics: how many tokens of each word have each of them.
@@ -361,7 +363,7 @@ def test_draws_follow_the_posterior(most_single):
     data = one_document(WORDS)
     for id in range(n):
         found = run(data, PHI, ALPHA, ids=[id], n_sweeps=25, burn_in=24, draws=True,
-                    most_single=most_single)["totals_T"]  # fmt: skip
+                    most_single=most_single, most_tokens_singly=singly)["totals_T"]  # fmt: skip
         seen[np.flatnonzero((states == found.ravel()).all(axis=1))] += 1
     assert seen.sum() == n
     frequent = expected * n > 5
@@ -376,14 +378,38 @@ def test_blocks_are_drawn_as_tokens_are():
     data = one_document(np.repeat([0, 1, 2], [900, 1100, 20]))
     drawn = [
         [run(data, phi, alpha, ids=[id], seed=seed, n_sweeps=100, burn_in=99, draws=True,
-             most_single=most_single)["totals_T"][:, 0]
+             most_single=most_single, most_tokens_singly=singly)["totals_T"][:, 0]
          for id in rng.integers(1 << 60, size=400)]
-        for seed, most_single in [(0, MANY), (1, 500)]
+        for seed, most_single, singly in [(0, MANY, MANY), (1, 500, MANY), (2, MANY, 2000)]
     ]  # fmt: skip
     for word in range(3):
-        one_by_one, as_blocks = (np.array(counts)[:, word] for counts in drawn)
+        one_by_one, *others = (np.array(counts)[:, word] for counts in drawn)
         assert one_by_one.std() > 1.0
-        assert ks_2samp(one_by_one, as_blocks).pvalue > 1e-3
+        for as_blocks in others:
+            assert ks_2samp(one_by_one, as_blocks).pvalue > 1e-3
+
+
+def test_long_documents_are_as_if_drawn_by_token():
+    """At their few sweeps, they are as near to the posterior, of topics without tokens too."""
+    rng = np.random.default_rng(6)
+    phi, alpha = rng.dirichlet(np.full(400, 0.1), 12), np.full(12, 0.1)
+    X = rng.multinomial(8000, rng.dirichlet(alpha, 8) @ phi).astype(np.float32)
+    rows, words = np.nonzero(X)
+    offsets = np.concatenate([[0], np.cumsum((X > 0).sum(axis=1))])
+    data = X[rows, words], words.astype(np.intc), offsets
+    long = {"n_sweeps": 1500, "burn_in": 500}
+    few = {"n_sweeps": 20, "burn_in": 10}
+    exact, drawn = (run(data, phi, alpha, **long, most_tokens_singly=m) for m in (MANY, 5000))
+    assert_allclose(drawn["proportions"], exact["proportions"], rtol=0.01, atol=3e-4)
+    assert_allclose(drawn["totals_T"], exact["totals_T"], rtol=0.05, atol=5.0)
+    assert_allclose(drawn["bounds"], exact["bounds"], atol=1.0)
+    assert abs((drawn["mean_logs"] - exact["mean_logs"]).mean()) < 1.5  # nats, of 8 documents
+    distances = [
+        np.abs(run(data, phi, alpha, **few, most_tokens_singly=m)["totals_T"]
+               - exact["totals_T"]).sum()
+        for m in (MANY, 5000)
+    ]  # fmt: skip
+    assert distances[1] < 1.2 * distances[0]
 
 
 @METHODS
@@ -523,7 +549,7 @@ def test_faults_are_refused(fault, message):
         "counts": [1, 1, 1], "words": [0, 1, 2], "offsets": [0, 2, 3], "sample_weight": NONE,
         "allowed": np.ones((2, 2)), "table": np.ones((3, 16)), "alpha": [1.0, 1.0], "ids": [0, 1],
         "seed": 0, "n_sweeps": 6, "burn_in": 2, "n_rounds": 5, "most_single": MANY,
-        "draws": False,
+        "most_tokens_singly": MANY, "draws": False,
         "totals_T": np.ones((3, 2)), "mean_logs": np.ones(2), "bounds": np.ones(2),
         "proportions": np.ones((2, 2)), "n_threads": 1,
     }  # fmt: skip

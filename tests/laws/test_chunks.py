@@ -66,7 +66,7 @@ def test_drawn_states_differ_from_chunk_to_chunk(rng, small_chunks):
     fair = np.full((2, 2), 0.5)
     model = HiddenMarkovModel(Poisson(), fair[0], fair, np.ones((2, 1)))
     data = Sequences(Rows(np.ones((600, 1))), np.arange(0, 601, 15))
-    assert [len(chunk) for chunk in model._chunks(data)] == [1] * 40
+    assert [len(chunk) for chunk in data.chunks(model._n_chunk)] == [1] * 40
     assert 0.0 < model.e_step(data, rng=rng)[0].start[0] < 1.0
 
 

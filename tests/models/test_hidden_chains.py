@@ -324,5 +324,5 @@ def test_what_kernels_would_misread_is_refused(changes):
 
 def test_numbers_with_fields_are_no_transitions():
     like = sequences(np.zeros((3, 2)), [3])
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="of its type"):
         GivenLength().occupancies(np.full(2, 0.5), np.zeros((2, 2), dtype=FIELDS), like)

@@ -12,6 +12,7 @@ from sklearn_onlineem.em.solvers.online import Online
 from sklearn_onlineem.em.solvers.recursive import Recursive
 from sklearn_onlineem.em.solvers.split_merge import SplitMerge
 from sklearn_onlineem.em.solvers.stochastic import Stochastic
+from sklearn_onlineem.em.solvers.truncated import Truncated
 from sklearn_onlineem.models import Model
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Solver",
     "SplitMerge",
     "Stochastic",
+    "Truncated",
     "running_step",
     "solvers_for",
 ]

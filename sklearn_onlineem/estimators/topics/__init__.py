@@ -1,7 +1,1 @@
 """Topics of documents."""
-
-from sklearn_onlineem.estimators.topics.latent_dirichlet_allocation import (
-    LatentDirichletAllocation,
-)
-
-__all__ = ["LatentDirichletAllocation"]

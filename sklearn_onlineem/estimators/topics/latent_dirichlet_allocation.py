@@ -382,11 +382,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             return super()._solver()
         return _SAMPLERS[self.solver](average_from=max(1, self.max_iter - self.average + 1))
 
-    def _plan(self, state, data, bounds):
-        plan = super()._plan(state, data, bounds)
-        if self.batch_size is None:
-            plan = replace(plan, batch_size=self._settling_batch(len(data)))
-        return plan
+    def _n_in_batch(self, data):
+        return self._settling_batch(len(data)) if self.batch_size is None else self.batch_size
 
     def _settling_batch(self, n):
         return min(_MOST_IN_BATCH, max(1, n // _STEPS_IN_PASS))

@@ -1,0 +1,640 @@
+/* The Kalman filter and smoother along several sequences side by side, any of whose values may be
+ * missing: numbers of LANES sequences are elements of a vector.
+ *
+ * The steps are those of `_kalman_steps.h`. As each sequence has gaps of its own, each has its own
+ * covariances; what depends on the gaps of a row alone is remembered for each pattern of them.
+ */
+#ifndef SKLEARN_ONLINEEM_KALMAN_BATCHES_H
+#define SKLEARN_ONLINEEM_KALMAN_BATCHES_H
+
+#include "_kalman_steps.h"
+#include "_kalman_sums.h"
+
+OPTIMISE_BEGIN(WHOLE_TILES)
+
+/* Algebra of matrices side by side
+ * --------------------------------
+ *
+ * Of a matrix in an argument, elements (i, j) are at i * rows + j * columns, so that transposes need
+ * no copies.
+ */
+
+typedef struct {
+    const double *elements;
+    ptrdiff_t rows, columns;
+} Table;
+
+SIMD_INLINE Table rows_of(const double *x, ptrdiff_t stride)
+{
+    Table table = {x, stride, 1};
+    return table;
+}
+
+SIMD_INLINE Table columns_of(const double *x, ptrdiff_t stride)
+{
+    Table table = {x, 1, stride};
+    return table;
+}
+
+/* out (m, n, LANES) <- out + sign a b, or its upper triangle; a (m, l) of numbers that all share or,
+ * with `is_shared` 0, side by side, b (l, n) side by side */
+SIMD_INLINE void add_lanes_form(
+    const Table a, const int is_shared, const Table b, const ptrdiff_t m, const ptrdiff_t l,
+    const ptrdiff_t n, const double sign, const int is_upper, double *RESTRICT out)
+{
+    const ptrdiff_t width = is_shared ? 1 : LANES;
+    for (ptrdiff_t i = 0; i < m; i++) {
+        ptrdiff_t j = is_upper ? i : 0;
+        out += j * LANES;
+        for (; j + 4 <= n; j += 4, out += 4 * LANES) {
+            double sum[4][LANES] = {{0}};
+            for (ptrdiff_t h = 0; h < l; h++) {
+                const double *x = a.elements + (i * a.rows + h * a.columns) * width;
+                const double *y = b.elements + (h * b.rows + j * b.columns) * LANES;
+                const ptrdiff_t next = b.columns * LANES;
+                EACH_SEGMENT sum[0][s] += x[is_shared ? 0 : s] * y[s];
+                EACH_SEGMENT sum[1][s] += x[is_shared ? 0 : s] * y[next + s];
+                EACH_SEGMENT sum[2][s] += x[is_shared ? 0 : s] * y[2 * next + s];
+                EACH_SEGMENT sum[3][s] += x[is_shared ? 0 : s] * y[3 * next + s];
+            }
+            for (int c = 0; c < 4; c++)
+                EACH_SEGMENT out[c * LANES + s] += sign * sum[c][s];
+        }
+        for (; j < n; j++, out += LANES) {
+            double sum[LANES] = {0};
+            for (ptrdiff_t h = 0; h < l; h++) {
+                const double *x = a.elements + (i * a.rows + h * a.columns) * width;
+                const double *y = b.elements + (h * b.rows + j * b.columns) * LANES;
+                EACH_SEGMENT sum[s] += x[is_shared ? 0 : s] * y[s];
+            }
+            EACH_SEGMENT out[s] += sign * sum[s];
+        }
+    }
+}
+
+SIMD_INLINE void add_lanes_product(
+    const Table a, const int is_shared, const Table b, const ptrdiff_t m, const ptrdiff_t l,
+    const ptrdiff_t n, const double sign, double *RESTRICT out)
+{
+    add_lanes_form(a, is_shared, b, m, l, n, sign, 0, out);
+}
+
+/* x (k, k, LANES) <- with its upper triangle below */
+SIMD_INLINE void mirror_lanes(const ptrdiff_t k, double *x)
+{
+    for (ptrdiff_t i = 0; i < k; i++)
+        for (ptrdiff_t j = 0; j < i; j++)
+            EACH_SEGMENT x[(i * k + j) * LANES + s] = x[(j * k + i) * LANES + s];
+}
+
+/* upper (k, k, LANES), inverse (k, LANES): as `factorise` */
+SIMD_INLINE void factorise_lanes(
+    const double *x, const ptrdiff_t k, double *RESTRICT upper, double *RESTRICT inverse)
+{
+    copy(x, k * k * LANES, upper);
+    for (ptrdiff_t j = 0; j < k; j++) {
+        double *row = upper + j * k * LANES, *own = inverse + j * LANES;
+        const double *variance = x + j * (k + 1) * LANES;
+        EACH_SEGMENT {
+            const double pivot = row[j * LANES + s];
+            const double least = (double)k * ROUNDING * variance[s];
+            own[s] = pivot > least && pivot > 0 ? 1 / sqrt(pivot) : 0;
+        }
+        for (ptrdiff_t i = 0; i < j * LANES; i++) row[i] = 0;
+        for (ptrdiff_t i = j; i < k; i++) EACH_SEGMENT row[i * LANES + s] *= own[s];
+        for (ptrdiff_t i = j + 1; i < k; i++) {
+            double *later = upper + i * k * LANES;
+            for (ptrdiff_t l = i; l < k; l++)
+                EACH_SEGMENT
+                    later[l * LANES + s] -= row[i * LANES + s] * row[l * LANES + s];
+        }
+    }
+}
+
+/* x (k, n, LANES) <- U'^-1 x */
+SIMD_INLINE void substitute_lanes_forward(
+    const double *upper, const double *inverse, const ptrdiff_t k, const ptrdiff_t n,
+    double *RESTRICT x)
+{
+    for (ptrdiff_t i = 0; i < k; i++) {
+        double *row = x + i * n * LANES;
+        for (ptrdiff_t j = 0; j < n; j++)
+            EACH_SEGMENT row[j * LANES + s] *= inverse[i * LANES + s];
+        for (ptrdiff_t l = i + 1; l < k; l++) {
+            const double *factor = upper + (i * k + l) * LANES;
+            double *later = x + l * n * LANES;
+            for (ptrdiff_t j = 0; j < n; j++)
+                EACH_SEGMENT later[j * LANES + s] -= factor[s] * row[j * LANES + s];
+        }
+    }
+}
+
+/* x (k, n, LANES) <- U^-1 x */
+SIMD_INLINE void substitute_lanes_backward(
+    const double *upper, const double *inverse, const ptrdiff_t k, const ptrdiff_t n,
+    double *RESTRICT x)
+{
+    for (ptrdiff_t i = k - 1; i >= 0; i--) {
+        double *row = x + i * n * LANES;
+        for (ptrdiff_t l = i + 1; l < k; l++) {
+            const double *factor = upper + (i * k + l) * LANES, *later = x + l * n * LANES;
+            for (ptrdiff_t j = 0; j < n; j++)
+                EACH_SEGMENT row[j * LANES + s] -= factor[s] * later[j * LANES + s];
+        }
+        for (ptrdiff_t j = 0; j < n; j++)
+            EACH_SEGMENT row[j * LANES + s] *= inverse[i * LANES + s];
+    }
+}
+
+/* Patterns of gaps
+ * ----------------
+ */
+
+/* Columns of rows whose gaps are the bits of a number. */
+#define MOST_GAP_COLUMNS 63
+/* Patterns that are remembered, powers of two above LANES, and their memory. */
+#define FEWEST_GAP_PATTERNS 16
+#define MOST_GAP_PATTERNS 1024
+#define MOST_GAP_BYTES (1 << 22)
+
+/* What depends on the gaps of a row alone. */
+typedef struct {
+    uint64_t code;       /* a bit for each missing value, and one above them; 0: no pattern yet */
+    ptrdiff_t n_observed;
+    double log_det;      /* of R of the observed values */
+    double *precision;   /* (d, D): its inverse, 0 for missing values; D is whole vectors */
+    double *G;           /* (k, k): C' times it times C */
+    double *weights;     /* (d, d): of observed values in the expectation of each missing one */
+    double *rest;        /* (d, d): covariance of missing values given observed ones and the state */
+    double *slope;       /* (d, k): by which missing values follow the state */
+    double n_rows;       /* since the sums were last taken: of such rows, if some are missing */
+    double *covariances; /* (k, k): sum of those of their states */
+} GapPattern;
+
+SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d) { return (d + LANES - 1) / LANES * LANES; }
+
+SIMD_UNUSED static GapPattern lay_out_gap_pattern(ptrdiff_t k, ptrdiff_t d, Arena *arena)
+{
+    GapPattern pattern = {0};
+    pattern.precision = take_doubles(arena, d * gap_stride(d));
+    pattern.G = take_doubles(arena, k * k);
+    pattern.weights = take_doubles(arena, d * d);
+    pattern.rest = take_doubles(arena, d * d);
+    pattern.slope = take_doubles(arena, d * k);
+    pattern.covariances = take_doubles(arena, k * k);
+    return pattern;
+}
+
+SIMD_INLINE uint64_t gaps_of(const double *v, ptrdiff_t d)
+{
+    uint64_t code = (uint64_t)1 << d;
+    for (ptrdiff_t i = 0; i < d; i++) code |= (uint64_t)(isnan(v[i]) ? 1 : 0) << i;
+    return code;
+}
+
+SIMD_INLINE int is_missing(const GapPattern *pattern, ptrdiff_t i)
+{
+    return (int)(pattern->code >> i & 1);
+}
+
+/* pattern <- that of a code; `whitened` and square (d, d) are scratch memory. */
+SIMD_UNUSED static void make_gap_pattern(
+    const System *system, uint64_t code, ObservedPattern *whitened, double *square,
+    GapPattern *pattern)
+{
+    const ptrdiff_t k = system->k, W = system->W, d = system->d, D = gap_stride(d);
+    double row[MOST_GAP_COLUMNS];
+    for (ptrdiff_t i = 0; i < d; i++) row[i] = code >> i & 1 ? NAN : 0;
+    whiten(system, row, whitened);
+    const ptrdiff_t n = whitened->n_observed, *observed = whitened->indices;
+    set_zero(n * n, square);
+    for (ptrdiff_t i = 0; i < n; i++) square[i * n + i] = 1;
+    substitute_forward(whitened->upper, whitened->inverse, n, n, n, square);
+    substitute_backward(whitened->upper, whitened->inverse, n, n, n, square);
+    pattern->code = code;
+    pattern->n_observed = n;
+    pattern->log_det = whitened->log_det;
+    unpad(whitened->G, k, k, W, pattern->G);
+    set_zero(d * D, pattern->precision);
+    set_zero(d * d, pattern->weights);
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t j = 0; j < n; j++)
+            pattern->precision[observed[i] * D + observed[j]] = square[i * n + j];
+    for (ptrdiff_t m = n; m < d; m++) {
+        const ptrdiff_t missing = observed[m];
+        double *weights = pattern->weights + missing * d, *rest = pattern->rest + missing * d;
+        double *slope = pattern->slope + missing * k;
+        copy(system->R + missing * d, d, rest);
+        copy(system->C + missing * W, k, slope);
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double weight = 0;
+            for (ptrdiff_t j = 0; j < n; j++)
+                weight += system->R[missing * d + observed[j]] * square[j * n + i];
+            weights[observed[i]] = weight;
+            for (ptrdiff_t j = 0; j < d; j++) rest[j] -= weight * system->R[observed[i] * d + j];
+            for (ptrdiff_t j = 0; j < k; j++) slope[j] -= weight * system->C[observed[i] * W + j];
+        }
+    }
+}
+
+/* across (d, W), within (d, d) <- with the covariances of missing values of a pattern's rows, of
+ * which nothing is left */
+SIMD_UNUSED static void take_gap_sums(
+    const System *system, GapPattern *pattern, double *product, Sums *sums)
+{
+    const ptrdiff_t k = system->k, W = system->W, d = system->d;
+    if (pattern->n_rows == 0) return;
+    for (ptrdiff_t m = 0; m < d; m++) {
+        if (!is_missing(pattern, m)) continue;
+        set_zero(k, product);
+        for (ptrdiff_t i = 0; i < k; i++)
+            for (ptrdiff_t j = 0; j < k; j++)
+                product[j] += pattern->slope[m * k + i] * pattern->covariances[i * k + j];
+        add(product, k, sums->across + m * W);
+        for (ptrdiff_t l = 0; l < d; l++)
+            if (is_missing(pattern, l))
+                sums->within[m * d + l] += dot(product, pattern->slope + l * k, k)
+                                           + pattern->n_rows * pattern->rest[m * d + l];
+    }
+    pattern->n_rows = 0;
+    set_zero(k * k, pattern->covariances);
+}
+
+/* Steps
+ * -----
+ */
+
+/* Moments of the states of a row, before and after it was seen. */
+typedef struct {
+    double *predicted; /* (k, LANES) */
+    double *mean;      /* (k, LANES), filtered */
+    double *inverse;   /* (k, LANES) */
+    double *upper;     /* (k, k, LANES), U'U = predicted covariance */
+    double *filtered;  /* (k, k, LANES), covariance */
+    double *moved;     /* (k, k, LANES), A times it */
+} BatchedState;
+
+/* Bytes of the states of a batch, above which sequences are taken one by one. */
+#define MOST_BATCH_BYTES (1 << 24)
+
+SIMD_INLINE ptrdiff_t batched_state_size(ptrdiff_t k) { return (3 * k + 3 * k * k) * LANES; }
+
+SIMD_INLINE BatchedState batched_state_at(double *states, ptrdiff_t t, ptrdiff_t k)
+{
+    double *memory = states + t * batched_state_size(k);
+    const ptrdiff_t row = k * LANES, square = k * row;
+    BatchedState state = {
+        memory, memory + row, memory + 2 * row, memory + 3 * row, memory + 3 * row + square,
+        memory + 3 * row + 2 * square};
+    return state;
+}
+
+/* Sequences side by side, and what a thread needs for them. */
+typedef struct {
+    ptrdiff_t T;                  /* rows of the longest */
+    const double *rows[LANES];    /* first rows */
+    ptrdiff_t lengths[LANES];     /* 0: there is none */
+    GapPattern *present[LANES];   /* patterns of the rows of a step */
+    ptrdiff_t n_patterns;
+    GapPattern patterns[MOST_GAP_PATTERNS];
+    ObservedPattern whitened;
+    double *square;               /* (d, d) */
+    double *states;               /* (longest, ...) */
+    double *mean, *covariance;    /* (k, LANES), (k, k, LANES): predicted, or smoothed */
+    double *v, *residual, *weighed, *fitted; /* (d, LANES) */
+    double *a, *b;                /* (k, LANES) */
+    double *G, *M, *M_upper, *M_inverse, *x, *y; /* (k, k, LANES) */
+    double *sums;                 /* (N_SUMS, k, k, LANES) */
+    double *after;                /* (k, LANES): smoothed means of the rows after */
+    double *product;              /* (W,) */
+    Sums total;
+} BatchSpace;
+
+/* Whether n sequences of at most `longest` rows are to be taken side by side. */
+SIMD_INLINE int fit_batches(ptrdiff_t k, ptrdiff_t d, ptrdiff_t longest, ptrdiff_t n)
+{
+    const ptrdiff_t row_bytes = batched_state_size(k) * (ptrdiff_t)sizeof(double);
+    return n > 1 && d <= MOST_GAP_COLUMNS && longest <= MOST_BATCH_BYTES / row_bytes;
+}
+
+/* For sequences of at most `longest` rows, of n in all. */
+SIMD_UNUSED static BatchSpace *lay_out_batch(
+    const System *system, ptrdiff_t longest, ptrdiff_t n, Arena *arena)
+{
+    const ptrdiff_t k = system->k, W = system->W, d = system->d, size = k * k * LANES;
+    BatchSpace *where = (BatchSpace *)take(arena, 1, sizeof(BatchSpace));
+    BatchSpace unused, *space = where ? where : &unused;
+    Arena one = counting_arena();
+    lay_out_gap_pattern(k, d, &one);
+    space->n_patterns = MOST_GAP_PATTERNS;
+    while (space->n_patterns > FEWEST_GAP_PATTERNS
+           && (space->n_patterns * (ptrdiff_t)one.used > MOST_GAP_BYTES || space->n_patterns > 2 * n))
+        space->n_patterns /= 2;
+    start_line(arena);
+    space->states = take_doubles(arena, longest * batched_state_size(k));
+    space->mean = take_doubles(arena, k * LANES);
+    space->covariance = take_doubles(arena, size);
+    space->v = take_doubles(arena, d * LANES);
+    space->residual = take_doubles(arena, d * LANES);
+    space->weighed = take_doubles(arena, d * LANES);
+    space->fitted = take_doubles(arena, d * LANES);
+    space->a = take_doubles(arena, k * LANES);
+    space->b = take_doubles(arena, k * LANES);
+    space->G = take_doubles(arena, size);
+    space->M = take_doubles(arena, size);
+    space->M_upper = take_doubles(arena, size);
+    space->M_inverse = take_doubles(arena, k * LANES);
+    space->x = take_doubles(arena, size);
+    space->y = take_doubles(arena, size);
+    space->sums = take_doubles(arena, N_SUMS * size);
+    space->after = take_doubles(arena, k * LANES);
+    space->product = take_doubles(arena, W);
+    space->square = take_doubles(arena, d * d);
+    space->whitened = lay_out_pattern(W, d, arena);
+    space->total = lay_out_sums(k, W, d, arena);
+    for (ptrdiff_t i = 0; i < space->n_patterns; i++)
+        space->patterns[i] = lay_out_gap_pattern(k, d, arena);
+    return where;
+}
+
+SIMD_UNUSED static void clear_batch(const System *system, BatchSpace *space)
+{
+    for (ptrdiff_t i = 0; i < space->n_patterns; i++) {
+        space->patterns[i].code = 0;
+        space->patterns[i].n_rows = 0;
+        set_zero(system->k * system->k, space->patterns[i].covariances);
+    }
+}
+
+/* The pattern of row t of sequence s, nothing of which is observed after its end. Sums of a pattern
+ * are taken before its place is another's; the places of those before it in this step are kept. */
+SIMD_INLINE GapPattern *gap_pattern_of(
+    const System *system, ptrdiff_t t, int s, BatchSpace *space)
+{
+    const ptrdiff_t d = system->d;
+    const uint64_t code = t < space->lengths[s] ? gaps_of(space->rows[s] + t * d, d)
+                                                : ((uint64_t)2 << d) - 1;
+    uint64_t place = code * 0x9e3779b97f4a7c15u >> 40;
+    for (;; place++) {
+        GapPattern *pattern = space->patterns + (ptrdiff_t)(place % (uint64_t)space->n_patterns);
+        if (pattern->code == code) return pattern;
+        int is_taken = 0;
+        for (int r = 0; r < s; r++) is_taken |= space->present[r] == pattern;
+        if (is_taken) continue;
+        take_gap_sums(system, pattern, space->product, &space->total);
+        make_gap_pattern(system, code, &space->whitened, space->square, pattern);
+        return pattern;
+    }
+}
+
+/* present, v (d, LANES) <- patterns, and rows less offsets, of step t */
+SIMD_INLINE void read_step(const System *system, ptrdiff_t t, BatchSpace *space)
+{
+    const ptrdiff_t d = system->d;
+    for (int s = 0; s < LANES; s++) {
+        const ptrdiff_t last = space->lengths[s] - 1;
+        const double *row = space->rows[s] + (t < last ? t : last > 0 ? last : 0) * d;
+        const GapPattern *pattern = space->present[s] = gap_pattern_of(system, t, s, space);
+        for (ptrdiff_t i = 0; i < d; i++)
+            space->v[i * LANES + s] = is_missing(pattern, i) ? 0 : row[i] - system->offset[i];
+    }
+}
+
+/* out (d, LANES) <- precision of each x (d, LANES), or squares (LANES,) of x by it */
+SIMD_INLINE void weigh(
+    const BatchSpace *space, const ptrdiff_t d, const double *x, double *out, double *squares)
+{
+    const ptrdiff_t D = gap_stride(d);
+    for (int s = 0; s < LANES; s++) {
+        const double *precision = space->present[s]->precision;
+        double total = 0;
+        for (ptrdiff_t start = 0; start < d; start += LANES) {
+            double sum[LANES] = {0};
+            for (ptrdiff_t i = 0; i < d; i++)
+                for (int j = 0; j < LANES; j++)
+                    sum[j] += x[i * LANES + s] * precision[i * D + start + j];
+            for (ptrdiff_t j = start; j < start + LANES && j < d; j++) {
+                if (out) out[j * LANES + s] = sum[j - start];
+                else total += sum[j - start] * x[j * LANES + s];
+            }
+        }
+        if (squares) squares[s] = total;
+    }
+}
+
+/* state <- moments given the rows of a step and the past, from space->mean and ->covariance, which
+ * move on; log_densities (LANES,) <- those of the rows */
+SIMD_CLONES SIMD_UNUSED static void filter_lanes(
+    const System *system, ptrdiff_t t, BatchSpace *space, double *log_densities)
+{
+    const ptrdiff_t k = system->k, W = system->W, d = system->d, size = k * k * LANES;
+    const BatchedState state = batched_state_at(space->states, t, k);
+    const Table C = rows_of(system->C, W), Ct = columns_of(system->C, W), A = rows_of(system->A, W);
+    double *residual = space->residual, *M = space->M, *x = space->x, *y = space->y;
+    double *information = space->a, *root = space->b, squares[LANES], log_det[LANES] = {0};
+    read_step(system, t, space);
+    copy(space->mean, k * LANES, state.predicted);
+    factorise_lanes(space->covariance, k, state.upper, state.inverse);
+    copy(space->v, d * LANES, residual);
+    add_lanes_product(C, 1, rows_of(state.predicted, 1), d, k, 1, -1, residual);
+    weigh(space, d, residual, space->weighed, NULL);
+    set_zero(k * LANES, information);
+    add_lanes_product(Ct, 1, rows_of(space->weighed, 1), k, d, 1, 1, information);
+    /* M = I + U G U', X = M^-1/2 U; the filtered covariance is X'X. */
+    for (int s = 0; s < LANES; s++)
+        for (ptrdiff_t i = 0; i < k * k; i++) space->G[i * LANES + s] = space->present[s]->G[i];
+    set_zero(size, y);
+    add_lanes_product(rows_of(space->G, k), 0, columns_of(state.upper, k), k, k, k, 1, y);
+    set_zero(size, M);
+    for (ptrdiff_t i = 0; i < k; i++) EACH_SEGMENT M[i * (k + 1) * LANES + s] = 1;
+    add_lanes_form(rows_of(state.upper, k), 0, rows_of(y, k), k, k, k, 1, 1, M);
+    factorise_lanes(M, k, space->M_upper, space->M_inverse);
+    copy(state.upper, size, x);
+    substitute_lanes_forward(space->M_upper, space->M_inverse, k, k, x);
+    set_zero(size, state.filtered);
+    add_lanes_form(columns_of(x, k), 0, rows_of(x, k), k, k, k, 1, 1, state.filtered);
+    mirror_lanes(k, state.filtered);
+    /* The mean moves by U' M^-1 U information. */
+    set_zero(k * LANES, root);
+    add_lanes_product(rows_of(state.upper, k), 0, rows_of(information, 1), k, k, 1, 1, root);
+    substitute_lanes_forward(space->M_upper, space->M_inverse, k, 1, root);
+    substitute_lanes_backward(space->M_upper, space->M_inverse, k, 1, root);
+    set_zero(k * LANES, state.mean);
+    add_lanes_product(columns_of(state.upper, k), 0, rows_of(root, 1), k, k, 1, 1, state.mean);
+    add_lanes_product(C, 1, rows_of(state.mean, 1), d, k, 1, -1, residual);
+    weigh(space, d, residual, NULL, squares);
+    add(state.predicted, k * LANES, state.mean);
+    for (ptrdiff_t i = 0; i < k; i++)
+        EACH_SEGMENT {
+            squares[s] += root[i * LANES + s] * root[i * LANES + s];
+            log_det[s] -= 2 * log_double(space->M_inverse[i * LANES + s]);
+        }
+    for (int s = 0; s < LANES; s++) {
+        const GapPattern *pattern = space->present[s];
+        log_densities[s] = -0.5 * ((double)pattern->n_observed * LOG_2_PI + pattern->log_det
+                                   + log_det[s] + squares[s]);
+    }
+    for (ptrdiff_t i = 0; i < k; i++) EACH_SEGMENT space->mean[i * LANES + s] = system->b[i];
+    add_lanes_product(A, 1, rows_of(state.mean, 1), k, k, 1, 1, space->mean);
+    set_zero(size, state.moved);
+    add_lanes_product(A, 1, rows_of(state.filtered, k), k, k, k, 1, state.moved);
+    for (ptrdiff_t i = 0; i < k; i++)
+        for (ptrdiff_t j = 0; j < k; j++)
+            EACH_SEGMENT space->covariance[(i * k + j) * LANES + s] = system->Q[i * W + j];
+    /* A P A' = A (A P)', as P is symmetric. */
+    add_lanes_form(A, 1, columns_of(state.moved, k), k, k, k, 1, 1, space->covariance);
+}
+
+/* out (n, LANES) <- x where it is kept */
+SIMD_INLINE void put_kept(
+    const int64_t *keeps, const double *x, const ptrdiff_t n, double *RESTRICT out)
+{
+    for (ptrdiff_t i = 0; i < n * LANES; i += LANES)
+        EACH_SEGMENT out[i + s] = keeps[s] ? x[i + s] : out[i + s];
+}
+
+/* space->mean and ->covariance <- smoothed moments of step t, from those of the step after; sums of
+ * covariances with these */
+SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
+    const System *system, ptrdiff_t t, BatchSpace *space)
+{
+    const ptrdiff_t k = system->k, W = system->W, size = k * k * LANES;
+    const BatchedState now = batched_state_at(space->states, t, k);
+    const Table At = columns_of(system->A, W);
+    double *gain = space->M, *shrink = space->M_upper, *lag = space->x, *inner = space->y;
+    double *mean = space->mean, *covariance = space->covariance, *rest = space->a;
+    int64_t is_there[LANES], goes_on[LANES], ends[LANES], is_seen[LANES];
+    for (int s = 0; s < LANES; s++) {
+        is_there[s] = t < space->lengths[s];
+        goes_on[s] = t + 1 < space->lengths[s];
+        ends[s] = !goes_on[s];
+        is_seen[s] = is_there[s] && space->present[s]->n_observed > 0;
+    }
+    if (t + 1 < space->T) {
+        const BatchedState next = batched_state_at(space->states, t + 1, k);
+        /* gain is J', where J = P A' (A P A' + Q)^-1, and shrink (I - J A)'. */
+        copy(now.moved, size, gain);
+        substitute_lanes_forward(next.upper, next.inverse, k, k, gain);
+        substitute_lanes_backward(next.upper, next.inverse, k, k, gain);
+        set_zero(size, shrink);
+        for (ptrdiff_t i = 0; i < k; i++) EACH_SEGMENT shrink[i * (k + 1) * LANES + s] = 1;
+        add_lanes_product(At, 1, rows_of(gain, k), k, k, k, -1, shrink);
+        for (ptrdiff_t i = 0; i < k * LANES; i++) rest[i] = mean[i] - next.predicted[i];
+        copy(now.mean, k * LANES, mean);
+        add_lanes_product(columns_of(gain, k), 0, rows_of(rest, 1), k, k, 1, 1, mean);
+        set_zero(size, lag);
+        add_lanes_product(rows_of(covariance, k), 0, rows_of(gain, k), k, k, k, 1, lag);
+        copy(lag, size, inner);
+        add_lanes_product(rows_of(system->Q, W), 1, rows_of(gain, k), k, k, k, 1, inner);
+        set_zero(size, covariance);
+        add_lanes_form(columns_of(gain, k), 0, rows_of(inner, k), k, k, k, 1, 1, covariance);
+        set_zero(size, inner);
+        add_lanes_product(rows_of(now.filtered, k), 0, rows_of(shrink, k), k, k, k, 1, inner);
+        add_lanes_form(columns_of(shrink, k), 0, rows_of(inner, k), k, k, k, 1, 1, covariance);
+        mirror_lanes(k, covariance);
+        add_kept(goes_on, lag, k * k, space->sums + LAGGED * size);
+        put_kept(ends, now.mean, k, mean);
+        put_kept(ends, now.filtered, k * k, covariance);
+    } else {
+        copy(now.mean, k * LANES, mean);
+        copy(now.filtered, size, covariance);
+    }
+    add_kept(goes_on, covariance, k * k, space->sums + DEPARTING * size);
+    add_kept(is_there, covariance, k * k, space->sums + (t > 0 ? ARRIVING : FIRST) * size);
+    add_kept(is_seen, covariance, k * k, space->sums + EMITTING * size);
+}
+
+/* Adds the means of step t, and its rows with their missing values imputed, which are those of
+ * `read_step`. */
+SIMD_CLONES SIMD_UNUSED static void sum_lanes(
+    const System *system, ptrdiff_t t, BatchSpace *space)
+{
+    const ptrdiff_t k = system->k, d = system->d;
+    double *fitted = space->fitted;
+    Sums *sums = &space->total;
+    set_zero(d * LANES, fitted);
+    add_lanes_product(
+        rows_of(system->C, system->W), 1, rows_of(space->mean, 1), d, k, 1, 1, fitted);
+    for (int s = 0; s < LANES; s++) {
+        if (t >= space->lengths[s]) continue;
+        GapPattern *pattern = space->present[s];
+        double *pair;
+        if (t + 1 < space->lengths[s]) {
+            pair = next_row(&sums->transitions);
+            for (ptrdiff_t i = 0; i < k; i++) pair[i] = space->mean[i * LANES + s];
+            for (ptrdiff_t i = 0; i < k; i++) pair[k + i] = space->after[i * LANES + s];
+        }
+        if (t == 0) {
+            for (ptrdiff_t i = 0; i < k; i++) space->product[i] = space->mean[i * LANES + s];
+            add_moments(1, space->product, 0, sums->zeros, &sums->initial);
+        }
+        if (pattern->n_observed == 0) continue;
+        pair = next_row(&sums->emissions);
+        for (ptrdiff_t i = 0; i < k; i++) pair[i] = space->mean[i * LANES + s];
+        for (ptrdiff_t i = 0; i < d; i++) pair[k + i] = system->offset[i] + space->v[i * LANES + s];
+        if (pattern->n_observed == d) continue;
+        for (ptrdiff_t m = 0; m < d; m++) {
+            if (!is_missing(pattern, m)) continue;
+            const double *weights = pattern->weights + m * d;
+            double value = system->offset[m] + fitted[m * LANES + s];
+            for (ptrdiff_t i = 0; i < d; i++)
+                value += weights[i] * (space->v[i * LANES + s] - fitted[i * LANES + s]);
+            pair[k + m] = value;
+        }
+        pattern->n_rows++;
+        for (ptrdiff_t i = 0; i < k * k; i++)
+            pattern->covariances[i] += space->covariance[i * LANES + s];
+    }
+    copy(space->mean, k * LANES, space->after);
+}
+
+/* The sequences of a batch, from `start` (W + W W), which are smoothed and summed if that is wanted;
+ * log_likelihoods (LANES,) <- theirs. Those of rows are written from `log_densities` of each on,
+ * unless it is NULL. */
+SIMD_UNUSED static void expect_batch(
+    const System *system, const double *start, int smooths, BatchSpace *space,
+    double *const *log_densities, double *log_likelihoods)
+{
+    const ptrdiff_t k = system->k, W = system->W;
+    double row[LANES];
+    repeat(start, k, space->mean);
+    for (ptrdiff_t i = 0; i < k; i++)
+        repeat(start + W + i * W, k, space->covariance + i * k * LANES);
+    for (int s = 0; s < LANES; s++) log_likelihoods[s] = 0;
+    for (ptrdiff_t t = 0; t < space->T; t++) {
+        filter_lanes(system, t, space, row);
+        for (int s = 0; s < LANES; s++) {
+            if (t >= space->lengths[s]) continue;
+            log_likelihoods[s] += row[s];
+            if (log_densities) log_densities[s][t] = row[s];
+        }
+    }
+    for (ptrdiff_t t = space->T - 1; smooths && t >= 0; t--) {
+        read_step(system, t, space);
+        smooth_lanes(system, t, space);
+        sum_lanes(system, t, space);
+    }
+}
+
+SIMD_UNUSED static void start_batches(
+    const System *system, const Evidence *total, BatchSpace *space)
+{
+    set_zero(N_SUMS * system->k * system->k * LANES, space->sums);
+    start_sums(system->k, system->W, system->d, total, &space->total);
+}
+
+SIMD_UNUSED static void finish_batches(const System *system, BatchSpace *space)
+{
+    const ptrdiff_t k = system->k, W = system->W, size = k * k;
+    for (ptrdiff_t i = 0; i < space->n_patterns; i++)
+        take_gap_sums(system, space->patterns + i, space->product, &space->total);
+    for (ptrdiff_t n = 0; n < N_SUMS; n++)
+        for (ptrdiff_t i = 0; i < k; i++)
+            sum_segments(space->sums + (n * size + i * k) * LANES, k,
+                         space->total.states + (n * W + i) * W);
+    finish_sums(k, W, system->d, &space->total);
+}
+
+OPTIMISE_END
+
+#endif

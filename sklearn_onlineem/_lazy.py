@@ -1,0 +1,35 @@
+"""Names of a package, imported when first asked for; type checkers read imports beside them."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, Collection[str]], rooms: Collection[str] = ()
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the functions `__getattr__` and `__dir__` of a package.
+
+    Parameters
+    ----------
+    package : str
+        Its `__name__`.
+    homes : mapping of str to collections of str
+        Names that the package exports, by the modules in it that define them; the last one counts.
+    rooms : collection of str, default=()
+        Modules of the package that are its attributes, too.
+    """
+    home = {name: module for module, names in homes.items() for name in names}
+
+    def __getattr__(name):
+        if name in rooms:
+            return import_module(f"{package}.{name}")
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return __getattr__, lambda: sorted({*vars(sys.modules[package]), *home, *rooms})

@@ -1,0 +1,79 @@
+"""Batch EM of many components, of which each row has a few candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sklearn_onlineem.data import Batch as Observations
+from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.em.solvers.base import Plan, Solver
+from sklearn_onlineem.em.solvers.batch import batch_passes
+from sklearn_onlineem.models.capabilities import TruncatedESteps
+
+__all__ = ["Truncated"]
+
+
+@dataclass(frozen=True)
+class Truncated(Solver):
+    r"""Batch EM with a truncated E-step: responsibilities are 0 but for a few components a row.
+
+    A pass takes time for `n_candidates`, not for all components. It pays from some hundreds of
+    components on. Each row has a home, the component that is likeliest for it, and the candidates
+    of its home, which are those that matter for the rows there. Passes raise
+
+    .. math:: \frac{1}{N} \sum_n \log \sum_{k \in C(\text{home}_n)} w_k \, p(x_n \mid \theta_k),
+
+    *a lower bound of the log-likelihood*, which is what `lower_bounds_` and `history_` of such a
+    fit record. Homes and candidates change only where that raises the bound, so that it never
+    falls. `score`, `score_samples`, `predict` and `predict_proba` use all components.
+
+    Before the first pass all components are evaluated once for each row. Streams take online steps
+    with all components.
+
+    Parameters
+    ----------
+    n_candidates : int, default=24
+        Components of a row, at least 1. With all of them this is batch EM.
+
+    Raises
+    ------
+    ValueError
+        In a fit, if the model is no mixture of rows, if its statistics have no fixed size, or if
+        rows have missing values or known components.
+
+    References
+    ----------
+    Forster & Luecke, "Can clustering scale sublinearly with its clusters?", AISTATS 2018;
+    Hirschberger, Forster & Luecke, "A variational EM acceleration for efficient clustering at very
+    large scales", PAMI 2022. There candidates are those of each row, found by a distance of
+    components; here those of each home, found by its rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import GaussianMixture
+    >>> from sklearn_onlineem.em import Truncated
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(20, size=(20_000, 2)) + 0.1 * rng.normal(size=(20_000, 2))
+    >>> settings = {"covariance_type": "spherical", "max_iter": 10, "tol": 0.0, "random_state": 0}
+    >>> few = GaussianMixture(400, solver=Truncated(8), **settings).fit(X)
+    >>> every = GaussianMixture(400, solver="batch", **settings).fit(X)
+    >>> print(round(few.score(X), 1), round(every.score(X), 1))
+    -4.2 -4.2
+    """
+
+    n_candidates: int = 24
+    requires = TruncatedESteps
+
+    def __post_init__(self):
+        check_count("n_candidates", self.n_candidates)
+
+    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
+        model = self._required(progress.state.model)
+        truncated = model.truncated_e_step(data, self.n_candidates, plan.rng)
+
+        def e_step(state, model):
+            return *truncated.e_step(model), data
+
+        return batch_passes(progress, plan, e_step, progress.take)

@@ -1,0 +1,217 @@
+"""E-steps with a few candidates for each row."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from cases.comparing import assert_close, assert_identical
+from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp, softmax
+
+from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import Truncated
+from sklearn_onlineem.em.step import batch_step
+from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Poisson, Spherical, Tied
+from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.truncated import TruncatedEStep
+
+K = 30
+ALL = [case for case in (*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES) if case.family.is_conjugate]
+all_families = pytest.mark.parametrize("case", ALL, ids=repr)
+COVARIANCES = {"full": Full(), "tied": Tied(), "diag": Diagonal(), "spherical": Spherical()}
+all_covariances = pytest.mark.parametrize("kind", COVARIANCES)
+
+
+def clusters(rng, n=1500, d=3, n_clusters=K):
+    centres = 2.0 * rng.standard_normal((n_clusters, d))
+    return centres[rng.integers(n_clusters, size=n)] + rng.standard_normal((n, d))
+
+
+def gaussian_mixture(rng, X, kind, n_components=K):
+    family = Gaussian(COVARIANCES[kind]).bind(X)
+    covariance = np.tile(np.eye(X.shape[1]), (n_components, 1, 1))
+    means = X[rng.choice(len(X), n_components, replace=False)].astype(float)
+    parameters = Gaussians(means, family.covariance.from_matrices(covariance))
+    if kind == "tied":
+        parameters = Gaussians(means, parameters.covariance / n_components)
+    return MixtureModel(family, np.full(n_components, 1.0 / n_components), parameters)
+
+
+@all_families
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_have_the_mixtures_of_their_lists(case, weighted, rng):
+    n_components, n = 6, 40
+    family, X = case.family, case.rows(rng, n, 4)
+    parameters = case.draw(rng, n_components, 4)
+    log_weights = np.log(rng.dirichlet(np.ones(n_components)))
+    weight = rng.uniform(0.5, 2.0, size=n) if weighted else None
+    ends = np.array([15, 15, 29, n], dtype=np.intc)
+    lists = np.array([[4, 0, 1], [2, 1, 0], [3, -1, 2], [5, 4, 0]], dtype=np.intc)
+    group = np.repeat(np.arange(4), np.diff(ends, prepend=0))
+    is_listed = (lists[group][:, :, None] == np.arange(n_components)).any(axis=1)
+    joint = np.where(is_listed, family.log_density(parameters, X) + log_weights, -np.inf)
+    shares = softmax(joint, axis=1)
+
+    rows = Rows(X, weight)
+    (counts, statistics), found, _ = family.in_groups(
+        parameters, log_weights, rows, ends, lists, True
+    )
+    assert_close(found, logsumexp(joint, axis=1), rtol=1e-9, atol=1e-9)
+    weighted_shares = shares if weight is None else shares * weight[:, None]
+    expected = family.posterior_statistics(parameters, X, weighted_shares)
+    assert_close(counts, weighted_shares.sum(axis=0))
+    assert_close(statistics, expected, rtol=1e-8, atol=1e-8)
+
+    none, found, listed = family.in_groups(parameters, log_weights, rows, ends, lists)
+    assert none is None
+    assert_close(found, logsumexp(joint, axis=1), rtol=1e-9, atol=1e-9)
+    expected = np.take_along_axis(shares, np.maximum(lists[group], 0), axis=1)
+    assert_close(listed, np.where(lists[group] >= 0, expected, 0.0), rtol=1e-8)
+
+
+@all_covariances
+def test_groups_of_single_precision(kind, rng):
+    X = clusters(rng, 200).astype(np.float32)
+    model = gaussian_mixture(rng, X, kind, 5)
+    ends = np.array([120, 200], dtype=np.intc)
+    lists = np.array([[0, 1, 2], [4, 2, 3]], dtype=np.intc)
+    found, exact = (
+        model.family.in_groups(model.parameters, model.log_weights, Rows(rows), ends, lists, True)
+        for rows in (X, X.astype(float))
+    )
+    assert_allclose(found[1], exact[1], rtol=1e-4)
+    assert_close(found[0], exact[0], rtol=1e-3, atol=1e-3)
+
+
+@all_covariances
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_all_components_it_is_batch_em(kind, weighted, rng):
+    X = clusters(rng)
+    weight = rng.uniform(0.5, 2.0, size=len(X)) if weighted else None
+    rows = Rows(X, weight)
+    model = full = gaussian_mixture(rng, X, kind)
+    truncated = TruncatedEStep(model, rows, K, rng)
+    for _ in range(5):
+        statistics, bound = truncated.e_step(model)
+        full, log_likelihood = batch_step(full, rows)
+        model = model.m_step(statistics)
+        assert_allclose(bound, log_likelihood, rtol=1e-10)
+    assert_close(model.weights, full.weights, rtol=1e-9)
+    assert_close(model.parameters, full.parameters, rtol=1e-8, atol=1e-8)
+
+
+@all_covariances
+@pytest.mark.parametrize("n_candidates", [1, 3, 10])
+def test_the_bound_never_falls(kind, n_candidates, rng):
+    X = clusters(rng)
+    rows = Rows(X, rng.uniform(0.5, 2.0, size=len(X)))
+    model, bounds = gaussian_mixture(rng, X, kind), []
+    truncated = TruncatedEStep(model, rows, n_candidates, rng)
+    for _ in range(25):
+        statistics, bound = truncated.e_step(model)
+        assert_allclose(statistics.counts.sum(), 1.0)
+        assert bound <= model.e_step(rows)[1] + 1e-12
+        model = model.m_step(statistics)
+        bounds.append(bound)
+    # The M-step adds a floor, and so is not quite the maximiser.
+    assert np.diff(bounds).min() > -1e-6
+    assert bounds[-1] > bounds[0] + 0.1
+
+
+def test_the_bound_of_another_family_never_falls(rng):
+    rates = rng.gamma(1.0, 5.0, size=(K, 4))
+    rows = Rows(rng.poisson(rates[rng.integers(K, size=1500)]).astype(float))
+    model = MixtureModel(Poisson(), np.full(K, 1.0 / K), rows.X[:K] + 1.0)
+    truncated, bounds = TruncatedEStep(model, rows, 4, rng), []
+    for _ in range(25):
+        statistics, bound = truncated.e_step(model)
+        model = model.m_step(statistics)
+        bounds.append(bound)
+    assert np.diff(bounds).min() > -1e-12
+    assert bounds[-1] > bounds[0] + 0.01
+
+
+@all_covariances
+def test_it_comes_near_the_likelihood_of_all_components(kind, rng):
+    X = clusters(rng, n=8000, n_clusters=200)
+    settings = {"max_iter": 15, "tol": 0.0, "random_state": 0, "covariance_type": kind}
+    few = GaussianMixture(200, solver=Truncated(24), **settings).fit(X)
+    every = GaussianMixture(200, solver="batch", **settings).fit(X)
+    assert few.score(X) > every.score(X) - 0.02
+    assert few.lower_bounds_[-1] <= few.score(X)
+
+
+def test_homes_that_all_rows_left_are_found_again(rng):
+    """A start that is wrong everywhere: rows find their components through neighbours."""
+    X = clusters(rng, n=3000)
+    model = gaussian_mixture(rng, X, "spherical")
+    truncated = TruncatedEStep(model, Rows(X), 4, rng)
+    truncated._homes[:] = rng.integers(K, size=len(X))
+    bounds = []
+    for _ in range(30):
+        statistics, bound = truncated.e_step(model)
+        model = model.m_step(statistics)
+        bounds.append(bound)
+    assert bounds[-1] > model.e_step(Rows(X))[1] - 0.2
+
+
+def test_no_bit_depends_on_the_number_of_threads(rng):
+    X = clusters(rng, n=8000)
+    settings = {"max_iter": 5, "random_state": 0, "solver": Truncated(5)}
+    for kind in COVARIANCES:
+        one, three = (
+            GaussianMixture(K, covariance_type=kind, n_jobs=n_jobs, **settings).fit(X).model_
+            for n_jobs in (1, 3)
+        )
+        assert_identical(one, three)
+
+
+def test_no_array_has_all_rows_and_components(rng):
+    n, n_components = 60_000, 600
+    X = clusters(rng, n=n, d=2, n_clusters=n_components)
+    solver = Truncated(8)
+    mixture = GaussianMixture(n_components, solver=solver, max_iter=2, random_state=0)
+    tracemalloc.start()
+    mixture.fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < n * n_components * 8 / 4
+
+
+def test_more_candidates_than_components_are_all(rng):
+    X = rng.poisson(3.0, size=(200, 2))
+    fits = [
+        PoissonMixture(3, solver=solver, random_state=0).fit(X).score(X)
+        for solver in (Truncated(100), "batch")
+    ]
+    assert_allclose(*fits, rtol=1e-6)
+
+
+def test_streams_take_online_steps(rng):
+    X = clusters(rng)
+    few = GaussianMixture(3, solver=Truncated(2), random_state=0)
+    every = GaussianMixture(3, solver="online", random_state=0)
+    for start in range(0, 1500, 300):
+        few.partial_fit(X[start : start + 300])
+        every.partial_fit(X[start : start + 300])
+    assert_identical(few.model_, every.model_)
+
+
+@pytest.mark.parametrize("n_candidates", [0, -1, 1.5, None])
+def test_the_number_of_candidates_is_checked(n_candidates):
+    with pytest.raises(ValueError, match="n_candidates"):
+        Truncated(n_candidates)
+
+
+def test_what_it_cannot_fit_is_refused(rng):
+    X, solver = clusters(rng, 200), Truncated(2)
+    with pytest.raises(ValueError, match="has no components of independent rows"):
+        GaussianHMM(2, solver=solver).fit(X)
+    gaps = X.copy()
+    gaps[0, 0] = np.nan
+    with pytest.raises(ValueError, match="without missing values"):
+        GaussianMixture(2, solver=solver).fit(gaps)
+    with pytest.raises(ValueError, match="without known components"):
+        GaussianMixture(2, solver=solver, semi_supervised=True).fit(X, np.zeros(200, dtype=int))

@@ -1,0 +1,168 @@
+"""Regressions on Gaussian noise: their kernels against the formulas in NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+from cases.random_rows import positive_definite
+from numpy.testing import assert_allclose
+from scipy import linalg
+
+from sklearn_onlineem._kernels import _regressions
+from sklearn_onlineem.families._covariances import gaussian_divergence
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+
+SIZES = [(0, 1), (0, 3), (1, 1), (3, 2), (5, 10), (20, 3)]
+LEARNT = [
+    set(names)
+    for n in range(4)
+    for names in itertools.combinations(("matrix", "offset", "covariance"), n)
+]
+
+
+def draw(rng, K, q, p):
+    covariances = positive_definite(rng, K, p)
+    return rng.standard_normal((K, p, q)), rng.standard_normal((K, p)), covariances
+
+
+def draw_moments(rng, K, n, n_rows=80):
+    """Moments of rows of each component, with weights that are not those of the scatters."""
+    rows = rng.standard_normal((K, n_rows, n)) @ rng.standard_normal((n, n)) + 3.0
+    mean = rows.mean(axis=1)
+    deviations = rows - mean[:, None]
+    weight = rng.uniform(1.0, 5.0, K)
+    return weight, weight + 2.0, mean, deviations.mT @ deviations
+
+
+def learnt_numpy(weight, degrees, mean, scatter, B, c, S, floor, learnt):
+    """Matrix, offset and covariance of one regression, by the book."""
+    q = B.shape[1]
+    (mx, my), xx, yx = np.split(mean, [q]), scatter[:q, :q], scatter[q:, :q]
+    if "matrix" in learnt and q:
+        if "offset" not in learnt:
+            xx, yx = xx + weight * np.outer(mx, mx), yx + weight * np.outer(my - c, mx)
+        scale = np.sqrt(np.diag(xx))
+        inverse = np.divide(1.0, scale, out=np.zeros(q), where=scale > 0.0)
+        scaled = linalg.pinvh(xx * np.outer(inverse, inverse)) * np.outer(inverse, inverse)
+        B = B + (yx - B @ xx) @ scaled
+    if "offset" in learnt and weight > 0.0:
+        c = my - B @ mx
+    if "covariance" in learnt and degrees > 0.0:
+        contrast, shift = np.hstack([-B, np.eye(len(B))]), my - B @ mx - c
+        squares = contrast @ scatter @ contrast.T + weight * np.outer(shift, shift)
+        S = squares / degrees + np.diag(floor)
+    return B, c, S
+
+
+def maximised(moments, known, floor, learnt):
+    found = [array.copy() for array in known]
+    flags = [name in learnt for name in ("matrix", "offset", "covariance")]
+    _regressions.maximise(*moments, floor, *flags, *found)
+    return found
+
+
+@pytest.mark.parametrize("q, p", SIZES)
+@pytest.mark.parametrize("learnt", LEARNT, ids=sorted)
+def test_the_m_step_is_that_of_the_formula(q, p, learnt, rng):
+    moments, known = draw_moments(rng, 3, q + p), draw(rng, 3, q, p)
+    floor = rng.uniform(0.1, 0.2, p)
+    found = maximised(moments, known, floor, learnt)
+    for k in range(3):
+        expected = learnt_numpy(*(m[k] for m in moments), *(a[k] for a in known), floor, learnt)
+        for array, wanted in zip(found, expected, strict=True):
+            assert_allclose(array[k], wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("units", [1.0, 1e-8])
+@pytest.mark.parametrize("learnt", [{"matrix", "offset", "covariance"}, {"matrix"}], ids=len)
+def test_directions_without_evidence_keep_their_coefficients(learnt, units, rng):
+    """Two rows, and one input that never changes; units of the inputs do not matter."""
+    q, p = 5, 2
+    moments, known = draw_moments(rng, 1, q + p, n_rows=2), draw(rng, 1, q, p)
+    scatter, floor = moments[3], np.zeros(p)
+    scatter[:, 3], scatter[:, :, 3], moments[2][:, 3] = 0.0, 0.0, 0.0
+    scale = np.append(np.full(q, units), np.ones(p))
+    scatter *= np.outer(scale, scale)
+    moments[2][:] *= scale
+    known[0][:] /= units
+    found = maximised(moments, known, floor, learnt)
+    expected = learnt_numpy(*(m[0] for m in moments), *(a[0] for a in known), floor, learnt)
+    for array, wanted in zip(found, expected, strict=True):
+        assert_allclose(array[0], wanted, rtol=1e-8, atol=1e-8)
+    assert_allclose(found[0][0, :, 3], known[0][0, :, 3], rtol=1e-14)
+    assert np.linalg.eigvalsh(found[2][0]).min() > -1e-14
+
+
+def test_nothing_is_learnt_from_nothing(rng):
+    moments, known = draw_moments(rng, 2, 5), draw(rng, 2, 3, 2)
+    for array in (*moments[:2], moments[3]):
+        array[1] = 0.0
+    found = maximised(moments, known, np.zeros(2), {"matrix", "offset", "covariance"})
+    for array, before in zip(found, known, strict=True):
+        assert_allclose(array[1], before[1], rtol=0)
+        assert (array[0] != before[0]).any()
+
+
+@pytest.mark.parametrize("q, p", SIZES)
+def test_expected_moments_are_those_of_the_formula(q, p, rng):
+    B, c, S = draw(rng, 2, q, p)
+    weight, _, input_mean, xx = draw_moments(rng, 2, q) if q else (np.ones(2), 0, *empty(2))
+    floor, mean, scatter = np.full(p, 0.01), np.empty((2, q + p)), np.empty((2, q + p, q + p))
+    _regressions.expected_moments(B, c, S, floor, weight, input_mean, xx, mean, scatter)
+    for k in range(2):
+        yx = B[k] @ xx[k]
+        yy = yx @ B[k].T + weight[k] * (S[k] - np.diag(floor))
+        assert_allclose(mean[k], np.append(input_mean[k], B[k] @ input_mean[k] + c[k]))
+        assert_allclose(scatter[k], np.block([[xx[k], yx.T], [yx, yy]]), rtol=1e-10, atol=1e-10)
+
+
+def empty(K):
+    return np.empty((K, 0)), np.empty((K, 0, 0))
+
+
+@pytest.mark.parametrize("q, p", SIZES)
+def test_divergences_are_those_of_the_formula(q, p, rng):
+    this, other = draw(rng, 2, q, p), draw(rng, 2, q, p)
+    weight, _, mean, xx = draw_moments(rng, 2, q) if q else (np.ones(2), 0, *empty(2))
+    found = np.empty(2)
+    _regressions.kl_divergences(*this, *other, weight, mean, xx, found)
+    for k in range(2):
+        D, shift = this[0][k] - other[0][k], this[1][k] - other[1][k]
+        shift = D @ mean[k] + shift
+        spread = weight[k] * (this[2][k] + np.outer(shift, shift)) + D @ xx[k] @ D.T
+        expected = gaussian_divergence(weight[k], this[2][k], other[2][k], spread)
+        assert_allclose(found[k], expected, rtol=1e-9)
+
+
+def test_singular_covariances_are_left_to_the_family(rng):
+    """Along what both have no noise in there is no divergence; else it is infinite."""
+    matrix, offset = np.zeros((3, 2, 0)), np.zeros((3, 2))
+    flat, full = np.diag([1.0, 0.0]), np.eye(2)
+    these = AffineGaussian(matrix, offset, np.array([flat, full, full]))
+    others = AffineGaussian(matrix, offset, np.array([2.0 * flat, flat, full]))
+    found, inputs = np.empty(3), (np.ones(3), *empty(3))
+    _regressions.kl_divergences(*these._arrays, *others._arrays, *inputs, found)
+    assert np.isnan(found[:2]).all()
+    divergences = LinearGaussian().kl_divergence(these, others)
+    assert_allclose(divergences, [0.5 * (np.log(2.0) - 0.5), np.inf, 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize("q, p", [(1, 1), (3, 2), (5, 10)])
+@pytest.mark.parametrize("n", [1, 255, 600])
+def test_the_largest_square_is_that_of_the_formula(n, q, p, rng):
+    B, c, S = draw(rng, 1, q, p)
+    weight, _, mean, xx = draw_moments(rng, 1, q)
+    Y = 3.0 * rng.standard_normal((n, p))
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    deviations = np.nan_to_num(Y - B[0] @ mean[0] - c[0])
+    covariance = S[0] + B[0] @ (xx[0] / weight[0]) @ B[0].T
+    expected = np.einsum("ni,ni->n", deviations, np.linalg.solve(covariance, deviations.T).T)
+    found = _regressions.largest_square(Y, B, c, S, weight, mean, xx)
+    assert_allclose(found, expected.max(), rtol=1e-9)
+
+
+def test_there_is_no_distance_by_a_covariance_that_is_not_positive_definite(rng):
+    B, c, _ = draw(rng, 1, 2, 2)
+    moments = np.ones(1), np.zeros((1, 2)), np.zeros((1, 2, 2))
+    found = _regressions.largest_square(np.ones((3, 2)), B, c, np.zeros((1, 2, 2)), *moments)
+    assert np.isnan(found)

@@ -1,0 +1,55 @@
+"""Packages whose names are imported when they are first asked for."""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import sklearn_onlineem
+
+LAZY = ["sklearn_onlineem", "sklearn_onlineem.estimators"]
+
+
+def names_for_type_checkers(package):
+    """Where statements under ``TYPE_CHECKING`` import each name from."""
+    tree = ast.parse(Path(package.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    return {alias.name: statement.module for statement in block.body for alias in statement.names}
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_lazy_names_are_those_that_type_checkers_see(name):
+    package = import_module(name)
+    expected = names_for_type_checkers(package)
+    assert set(package.__all__) - {"__version__"} == set(expected)
+    for exported, home in expected.items():
+        assert getattr(package, exported) is getattr(import_module(home), exported)
+        assert exported in dir(package)
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_an_unknown_name_is_an_attribute_error_that_names_the_package(name):
+    with pytest.raises(AttributeError, match=f"'{name}' has no attribute 'GausianMixture'"):
+        import_module(name).GausianMixture  # noqa: B018
+
+
+def test_rooms_are_attributes_without_an_import_of_their_own():
+    code = "import sklearn_onlineem; print(sklearn_onlineem.families.Poisson.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["Poisson"]
+    assert {"diagnostics", "displays", "families"} <= set(dir(sklearn_onlineem))
+
+
+def test_one_estimator_does_not_import_the_others():
+    code = (
+        "import sys; from sklearn_onlineem import GaussianMixture;"
+        "print(*(m for m in sys.modules if m.startswith('sklearn_onlineem')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "sklearn_onlineem.estimators.mixtures.gaussian" in loaded
+    for room in ("streams", "distributed", "diagnostics", "displays", "estimators.kalman"):
+        assert f"sklearn_onlineem.{room}" not in loaded
