@@ -39,12 +39,12 @@ def linear_factor(family, X, n_threads):
         incomplete = missing.any(axis=1)
         return _GaussianFactor(family, X, incomplete) if missing[incomplete].all() else None
     if not missing.any():
+        if isinstance(family, Categorical):
+            return _CodesFactor(family, X)
         # Others have densities of their own.
         is_plain = isinstance(family, ExponentialFamily) and type(family).log_density is (
             ExponentialFamily.log_density
         )
-        if isinstance(family, Categorical):
-            return _CodesFactor(family, X)
         return _Factor(family, X, n_threads) if is_plain else None
     return _FactorWithGaps(family, X, n_threads) if isinstance(family, ExponentialColumns) else None
 
@@ -83,6 +83,7 @@ class _CodesFactor:
         natural = self._family.to_natural(parameters)
         known = natural[:, self._frequent]
         others = natural[:, self._others] - known[:, self._columns[self._others]]
+        others = np.ascontiguousarray(others)
         return others, known.sum(axis=1) - self._family.log_partition(natural)
 
     def evidence(self, parameters, counts, totals):
