@@ -102,10 +102,11 @@ class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
             How many components have the prior. Hyper-parameters out of range raise a ValueError.
         """
 
-    def smoothing(self, n_features: int) -> Mapping[str, float]:
+    def smoothing(self, n_features: int) -> Mapping[str, object]:
         """Return hyper-parameters of ``prior="auto"``, the default of mixtures; none: no prior.
 
-        A weak prior of counts, so that what no row has shown has a probability.
+        A weak prior of counts, so that what no row has shown has a probability, or of what missing
+        values leave open.
 
         Parameters
         ----------

@@ -498,7 +498,8 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem import GaussianMixture
-        >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0], [3.0, np.nan]])
+        >>> x = np.arange(100.0)
+        >>> X = np.column_stack([x, np.where(x == 3.0, np.nan, 2.0 * x + 1.0)])
         >>> GaussianMixture().fit(X).impute(X)[3].round(2)
         array([3., 7.])
         """
