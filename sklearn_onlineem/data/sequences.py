@@ -164,7 +164,9 @@ class Sequences(Batch):
         return ~np.isnan(self.X).all(axis=1)
 
     def __getitem__(self, index: Index) -> Sequences:
-        chosen = np.arange(len(self))[index]
+        chosen = index
+        if not (isinstance(index, np.ndarray) and index.dtype.kind == "i"):
+            chosen = np.arange(len(self))[index]
         lengths = self.lengths[chosen]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         if isinstance(index, slice) and index.step in (None, 1):
@@ -173,7 +175,7 @@ class Sequences(Batch):
         else:
             starts = self.offsets[:-1][chosen] - offsets[:-1]
             rows = self.rows[np.arange(offsets[-1]) + np.repeat(starts, lengths)]
-        keeps_first = len(chosen) > 0 and chosen[0] == 0
+        keeps_first = len(chosen) > 0 and chosen[0] in (0, -len(self))
         return Sequences.unchecked(rows, offsets, self.before if keeps_first else None)
 
     def without(self, rows: Integers) -> Sequences:
@@ -278,5 +280,8 @@ def _survival(lengths, n):
     """Return the numbers of lengths above 0, 1, ..., up to the largest, as shares of n."""
     if len(lengths) == 1:
         return np.full(lengths[0], 1.0 / n)
-    ends = np.bincount(lengths, minlength=1)
-    return (len(lengths) - np.cumsum(ends))[:-1] / n
+    # In one array, which is as long as the longest sequence.
+    shares = np.bincount(lengths, weights=np.ones(len(lengths)), minlength=1)
+    np.subtract(len(lengths), np.cumsum(shares, out=shares), out=shares)
+    shares /= n
+    return shares[:-1]

@@ -40,7 +40,7 @@ __all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
 
 # Mini-batches of `fit` have so many rows, as those of mixtures, but a pass takes a number of steps
 # between two, and a batch has a number of sequences. Fits are as good as in batches of 10.
-_BATCH_ROWS, _FEWEST_STEPS, _MOST_STEPS, _FEWEST_IN_BATCH = 1000, 20, 100, 10
+_BATCH_ROWS, _FEWEST_STEPS, _MOST_STEPS, _FEWEST_IN_BATCH = 1000, 20, 50, 10
 
 
 class SequencesInput:
@@ -93,8 +93,8 @@ class SequenceEstimator(
     ----------
     batch_size : int or "auto", default="auto"
         Sequences in a mini-batch of `fit`. With ``eta0="auto"``, data of no more sequences are
-        fitted by batch EM. "auto": as many as have 1,000 rows, but from a hundredth to a twentieth
-        of all, so that a pass takes 20 to 100 steps, and at least 10.
+        fitted by batch EM. "auto": as many as have 1,000 rows, but from a fiftieth to a twentieth
+        of all, so that a pass takes 20 to 50 steps, and at least 10.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept. The first is as with one start, the
         others draw at random what is not given: the transitions of a hidden Markov model, besides

@@ -83,7 +83,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     def _sizes(self, n_features):
         """Return the numbers of categories of columns; ValueError if they are of others."""
         sizes = self.n_categories
-        if isinstance(sizes, Integral):
+        if not isinstance(sizes, tuple):
             return np.full(n_features, sizes)
         if len(sizes) != n_features:
             raise ValueError(
@@ -103,7 +103,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return np.split(parameters, np.cumsum(sizes)[:-1], axis=1)
 
     def _sizes_of(self, flat):
-        if isinstance(self.n_categories, Integral):
+        if not isinstance(self.n_categories, tuple):
             return np.full(flat.shape[1] // self.n_categories, self.n_categories)
         return np.array(self.n_categories)
 
@@ -209,13 +209,16 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
 
     def _sums(self, flat):
         """Return the sums of each column's numbers, (K, n_features)."""
-        if isinstance(self.n_categories, Integral):
+        if not isinstance(self.n_categories, tuple):
             return flat.reshape(len(flat), -1, self.n_categories).sum(axis=2)
         starts = np.cumsum((0, *self.n_categories[:-1]))
         return np.add.reduceat(flat, starts, axis=1)
 
     def _normalised(self, flat):
         """Return numbers divided by the sums of each column."""
+        if not isinstance(self.n_categories, tuple):
+            cells = flat.reshape(len(flat), -1, self.n_categories)
+            return (cells / cells.sum(axis=2, keepdims=True)).reshape(flat.shape)
         return flat / np.repeat(self._sums(flat), self._sizes_of(flat), axis=1)
 
     def _cumulative(self, flat):

@@ -88,3 +88,17 @@ def test_length_distributions_add_up_like_other_statistics(rng):
     np.testing.assert_allclose(found.survival, whole.length_distribution.survival)
     short, long = LengthDistribution(np.array([1.0])), LengthDistribution(np.array([1.0, 1.0]))
     np.testing.assert_array_equal(combine([(0.25, short), (0.75, long)]).survival, [1.0, 0.75])
+
+
+@pytest.mark.parametrize("index", [[3, 0, 7], [-12, 3], [0, 0], []])
+def test_sequences_in_any_order(index, rng):
+    whole, index = sequences(rng), np.array(index, dtype=int)
+    parts = whole[index]
+    pieces = np.split(whole.X, whole.offsets[1:-1])
+    expected = [pieces[i] for i in index] or [np.empty((0, 2))]
+    np.testing.assert_array_equal(parts.X, np.concatenate(expected))
+    np.testing.assert_array_equal(parts.lengths, whole.lengths[index])
+    begins = len(index) > 0 and index[0] in (0, -12)
+    assert parts.before is (whole.before if begins else None)
+    as_mask = np.arange(12) % 3 == 0
+    np.testing.assert_array_equal(whole[as_mask].X, whole[np.flatnonzero(as_mask)].X)

@@ -183,7 +183,7 @@ def test_survival_is_of_fresh_sequences():
         pytest.param(1000, 30, 34, id="a thousand rows, rounded up"),
         pytest.param(600, 3, 30, id="a twentieth"),
         pytest.param(60, 30, 10, id="ten sequences"),
-        pytest.param(3000, 50, 30, id="a hundredth"),
+        pytest.param(2000, 50, 40, id="a fiftieth"),
     ],
 )
 def test_the_default_mini_batch(kind, n_sequences, length, expected, rng):

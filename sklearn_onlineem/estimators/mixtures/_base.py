@@ -476,7 +476,8 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
         """Return X with missing values replaced by their expectations given the others.
 
         Expectations are averaged over the components; a nominal value is replaced by the most
-        probable one. The output follows `set_output`.
+        probable one. Columns of texts and categories have these, not codes. The output follows
+        `set_output`.
 
         Parameters
         ----------
