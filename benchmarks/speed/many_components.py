@@ -132,7 +132,7 @@ def _arguments():
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=8)
     parser.add_argument("--components", type=int, nargs="+", default=[100, 1000, 10_000])
-    parser.add_argument("--candidates", type=int, default=24)
+    parser.add_argument("--candidates", type=int, default=40)
     parser.add_argument("--covariance-type", default="full")
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--most", type=int, default=1000, help="largest K with all components")
