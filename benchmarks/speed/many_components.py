@@ -73,7 +73,7 @@ def likelihood(arguments):
             few_seconds, few = _seconds(X, K, arguments, Truncated(n_candidates), arguments.passes)
             table.row(
                 f"{K:,}, {n_candidates}",
-                every.score(X) - few.lower_bounds_[-1],
+                every.lower_bounds_[-1] - few.lower_bounds_[-1],
                 every.score(X) - few.score(X),
                 every.score(held_out) - few.score(held_out),
                 few_seconds,
