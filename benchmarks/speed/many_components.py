@@ -73,7 +73,7 @@ def likelihood(arguments):
             few_seconds, few = _seconds(X, K, arguments, Truncated(n_candidates), arguments.passes)
             table.row(
                 f"{K:,}, {n_candidates}",
-                every.score(X) - few.lower_bounds_[-1],
+                every.lower_bounds_[-1] - few.lower_bounds_[-1],
                 every.score(X) - few.score(X),
                 every.score(held_out) - few.score(held_out),
                 few_seconds,
@@ -132,7 +132,7 @@ def _arguments():
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=8)
     parser.add_argument("--components", type=int, nargs="+", default=[100, 1000, 10_000])
-    parser.add_argument("--candidates", type=int, default=24)
+    parser.add_argument("--candidates", type=int, default=40)
     parser.add_argument("--covariance-type", default="full")
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--most", type=int, default=1000, help="largest K with all components")

@@ -163,7 +163,7 @@ _MOST_ROWS, _MOST_ROWS_EACH = 1 << 16, 32
 _MANY_COMPONENTS = 200
 # Components whose statistics are summed together then; passes of k-means within each level, and
 # over all rows and centres.
-_GROUP, _LEVEL_PASSES, _LLOYD_PASSES = 128, 10, 5
+_GROUP, _LEVEL_PASSES, _LLOYD_PASSES = 128, 10, 2
 # Of each component; more do not improve the matching of components.
 _MOST_LABELLED_ROWS = 1 << 10
 # Rows and passes of EM in which starts are compared, and the gain in nats per row for which the

@@ -16,7 +16,7 @@ __all__ = ["TruncatedEStep"]
 _CHUNK_VALUES = 1 << 21
 # Rows by which a group judges components, and those whose own lists it looks at; random ones
 # beside.
-_JUDGES, _NEIGHBOURS, _RANDOM = 8, 6, 4
+_JUDGES, _NEIGHBOURS, _RANDOM = 8, 12, 4
 # Rows that determine the coordinates in which means are near.
 _COORDINATE_ROWS = 1 << 12
 # A search that gains less, in nats per row, is followed by twice as many passes without one.

@@ -28,13 +28,15 @@ class Truncated(Solver):
     fit record. Homes and candidates change only where that raises the bound, so that it never
     falls. `score`, `score_samples`, `predict` and `predict_proba` use all components.
 
-    Before the first pass all components are evaluated once for each row. Streams take online steps
-    with all components.
+    The first homes are those of the nearest means, or of all components where the family has none.
+    Passes are those of EM: unlike `Batch`, none is accelerated. Streams take online steps with all
+    components.
 
     Parameters
     ----------
-    n_candidates : int, default=24
-        Components of a row, at least 1. With all of them this is batch EM.
+    n_candidates : int, default=40
+        Components of a row, at least 1. With all of them this is batch EM. The default comes within
+        .01 nats per row of it in equally many passes, see benchmarks/speed/many_components.py.
 
     Raises
     ------
@@ -63,7 +65,7 @@ class Truncated(Solver):
     -4.2 -4.2
     """
 
-    n_candidates: int = 24
+    n_candidates: int = 40
     requires = TruncatedESteps
 
     def __post_init__(self):

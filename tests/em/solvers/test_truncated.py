@@ -5,17 +5,21 @@ import tracemalloc
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
+from cases.estimator_cases import ESTIMATORS
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
 from numpy.testing import assert_allclose
+from scipy import sparse
 from scipy.special import logsumexp, softmax
 
 from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em import Truncated
+from sklearn_onlineem.em import Batch, Truncated
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Poisson, Spherical, Tied
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.truncated import TruncatedEStep
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 K = 30
 ALL = [case for case in (*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES) if case.family.is_conjugate]
@@ -215,3 +219,22 @@ def test_what_it_cannot_fit_is_refused(rng):
         GaussianMixture(2, solver=solver).fit(gaps)
     with pytest.raises(ValueError, match="without known components"):
         GaussianMixture(2, solver=solver, semi_supervised=True).fit(X, np.zeros(200, dtype=int))
+
+
+@pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_all_mixtures_take_it_or_say_why_not(case, container, rng):
+    X = case.data(rng)[0]
+    settings = {"max_iter": 4, "tol": 0.0, "prior": None}
+    every = case(solver=Batch(acceleration=None), **settings).fit(X)
+    if container is sparse.csr_array and every.model_.family.takes_sparse:
+        X = container(X)
+        every.fit(X)
+    estimator = case(solver=Truncated(100), **settings)
+    if not every.model_.is_conjugate:
+        with pytest.raises(ValueError, match="needs statistics of fixed size"):
+            estimator.fit(X)
+        return
+    assert_allclose(estimator.fit(X).lower_bounds_, every.lower_bounds_, rtol=1e-8)
+    assert_close(estimator.model_.parameters, every.model_.parameters, rtol=1e-5, atol=1e-7)
+    assert np.isfinite(case(solver=Truncated(1), **settings).fit(X).score(X))
