@@ -110,12 +110,14 @@ cdef Shape shape_of(
     cdef Shape shape
     require(n > 0 and d > 0 and K > 0 and n_threads > 0, "rows, columns, components, threads")
     cdef Py_ssize_t rows = BLOCK_BYTES // (d * itemsize)
+    # A shared factor leaves so little to do with a row that threads need more blocks to share.
+    cdef Py_ssize_t most = MOST_ROWS // 2 if factors == SHARED else MOST_ROWS
     shape.n, shape.d, shape.K, shape.factors, shape.itemsize = n, d, K, factors, itemsize
     shape.transposed = factors == DIAGONAL or d <= MOST_SMALL
     shape.whitened = shape.pooled = False
     shape.n_factors = (1 if factors == SHARED else K) * (1 if factors == DIAGONAL else d) * d
     shape.n_sums = K + K * d + shape.n_factors
-    shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // ARENA_LINE * ARENA_LINE)))
+    shape.B = min(n, max(FEWEST_ROWS, min(most, rows // ARENA_LINE * ARENA_LINE)))
     shape.n_blocks = (n + shape.B - 1) // shape.B
     shape.n_slabs = count_slabs(shape.n_blocks, shape.n_sums)
     shape.n_threads = <int> min(n_threads, shape.n_slabs)

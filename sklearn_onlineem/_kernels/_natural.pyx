@@ -22,7 +22,7 @@ from cython cimport floating
 from cython.parallel cimport prange
 from libc.limits cimport INT_MAX
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from ._arena cimport (
     Arena,
@@ -274,20 +274,16 @@ cdef void join(
         natural += shape.p - 1
 
 
-cdef void split(Shape* shape, const double* sums, double* counts, double* totals) noexcept nogil:
+cdef void split(Shape* shape, double* sums, double* counts, double* totals) noexcept nogil:
     """[counts, totals] <- the slabs' sums, added in order."""
-    cdef Py_ssize_t slab, k, j, K = shape.K, p = shape.p - 1
-    cdef const double* row
-    memset(counts, 0, K * sizeof(double))
-    memset(totals, 0, K * p * sizeof(double))
-    for slab in range(shape.n_slabs):
-        row = sums + slab * shape.p * K
-        for k in range(K):
-            counts[k] += row[k]
+    cdef Py_ssize_t slab, k, j, K = shape.K, p = shape.p - 1, n_sums = shape.K * shape.p
+    for slab in range(1, shape.n_slabs):
+        for j in range(n_sums):
+            sums[j] += sums[slab * n_sums + j]
+    memcpy(counts, sums, K * sizeof(double))
+    for k in range(K):
         for j in range(p):
-            row += K
-            for k in range(K):
-                totals[k * p + j] += row[k]
+            totals[k * p + j] = sums[(1 + j) * K + k]
 
 
 cdef double pass_over(
