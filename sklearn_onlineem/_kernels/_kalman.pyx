@@ -63,7 +63,11 @@ cdef extern from "_kalman_batches.h" nogil:
         Py_ssize_t T
         const double** rows
         Py_ssize_t* lengths
-    bint fit_batches(Py_ssize_t k, Py_ssize_t d, Py_ssize_t longest, Py_ssize_t n)
+        Py_ssize_t* from_ "from"
+        Py_ssize_t* until
+        double** borders
+    Py_ssize_t most_batched(Py_ssize_t k, Py_ssize_t d)
+    Py_ssize_t border_size(Py_ssize_t k)
     BatchSpace* lay_out_batch(
         const System* system, Py_ssize_t longest, Py_ssize_t n, Arena* arena)
     void clear_batch(const System* system, BatchSpace* space)
@@ -298,64 +302,88 @@ cdef BatchMemory lay_out_batches(
     return memory
 
 
+# Segments of rows, in an order of falling length: whole sequences, or parts of one.
+cdef struct Segments:
+    Py_ssize_t S
+    const int64_t* begins
+    const int64_t* lengths
+    const int64_t* froms
+    const int64_t* untils
+    double* borders         # (S, 2, ...), or NULL
+
+
 cdef void pass_over_batches(
-    const System* system, const double* X, const int64_t* offsets, const int64_t* order,
-    Py_ssize_t S, Py_ssize_t begin, Py_ssize_t stop, const double* start, BatchSpace* space,
-    bint smooths, double* log_densities, double* log_likelihoods, const Evidence* evidence,
+    const System* system, const double* X, Segments segments, Py_ssize_t begin, Py_ssize_t stop,
+    const double* start, BatchSpace* space, bint smooths, double* log_densities,
+    double* log_likelihoods, const Evidence* evidence,
 ) noexcept nogil:
-    """Batches from begin to stop, of sequences in an order of falling length."""
+    """Batches from begin to stop."""
     cdef double* of_rows[LANES]
-    cdef double of_sequences[LANES]
-    cdef Py_ssize_t batch, lane, n, s
+    cdef double of_segments[LANES]
+    cdef Py_ssize_t batch, lane, n, s, size = 2 * border_size(system.k)
     start_batches(system, evidence, space)
     for batch in range(begin, stop):
-        n = min(LANES, S - batch * LANES)
+        n = min(LANES, segments.S - batch * LANES)
         for lane in range(LANES):
-            s = order[batch * LANES + (lane if lane < n else 0)]
-            space.rows[lane] = X + offsets[s] * system.d
-            space.lengths[lane] = offsets[s + 1] - offsets[s] if lane < n else 0
-            of_rows[lane] = log_densities + offsets[s] if log_densities != NULL else NULL
+            s = batch * LANES + (lane if lane < n else 0)
+            space.rows[lane] = X + segments.begins[s] * system.d
+            space.lengths[lane] = segments.lengths[s] if lane < n else 0
+            space.from_[lane] = segments.froms[s] if lane < n else 0
+            space.until[lane] = segments.untils[s] if lane < n else 0
+            space.borders[lane] = NULL
+            if segments.borders != NULL and lane < n:
+                space.borders[lane] = segments.borders + s * size
+            of_rows[lane] = log_densities + segments.begins[s] if log_densities != NULL else NULL
         space.T = space.lengths[0]
         expect_batch(
             system, start, smooths, space, NULL if log_densities == NULL else of_rows,
-            of_sequences)
+            of_segments)
         for lane in range(n):
-            log_likelihoods[order[batch * LANES + lane]] = of_sequences[lane]
+            log_likelihoods[batch * LANES + lane] = of_segments[lane]
     finish_batches(system, space)
 
 
-def are_batched(Py_ssize_t k, Py_ssize_t d, const int64_t[::1] offsets):
-    """Whether sequences are to be passed to `expected_in_batches`."""
-    cdef Py_ssize_t S = offsets.shape[0] - 1
-    return fit_batches(k, d, longest(&offsets[0], S), S)
+def longest_batched(Py_ssize_t k, Py_ssize_t d):
+    """Rows of the longest segments that `expected_in_batches` takes; 0: none."""
+    return most_batched(k, d)
 
 
 def expected_in_batches(
     ndarray X,                      # IN (n, d)
-    const int64_t[::1] offsets,     # IN (S + 1,)
-    const int64_t[::1] order,       # IN (S,): sequences by falling length
+    const int64_t[:, ::1] parts,    # IN (4, S): begins and lengths of segments, first rows of each
+                                    #  that count, and the ones after; lengths fall
     tuple system,                   # IN A, A', b, Q, C, d, R: padded
     Py_ssize_t k,                   # states
-    ndarray start,                  # IN (W + W * W,): moments that sequences start from
+    ndarray start,                  # IN (W + W * W,): moments that segments start from
     bint smooths,                   # whether moments are wanted
     ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
     ndarray transitions,            # OUT of states and those after them, 2 k variables;
     ndarray emissions,              # OUT of states and rows that are not all missing, k + d
+    ndarray borders,                # OUT (S, 2, 2, k + k * k), or empty: moments of the first rows
+                                    #  that count, and of those after the last: means predicted
+                                    #  with roots of covariances, and smoothed with covariances
     ndarray log_densities,          # OUT (n,), or empty: log p(v_t | past)
     ndarray log_likelihoods,        # OUT (S,)
     int n_threads,
 ):
-    """Sums over rows of expected moments, of sequences that are elements of vectors."""
+    """Sums over rows of expected moments, of segments that are elements of vectors."""
     cdef System arrays
-    cdef Py_ssize_t n = extent(X, 0), S = offsets.shape[0] - 1, slab, s
+    cdef Segments segments
+    cdef Py_ssize_t n = extent(X, 0), S = parts.shape[1], slab, s, most
     read_system(&arrays, k, system)
-    cdef Py_ssize_t d = arrays.d, most = longest(&offsets[0], S)
-    require(n == offsets[S] and extent(X, 1) == d and n_threads > 0, "rows of the system; threads")
-    require(order.shape[0] == S and fit_batches(k, d, most, S), "sequences in an order")
+    cdef Py_ssize_t d = arrays.d
+    require(parts.shape[0] == 4 and S > 0 and extent(X, 1) == d and n_threads > 0,
+            "segments of rows of the system; threads")
+    most = parts[1, 0]
+    require(most <= most_batched(k, d), "segments have room")
     for s in range(S):
-        require(0 <= order[s] < S, "the order is of the sequences")
-        require(s == 0 or offsets[order[s] + 1] - offsets[order[s]]
-                <= offsets[order[s - 1] + 1] - offsets[order[s - 1]], "lengths fall")
+        require(0 <= parts[0, s] < n and 0 < parts[1, s] <= n - parts[0, s],
+                "segments are of rows of X")
+        require(parts[1, s] <= parts[1, max(0, s - 1)], "lengths fall")
+        require(0 <= parts[2, s] < parts[3, s] <= parts[1, s], "what counts is of a segment")
+    segments.S, segments.begins, segments.lengths = S, &parts[0, 0], &parts[1, 0]
+    segments.froms, segments.untils = &parts[2, 0], &parts[3, 0]
+    segments.borders = optional_writable(borders, S * 2 * border_size(k))
     cdef const double* rows = readable(X, n * d)
     cdef const double* first = readable(start, state_size(arrays.W))
     cdef double* of_rows = optional_writable(log_densities, n)
@@ -370,7 +398,7 @@ def expected_in_batches(
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         pass_over_batches(
-            &arrays, rows, &offsets[0], &order[0], S, first_block(slab, n_slabs, n_batches),
+            &arrays, rows, segments, first_block(slab, n_slabs, n_batches),
             first_block(slab + 1, n_slabs, n_batches), first,
             memory.spaces[omp_get_thread_num()], smooths, of_rows, out, memory.slabs + slab)
     for slab in range(n_slabs):

@@ -294,6 +294,9 @@ typedef struct {
     ptrdiff_t T;                  /* rows of the longest */
     const double *rows[LANES];    /* first rows */
     ptrdiff_t lengths[LANES];     /* 0: there is none */
+    ptrdiff_t from[LANES];        /* first row that counts */
+    ptrdiff_t until[LANES];       /* and the row after the last that does */
+    double *borders[LANES];       /* of each: moments of these two rows, or NULL */
     GapPattern *present[LANES];   /* patterns of the rows of a step */
     ptrdiff_t n_patterns;
     GapPattern patterns[MOST_GAP_PATTERNS];
@@ -310,11 +313,11 @@ typedef struct {
     Sums total;
 } BatchSpace;
 
-/* Whether n sequences of at most `longest` rows are to be taken side by side. */
-SIMD_INLINE int fit_batches(ptrdiff_t k, ptrdiff_t d, ptrdiff_t longest, ptrdiff_t n)
+/* Rows of the longest sequences that are taken side by side; 0: none are. */
+SIMD_INLINE ptrdiff_t most_batched(ptrdiff_t k, ptrdiff_t d)
 {
     const ptrdiff_t row_bytes = batched_state_size(k) * (ptrdiff_t)sizeof(double);
-    return n > 1 && d <= MOST_GAP_COLUMNS && longest <= MOST_BATCH_BYTES / row_bytes;
+    return d <= MOST_GAP_COLUMNS ? MOST_BATCH_BYTES / row_bytes : 0;
 }
 
 /* For sequences of at most `longest` rows, of n in all. */
@@ -485,6 +488,25 @@ SIMD_CLONES SIMD_UNUSED static void filter_lanes(
     add_lanes_form(A, 1, columns_of(state.moved, k), k, k, k, 1, 1, space->covariance);
 }
 
+/* Moments of a row: predicted mean and root of the covariance, smoothed mean and covariance. */
+SIMD_INLINE ptrdiff_t border_size(ptrdiff_t k) { return 2 * (k + k * k); }
+
+/* borders <- moments of step t where it is the first one that counts, or the one after the last;
+ * what is predicted (`which` 0) or smoothed (1) */
+SIMD_UNUSED static void put_borders(
+    const double *mean, const double *matrix, ptrdiff_t t, ptrdiff_t k, ptrdiff_t which,
+    const BatchSpace *space)
+{
+    for (int s = 0; s < LANES; s++) {
+        if (!space->borders[s] || t >= space->lengths[s]) continue;
+        if (t != space->from[s] && t != space->until[s]) continue;
+        double *out = space->borders[s] + (t == space->until[s] ? border_size(k) : 0);
+        out += which * (k + k * k);
+        for (ptrdiff_t i = 0; i < k; i++) out[i] = mean[i * LANES + s];
+        for (ptrdiff_t i = 0; i < k * k; i++) out[k + i] = matrix[i * LANES + s];
+    }
+}
+
 /* out (n, LANES) <- x where it is kept */
 SIMD_INLINE void put_kept(
     const int64_t *keeps, const double *x, const ptrdiff_t n, double *RESTRICT out)
@@ -503,12 +525,14 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
     const Table At = columns_of(system->A, W);
     double *gain = space->M, *shrink = space->M_upper, *lag = space->x, *inner = space->y;
     double *mean = space->mean, *covariance = space->covariance, *rest = space->a;
-    int64_t is_there[LANES], goes_on[LANES], ends[LANES], is_seen[LANES];
+    int64_t arrives[LANES], departs[LANES], ends[LANES], is_seen[LANES], is_first[LANES];
     for (int s = 0; s < LANES; s++) {
-        is_there[s] = t < space->lengths[s];
-        goes_on[s] = t + 1 < space->lengths[s];
-        ends[s] = !goes_on[s];
-        is_seen[s] = is_there[s] && space->present[s]->n_observed > 0;
+        const int64_t counts = t >= space->from[s] && t < space->until[s];
+        ends[s] = t + 1 >= space->lengths[s];
+        departs[s] = counts && !ends[s];
+        is_first[s] = counts && t == 0;
+        arrives[s] = t > space->from[s] && t <= space->until[s] && t < space->lengths[s];
+        is_seen[s] = counts && space->present[s]->n_observed > 0;
     }
     if (t + 1 < space->T) {
         const BatchedState next = batched_state_at(space->states, t + 1, k);
@@ -532,15 +556,16 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
         add_lanes_product(rows_of(now.filtered, k), 0, rows_of(shrink, k), k, k, k, 1, inner);
         add_lanes_form(columns_of(shrink, k), 0, rows_of(inner, k), k, k, k, 1, 1, covariance);
         mirror_lanes(k, covariance);
-        add_kept(goes_on, lag, k * k, space->sums + LAGGED * size);
+        add_kept(departs, lag, k * k, space->sums + LAGGED * size);
         put_kept(ends, now.mean, k, mean);
         put_kept(ends, now.filtered, k * k, covariance);
     } else {
         copy(now.mean, k * LANES, mean);
         copy(now.filtered, size, covariance);
     }
-    add_kept(goes_on, covariance, k * k, space->sums + DEPARTING * size);
-    add_kept(is_there, covariance, k * k, space->sums + (t > 0 ? ARRIVING : FIRST) * size);
+    add_kept(departs, covariance, k * k, space->sums + DEPARTING * size);
+    add_kept(arrives, covariance, k * k, space->sums + ARRIVING * size);
+    if (t == 0) add_kept(is_first, covariance, k * k, space->sums + FIRST * size);
     add_kept(is_seen, covariance, k * k, space->sums + EMITTING * size);
 }
 
@@ -556,7 +581,7 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(
     add_lanes_product(
         rows_of(system->C, system->W), 1, rows_of(space->mean, 1), d, k, 1, 1, fitted);
     for (int s = 0; s < LANES; s++) {
-        if (t >= space->lengths[s]) continue;
+        if (t < space->from[s] || t >= space->until[s]) continue;
         GapPattern *pattern = space->present[s];
         double *pair;
         if (t + 1 < space->lengths[s]) {
@@ -603,8 +628,10 @@ SIMD_UNUSED static void expect_batch(
     for (int s = 0; s < LANES; s++) log_likelihoods[s] = 0;
     for (ptrdiff_t t = 0; t < space->T; t++) {
         filter_lanes(system, t, space, row);
+        const BatchedState state = batched_state_at(space->states, t, k);
+        put_borders(state.predicted, state.upper, t, k, 0, space);
         for (int s = 0; s < LANES; s++) {
-            if (t >= space->lengths[s]) continue;
+            if (t < space->from[s] || t >= space->until[s]) continue;
             log_likelihoods[s] += row[s];
             if (log_densities) log_densities[s][t] = row[s];
         }
@@ -612,6 +639,7 @@ SIMD_UNUSED static void expect_batch(
     for (ptrdiff_t t = space->T - 1; smooths && t >= 0; t--) {
         read_step(system, t, space);
         smooth_lanes(system, t, space);
+        put_borders(space->mean, space->covariance, t, k, 1, space);
         sum_lanes(system, t, space);
     }
 }

@@ -166,9 +166,10 @@ class Padded:
         n_rows = len(sequences.X)
         moments = [*self._allocate(n_rows, predicted), *self._allocate(n_rows, filtered)]
         log_densities, arguments = np.empty(n_rows), self._arguments(sequences)
-        if not predicted and not filtered and self._are_batched(sequences):
-            self._in_batches(*arguments, False, n_threads, log_densities)
-        else:
+        parts = None if predicted or filtered else self._batched(sequences)
+        if parts is None or not self._in_batches(
+            parts, *arguments, False, n_threads, log_densities
+        ):
             unused = np.empty(len(sequences))
             _kalman.filtered(*arguments, *moments, log_densities, unused, n_threads)
         return *moments, log_densities
@@ -186,25 +187,46 @@ class Padded:
     def expected(self, sequences, n_threads, rng=None, log_densities=NOTHING):
         """Return sums over sequences: statistics, and log-likelihood; fill in those of rows."""
         arguments = self._arguments(sequences)
-        if rng is None and self._are_batched(sequences):
-            sums, log_likelihoods = self._in_batches(*arguments, True, n_threads, log_densities)
+        parts = self._batched(sequences) if rng is None else None
+        found = None
+        if parts is not None:
+            found = self._in_batches(parts, *arguments, True, n_threads, log_densities)
+        if found is not None:
+            sums, log_likelihoods = found
         else:
             noise = NOTHING if rng is None else rng.standard_normal((len(sequences.X), self.k))
             sums, log_likelihoods = allocate_sums(self.k, self.d), np.empty(len(sequences))
             _kalman.expected(*arguments, noise, *sums, log_densities, log_likelihoods, n_threads)
         return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
 
-    def _are_batched(self, sequences):
-        return _kalman.are_batched(self.k, self.d, sequences.offsets)
+    def _batched(self, sequences):
+        """Return begins and lengths of sequences in batches, and which rows count; or None."""
+        lengths, most = np.diff(sequences.offsets), _kalman.longest_batched(self.k, self.d)
+        if len(lengths) == 1 and lengths[0] < _BATCH * _SEGMENT_ROWS:
+            return None
+        if len(lengths) == 1:
+            reach = SharedGains(self, sequences.first, lengths[0])._reach
+            return _segments(lengths[0], reach, most)
+        if lengths.max() > most:
+            return None
+        order = np.argsort(-lengths, kind="stable")
+        lengths = lengths[order]
+        return np.array([sequences.offsets[:-1][order], lengths, 0 * lengths, lengths])
 
-    def _in_batches(self, X, offsets, system, k, first, smooths, n_threads, log_densities):
-        """Return sums, and log-likelihoods of sequences; fill in those of rows."""
-        order = np.argsort(-np.diff(offsets), kind="stable")
-        sums, log_likelihoods = allocate_sums(k, self.d), np.empty(len(order))
+    def _in_batches(self, parts, X, offsets, system, k, first, smooths, n_threads, log_densities):
+        """Return sums, and log-likelihoods of parts; fill in those of rows.
+
+        None for parts of one sequence whose ends do not agree.
+        """
+        n_parts, is_cut = parts.shape[1], parts.shape[1] > len(offsets) - 1
+        sums, log_likelihoods = allocate_sums(k, self.d), np.empty(n_parts)
+        borders = np.full((n_parts, 2, 2, k + k**2), np.nan) if is_cut else NOTHING
         _kalman.expected_in_batches(
-            X, offsets, order, system, k, first, smooths, *sums, log_densities, log_likelihoods,
+            X, parts, system, k, first, smooths, *sums, borders, log_densities, log_likelihoods,
             n_threads,
         )  # fmt: skip
+        if is_cut and not _agree(parts, borders, k, smooths):
+            return None
         return sums, log_likelihoods
 
     def _arguments(self, sequences):
@@ -228,6 +250,46 @@ class Padded:
         padded = np.zeros(self.width)
         padded[: self.k] = vector
         return padded
+
+
+# Rows of segments of a sequence, and how well the moments have to agree where they meet, in units
+# of standard deviations.
+_SEGMENT_ROWS, _AGREEMENT = 1024, 1e-12
+
+
+def _segments(n_rows, reach, most):
+    """Return segments of a long sequence, as `Padded._batched` does, or None if it is too short.
+
+    They overlap by twice the rows after which passes forget where they started.
+    """
+    n_segments = _BATCH * (n_rows // (_BATCH * _SEGMENT_ROWS))
+    if n_segments == 0 or most < 2 * _SEGMENT_ROWS or not 0 < 4 * reach <= _SEGMENT_ROWS:
+        return None
+    bounds = np.arange(n_segments + 1) * n_rows // n_segments
+    begins = np.maximum(bounds[:-1] - reach, 0)
+    lengths = np.minimum(bounds[1:] + reach, n_rows) - begins
+    parts = np.array([begins, lengths, bounds[:-1] - begins, bounds[1:] - begins])
+    return np.ascontiguousarray(parts[:, np.argsort(-lengths, kind="stable")])
+
+
+def _agree(parts, borders, k, smooths):
+    """Return whether moments are the same where one segment ends and the next begins."""
+    in_order = borders[np.argsort(parts[0])]
+    before, after = in_order[:-1, 1], in_order[1:, 0]
+    means, matrices = after[..., :k], after[..., k:].reshape(-1, 2, k, k)
+    roots, covariances = matrices[:, 0], matrices[:, 1]
+    predicted = np.sqrt((roots**2).sum(axis=1))
+    smoothed = np.sqrt(np.abs(np.einsum("sii->si", covariances)))
+    units = np.stack([predicted, smoothed], axis=1)
+    scales = np.stack(
+        [
+            np.broadcast_to(predicted[:, None], roots.shape),
+            smoothed[:, :, None] * smoothed[:, None],
+        ],
+        axis=1,
+    )
+    most = np.concatenate([units + np.abs(means), scales.reshape(-1, 2, k * k)], axis=2)
+    return bool((np.abs(before - after) <= _AGREEMENT * most)[:, : 1 + smooths].all())
 
 
 _TABLE_BYTES = 1 << 26
@@ -292,9 +354,11 @@ class SharedGains:
         units = np.sqrt(F.diagonal()[: self._k])
         if not units.all():
             return 0
-        errors = A @ (np.eye(len(A)) - F @ G), gain[-1].T
-        forms = [form[: self._k, : self._k] * units / units[:, None] for form in errors]
-        reaches = [_steps_until_forgotten(form) for form in forms]
+        # Powers of an unstable system overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = A @ (np.eye(len(A)) - F @ G), gain[-1].T
+            forms = [form[: self._k, : self._k] * units / units[:, None] for form in errors]
+            reaches = [_steps_until_forgotten(form) for form in forms]
         return max(reaches) if all(reaches) else 0
 
     @cached_property

@@ -12,7 +12,13 @@ from sklearn_onlineem._kernels import _kalman, _kalman_shared
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.models import linear_dynamical
-from sklearn_onlineem.models._kalman import Padded, SharedGains, allocate_sums, prepared
+from sklearn_onlineem.models._kalman import (
+    Padded,
+    SharedGains,
+    allocate_sums,
+    prepared,
+    statistics_of,
+)
 
 
 def both_ways(model, data):
@@ -51,10 +57,12 @@ def test_batches_are_sequences_one_by_one(k, d, lengths, missing, rng):
     (sequences,) = prepared(data, (model.initial.offset, model.initial.covariance))
     expected = one_by_one(model, sequences)
     padded = Padded(model)
-    assert padded._are_batched(sequences)
     of_rows = np.empty(len(data.X))
     arguments = padded._arguments(sequences)
-    found = padded._in_batches(*arguments, True, 1, of_rows)
+    sums, of_parts = padded._in_batches(padded._batched(sequences), *arguments, True, 1, of_rows)
+    of_sequences = np.empty(len(lengths))
+    of_sequences[np.argsort(-np.array(lengths), kind="stable")] = of_parts
+    found = sums, of_sequences
     assert_close((*found, of_rows), expected, rtol=1e-8, atol=1e-8)
     assert_identical(model.row_log_likelihoods(data), of_rows)
 
@@ -67,14 +75,40 @@ def test_batches_have_singular_covariances_as_well(rng):
         model = changed(model, initial__covariance=noise, transitions__covariance=singular)
         (sequences,) = prepared(data, (model.initial.offset, model.initial.covariance))
         expected, of_rows, padded = one_by_one(model, sequences), np.empty(34), Padded(model)
-        found = padded._in_batches(*padded._arguments(sequences), True, 1, of_rows)
-        assert_close((*found, of_rows), expected, rtol=1e-8, atol=1e-8)
+        parts, arguments = padded._batched(sequences), padded._arguments(sequences)
+        sums, of_parts = padded._in_batches(parts, *arguments, True, 1, of_rows)
+        found = sums, of_parts[[0, 2, 1]], of_rows
+        assert_close(found, expected, rtol=1e-8, atol=1e-8)
 
 
-def test_long_sequences_of_many_columns_are_not_batched(rng):
-    for k, d, lengths in [(2, 64, [3, 3]), (2, 3, [40]), (2, 3, [200_000, 1])]:
-        offsets = np.append(0, np.cumsum(lengths))
-        assert not _kalman.are_batched(k, d, offsets)
+@pytest.mark.parametrize("n_rows", [8192, 20_000])
+@pytest.mark.parametrize("noise, gap", [(1.0, 0), (1.0, 900), (1e-6, 0)])
+def test_a_long_sequence_with_gaps_is_cut_where_that_changes_nothing(n_rows, noise, gap, rng):
+    """Not where passes do not forget their starts, as in a long gap or with little noise."""
+    model, data = draw_model(rng, 3, 4), draw_data(rng, [n_rows], 4, 0.1)
+    moves = {"transitions__matrix": np.eye(3), "transitions__covariance": noise * np.eye(3)}
+    model = changed(model, **moves)
+    data.X[n_rows // 2 : n_rows // 2 + gap] = np.nan
+    padded, first = Padded(model), (model.initial.offset, model.initial.covariance)
+    (sequences,) = prepared(data, first)
+    sums, log_likelihoods, of_rows = one_by_one(model, sequences)
+    found, parts = np.empty(n_rows), padded._batched(sequences)
+    assert (parts is None) == (noise < 1.0)
+    if parts is not None:
+        arguments = padded._arguments(sequences)
+        cut = padded._in_batches(parts, *arguments, True, 1, found)
+        assert (cut is None) == (gap > 0)
+    statistics, log_likelihood = padded.expected(sequences, 1, log_densities=found)
+    expected = statistics_of(sums), log_likelihoods.sum(), of_rows
+    assert_close((statistics, log_likelihood, found), expected, rtol=1e-9, atol=1e-9)
+    assert_close(model.row_log_likelihoods(data), of_rows, rtol=1e-9, atol=1e-9)
+
+
+def test_sequences_without_room_in_batches_are_taken_one_by_one(rng):
+    for k, d, lengths in [(2, 64, [3, 3]), (2, 3, [4000]), (2, 3, [200_000, 1])]:
+        model, data = draw_model(rng, k, d), draw_data(rng, lengths, d)
+        (sequences,) = prepared(data, (model.initial.offset, model.initial.covariance))
+        assert Padded(model)._batched(sequences) is None
 
 
 @pytest.mark.parametrize("lengths", [[1], [3, 400, 1, 7, 7], [2000], [50] * 30])
@@ -186,7 +220,7 @@ def test_parts_add_up(rng):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("lengths", [[50] * 300, [9000, 40, 5000]])
+@pytest.mark.parametrize("lengths", [[50] * 300, [9000, 40, 5000], [20_000]])
 def test_threads_change_no_bit(lengths, missing, rng):
     model, data = draw_model(rng, 3, 4), draw_data(rng, lengths, 4, missing)
 

@@ -24,7 +24,7 @@ NO_INTS = np.empty(0, np.intc)
 # Look at rows as users have them, or take any length.
 ANY_SHAPES = {
     "_rows.are_codes", "_rows.are_ready", "_rows.largest_magnitude", "_rows.csr_form",
-    "_kalman.width", "_kalman.are_batched", "_waiting.load_openmp",
+    "_kalman.width", "_kalman.longest_batched", "_waiting.load_openmp",
     "_openmp.effective_n_threads", "_openmp.walk",
 }  # fmt: skip
 
@@ -249,7 +249,8 @@ CALLS = [
     Call("_kalman.expected",
          (X, OFFSETS, SYSTEM, K, START, ones(N, K), *evidence(), ones(N), ones(S), 1)),
     Call("_kalman.expected_in_batches",
-         (X, OFFSETS, np.array([1, 0]), SYSTEM, K, START, True, *evidence(), ones(N), ones(S), 1)),
+         (X, np.array([[2, 0], [4, 2], [0, 0], [4, 2]]), SYSTEM, K, START, True, *evidence(),
+          ones(S, 2, 2, K + K * K), ones(N), ones(S), 1)),
     Call("_kalman_shared.fill_tables", (np.eye(W), MOVES, K, np.eye(W), TABLES)),
     Call("_kalman_shared.covariances",
          (np.array([2, 4]), np.array([1, 1]), TABLES, K, ones(5, W, W))),
