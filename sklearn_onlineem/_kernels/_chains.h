@@ -31,6 +31,30 @@ OPTIMISE_BEGIN(SELECTS)
 #define STATIONARY_ROWS 4096
 #define LEAST_CHANGE 1e-16
 
+/* A table of transitions, (W, W); also without its zeros, where `begin` is not NULL: of each slice
+ * of SLICE columns, as many entries of each as the fullest of them has, padded by zeros. */
+enum { SLICE = 8 };
+typedef struct {
+    const double *dense;    /* (W, W) */
+    const ptrdiff_t *begin; /* (W / SLICE + 1,), rows of entries */
+    const int *index;       /* (rows of entries, SLICE), rows of the table */
+    const double *value;
+} ChainTable;
+
+/* out (W,) <- x (W,) table, without zeros */
+SIMD_INLINE void sparse_product(
+    const double *RESTRICT x, const ChainTable *table, const ptrdiff_t W, double *RESTRICT out)
+{
+    for (ptrdiff_t s = 0; s < W / SLICE; s++) {
+        double sum[SLICE];
+        for (int l = 0; l < SLICE; l++) sum[l] = 0;
+        for (ptrdiff_t e = table->begin[s]; e < table->begin[s + 1]; e++)
+            for (int l = 0; l < SLICE; l++)
+                sum[l] += x[table->index[e * SLICE + l]] * table->value[e * SLICE + l];
+        for (int l = 0; l < SLICE; l++) out[s * SLICE + l] = sum[l];
+    }
+}
+
 /* `product` of 4 states: so short a loop GCC would unroll before it vectorises, and then no longer
  * can. */
 SIMD_INLINE void product_of_four(const double *x, const double *table, double *out)
@@ -62,8 +86,13 @@ SIMD_INLINE void product_of_many(
 
 /* out (W,) <- x (W,) table (W, W), four rows of the table at a time, by tiles of columns */
 SIMD_INLINE void product(
-    const double *x, const double *table, const ptrdiff_t W, const ptrdiff_t tile, double *out)
+    const double *x, const ChainTable *of, const ptrdiff_t W, const ptrdiff_t tile, double *out)
 {
+    const double *table = of->dense;
+    if (tile == 0) {
+        sparse_product(x, of, W, out);
+        return;
+    }
     if (W == 4) {
         product_of_four(x, table, out);
         return;
@@ -139,7 +168,7 @@ SIMD_UNUSED static ChainBlock lay_out_chain_block(ptrdiff_t W, Arena *arena)
 enum { IS_IN_DOUBT = 1, IS_LOST = 2, LANES = 8 };
 
 SIMD_INLINE int forward_step(
-    const double *RESTRICT density, const double *table, int divides, int has_zeros,
+    const double *RESTRICT density, const ChainTable *table, int divides, int has_zeros,
     const ptrdiff_t W, const ptrdiff_t tile, double *predicted, double *before,
     double *RESTRICT alpha, double *RESTRICT total, double *RESTRICT scale, double *RESTRICT least)
 {
@@ -165,7 +194,7 @@ SIMD_INLINE int forward_step(
  * / scale_t, so that expected transitions are the table times sum_t filtered_t-1 w_t'; beta <- that
  * of the row before, the largest of which `most` (LANES,) takes. */
 SIMD_INLINE void backward_step(
-    double *RESTRICT density, const double *transposed, double total, double scale,
+    double *RESTRICT density, const ChainTable *transposed, double total, double scale,
     const ptrdiff_t W, const ptrdiff_t tile, double *beta, double *next, double *RESTRICT alpha,
     double *RESTRICT filtered, double *RESTRICT most)
 {
@@ -188,8 +217,8 @@ SIMD_INLINE void backward_step(
  * `states` (3, W) holds beta of the last row, and then of the row before the first; the predicted
  * state of the first row, and then that after the last; and room for one more. */
 SIMD_INLINE int both_of(
-    const ChainBlock *back, const ChainBlock *ahead, const double *table, const double *transposed,
-    int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *states, double *filtered,
+    const ChainBlock *back, const ChainBlock *ahead, const ChainTable *table,
+    const ChainTable *transposed, int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *states, double *filtered,
     int *lost)
 {
     double local[3 * WIDEST_TILE], before = 1;
@@ -224,11 +253,12 @@ SIMD_INLINE int both_of(
 }
 
 SIMD_CLONES SIMD_UNUSED static int both_recursions(
-    const ChainBlock *back, const ChainBlock *ahead, const double *table, const double *transposed,
-    int has_zeros, ptrdiff_t W, double *states, double *filtered, int *lost)
+    const ChainBlock *back, const ChainBlock *ahead, const ChainTable *table,
+    const ChainTable *transposed, int has_zeros, ptrdiff_t W, double *states, double *filtered, int *lost)
 {
 #define BOTH(width, tile) \
     both_of(back, ahead, table, transposed, has_zeros, width, tile, states, filtered, lost)
+    if (table->begin) return BOTH(W, 0);
     switch (W) {
     case 4: return BOTH(4, 4);
     case 8: return BOTH(8, 8);
@@ -264,7 +294,7 @@ SIMD_CLONES SIMD_UNUSED static void add_transitions(
 /* left (W,) += sum_t weights_t+1 p_t and emitted (W,) += sum_t weights_t p_t, t = 0..T-1, where p_t+1
  * (W,) is p_t times the table, until that changes nothing. `states` (2, W) holds p_0, and room. */
 SIMD_INLINE void occupy_of(
-    const double *RESTRICT table, const double *RESTRICT weights, ptrdiff_t T, const ptrdiff_t W,
+    const ChainTable *table, const double *RESTRICT weights, ptrdiff_t T, const ptrdiff_t W,
     const ptrdiff_t tile, double *states, double *RESTRICT left, double *RESTRICT emitted)
 {
     double *p = states, *next = states + W;
@@ -294,11 +324,34 @@ SIMD_CLONES SIMD_UNUSED static void occupy(
     const double *table, const double *weights, ptrdiff_t T, ptrdiff_t W, double *states,
     double *left, double *emitted)
 {
+    const ChainTable all = { .dense = table };
     switch (W) {
-    case 4: occupy_of(table, weights, T, 4, 4, states, left, emitted); break;
-    case 8: occupy_of(table, weights, T, 8, 8, states, left, emitted); break;
-    default: occupy_of(table, weights, T, W, 8, states, left, emitted);
+    case 4: occupy_of(&all, weights, T, 4, 4, states, left, emitted); break;
+    case 8: occupy_of(&all, weights, T, 8, 8, states, left, emitted); break;
+    default: occupy_of(&all, weights, T, W, 8, states, left, emitted);
     }
+}
+
+/* sums (W, W) <- sums + filtered (T, W)' later (T, W), where transitions are not 0. `counts` (rows of
+ * entries, SLICE) is scratch. */
+SIMD_CLONES SIMD_UNUSED static void add_sparse_transitions(
+    const double *RESTRICT filtered, const double *RESTRICT later, ptrdiff_t T, ptrdiff_t W,
+    const ChainTable *transposed, double *RESTRICT counts, double *RESTRICT sums)
+{
+    const ptrdiff_t *begin = transposed->begin;
+    const int *RESTRICT index = transposed->index;
+    for (ptrdiff_t i = 0; i < begin[W / SLICE] * SLICE; i++) counts[i] = 0;
+    for (ptrdiff_t t = 0; t < T; t++)
+        for (ptrdiff_t s = 0; s < W / SLICE; s++)
+            for (ptrdiff_t e = begin[s]; e < begin[s + 1]; e++)
+                for (int l = 0; l < SLICE; l++)
+                    counts[e * SLICE + l] +=
+                        filtered[t * W + s * SLICE + l] * later[t * W + index[e * SLICE + l]];
+    for (ptrdiff_t s = 0; s < W / SLICE; s++)
+        for (ptrdiff_t e = begin[s]; e < begin[s + 1]; e++)
+            for (int l = 0; l < SLICE; l++)
+                if (transposed->value[e * SLICE + l] > 0)
+                    sums[(s * SLICE + l) * W + index[e * SLICE + l]] += counts[e * SLICE + l];
 }
 
 /* The forward pass of Viterbi's algorithm: here a padded state is never entered or left, as its

@@ -47,6 +47,12 @@ cdef extern from "_chains.h" nogil:
     enum:
         CHAIN_ROWS
         IS_LOST
+        SLICE
+    ctypedef struct ChainTable:
+        const double* dense
+        const Py_ssize_t* begin
+        const int* index
+        const double* value
     ctypedef struct ChainBlock:
         Py_ssize_t B
         double* density
@@ -56,14 +62,17 @@ cdef extern from "_chains.h" nogil:
         double* largest
     ChainBlock lay_out_chain_block(Py_ssize_t W, Arena* arena)
     int both_recursions(
-        const ChainBlock* back, const ChainBlock* ahead, const double* table,
-        const double* transposed, int has_zeros, Py_ssize_t W, double* states, double* filtered,
+        const ChainBlock* back, const ChainBlock* ahead, const ChainTable* table,
+        const ChainTable* transposed, int has_zeros, Py_ssize_t W, double* states, double* filtered,
         int* lost)
     void add_transitions(
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
     void occupy(
         const double* table, const double* weights, Py_ssize_t T, Py_ssize_t W, double* states,
         double* left, double* emitted)
+    void add_sparse_transitions(
+        const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W,
+        const ChainTable* transposed, double* counts, double* sums)
     Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
     double sum_of(const double* x, Py_ssize_t n)
     void emissions(
@@ -71,6 +80,9 @@ cdef extern from "_chains.h" nogil:
 
 cdef enum:
     WIDEST_UNROLLED = 8
+    # Wider tables are walked without zeros where at most one entry in so many is not 0.
+    WIDEST_DENSE = 32
+    MOST_DENSE = 10
     # The backward pass of a sequence goes along with the forward pass of the next one of its slab.
     FEWEST_SEQUENCES = 4
 
@@ -87,6 +99,9 @@ cdef struct Chain:
     double* predicted   # ... and then of the first row of the next block
     double* table       # (W, W)
     double* transposed  # (W, W)
+    ChainTable ahead    # of these, for the forward pass
+    ChainTable back
+    double* counts      # of the entries of `back`
     double* sums        # (W, W), of the present slab
     double* filtered    # (CHAIN_ROWS, W)
     double* starts      # (most blocks of a sequence, W): p(h_t | v_1..t-1), t their first rows
@@ -106,6 +121,7 @@ cdef class Chains:
 
     cdef Chain* of_thread
     cdef void* memory
+    cdef SparseTable ahead, back
 
     def __cinit__(
         self, const double[:, ::1] transmat, const double[::1] final, Py_ssize_t most_rows,
@@ -113,38 +129,88 @@ cdef class Chains:
     ):
         cdef Py_ssize_t W = width(transmat.shape[0]), most_blocks = n_blocks_of(most_rows)
         cdef Arena arena = counting_arena()
+        cdef Py_ssize_t n_counts = 0
         cdef int thread
-        lay_out(W, most_blocks, n_threads, &arena)
+        if W > WIDEST_DENSE and is_sparse(transmat):
+            self.ahead = SparseTable(np.asarray(transmat), W)
+            self.back = SparseTable(np.asarray(transmat).T, W)
+            if max(self.ahead.n_entries(), self.back.n_entries()) * MOST_DENSE > W * W:
+                self.ahead = self.back = None
+            else:
+                n_counts = self.back.n_entries()
+        lay_out(W, most_blocks, n_counts, n_threads, &arena)
         self.memory = allocate(&arena)
-        self.of_thread = lay_out(W, most_blocks, n_threads, &arena)
+        self.of_thread = lay_out(W, most_blocks, n_counts, n_threads, &arena)
         for thread in range(n_threads):
             fill_chain(transmat, final, self.of_thread + thread)
+            if self.ahead is not None:
+                self.ahead.fill(&self.of_thread[thread].ahead)
+                self.back.fill(&self.of_thread[thread].back)
 
     def __dealloc__(self):
         free(self.memory)
 
 
+cdef class SparseTable:
+    """The entries of a table that are not 0, by slices of its columns, as `ChainTable` has them."""
+
+    cdef Py_ssize_t[::1] begin
+    cdef int[:, ::1] index
+    cdef double[:, ::1] value
+
+    def __cinit__(self, table, Py_ssize_t W):
+        columns, rows = np.nonzero(table.T)
+        degrees = np.bincount(columns, minlength=W)
+        begin = np.concatenate(([0], np.cumsum(degrees.reshape(-1, SLICE).max(axis=1))))
+        among_column = np.arange(len(columns)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+        places = begin[columns // SLICE] + among_column, columns % SLICE
+        n_rows = begin[W // SLICE]
+        index, value = np.zeros((n_rows, SLICE), dtype=np.intc), np.zeros((n_rows, SLICE))
+        index[places], value[places] = rows, table[rows, columns]
+        self.begin, self.index, self.value = begin.astype(np.intp), index, value
+
+    cdef Py_ssize_t n_entries(self) noexcept:
+        return self.value.shape[0] * SLICE
+
+    cdef void fill(self, ChainTable* table) noexcept:
+        table.begin, table.index = &self.begin[0], &self.index[0, 0]
+        table.value = &self.value[0, 0]
+
+
+cdef bint is_sparse(const double[:, ::1] transmat) noexcept nogil:
+    cdef Py_ssize_t K = transmat.shape[0], n = 0, i, j
+    for i in range(K):
+        for j in range(K):
+            n += transmat[i, j] != 0
+    return 0 < n * MOST_DENSE <= K * K
+
+
 cdef Chain* lay_out(
-    Py_ssize_t W, Py_ssize_t most_blocks, int n_threads, Arena* arena
+    Py_ssize_t W, Py_ssize_t most_blocks, Py_ssize_t n_counts, int n_threads, Arena* arena
 ) noexcept nogil:
     """The chains of all threads."""
     cdef Arena counted = counting_arena(), own
     cdef int thread
-    lay_out_chain(W, most_blocks, &counted)
+    lay_out_chain(W, most_blocks, n_counts, &counted)
     cdef char* threads = take_arenas(arena, n_threads, &counted)
     cdef Chain* chains = <Chain*> take(arena, n_threads, sizeof(Chain))
     if chains != NULL:
         for thread in range(n_threads):
             own = arena_of(threads, thread, &counted)
-            chains[thread] = lay_out_chain(W, most_blocks, &own)
+            chains[thread] = lay_out_chain(W, most_blocks, n_counts, &own)
     return chains
 
 
-cdef Chain lay_out_chain(Py_ssize_t W, Py_ssize_t most_blocks, Arena* arena) noexcept nogil:
+cdef Chain lay_out_chain(
+    Py_ssize_t W, Py_ssize_t most_blocks, Py_ssize_t n_counts, Arena* arena
+) noexcept nogil:
     cdef Chain chain
     chain.W = W
     chain.table = take_doubles(arena, W * W)
     chain.transposed = take_doubles(arena, W * W)
+    chain.ahead.dense, chain.back.dense = chain.table, chain.transposed
+    chain.ahead.begin = chain.back.begin = NULL
+    chain.counts = take_doubles(arena, n_counts)
     chain.final = take_doubles(arena, W)
     chain.beta = take_doubles(arena, 3 * W)
     chain.predicted = chain.beta + W if chain.beta != NULL else NULL
@@ -204,7 +270,7 @@ cdef void load_first(
 
 cdef bint forward_of_next(Chain* chain) noexcept nogil:
     """The forward pass of the next block, which becomes the present one; are digits lost?"""
-    chain.said |= both_recursions(&chain.none, &chain.next, chain.table, chain.transposed,
+    chain.said |= both_recursions(&chain.none, &chain.next, &chain.ahead, &chain.back,
                                   chain.has_zeros, chain.W, chain.beta, chain.filtered,
                                   &chain.lost)
     chain.now, chain.next = chain.next, chain.now
@@ -293,7 +359,7 @@ cdef void backward_blocks(
             load_first(next_x, next_T, next_start, chain)
         else:
             chain.next.B = 0
-        chain.said |= both_recursions(&chain.now, &chain.next, chain.table, chain.transposed,
+        chain.said |= both_recursions(&chain.now, &chain.next, &chain.ahead, &chain.back,
                                       chain.has_zeros, W, chain.beta, chain.filtered, &chain.lost)
         if writes:
             add_pairs(n_pairs, chain)
@@ -320,6 +386,9 @@ cdef void add_pairs(Py_ssize_t n_pairs, Chain* chain) noexcept nogil:
     cdef int W = <int> chain.W
     if W <= WIDEST_UNROLLED:
         add_transitions(chain.filtered, later, n_pairs, W, chain.sums)
+    elif chain.back.begin != NULL:
+        add_sparse_transitions(chain.filtered, later, n_pairs, W, &chain.back, chain.counts,
+                               chain.sums)
     elif n_pairs > 0:
         gemm(c"N", c"T", W, W, <int> n_pairs, 1.0, later, W, chain.filtered, W, 1.0, chain.sums, W)
 

@@ -121,7 +121,7 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
     """
     n = data.n_rows + (data.before is not None)
     n_piece = _rows_of_piece(n_piece)
-    middle = max(1, n // n_piece // 2) * n_piece
+    middle = n // 2
     halves = [
         _Half(model, data, range(middle), False, n_piece),
         _Half(model, data, range(n - 1, middle - 1, -1), True, n_piece),

@@ -280,3 +280,26 @@ def test_the_joint_divergence_of_chains(columns, distance, n_starts, rng):
     assert_allclose(found, expected, rtol=1e-10)
     others[1][1, 0] = 0.0
     assert _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences) == np.inf
+
+
+@pytest.mark.parametrize("name", ["forward_backward", "filtered", "draw_paths"])
+@pytest.mark.parametrize("K", [33, 48, 130])
+def test_sparse_transitions(name, K):
+    """Tables that are mostly zeros: some states with many ways in or out, and one with none in."""
+    rng, T = np.random.default_rng(K), 600
+    chain = Chain(K, 1, np.float64, has_zeros=False)
+    transmat = rng.dirichlet(np.ones(K), K) * (rng.random((K, K)) < 0.02)
+    transmat[: K // 20 + 1, 3] += 0.01
+    transmat[:, 7] = 0.0
+    transmat += 0.1 * np.roll(np.eye(K), 2, axis=1) * (np.arange(K) != 7)
+    # Kernels take eight states together, each with as many neighbours as the fullest of them.
+    W = -(-K // 8) * 8
+    for axis in (0, 1):
+        degrees = np.pad(np.count_nonzero(transmat, axis=axis), (0, W - K))
+        assert 8 * degrees.reshape(-1, 8).max(axis=1).sum() <= 0.1 * W * W
+    chain.transmat = transmat / transmat.sum(axis=1, keepdims=True)
+    chain.rows, chain.uniforms = rng.normal(-3, 2, (T, K)), rng.random(T)
+    found = chain.called(_forward_backward, name, *_uniforms(chain, name))
+    expected = chain.called(_log_chains, name, *_uniforms(chain, name))
+    for one, other in zip(found, expected, strict=True):
+        assert_allclose(one, other, rtol=1e-9, atol=1e-10)

@@ -65,6 +65,20 @@ def test_blocks_say_what_the_whole_says(case, kind, rng, blocks):
     assert_identical(two, one)
 
 
+@pytest.mark.parametrize("n_rows", [3, 4, 255, 257, 511, 513])
+def test_halves_may_be_shorter_than_blocks(n_rows, rng):
+    model, data = left_to_right(rng, 600)
+    data = Sequences(Rows(data.X[:n_rows].copy()), np.array([0, n_rows]))
+    log_likelihood, found = _long_sequences.explored(
+        model, data, 1, 2, lambda *piece: len(piece[0].X)
+    )
+    assert_allclose(log_likelihood, model.log_likelihood(data)[0])
+    assert_allclose(found[0], model.e_step(data)[0].transitions, rtol=1e-10, atol=1e-10)
+    assert sum(found[3]) == n_rows
+    end = _long_sequences.filtered_end(model, data, 1)
+    assert_allclose(end, model.filtered(data)[-1], rtol=1e-10, atol=1e-10)
+
+
 def left_to_right(rng, n_rows, dtype=np.float64):
     """A chain whose scaled recursions lose states, and rows that need the lost ones."""
     transmat = np.array([[0.99, 0.01, 0.0], [0.0, 0.99, 0.01], [0.0, 0.0, 1.0]])
