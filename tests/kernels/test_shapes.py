@@ -204,7 +204,7 @@ CALLS = [
          (ones(K, D), ones(K, 1), ones(K), ones(K, D), ones(K, 1), ones(K), ones(K))),
     Call("_forward_backward.forward_backward",
          (-ones(N, K), OFFSETS, *CHAIN, ones(S), ones(K, K), 1)),
-    Call("_forward_backward.filtered", (-ones(N, K), OFFSETS, *CHAIN, ones(S), 1)),
+    Call("_forward_backward.filtered", (-ones(N, K), OFFSETS, *CHAIN, ones(S), 1, True)),
     Call("_forward_backward.draw_paths",
          (-ones(N, K), OFFSETS, *CHAIN, shares(N), ones(S), ones(K, K), 1)),
     Call("_forward_backward.occupancies",
