@@ -28,7 +28,10 @@ def lazy_names(
             return import_module(f"{package}.{name}")
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        try:
+            value = getattr(import_module(f"{package}.{home[name]}"), name)
+        except AttributeError as error:  # `from package import name` would hide it
+            raise ImportError(f"{package}.{home[name]}: {error}") from error
         setattr(sys.modules[package], name, value)
         return value
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import sklearn_onlineem
+from sklearn_onlineem._lazy import lazy_names
 
 LAZY = ["sklearn_onlineem", "sklearn_onlineem.estimators"]
 
@@ -53,3 +54,14 @@ def test_one_estimator_does_not_import_the_others():
     assert "sklearn_onlineem.estimators.mixtures.gaussian" in loaded
     for room in ("streams", "distributed", "diagnostics", "displays", "estimators.kalman"):
         assert f"sklearn_onlineem.{room}" not in loaded
+
+
+def test_a_module_that_fails_says_why(tmp_path, monkeypatch):
+    (tmp_path / "a_broken_one.py").write_text("import math\nmath.no_such_function\n")
+    (tmp_path / "a_package.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    package = import_module("a_package")
+    package.__path__ = [str(tmp_path)]
+    package.__getattr__, _ = lazy_names("a_package", {"a_broken_one": ["Name"]})
+    with pytest.raises(ImportError, match="a_broken_one.*no_such_function"):
+        exec("from a_package import Name")

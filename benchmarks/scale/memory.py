@@ -1,5 +1,7 @@
 """Memory that a pass over a large memory-mapped file takes, online and in batch.
 
+A mixture, and a hidden Markov model of which all rows are one sequence.
+
 Anonymous memory is what the process itself has asked for; the pages of the file, which the kernel
 may drop at any time, are not in it. A thread watches for the peak, within steps too.
 """
@@ -9,16 +11,17 @@ import tempfile
 import threading
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks._table import Table
-from sklearn_onlineem import GaussianMixture
+from sklearn_onlineem import GaussianHMM, GaussianMixture
 
 N_FEATURES, N_COMPONENTS = 10, 10
-ONLINE_LIMIT = 50.0
+ONLINE_LIMIT, SEQUENCE_LIMIT = 50.0, 60.0
 
 
 class Growth:
@@ -59,11 +62,22 @@ def main():
             (f"partial_fit, batches of {arguments.batch_size}", stream, ONLINE_LIMIT),
             ("fit, batch EM", batch_pass, batch_limit),
         ):
-            before = time.perf_counter()
-            with Growth() as growth:
-                fit(X, arguments.batch_size)
-            seconds = time.perf_counter() - before
-            table.row(name, len(X), seconds, growth.megabytes, limit)
+            _measure(table, name, X, limit, partial(fit, X, arguments.batch_size))
+        sequence = X[: arguments.sequence_rows]
+        states = GaussianHMM(N_COMPONENTS, random_state=0, covariance_type="diag")
+        states.set_params(solver="batch", max_iter=1)
+        for name in ("fit", "score", "predict"):
+            # Paths have 8 bytes a row.
+            limit = SEQUENCE_LIMIT + 8 * len(sequence) / 2**20 * (name == "predict")
+            call = partial(getattr(states, name), sequence)
+            _measure(table, f"{name} of one sequence", sequence, limit, call)
+
+
+def _measure(table, name, X, limit, call):
+    before = time.perf_counter()
+    with Growth() as growth:
+        call()
+    table.row(name, len(X), time.perf_counter() - before, growth.megabytes, limit)
 
 
 def drawn(n_rows, n_features=N_FEATURES, n_at_once=100_000):
@@ -99,6 +113,7 @@ def batch_pass(X, batch_size):
 def _arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--sequence-rows", type=int, default=4_000_000)
     parser.add_argument("--batch-size", type=int, default=1_000)
     parser.add_argument("--folder", default=None, help="where the file is put for the time")
     return parser.parse_args()

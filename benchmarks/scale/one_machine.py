@@ -34,11 +34,12 @@ def main():
     table = Table("one pass", "rows", "us a row", "GB/s", "grew, MB", width=52)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         _check_space(folder, arguments.rows)
-        for name, run in mapped(Path(folder, "rows.npy"), arguments.rows):
-            measure(table, f"memory-mapped: {name}", run, arguments.rows)
-        Path(folder, "rows.npy").unlink()
-        for name, run in columnar(Path(folder, "rows.parquet"), arguments.rows):
-            measure(table, f"Parquet: {name}", run, arguments.rows)
+        for title, name, passes in (
+            ("memory-mapped", "rows.npy", mapped),
+            ("Parquet", "rows.parquet", columnar),
+        ):
+            measure(table, title, passes(Path(folder, name), arguments.rows), arguments.rows)
+            Path(folder, name).unlink()
 
 
 def mapped(path, n_rows):
@@ -60,15 +61,16 @@ def columnar(path, n_rows):
     yield "partial_fit, 1 thread", lambda n: learn(batches(path, n), 1)
 
 
-def measure(table, name, run, n_all):
-    """Time a pass over a tenth of the rows, and over all."""
-    for n_rows in (n_all // 10, n_all):
-        before = time.perf_counter()
-        with Growth() as growth:
-            run(n_rows)
-        seconds = time.perf_counter() - before
-        gigabytes = 8 * n_rows * N_FEATURES / 1e9
-        table.row(name, n_rows, 1e6 * seconds / n_rows, gigabytes / seconds, growth.megabytes)
+def measure(table, title, passes, n_all):
+    """Time passes over a tenth of the rows, and over all."""
+    for name, run in passes:
+        for n_rows in (n_all // 10, n_all):
+            before = time.perf_counter()
+            with Growth() as growth:
+                run(n_rows)
+            taken = time.perf_counter() - before
+            rate = 8e-9 * n_rows * N_FEATURES / taken
+            table.row(f"{title}: {name}", n_rows, 1e6 * taken / n_rows, rate, growth.megabytes)
 
 
 def slices(X):

@@ -160,8 +160,9 @@ def _gaussians(shape, d, K=32):
     draw = rng()
     means = draw.normal(size=(K, d))
     X = means[draw.integers(K, size=50_000)] + draw.normal(size=(50_000, d))
-    covariance = np.eye(d) if shape.is_shared else np.broadcast_to(np.eye(d), (K, d, d)).copy()
-    return Gaussian(shape), Gaussians(means, covariance), X
+    covariances = shape.from_matrices(np.broadcast_to(np.eye(d), (K, d, d)).copy())
+    covariances = covariances / K if shape.is_shared else covariances
+    return Gaussian(shape), Gaussians(means, covariances), X
 
 
 def _pass(family, parameters, X):

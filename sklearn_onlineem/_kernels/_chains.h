@@ -20,6 +20,7 @@ OPTIMISE_BEGIN(SELECTS)
 #define LOST 1e-150
 #define NEEDED 1e100
 #define WIDEST_TILE 32
+#define FEWEST_MANY 64
 #define ROWS_PER_DIVISION 4
 
 /* Rows of a block, whose arrays stay in an L2 cache. Of a longer sequence, only the predicted state
@@ -40,12 +41,35 @@ SIMD_INLINE void product_of_four(const double *x, const double *table, double *o
                  + (x[2] * table[8 + j] + x[3] * table[12 + j]);
 }
 
+/* `product` of many states, whose table is read once from the first row to the last. */
+SIMD_INLINE void product_of_many(
+    const double *RESTRICT x, const double *RESTRICT table, const ptrdiff_t W,
+    double *RESTRICT out)
+{
+    for (ptrdiff_t j = 0; j < W; j++) out[j] = 0;
+    for (ptrdiff_t i = 0; i < W; i += 8) {
+        const double *row = table + i * W;
+        for (ptrdiff_t j = 0; j < W; j++) {
+            double sum = out[j];
+            sum += (x[i] * row[j] + x[i + 1] * row[W + j])
+                   + (x[i + 2] * row[2 * W + j] + x[i + 3] * row[3 * W + j]);
+            sum += (x[i + 4] * row[4 * W + j] + x[i + 5] * row[5 * W + j])
+                   + (x[i + 6] * row[6 * W + j] + x[i + 7] * row[7 * W + j]);
+            out[j] = sum;
+        }
+    }
+}
+
 /* out (W,) <- x (W,) table (W, W), four rows of the table at a time, by tiles of columns */
 SIMD_INLINE void product(
     const double *x, const double *table, const ptrdiff_t W, const ptrdiff_t tile, double *out)
 {
     if (W == 4) {
         product_of_four(x, table, out);
+        return;
+    }
+    if (tile > WIDEST_TILE) {
+        product_of_many(x, table, W, out);
         return;
     }
     for (ptrdiff_t start = 0; start < W; start += tile) {
@@ -109,52 +133,57 @@ SIMD_UNUSED static ChainBlock lay_out_chain_block(ptrdiff_t W, Arena *arena)
 /* alpha (W,) <- predicted * density; predicted <- alpha table. `before` is the sum of the last row.
  *
  * alpha is divided by its sum every few rows only, as the division is what the recursion would wait
- * for. Returns IS_LOST if a sum is tiny, and IS_IN_DOUBT if, where the table has zeros, the share of
- * a state that can be reached is. (A state that is entered from all others comes back by itself;
- * others would stay lost.) */
-enum { IS_IN_DOUBT = 1, IS_LOST = 2 };
+ * for. Returns whether its sum is tiny. `least` (LANES,) takes the smallest shares of states that
+ * can be reached, where the table has zeros: they are in doubt if they are tiny. (A state that is
+ * entered from all others comes back by itself; others would stay lost.) */
+enum { IS_IN_DOUBT = 1, IS_LOST = 2, LANES = 8 };
 
 SIMD_INLINE int forward_step(
     const double *RESTRICT density, const double *table, int divides, int has_zeros,
     const ptrdiff_t W, const ptrdiff_t tile, double *predicted, double *before,
-    double *RESTRICT alpha, double *RESTRICT total, double *RESTRICT scale)
+    double *RESTRICT alpha, double *RESTRICT total, double *RESTRICT scale, double *RESTRICT least)
 {
     double inverse = 1 / *before;
-    int lost = 0;
+    const ptrdiff_t lanes = W < LANES ? W : LANES;
     if (divides)
         for (ptrdiff_t j = 0; j < W; j++) predicted[j] *= inverse;
-    if (has_zeros)
-        for (ptrdiff_t j = 0; j < W; j++)
-            lost |= (predicted[j] > 0) & (density[j] > 0) & (predicted[j] * density[j] < LOST);
     for (ptrdiff_t j = 0; j < W; j++) alpha[j] = predicted[j] * density[j];
+    if (has_zeros)
+        for (ptrdiff_t j = 0; j < W; j += lanes)
+            for (ptrdiff_t l = 0; l < lanes; l++) {
+                double share = predicted[j + l] > 0 ? alpha[j + l] : 1;
+                share = density[j + l] > 0 ? share : 1;
+                least[l] = share < least[l] ? share : least[l];
+            }
     *before = *total = sum_of(alpha, W);
     *scale = divides ? *before : *before * inverse;
     product(alpha, table, W, tile, predicted);
-    return lost * IS_IN_DOUBT | !(*before >= LOST) * IS_LOST;
+    return !(*before >= LOST);
 }
 
 /* alpha (W,) <- posterior p(h_t | v); filtered <- alpha / total; density <- w_t = density_t beta_t
  * / scale_t, so that expected transitions are the table times sum_t filtered_t-1 w_t'; beta <- that
- * of the row before. Returns IS_LOST if a state that is in doubt would be needed. */
-SIMD_INLINE int backward_step(
+ * of the row before, the largest of which `most` (LANES,) takes. */
+SIMD_INLINE void backward_step(
     double *RESTRICT density, const double *transposed, double total, double scale,
     const ptrdiff_t W, const ptrdiff_t tile, double *beta, double *next, double *RESTRICT alpha,
-    double *RESTRICT filtered)
+    double *RESTRICT filtered, double *RESTRICT most)
 {
+    const ptrdiff_t lanes = W < LANES ? W : LANES;
     double inverse = 1 / scale, share = 1 / total;
     for (ptrdiff_t j = 0; j < W; j++) filtered[j] = alpha[j] * share;
     for (ptrdiff_t j = 0; j < W; j++) alpha[j] = filtered[j] * beta[j];
     for (ptrdiff_t j = 0; j < W; j++) density[j] = (density[j] * inverse) * beta[j];
     product(density, transposed, W, tile, next);
-    int lost = 0;
-    for (ptrdiff_t j = 0; j < W; j++) lost |= !(next[j] <= NEEDED);
+    for (ptrdiff_t j = 0; j < W; j += lanes)
+        for (ptrdiff_t l = 0; l < lanes; l++)
+            most[l] = next[j + l] > most[l] ? next[j + l] : most[l];
     for (ptrdiff_t j = 0; j < W; j++) beta[j] = next[j];
-    return lost * IS_LOST;
 }
 
 /* One block backward and another forward. Neither recursion waits for the other, so that both take
- * little longer than one. Either block may have no rows. Returns what the steps ahead say; those
- * back set `lost`.
+ * little longer than one. Either block may have no rows. Returns IS_LOST or IS_IN_DOUBT of the steps
+ * ahead; those back set `lost` if a state in doubt would be needed.
  *
  * `states` (3, W) holds beta of the last row, and then of the row before the first; the predicted
  * state of the first row, and then that after the last; and room for one more. */
@@ -172,22 +201,26 @@ SIMD_INLINE int both_of(
     double *RESTRICT alpha = ahead->alpha, *RESTRICT total = ahead->total;
     double *RESTRICT scale = ahead->scale;
     ptrdiff_t n_back = back->B, n_ahead = ahead->B, n_steps = n_back > n_ahead ? n_back : n_ahead;
-    int said_back = 0, said = 0;
+    double least[LANES], most[LANES];
+    int is_lost = 0, is_in_doubt = 0;
+    for (ptrdiff_t l = 0; l < LANES; l++) least[l] = 1;
+    for (ptrdiff_t l = 0; l < LANES; l++) most[l] = 0;
     for (ptrdiff_t j = 0; j < 2 * W; j++) beta[j] = states[j];
-    for (ptrdiff_t j = 0; j < W && n_back > 0; j++) said_back |= !(beta[j] <= NEEDED) * IS_LOST;
+    for (ptrdiff_t j = 0; j < W && n_back > 0; j++) most[0] = beta[j] > most[0] ? beta[j] : most[0];
     for (ptrdiff_t i = 0; i < n_steps; i++) {
         ptrdiff_t t = n_back - 1 - i;
         if (t >= 0)
-            said_back |=
-                backward_step(w + t * W, transposed, back_total[t], back_scale[t], W, tile, beta,
-                              next, posterior + t * W, filtered + t * W);
-        if (i < n_ahead && said < IS_LOST)
-            said |= forward_step(density + i * W, table, i % ROWS_PER_DIVISION == 0, has_zeros, W,
-                                 tile, predicted, &before, alpha + i * W, total + i, scale + i);
+            backward_step(w + t * W, transposed, back_total[t], back_scale[t], W, tile, beta, next,
+                          posterior + t * W, filtered + t * W, most);
+        if (i < n_ahead && !is_lost)
+            is_lost = forward_step(density + i * W, table, i % ROWS_PER_DIVISION == 0, has_zeros,
+                                   W, tile, predicted, &before, alpha + i * W, total + i,
+                                   scale + i, least);
     }
     for (ptrdiff_t j = 0; j < 2 * W; j++) states[j] = beta[j];
-    *lost |= said_back;
-    return said;
+    for (ptrdiff_t l = 0; l < LANES; l++) *lost |= !(most[l] <= NEEDED);
+    for (ptrdiff_t l = 0; l < LANES; l++) is_in_doubt |= least[l] < LOST;
+    return is_lost * IS_LOST | is_in_doubt * IS_IN_DOUBT;
 }
 
 SIMD_CLONES SIMD_UNUSED static int both_recursions(
@@ -202,7 +235,7 @@ SIMD_CLONES SIMD_UNUSED static int both_recursions(
     case 16: return BOTH(16, 16);
     case 24: return BOTH(24, 24);
     case 32: return BOTH(32, 32);
-    default: return BOTH(W, 8);
+    default: return W > FEWEST_MANY ? BOTH(W, WIDEST_TILE + 1) : BOTH(W, 8);
     }
 #undef BOTH
 }

@@ -22,7 +22,7 @@ from libc.stdlib cimport free
 from numpy cimport NPY_ARRAY_CARRAY_RO, NPY_INT64, ndarray
 
 from ._arena cimport Arena, allocate, counting_arena, take_doubles
-from ._arrays cimport elements, extent, readable, require, writable
+from ._arrays cimport elements, extent, fits, readable, require, writable
 from ._gamma_functions cimport (
     Polygamma,
     digamma_difference,
@@ -149,6 +149,55 @@ cdef inline int64_t event_of(
     if place >= 0:
         number[place] = n_events[0]
     return n_events[0] - 1
+
+
+def count_events(
+    const floating[::1] data,       # IN (n_non_zeros,)
+    const index[::1] indices,       # IN (n_non_zeros,), or (d,) if they are those of every row
+    const index[::1] indptr,        # IN (n + 1,)
+    bint is_dense,                  # every row has an entry for each word
+    const double[::1] weights,      # IN (n,) or (0,)
+    double[:, ::1] table,           # INOUT (d, most), zeros: weight of a word's counts 1, ..., most
+    double[::1] lengths,            # INOUT (longest,), zeros: likewise of lengths
+    int64_t[::1] words,             # OUT (n_non_zeros + n,), of the other events
+    double[::1] counts,             # OUT (n_non_zeros + n,), likewise
+    double[::1] totals,             # OUT (n_non_zeros + n,), their weights
+):
+    """Weights of the documents with each event, of all events; return how many others there are."""
+    cdef Py_ssize_t i, j, e, d = table.shape[0], most = table.shape[1], n_others = 0
+    cdef Py_ssize_t longest = lengths.shape[0], room = words.shape[0]
+    check_documents(data, indices, indptr, is_dense, d)
+    require(most > 0 and fits(weights.shape[0], indptr.shape[0] - 1), "weights of all documents")
+    require(room == data.shape[0] + indptr.shape[0] - 1, "room for the events of all documents")
+    require(counts.shape[0] == room and totals.shape[0] == room, "counts, weights of all events")
+    cdef double length, weight = 1
+    cdef bint are_columns = True
+    for e in range(indices.shape[0]):
+        are_columns &= 0 <= indices[e] < d
+    require(are_columns, "words are columns of the table")
+    for i in range(indptr.shape[0] - 1):
+        require(indptr[i] <= indptr[i + 1], "pointers do not fall")
+    with nogil:
+        for i in range(indptr.shape[0] - 1):
+            length = 0
+            if weights.shape[0] > 0:
+                weight = weights[i]
+            for e in range(indptr[i], indptr[i + 1]):
+                length += data[e]
+                if not data[e] > 0:
+                    continue
+                j = indices[e - indptr[i] if is_dense else e]
+                if is_tabled(data[e], most):
+                    table[j, <Py_ssize_t> data[e] - 1] += weight
+                    continue
+                words[n_others], counts[n_others], totals[n_others] = j, data[e], weight
+                n_others += 1
+            if is_tabled(length, longest):
+                lengths[<Py_ssize_t> length - 1] += weight
+            elif length > 0:
+                words[n_others], counts[n_others], totals[n_others] = d, length, weight
+                n_others += 1
+    return n_others
 
 
 cdef const int64_t* word_indices(ndarray words, Py_ssize_t n_events, Py_ssize_t d) except NULL:

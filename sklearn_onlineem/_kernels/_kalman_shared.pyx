@@ -19,7 +19,15 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport extent, optional_writable, readable, readable_reals, real_type, require, writable
+from ._arrays cimport (
+    extent,
+    optional_writable,
+    readable,
+    readable_reals,
+    real_type,
+    require,
+    writable,
+)
 from ._kalman_sums cimport (
     Evidence,
     Moments,

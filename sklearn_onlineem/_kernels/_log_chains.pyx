@@ -314,7 +314,7 @@ def best_moves(
     #                                         row before -> of the last row
 ):
     """The states before each state of each row on the best paths to it: (T, K or a few more)."""
-    cdef Py_ssize_t T = log_densities.shape[0], K = best.shape[0], k
+    cdef Py_ssize_t T = log_densities.shape[0], K = best.shape[0]
     require(T > 0 and K > 0 and log_densities.shape[1] == K and log_transmat.shape[0] == K
             and log_transmat.shape[1] == K, "rows of K states")
     cdef const double[:, ::1] log_table = _padded(log_transmat)
@@ -339,19 +339,21 @@ def common_origin(
     """
     cdef Py_ssize_t K = best.shape[0], n = 0, t = origins.shape[0], k
     cdef int[::1] states = np.empty(K, dtype=np.intc)
-    cdef bint differ = True
-    require(0 < K <= origins.shape[1] and are_states(origins), "states before those of rows")
+    cdef bint differ = True, fit = True
+    require(0 < K <= origins.shape[1], "states before those of rows")
     with nogil:
         for k in range(K):
             if best[k] > -INFINITY:
                 states[n] = <int> k
                 n += 1
-        while n > 0 and differ and t > 0:
+        while n > 0 and differ and t > 0 and fit:
             t -= 1
             differ = False
             for k in range(n):
                 states[k] = origins[t, states[k]]
                 differ |= states[k] != states[0]
+                fit &= 0 <= states[k] < origins.shape[1]
+    require(fit, "states")
     if differ:
         return -1, -1
     return t, states[0]
@@ -364,22 +366,16 @@ def trace(
 ):
     """The states of a best path; return that of the row before the first."""
     cdef Py_ssize_t t
-    require(states.shape[0] == origins.shape[0] and 0 <= state < origins.shape[1]
-            and are_states(origins), "states of all rows")
+    require(states.shape[0] == origins.shape[0] and 0 <= state < origins.shape[1],
+            "states of all rows")
     with nogil:
         for t in range(states.shape[0] - 1, -1, -1):
             states[t] = state
             state = origins[t, state]
+            if not 0 <= state < origins.shape[1]:
+                break
+    require(0 <= state < origins.shape[1], "states")
     return state
-
-
-cdef bint are_states(const int[:, ::1] origins) noexcept nogil:
-    cdef Py_ssize_t t, k
-    cdef bint fit = True
-    for t in range(origins.shape[0]):
-        for k in range(origins.shape[1]):
-            fit &= 0 <= origins[t, k] < origins.shape[1]
-    return fit
 
 
 cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:

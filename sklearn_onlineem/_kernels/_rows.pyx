@@ -102,7 +102,7 @@ cpdef enum:
 cdef int form_of(
     const index[::1] indices, const index[::1] indptr, Py_ssize_t n_columns
 ) noexcept nogil:
-    cdef Py_ssize_t n = indptr.shape[0] - 1, i, e
+    cdef Py_ssize_t n = indptr.shape[0] - 1, i, e, n_falls, n_out = 0
     cdef bint is_sorted = True
     if n < 0 or indptr[0] != 0:
         return POINTERS_START
@@ -111,11 +111,21 @@ cdef int form_of(
             return POINTERS_FALL
     if indptr[n] != indices.shape[0]:
         return POINTERS_END
+    # Loops without branches, which vectorise; of sorted rows only the ends are to be looked at.
     for i in range(n):
+        if indptr[i + 1] == indptr[i]:
+            continue
+        n_falls = 0
+        for e in range(indptr[i] + 1, indptr[i + 1]):
+            n_falls += indices[e] <= indices[e - 1]
+        if n_falls == 0:
+            n_out += indices[indptr[i]] < 0 or indices[indptr[i + 1] - 1] >= n_columns
+            continue
+        is_sorted = False
         for e in range(indptr[i], indptr[i + 1]):
-            if not 0 <= indices[e] < n_columns:
-                return OUT_OF_RANGE
-            is_sorted &= e == indptr[i] or indices[e] > indices[e - 1]
+            n_out += indices[e] < 0 or indices[e] >= n_columns
+    if n_out > 0:
+        return OUT_OF_RANGE
     return CANONICAL if is_sorted else UNSORTED
 
 

@@ -26,8 +26,13 @@ def canonical_csr(X):
     """
     if len(X.shape) != 2:
         raise ValueError(f"X must have 2 dimensions, but is sparse of shape {X.shape}.")
-    csr = _TO_CSR[X.format](X)
-    if _compressed_form(csr, csr.shape) == _rows.CANONICAL:
+    if X.format == "csr":
+        form = _compressed_form(X, X.shape)
+        csr = _container(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+    else:
+        csr = _TO_CSR[X.format](X)
+        form = _compressed_form(csr, csr.shape)
+    if form == _rows.CANONICAL:
         return csr
     # Sums of integers could overflow.
     dtype = np.float64 if csr.data.dtype.kind in "iu" else csr.data.dtype
@@ -75,11 +80,6 @@ def _refuse(X, what):
     raise ValueError(f"X is a corrupt {X.format} matrix: {what}.")
 
 
-def _from_csr(X):
-    _compressed_form(X, X.shape)
-    return _container(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
-
-
 def _from_csc(X):
     _compressed_form(X, X.shape[::-1])
     return X.tocsr(copy=True)
@@ -122,12 +122,12 @@ def _from_lil(X):
     """Return CSR of lists, of which scipy does not check the lengths."""
     if len(X.rows) != X.shape[0] or list(map(len, X.rows)) != list(map(len, X.data)):
         _refuse(X, "lists of rows and data must have the same lengths")
-    return _from_csr(X.tocsr(copy=True))
+    return X.tocsr(copy=True)
 
 
 _TO_CSR = {
-    "csr": _from_csr, "csc": _from_csc, "bsr": _from_bsr, "coo": _from_coo, "dia": _from_dia,
-    "dok": _from_dok, "lil": _from_lil,
+    "csc": _from_csc, "bsr": _from_bsr, "coo": _from_coo, "dia": _from_dia, "dok": _from_dok,
+    "lil": _from_lil,
 }  # fmt: skip
 
 

@@ -274,5 +274,8 @@ def _survival(lengths, n):
     """Return the numbers of lengths above 0, 1, ..., up to the largest, as shares of n."""
     if len(lengths) < 2:
         return np.full(lengths.sum(), 1.0 / n)
-    ends = np.bincount(lengths, minlength=1)
-    return (len(lengths) - np.cumsum(ends))[:-1] / n
+    # In one array, which is as long as the longest sequence.
+    shares = np.bincount(lengths, weights=np.ones(len(lengths)), minlength=1)
+    np.subtract(len(lengths), np.cumsum(shares, out=shares), out=shares)
+    shares /= n
+    return shares[:-1]

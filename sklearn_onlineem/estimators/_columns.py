@@ -61,6 +61,13 @@ class NominalColumns:
             attributes = self._first_attributes
         return X, attributes
 
+    def _in_container(self, rows, X):
+        """Return rows in their container, with the categories that codes stand for."""
+        out, known = super()._in_container(rows, X), self._fitted.attributes.get("_categories")
+        if not known:
+            return out
+        return _with_columns(out, {j: names[rows[:, j].astype(int)] for j, names in known.items()})
+
     @contextmanager
     def _lock(self):
         with super()._lock():
@@ -230,16 +237,21 @@ def with_codes(X, categories):
                 f"X has the unknown category {column[unknown[0]]!r} in {_column_name(j, names)}:"
                 f" the first data have {shown}."
             )
+    return _with_columns(X, codes)
+
+
+def _with_columns(X, columns):
+    """Return a copy of a table with other columns, by position."""
     if hasattr(X, "iloc"):
         X = X.copy()
-        for j, values in codes.items():
+        for j, values in columns.items():
             X.isetitem(j, values)
         return X
     if hasattr(X, "with_columns"):
-        series = [type(_column(X, j))(X.columns[j], values) for j, values in codes.items()]
+        series = [type(_column(X, j))(X.columns[j], list(x)) for j, x in columns.items()]
         return X.with_columns(*series)
     X = np.array(X, dtype=object)
-    for j, values in codes.items():
+    for j, values in columns.items():
         X[:, j] = values
     return X
 

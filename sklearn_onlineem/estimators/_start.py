@@ -187,9 +187,8 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
     The keys of `STARTS` see distinct rows in a canonical order, with their total weights: what they
     draw depends neither on the order of rows nor on whether equal rows are repeated or weighted.
     """
-    most = max(_MOST_ROWS, _MOST_ROWS_EACH * n_components)
-    if isinstance(start, str) and len(rows) > most:
-        rows = rows[_some_rows(rows, n_components, rng, most)]
+    if isinstance(start, str) and len(rows) > _most_rows(n_components):
+        rows = rows[_some_rows(rows, n_components, rng)]
     rows, n_pseudo = _stored_alike(family, rows), n_components
     if pseudo_rows is None:
         warn_of_few(rows.X, n_components)
@@ -310,9 +309,15 @@ def _stored_alike(family, rows):
     return replace(rows, X=X)
 
 
-def _some_rows(rows, n_components, rng, n):
-    """Return sorted indices of a sample of n rows, with all labelled rows if they are few."""
-    chosen = np.sort(sample_without_replacement(len(rows), n, random_state=rng))
+def _most_rows(n_components):
+    return max(_MOST_ROWS, _MOST_ROWS_EACH * n_components)
+
+
+def _some_rows(rows, n_components, rng):
+    """Return sorted indices of a sample of rows, with all labelled rows if they are few."""
+    chosen = np.sort(
+        sample_without_replacement(len(rows), _most_rows(n_components), random_state=rng)
+    )
     if rows.labels is None:
         return chosen
     parts = [chosen]

@@ -185,20 +185,31 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
 def ready(estimator, X, allow_nan=False):
     """Return X as kernels take it if nothing can be wrong, else None: for small batches.
 
-    It is an array, or a data frame of pandas with the columns of the first data.
+    It is an array, or a data frame of pandas or polars with the columns of the first data.
     """
     if type(X) is np.ndarray and X.dtype.kind in "iu":
         X = X.astype(_FLOATS[0], order="C")
     known = estimator._fitted.attributes
     names = known.get("feature_names_in_")
     if names is not None:
-        if type(X) is not getattr(sys.modules.get("pandas"), "DataFrame", None):
+        pandas, polars = (
+            getattr(sys.modules.get(name), "DataFrame", None) for name in ("pandas", "polars")
+        )
+        if type(X) is pandas:
+            # Others are sparse, or may have NA.
+            kinds, columns = set(map(type, X.dtypes.tolist())), X.columns.tolist()
+            if not all(issubclass(kind, np.dtype) for kind in kinds):
+                return None
+        elif type(X) is polars:
+            columns = X.columns
+        else:
             return None
-        # Others are sparse, or may have NA.
-        is_plain = all(isinstance(dtype, np.dtype) for dtype in X.dtypes)
-        if not is_plain or list(X.columns) != names.tolist():
+        if columns != names.tolist():
             return None
-        X = np.ascontiguousarray(X.to_numpy())
+        rows = X.to_numpy()
+        # Of frames of polars in single precision scikit-learn makes doubles.
+        is_single = type(X) is polars and rows.dtype == np.float32
+        X = np.ascontiguousarray(rows, np.float64 if is_single else None)
     return X if _rows.are_ready(X, known["n_features_in_"], allow_nan) else None
 
 

@@ -10,14 +10,17 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._typing import Floats
 
-__all__ = ["Events", "events_of"]
+__all__ = ["Events", "counted_events", "events_of"]
+
+# Counts of a word, and lengths of documents, that have a place in tables.
+_MOST_TABLED, _LONGEST_TABLED = 64, 1 << 12
 
 
 class Events(NamedTuple):
     """Documents as indicators of their events, each of which is computed once."""
 
-    # A CSR matrix of documents by events: data, which are all 1, indices and indptr.
-    indicators: tuple
+    # A CSR matrix of documents by events: data, which are all 1, indices and indptr; or None.
+    indicators: tuple | None
     # The word of each event; the number of words if it is about the length.
     words: Floats
     # How often the word occurs, or the length.
@@ -46,6 +49,31 @@ def events_of(X):
     events = events[: pointers[-1]]
     indicators = np.ones(len(events), dtype=rows[0].dtype), events, pointers
     return Events(indicators, words[:n_events].copy(), counts[:n_events].copy())
+
+
+def counted_events(X, weights):
+    """Return events without documents, the weight of all documents, and of those with each event.
+
+    All that a single component needs, in one pass; `weights` are of documents, or None for 1.
+    """
+    rows, (n_rows, n_words) = as_csr(X), X.shape
+    # A table is not much larger than the data.
+    most = min(_MOST_TABLED, max(1, 4 * len(rows[0]) // n_words))
+    table, lengths = np.zeros((n_words, most)), np.zeros(_LONGEST_TABLED)
+    room = len(rows[0]) + n_rows
+    words, counts, totals = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
+    given = np.empty(0) if weights is None else weights
+    n = _compound_dirichlet.count_events(*rows, given, table, lengths, words, counts, totals)
+    table, tabled = table.ravel(), np.flatnonzero(table)
+    known = np.flatnonzero(lengths)
+    events = Events(
+        None,
+        np.concatenate([tabled // most, np.full(len(known), n_words), words[:n]]),
+        np.concatenate([tabled % most + 1.0, known + 1.0, counts[:n]]),
+    )
+    totals = np.concatenate([table[tabled], lengths[known], totals[:n]])
+    weight = n_rows if weights is None else weights.sum()
+    return events, np.array([float(weight)]), totals[:, None]
 
 
 def as_csr(X):

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _natural
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
+from sklearn_onlineem.families.categorical import Categorical
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, location
 from sklearn_onlineem.families.gaussian import Gaussian
 from sklearn_onlineem.statistics import Sums, combine
@@ -38,6 +39,8 @@ def linear_factor(family, X, n_threads):
         incomplete = missing.any(axis=1)
         return _GaussianFactor(family, X, incomplete) if missing[incomplete].all() else None
     if not missing.any():
+        if isinstance(family, Categorical):
+            return _CodesFactor(family, X)
         # Others have densities of their own.
         is_plain = isinstance(family, ExponentialFamily) and type(family).log_density is (
             ExponentialFamily.log_density
@@ -59,6 +62,36 @@ class _Factor:
 
     def evidence(self, parameters, counts, totals):
         return Sums(counts, totals)
+
+
+class _CodesFactor:
+    """Categorical columns of complete rows, without the most frequent category of each column."""
+
+    base = np.empty(0)
+
+    def __init__(self, family, X):
+        self._family, one_hot = family, family.sufficient_statistics(X)
+        counts = np.asarray(one_hot.sum(axis=0)).ravel()
+        self._columns = family._columns(len(counts), X.shape[1])
+        ends = np.append(np.flatnonzero(np.diff(self._columns)) + 1, len(counts))
+        parts = np.split(counts, ends[:-1])
+        frequent = ends - [len(part) - part.argmax() for part in parts]
+        self._frequent, self._others = frequent, np.delete(np.arange(len(counts)), frequent)
+        self.features = one_hot[:, self._others]
+
+    def terms(self, parameters):
+        natural = self._family.to_natural(parameters)
+        known = natural[:, self._frequent]
+        others = natural[:, self._others] - known[:, self._columns[self._others]]
+        others = np.ascontiguousarray(others)
+        return others, known.sum(axis=1) - self._family.log_partition(natural)
+
+    def evidence(self, parameters, counts, totals):
+        out = np.empty((len(counts), len(self._columns)))
+        out[:, self._others], out[:, self._frequent] = totals, 0.0
+        rest = counts[:, None] - self._family._sums(out)
+        out[:, self._frequent] = np.maximum(rest, 0.0)
+        return Sums(counts, out)
 
 
 class _FactorWithGaps:

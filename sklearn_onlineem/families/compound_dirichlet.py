@@ -23,7 +23,7 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._collapsed import mean_total
 from sklearn_onlineem.families._event_moments import moments
-from sklearn_onlineem.families._events import events_of
+from sklearn_onlineem.families._events import counted_events, events_of
 from sklearn_onlineem.families._family import (
     NOTHING,
     Family,
@@ -290,8 +290,7 @@ class CompoundDirichlet(
         rows : Rows
             Observations, with their weights and labels.
         """
-        events = self._events(rows)
-        weight, totals = self._all(events, rows)
+        events, weight, totals = self._counted(rows)
         return self.dirichlets(*moments(events, totals, weight, rows.X.shape[1]))
 
     def likelihood_step(self, parameters: Dirichlets, rows: Rows) -> tuple[Dirichlets, float, bool]:
@@ -304,8 +303,7 @@ class CompoundDirichlet(
         rows : Rows
             Observations, with their weights and labels.
         """
-        events = self._events(rows)
-        _, totals = self._all(events, rows)
+        events, _, totals = self._counted(rows)
         shares = np.ascontiguousarray(totals[:, 0])
         new, log_likelihood, settled = ascend(self, parameters, events, shares)
         return new, log_likelihood / rows.total_weight, settled
@@ -369,13 +367,16 @@ class CompoundDirichlet(
         uniforms: Floats | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, ExpectedLogs, float]:
-        events = self._events(rows)
+        is_single = len(log_weights) == 1 and log_likelihoods is None
+        if is_single:
+            events, counts, totals = self._counted(rows)
+        else:
+            events = rows.remember("events", lambda: events_of(rows.X))
         total_weight, n_threads = rows.total_weight, rows.n_threads
         if not len(events.words):
             return super().e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
         terms = self._log_terms(parameters, events, n_threads)
-        if len(log_weights) == 1 and log_likelihoods is None:
-            counts, totals = self._all(events, rows)
+        if is_single:
             log_likelihood = float(totals[:, 0] @ terms[:, 0])
         else:
             counts, totals = np.empty(terms.shape[1]), np.empty_like(terms)
@@ -388,15 +389,9 @@ class CompoundDirichlet(
         share = 1.0 / total_weight
         return counts * share, statistics.scale(share), log_likelihood * share
 
-    def _events(self, rows):
-        return rows.remember("events", lambda: events_of(rows.X))
-
-    def _all(self, events, rows):
-        """Return the counts of counts, the same for all parameters of a single component."""
-        weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
-        return rows.remember(
-            "counts of counts", lambda: events.totals(weight[:, None], rows.n_threads)
-        )
+    def _counted(self, rows):
+        """Return `counted_events`, the same for all parameters of a single component."""
+        return rows.remember("counts of counts", lambda: counted_events(rows.X, rows.sample_weight))
 
     def _log_terms(self, parameters, events, n_threads):
         terms = np.empty((len(events.words), len(parameters.alpha)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +26,9 @@ from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, NEGLIGIBLE, Co
 from sklearn_onlineem.statistics import Moments
 
 __all__ = ["ALL_PARAMETERS", "AffineGaussian", "LinearGaussian"]
+
+# Returns arrays as kernels take them.
+_ready = partial(np.ascontiguousarray, dtype=np.float64)
 
 ALL_PARAMETERS = frozenset({"matrix", "offset", "covariance"})
 
@@ -209,7 +213,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         if previous is None:
             n_components, n_outputs = statistics.mean.shape
             previous = AffineGaussian.zeros(n_components, 0, n_outputs)
-        values = (*map(np.copy, previous._arrays),)
+        values = [array.copy() for array in previous._arrays]
         _regressions.maximise(
             statistics.weight, _ready(statistics.degrees), statistics.mean, statistics.scatter,
             self._floor, "matrix" in learnt, "offset" in learnt, "covariance" in learnt, *values,
@@ -256,10 +260,11 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         inputs = _moments_of(np.ones(len(p)) if inputs is None else inputs)
         found = np.empty(len(p))
         _regressions.kl_divergences(*p._arrays, *q._arrays, *_arrays(inputs), found)
-        if np.isnan(found).any():
+        singular = np.isnan(found)
+        if singular.any():
             pairs = [*zip(p, q, _by_component(inputs), strict=True)]
-            for k in np.flatnonzero(np.isnan(found)):
-                found[k] = _divergence(*pairs[k])
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                found[singular] = [_divergence(*pairs[k]) for k in np.flatnonzero(singular)]
         return found
 
     def sample(
@@ -399,11 +404,6 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
                 " degrees_of_freedom, or set estimate='mode'."
             )
         return replace(prior, degrees=prior.degrees - lost)
-
-
-def _ready(array):
-    """Return an array as kernels take it."""
-    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def _arrays(inputs):

@@ -530,6 +530,8 @@ class Product(
             n_features += factor.features.shape[1]
             if n_features > _MOST_FEATURES:
                 return None, None, None
+        if n_features == 0:  # Of columns with one category each.
+            return None, None, None
         features = np.concatenate([_dense(factor.features) for factor in factors], axis=1)
         bases = [factor.base for factor in factors if len(factor.base)]
         for factor in factors:

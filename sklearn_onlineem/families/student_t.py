@@ -372,9 +372,11 @@ class StudentT(
         """Return 1 + D / nu, numbers of observed values, and Gaussian densities at centres."""
         # In double precision, as it takes a difference.
         X = X.astype(np.float64, copy=False)
-        highest = self._gaussian.marginal_log_density(*_centred(parameters, X), n_threads)
+        starts, lengths = _runs(X)
+        highest = self._gaussian.marginal_log_density(*_centred(parameters, X[starts]), n_threads)
+        highest = np.repeat(highest, lengths, axis=0)
         found = self._gaussian.marginal_log_density(parameters.gaussians, X, n_threads)
-        n_observed = np.count_nonzero(~np.isnan(X), axis=1)
+        n_observed = np.repeat(np.count_nonzero(~np.isnan(X[starts]), axis=1), lengths)
         return _ratios_of(found - highest, parameters), n_observed, highest
 
     def marginal_statistics(
@@ -389,7 +391,9 @@ class StudentT(
         u, gaps = _expected(parameters, ratios, np.log(ratios), n_observed)
         weighted, of_gaussian = posterior * u, self._gaussian.marginal_statistics
         moments = of_gaussian(parameters.gaussians, X, weighted, n_threads)
-        given = [of_gaussian(*_centred(parameters, X), r, n_threads) for r in (posterior, weighted)]
+        starts, _ = _runs(X)
+        of_runs, sums = _centred(parameters, X[starts]), np.add.reduceat
+        given = [of_gaussian(*of_runs, sums(r, starts), n_threads) for r in (posterior, weighted)]
         scatter = moments.scatter + (given[0].scatter - given[1].scatter)
         return self._joined(replace(moments, scatter=scatter), *_sums(posterior, gaps))
 
@@ -415,7 +419,7 @@ class StudentT(
 
         return e_step_in_blocks(
             self, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods,
-            log_density,
+            log_density, _BLOCK,
         )  # fmt: skip
 
     def completed(self, parameters: StudentTs, X: Floats, posterior: Floats) -> Floats:
@@ -545,6 +549,13 @@ def _by_number(function, n_observed):
         return function(n_observed)
     table = function(np.arange(n_observed.max(initial=0) + 1.0)[:, None])
     return table[n_observed]
+
+
+def _runs(X):
+    """Return first rows, and numbers of rows, of those in succession that lack the same values."""
+    missing = np.isnan(np.ascontiguousarray(X.T))
+    starts = np.flatnonzero(np.append(True, (missing[:, 1:] != missing[:, :-1]).any(axis=0)))
+    return starts, np.diff(starts, append=len(X))
 
 
 def _centred(parameters, X):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.linalg import lapack
@@ -47,6 +48,14 @@ class LinearDynamicalStatistics(Statistics):
     initial: Moments
     transitions: Moments
     emissions: Moments
+
+    # A loop over the fields would take as long as their sums.
+    def merge(self, a: float, other: Self, b: float) -> Self:
+        return LinearDynamicalStatistics(
+            self.initial.merge(a, other.initial, b),
+            self.transitions.merge(a, other.transitions, b),
+            self.emissions.merge(a, other.emissions, b),
+        )
 
     @property
     def parts(self) -> tuple[Moments, Moments, Moments]:
@@ -363,18 +372,20 @@ _MOST_GROWTH = 10.0
 def occupancies(moves, first, like, growth):
     """Return moments, per sequence, of the states that transitions leave and of those that emit.
 
+    `moves` are matrix, offset and covariance of the transitions, with an axis of components;
     `growth` is by how much states grow in a step, at least 1.
     """
-    k = len(first[0])
+    A, b, Q = (values[0] for values in moves)
+    k = len(b)
     sums = np.zeros((2, 1 + k + k**2))
     if len(like.survival):
-        _kalman_shared.add_occupancies(like.survival, *moves, *first, *sums)
+        _kalman_shared.add_occupancies(like.survival, A, b, Q, *first, *sums)
     if like.before is not None:
         before = (np.ascontiguousarray(part, dtype=np.float64) for part in like.before)
         steps = _steps(int(like.lengths[0]), 1.0 / len(like), growth)
         # Nothing is left by the last transition, nor emitted by the state before.
-        _kalman_shared.add_occupancies(steps, *moves, *before, *sums)
-    return map(_moments, sums)
+        _kalman_shared.add_occupancies(steps, A, b, Q, *before, *sums)
+    return _moments(sums[0]), _moments(sums[1])
 
 
 def _steps(n_rows, share, growth):

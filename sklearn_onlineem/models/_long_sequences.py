@@ -25,8 +25,8 @@ __all__ = ["decoded", "explored", "filtered_end"]
 
 # Kernels keep the state at the start of each so many rows.
 _KERNEL_ROWS = 256
-# Log densities of a half that are not computed twice (16 MB).
-_KEPT_VALUES = 1 << 21
+# Log densities of a half that are not computed twice (8 MB).
+_KEPT_VALUES = 1 << 20
 # Below this share of the middle, scaled recursions may have lost digits, as in the kernels.
 _SMALLEST_SHARE = 1e-150
 

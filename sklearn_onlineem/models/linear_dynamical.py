@@ -185,7 +185,6 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         np.concatenate(rows, out=log_likelihoods)
         return sums
 
-    @_quietly
     def relocated(self, data: Sequences) -> tuple[LinearDynamicalModel, Sequences] | None:
         if "offset" not in self.emissions.learnt or data.n_rows < FEWEST_ROWS:
             return None
@@ -199,7 +198,9 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         )  # fmt: skip
         if not largest > LEAST_SQUARE:
             return None
-        return relocated(self, data, states.mean, states.scatter / states.weight[:, None, None])
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            covariance = states.scatter / states.weight[:, None, None]
+            return relocated(self, data, states.mean, covariance)
 
     def bounded(self, before: LinearDynamicalModel) -> LinearDynamicalModel:
         if "matrix" not in self.transitions.learnt or self._growth <= before._growth:
@@ -216,7 +217,6 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             return 1.0
         return max(1.0, float(np.abs(np.linalg.eigvals(A)).max()))
 
-    @_quietly
     def own_statistics(
         self, like: Sequences | LengthDistribution | None = None
     ) -> LinearDynamicalStatistics:
@@ -262,7 +262,6 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def size_of(self, data: Sequences) -> float:
         return float(data.n_rows)
 
-    @_quietly
     def kl_divergence(
         self, other: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
@@ -275,8 +274,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         key = None if like.before is not None else like.survival.tobytes()
         known = self.__dict__.get("_known_occupancies")
         if key is None or known is None or known[0] != key:
-            A, b, Q = (values[0] for values in self.transitions.parameters._arrays)
-            known = key, (*occupancies((A, b, Q), self._first, like, self._growth),)
+            moves = self.transitions.parameters._arrays
+            known = key, occupancies(moves, self._first, like, self._growth)
             if key is not None:
                 self.__dict__["_known_occupancies"] = known
         return np.array([share_of_starts(like)]), *known[1]

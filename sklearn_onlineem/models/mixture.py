@@ -67,7 +67,7 @@ __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
 
 # Python looks for Ctrl-C between chunks, so a chunk should take well below a second.
 _CHUNK_ROWS = 1 << 16
-_POSTERIOR_ROWS = 1 << 12
+_POSTERIOR_ROWS, _POSTERIOR_VALUES = 1 << 12, 1 << 22
 _NOTHING_FIXED = Fixed()
 
 
@@ -360,6 +360,19 @@ class MixtureModel(
             out[start : start + len(responsibilities)] = responsibilities
         return out
 
+    def most_probable(self, data: Rows) -> Integers:
+        """Return the component with the largest responsibility for each row, of shape (n_rows,).
+
+        Parameters
+        ----------
+        data : Rows
+            Observations; labels are ignored.
+        """
+        out = np.empty(len(data), dtype=np.intp)
+        for start, responsibilities in self._posterior_blocks(data, np.empty(len(data))):
+            out[start : start + len(responsibilities)] = responsibilities.argmax(axis=1)
+        return out
+
     def completed(self, data: Rows) -> Floats:
         """Return the rows with missing values replaced by their expectations, (n_rows, n_features).
 
@@ -408,8 +421,9 @@ class MixtureModel(
         return Rows.unchecked(X, data.sample_weight, data.labels, data.n_threads)
 
     def _posterior_blocks(self, data, log_likelihoods):
-        for start in range(0, len(data), _POSTERIOR_ROWS):
-            block = data[start : start + _POSTERIOR_ROWS]
+        n_rows = max(1, min(_POSTERIOR_ROWS, _POSTERIOR_VALUES // self.n_components))
+        for start in range(0, len(data), n_rows):
+            block = data[start : start + n_rows]
             log_joint = log_density_of(self.family, self.parameters, block)
             log_joint += self.log_weights.astype(log_joint.dtype)
             out = log_likelihoods[start : start + len(block)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -16,6 +17,8 @@ _CHUNK_VALUES = 1 << 21
 # Rows by which a group judges components, and those whose own lists it looks at; random ones
 # beside.
 _JUDGES, _NEIGHBOURS, _RANDOM = 8, 6, 4
+# Rows that determine the coordinates in which means are near.
+_COORDINATE_ROWS = 1 << 12
 # A search that gains less, in nats per row, is followed by twice as many passes without one.
 _LEAST_GAIN, _MOST_PASSES = 1e-3, 16
 
@@ -105,29 +108,49 @@ class TruncatedEStep:
             first = last
 
     def _first(self, model, n_candidates):
-        """Return homes of rows, and candidates of homes, from all components."""
-        K, homes = model.n_components, np.empty(len(self._data), dtype=np.intp)
-        lists = np.empty((K, n_candidates), dtype=np.intp)
-        for start, log_joint in self._log_joints(model, np.arange(len(homes))):
-            homes[start : start + len(log_joint)] = log_joint.argmax(axis=1)
-        scores = np.zeros((K, K), dtype=np.float32)
-        judges = self._judges(homes)
-        for start, log_joint in self._log_joints(model, judges):
-            log_joint -= log_joint.max(axis=1, keepdims=True)
-            own = homes[judges[start : start + len(log_joint)]]
-            np.add.at(scores, own, np.exp(log_joint))
-        scores[np.arange(K), np.arange(K)] = np.inf
-        lists[:] = np.argsort(-scores, axis=1, kind="stable")[:, :n_candidates]
+        """Return homes of rows and candidates of homes, by the nearest means if there are any."""
+        family = model.family
+        if isinstance(family, Means) and not family.has_symbols:
+            some = self._data[self._rng.permutation(len(self._data))[:_COORDINATE_ROWS]]
+            to = family.start_coordinates(some.X, some.sample_weight)[0]
+            means = family.means(model.parameters).astype(self._data.dtype)
+            centres = to(means)
+            halved_squares = 0.5 * np.einsum("kd,kd->k", centres, centres)
+
+            def log_joint(X):
+                return to(X) @ centres.T - halved_squares
+
+            homes = self._largest(log_joint, self._data.X, 1)[:, 0]
+            lists = self._largest(log_joint, means, n_candidates)
+        else:
+            log_weights = model.log_weights
+
+            def log_joint(X):
+                return family.log_density(model.parameters, X, self._data.n_threads) + log_weights
+
+            homes = self._largest(log_joint, self._data.X, 1)[:, 0]
+            first = np.zeros(model.n_components, dtype=np.intp)
+            first[homes] = np.arange(len(homes))
+            lists = self._largest(log_joint, self._data.X[first], n_candidates)
+        # A home is a candidate of its own rows.
+        own = np.arange(len(lists))
+        is_lacking = (lists != own[:, None]).all(axis=1)
+        lists[is_lacking, -1] = own[is_lacking]
         return homes, lists
 
-    def _log_joints(self, model, numbers):
-        step, log_weights = max(1, _CHUNK_VALUES // model.n_components), model.log_weights
-        for start in range(0, len(numbers), step):
-            rows = self._data[numbers[start : start + step]]
-            log_density = model.family.log_density(
-                model.parameters, rows.X, n_threads=rows.n_threads
-            )
-            yield start, log_density + log_weights
+    def _largest(self, log_joint, X, n_largest):
+        """Return the components with the largest values for each row, the largest first."""
+        out = np.empty((X.shape[0], n_largest), dtype=np.intp)
+        step = max(1, _CHUNK_VALUES // len(self._like.counts))
+        for start in range(0, len(out), step):
+            values = log_joint(X[start : start + step])
+            if n_largest == 1:
+                out[start : start + step, 0] = values.argmax(axis=1)
+                continue
+            found = np.argpartition(-values, n_largest - 1, axis=1)[:, :n_largest]
+            order = np.argsort(-np.take_along_axis(values, found, axis=1), axis=1, kind="stable")
+            out[start : start + step] = np.take_along_axis(found, order, axis=1)
+        return out
 
     def _judges(self, homes):
         """Return numbers of a few random rows of each home, by homes."""

@@ -183,8 +183,8 @@ ESTIMATORS = [
         for kind, degrees in (
             ("full", "each"),
             ("tied", "shared"),
-            ("diag", 5.0),
-            ("spherical", 20.0),
+            ("diag", "each"),
+            ("spherical", "each"),
         )
     ),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.cluster import KMeans
 
@@ -91,3 +92,16 @@ def test_sparse_rows_start_many_components_as_dense_ones(init, rng):
     mixture = MultinomialMixture(MANY, init=init, random_state=0, max_iter=0)
     dense = mixture.fit(X).model_
     assert_identical(mixture.fit(sparse.csr_array(X)).model_, dense)
+
+
+def test_predictions_need_no_array_of_rows_and_components(rng):
+    X, _ = many_clusters(rng, 30_000)
+    mixture = GaussianMixture(343, covariance_type="diag", max_iter=2, random_state=0).fit(X)
+    shares = mixture.predict_proba(X)
+    tracemalloc.start()
+    found = mixture.predict(X)
+    mixture.score(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert_array_equal(found, shares.argmax(axis=1))
+    assert peak < shares.nbytes / 2

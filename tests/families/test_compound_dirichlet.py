@@ -26,7 +26,8 @@ from sklearn_onlineem.em import Online
 from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families import Gaussian, Gaussians
-from sklearn_onlineem.families._events import events_of
+from sklearn_onlineem.families._event_moments import moments
+from sklearn_onlineem.families._events import counted_events, events_of
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel
 
@@ -118,6 +119,25 @@ def test_events_are_the_counts_and_lengths_of_documents(index, rng):
     tabled = (events.counts == np.rint(events.counts)) & (events.counts <= 64)
     pairs = list(zip(events.words[tabled], events.counts[tabled], strict=True))
     assert len(set(pairs)) == len(pairs)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_counted_events_are_those_of_documents(form, weighted, rng):
+    X = rng.poisson(0.7, (60, 9)) * rng.choice([1.0, 3.0, 40.0, 100.0, 2000.0, 0.5], (60, 9))
+    X[7] = 0.0
+    weights = rng.uniform(0.5, 2.0, 60) if weighted else None
+    found, weight, totals = counted_events(form(X), weights)
+    events = events_of(form(X))
+    expected = events.totals(np.ones((60, 1)) if weights is None else weights[:, None])
+    assert_allclose(weight, expected[0])
+    family, parameters = Family(), Dirichlets(rng.uniform(0.1, 5.0, (1, 9)), np.ones(1))
+    for function in (
+        lambda events, totals: family._statistics(parameters, events, weight, totals).total,
+        lambda events, totals: totals.T @ family._log_terms(parameters, events, 1),
+        lambda events, totals: moments(events, totals, weight, 9)[0],
+    ):
+        assert_allclose(function(found, totals), function(events, expected[1]), rtol=1e-11)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Hidden chains, with logarithms and without, against sums over all paths."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from cases.enumeration import all_paths, logs
@@ -9,7 +11,7 @@ from scipy.special import logsumexp, rel_entr
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 
 # States and rows: vectors of all widths, and a state more or less.
-SIZES = [(1, 3), (2, 6), (3, 5), (4, 4), (5, 4), (8, 3), (9, 3), (17, 2), (33, 2), (3, 1)]
+SIZES = [(1, 3), (2, 6), (3, 5), (4, 4), (5, 4), (8, 3), (9, 3), (17, 2), (33, 2), (3, 1), (70, 2)]
 TOLERANCES = {np.float32: 1e-5, np.float64: 1e-10}
 
 by_module = pytest.mark.parametrize(
@@ -174,27 +176,41 @@ def test_visits_of_a_chain_that_never_ends_are_refused():
 @pytest.mark.parametrize("needs_lost_states", [False, True])
 @pytest.mark.parametrize("K", [3, 5, 12, 33])
 @pytest.mark.parametrize("name", ["forward_backward", "filtered", "draw_paths"])
-def test_states_in_doubt(name, K, needs_lost_states):
-    """States far apart, so that shares fall below the smallest number; zeros keep them there."""
+def test_states_in_doubt(name, K, needs_lost_states, monkeypatch):
+    """A share falls below the smallest number, and zeros among transitions keep it there.
+
+    Logarithms are taken only where later rows need such a state, or for filtered states.
+    """
     rng = np.random.default_rng(K)
     chain = Chain(K, 1, np.float64, has_zeros=False)
     T = 700
-    stays = 0.9 * np.eye(K) + 0.1 * np.roll(np.eye(K), 1, axis=1)
-    path = np.arange(T) // 9 % K
-    chain.transmat, chain.uniforms = stays, rng.random(T)
-    chain.rows = rng.normal(-3, 2, (T, K)) - 1000.0 * (np.arange(K) != path[:, None])
-    if needs_lost_states:
-        chain.rows[400:] = np.roll(chain.rows[400:], 1, axis=1)
-    rows, log_likelihood, *moves = chain.called(_forward_backward, name, *_uniforms(chain, name))
+    chain.transmat = 0.9 * np.eye(K) + 0.1 * np.roll(np.eye(K), 1, axis=1)
+    chain.transmat[-1, -1], chain.transmat[-1, 0] = 1.0, 0.0
+    chain.uniforms, chain.rows = rng.random(T), rng.normal(-3, 2, (T, K))
+    chain.rows[100, 0] -= 2000.0
+    chain.rows[400:, 1:] -= 10.0 * needs_lost_states
     expected = chain.called(_log_chains, name, *_uniforms(chain, name))
+    calls = []
+    for function in ("forward_backward", "filtered", "draw_path"):
+        noted = partial(_noted, calls, getattr(_log_chains, function))
+        monkeypatch.setattr(_log_chains, function, noted)
+    rows, log_likelihood, *moves = chain.called(_forward_backward, name, *_uniforms(chain, name))
+    assert bool(calls) == (needs_lost_states or name == "filtered")
     assert_allclose(log_likelihood, expected[1], rtol=1e-12)
     assert_allclose(rows, expected[0], rtol=1e-10, atol=1e-10)
     if moves:
         assert_allclose(moves[0], expected[2], rtol=1e-10, atol=1e-10)
     lone, offsets = np.empty(1), np.array([0, T])
     arrays = chain.start, chain.start, chain.transmat, chain.final
+    calls.clear()
     _forward_backward.filtered(chain.rows.copy(), offsets, *arrays, lone, 1, False)
+    assert bool(calls) == needs_lost_states
     assert_allclose(lone, expected[1], rtol=1e-12)
+
+
+def _noted(calls, function, *arguments):
+    calls.append(function)
+    return function(*arguments)
 
 
 def _uniforms(chain, name):

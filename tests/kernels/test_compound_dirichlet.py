@@ -68,6 +68,32 @@ def test_events_are_words_and_lengths_with_their_counts(d, dtype, index):
 
 
 @by_documents
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("most, longest", [(1, 1), (4, 30), (64, 5000)])
+def test_events_are_counted(d, weighted, dtype, most, longest):
+    documents = Documents(d, dtype)
+    weights = np.linspace(0.5, 2.0, len(documents.X)) if weighted else np.empty(0)
+    of_rows = weights if weighted else np.ones(len(documents.X))
+    has, words, counts = documents.encoded(documents.csr)
+    expected = {}
+    for word, count, total in zip(words, counts, has.T @ of_rows, strict=True):
+        expected[word, count] = expected.get((word, count), 0.0) + total
+    for arrays in (documents.csr, documents.dense):
+        table, lengths = np.zeros((d, most)), np.zeros(longest)
+        room = len(arrays[0]) + len(documents.X)
+        others = np.empty(room, np.int64), np.empty(room), np.empty(room)
+        n = kernels.count_events(*arrays, weights, table, lengths, *others)
+        found = {(j, c + 1.0): table[j, c] for j, c in zip(*table.nonzero(), strict=True)}
+        found |= {(d, c + 1.0): lengths[c] for c in lengths.nonzero()[0]}
+        for word, count, total in zip(*(part[:n] for part in others), strict=True):
+            assert count % 1.0 or count > (longest if word == d else most)
+            found[word, count] = found.get((word, count), 0.0) + total
+        assert found.keys() == expected.keys()
+        assert_allclose([found[key] for key in expected], list(expected.values()), rtol=1e-12)
+
+
+@by_documents
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_terms_and_expectations(d, n_threads):
     documents = Documents(d)

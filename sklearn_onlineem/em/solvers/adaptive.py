@@ -267,7 +267,7 @@ def _shares(weights, log_likelihoods, size):
         weight if math.isfinite(one) else 0.0
         for weight, one in zip(weights, log_likelihoods, strict=True)
     ]
-    likelihoods = np.exp(np.array(log_likelihoods) - best).tolist()
+    likelihoods = [math.exp(one - best) for one in log_likelihoods]
     joint = [weight * one for weight, one in zip(weights, likelihoods, strict=True)]
     gamma, total = 1.0 - 2.0 ** (-size / _HALF_LIFE), _sum(joint)
     share, even = (1.0 - _SHARE) / total, _SHARE / n_models

@@ -374,7 +374,7 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        return self.predict_proba(X).argmax(axis=1)
+        return self._infer(X, "most_probable")
 
     def fit_predict(
         self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
@@ -476,7 +476,8 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
         """Return X with missing values replaced by their expectations given the others.
 
         Expectations are averaged over the components; a nominal value is replaced by the most
-        probable one. The output follows `set_output`.
+        probable one. Columns of texts and categories have these, not codes. The output follows
+        `set_output`.
 
         Parameters
         ----------

@@ -20,8 +20,16 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.displays import MixtureDisplay
-from sklearn_onlineem.families import Categorical, Diagonal, Gaussian, Poisson, Product
+from sklearn_onlineem.families import (
+    Categorical,
+    Diagonal,
+    Gaussian,
+    Gaussians,
+    Poisson,
+    Product,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -270,6 +278,56 @@ def test_missing_values(share, rng):
     for start in range(0, 600, 100):
         stream.partial_fit(gaps[start : start + 100])
     assert stream.score(gaps) > fitted.score(gaps) - 0.2
+
+
+@pytest.mark.parametrize("sizes", [(3,), (1, 4, 2), (1,)], ids=repr)
+@pytest.mark.parametrize("others", [True, False])
+def test_codes_lack_one_feature_for_each_column(sizes, others, rng):
+    d, n = len(sizes), 300
+    families = (Categorical(sizes), Gaussian(Diagonal())) if others else (Categorical(sizes),)
+    columns = (tuple(range(d)), (d,)) if others else (tuple(range(d)),)
+    product = Product(families, columns)
+    X = np.column_stack([*(rng.integers(0, size, n) for size in sizes), rng.normal(size=n)])
+    rows = Rows(X if others else X[:, :d].copy(), rng.uniform(0.5, 2.0, n))
+    draws = [rng.dirichlet(np.full(size, 0.3), 3) + 1e-9 for size in sizes]
+    codes = np.concatenate([p / p.sum(axis=1, keepdims=True) for p in draws], axis=1)
+    gaussians = Gaussians(rng.normal(size=(3, 1)), rng.uniform(0.5, 2.0, (3, 1)))
+    parameters = (codes, gaussians) if others else (codes,)
+    log_weights = np.log(rng.dirichlet(np.ones(3)))
+    counts, statistics, log_likelihood = product.e_step(parameters, log_weights, rows)
+    log_joint = product.log_density(parameters, rows.X) + log_weights
+    each = np.logaddexp.reduce(log_joint, axis=1, keepdims=True)
+    shares = np.exp(log_joint - each) * rows.sample_weight[:, None] / rows.total_weight
+    expected = Categorical(sizes).expected_statistics(rows.X[:, :d].copy(), shares)
+    value = rows.sample_weight @ each[:, 0] / rows.total_weight
+    assert_allclose(log_likelihood, value, rtol=1e-12, atol=1e-14)
+    assert_allclose(counts, shares.sum(axis=0), rtol=1e-12)
+    assert_allclose(statistics.factors[0].weight, expected.weight, rtol=1e-12)
+    assert_allclose(statistics.factors[0].total, expected.total, rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["default", "pandas", "polars"])
+@pytest.mark.parametrize("method", ["impute", "sample_missing"])
+def test_texts_are_imputed_as_texts(method, kind, rng):
+    _, X = table(rng)
+    texts = np.array(["north", "south", "west"], dtype=object)[X["region"].to_numpy()]
+    missing = rng.random(X.shape) < 0.3
+    named = X.assign(region=texts).mask(missing)
+    fitted = mixture().fit(named).set_output(transform=kind)
+    found = getattr(fitted, method)(named)
+    if kind == "default":
+        ages, regions = found[:, 0].astype(float), found[:, 4]
+    else:
+        assert type(found).__module__.startswith(kind) and list(found.columns) == list(X.columns)
+        ages, regions = found["age"].to_numpy(), found["region"].to_numpy()
+    assert ages.dtype == np.float64 and np.isfinite(ages).all()
+    assert_array_equal(ages[~missing[:, 0]], X["age"][~missing[:, 0]])
+    assert_array_equal(regions[~missing[:, 4]], texts[~missing[:, 4]])
+    assert set(regions) == {"north", "south", "west"}
+    if method == "impute":
+        probable = (fitted.predict_proba(named) @ fitted.parameters_[2]).argmax(axis=1)
+        expected = fitted.categories_[0][probable]
+        assert_array_equal(regions[missing[:, 4]], expected[missing[:, 4]])
 
 
 def test_single_columns_are_drawn(rng):
