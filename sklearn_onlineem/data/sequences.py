@@ -125,17 +125,13 @@ class Sequences(Batch):
     @cached_property
     def lengths(self) -> Integers:
         """Numbers of rows of the sequences."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] if len(self) == 1 else np.diff(self.offsets)
 
     @cached_property
     def length_distribution(self) -> LengthDistribution:
         """Distribution of the lengths; a continued sequence counts as one."""
-        if self.before is None:
-            return LengthDistribution(self.survival)
-        is_one = len(self) == 1
-        return LengthDistribution(
-            np.ones(self.n_rows) if is_one else _survival(self.lengths, len(self))
-        )
+        is_whole = self.before is None
+        return LengthDistribution(self.survival if is_whole else _survival(self.lengths, len(self)))
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
         """Draw n lengths in rows.
@@ -152,8 +148,6 @@ class Sequences(Batch):
     @cached_property
     def survival(self) -> Floats:
         """Share of the sequences with more than t rows, t = 0, 1, ..., without a continued one."""
-        if len(self) == 1:
-            return np.ones(self.n_rows if self.before is None else 0)
         return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
 
     @cached_property
@@ -278,8 +272,8 @@ def share_of_starts(like):
 
 def _survival(lengths, n):
     """Return the numbers of lengths above 0, 1, ..., up to the largest, as shares of n."""
-    if len(lengths) == 1:
-        return np.full(lengths[0], 1.0 / n)
+    if len(lengths) < 2:
+        return np.full(lengths.sum(), 1.0 / n)
     # In one array, which is as long as the longest sequence.
     shares = np.bincount(lengths, weights=np.ones(len(lengths)), minlength=1)
     np.subtract(len(lengths), np.cumsum(shares, out=shares), out=shares)

@@ -173,6 +173,9 @@ class HiddenMarkovModel(
         log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
         chunks = data.chunks(self._n_chunk)
+        if len(chunks) == 1 and not self._is_long(data):
+            sums, log_likelihood = self._sums(data, rng, log_likelihoods)
+            return combine([(1.0 / len(data), sums)]), log_likelihood / len(data)
         rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
         if rng is not None and len(chunks) > 1:
             # One for each chunk, so that draws do not depend on the order of chunks.
@@ -595,7 +598,7 @@ def _joined(parts):
 
 
 def _check_possible(log_likelihoods, transitions):
-    if math.isfinite(log_likelihoods.sum() + transitions.sum()):
+    if math.isfinite(np.sum(log_likelihoods) + np.sum(transitions)):
         return
     if np.isneginf(log_likelihoods).any():
         raise ValueError(
