@@ -204,7 +204,7 @@ def _arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--write", action="store_true", help="into README.md, benchmarks/README.md")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="part of the name of a module")
     parser.add_argument("--share", type=float, default=1.0, help="of the data, to try it out")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
