@@ -733,7 +733,8 @@ def in_groups(
     require(extent(means, 1) == d, "means have an element for each column")
     cdef const int* group_ends = optional_labels(ends, n_groups)
     cdef const int* members = optional_labels(lists, n_groups * C)
-    require(n_groups > 0 and C > 0 and group_ends[n_groups - 1] == n, "groups have all rows")
+    require(group_ends != NULL and members != NULL, "groups have ends and lists")
+    require(group_ends[n_groups - 1] == n, "groups have all rows")
     for g in range(n_groups):
         i = group_ends[g] - (group_ends[g - 1] if g > 0 else 0)
         require(i >= 0, "groups end one after the other")

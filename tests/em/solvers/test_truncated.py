@@ -238,3 +238,23 @@ def test_all_mixtures_take_it_or_say_why_not(case, container, rng):
     assert_allclose(estimator.fit(X).lower_bounds_, every.lower_bounds_, rtol=1e-8)
     assert_close(estimator.model_.parameters, every.model_.parameters, rtol=1e-5, atol=1e-7)
     assert np.isfinite(case(solver=Truncated(1), **settings).fit(X).score(X))
+
+
+@pytest.mark.parametrize(
+    ("ends", "lists"),
+    [
+        ([], [[0]]),
+        ([6], np.empty((1, 0))),
+        ([5], [[0]]),
+        ([4, 2, 6], [[0], [1], [0]]),
+        ([6], [[2]]),
+        ([6], [[-2]]),
+        ([3, 6], [[0]]),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(ends, lists, rng):
+    X = rng.standard_normal((6, 2))
+    model = gaussian_mixture(rng, X, "full", 2)
+    ends, lists = np.array(ends, dtype=np.intc), np.array(lists, dtype=np.intc)
+    with pytest.raises(ValueError, match="kernel"):
+        model.family.in_groups(model.parameters, model.log_weights, Rows(X), ends, lists, True)
