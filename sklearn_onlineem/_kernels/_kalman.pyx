@@ -66,6 +66,8 @@ cdef extern from "_kalman_batches.h" nogil:
         Py_ssize_t* from_ "from"
         Py_ssize_t* until
         double** borders
+        int (*look)() noexcept
+        volatile int* is_over
     Py_ssize_t most_batched(Py_ssize_t k, Py_ssize_t d)
     Py_ssize_t border_size(Py_ssize_t k)
     BatchSpace* lay_out_batch(
@@ -395,6 +397,9 @@ def expected_in_batches(
     lay_out_batches(&arrays, most, n, n_threads, n_slabs, &arena)
     cdef void* scratch = allocate(&arena)
     cdef BatchMemory memory = lay_out_batches(&arrays, most, n, n_threads, n_slabs, &arena)
+    cdef volatile int is_over = False
+    for slab in range(n_threads):
+        memory.spaces[slab].look, memory.spaces[slab].is_over = look, &is_over
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         pass_over_batches(
@@ -404,3 +409,4 @@ def expected_in_batches(
     for slab in range(n_slabs):
         add_evidence(memory.slabs + slab, &total)
     free(scratch)
+    return raise_waiting() if is_over else None

@@ -7,8 +7,7 @@
 #ifndef SKLEARN_ONLINEEM_KALMAN_BATCHES_H
 #define SKLEARN_ONLINEEM_KALMAN_BATCHES_H
 
-#include "_kalman_steps.h"
-#include "_kalman_sums.h"
+#include "_kalman.h"
 
 OPTIMISE_BEGIN(WHOLE_TILES)
 
@@ -311,6 +310,9 @@ typedef struct {
     double *after;                /* (k, LANES): smoothed means of the rows after */
     double *product;              /* (W,) */
     Sums total;
+    ptrdiff_t n_steps;            /* until the next look for Ctrl-C */
+    int (*look)(void);            /* as in a Workspace */
+    volatile int *is_over;
 } BatchSpace;
 
 /* Rows of the longest sequences that are taken side by side; 0: none are. */
@@ -613,6 +615,15 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(
     copy(space->mean, k * LANES, space->after);
 }
 
+SIMD_INLINE int batch_goes_on(const System *system, BatchSpace *space)
+{
+    if (RARELY(space->n_steps-- <= 0)) {
+        space->n_steps = rows_until_look(system) / LANES;
+        if (space->look()) *space->is_over = 1;
+    }
+    return !*space->is_over;
+}
+
 /* The sequences of a batch, from `start` (W + W W), which are smoothed and summed if that is wanted;
  * log_likelihoods (LANES,) <- theirs. Those of rows are written from `log_densities` of each on,
  * unless it is NULL. */
@@ -626,7 +637,7 @@ SIMD_UNUSED static void expect_batch(
     for (ptrdiff_t i = 0; i < k; i++)
         repeat(start + W + i * W, k, space->covariance + i * k * LANES);
     for (int s = 0; s < LANES; s++) log_likelihoods[s] = 0;
-    for (ptrdiff_t t = 0; t < space->T; t++) {
+    for (ptrdiff_t t = 0; t < space->T && batch_goes_on(system, space); t++) {
         filter_lanes(system, t, space, row);
         const BatchedState state = batched_state_at(space->states, t, k);
         put_borders(state.predicted, state.upper, t, k, 0, space);
@@ -636,7 +647,7 @@ SIMD_UNUSED static void expect_batch(
             if (log_densities) log_densities[s][t] = row[s];
         }
     }
-    for (ptrdiff_t t = space->T - 1; smooths && t >= 0; t--) {
+    for (ptrdiff_t t = space->T - 1; smooths && t >= 0 && batch_goes_on(system, space); t--) {
         read_step(system, t, space);
         smooth_lanes(system, t, space);
         put_borders(space->mean, space->covariance, t, k, 1, space);
@@ -647,6 +658,7 @@ SIMD_UNUSED static void expect_batch(
 SIMD_UNUSED static void start_batches(
     const System *system, const Evidence *total, BatchSpace *space)
 {
+    space->n_steps = rows_until_look(system) / LANES;
     set_zero(N_SUMS * system->k * system->k * LANES, space->sums);
     start_sums(system->k, system->W, system->d, total, &space->total);
 }
