@@ -9,15 +9,15 @@ __all__ = ["lazy_names"]
 
 def lazy_names(
     package: str, homes: Mapping[str, Collection[str]], rooms: Collection[str] = ()
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return the functions `__getattr__` and `__dir__` of a package.
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of a package.
 
     Parameters
     ----------
     package : str
         Its `__name__`.
     homes : mapping of str to collections of str
-        Names that the package exports, by the modules in it that define them; the last one counts.
+        Names that the package exports, by the modules in it that define them.
     rooms : collection of str, default=()
         Modules of the package that are its attributes, too.
     """
@@ -35,4 +35,4 @@ def lazy_names(
         setattr(sys.modules[package], name, value)
         return value
 
-    return __getattr__, lambda: sorted({*vars(sys.modules[package]), *home, *rooms})
+    return list(home), __getattr__, lambda: sorted({*vars(sys.modules[package]), *home, *rooms})
