@@ -41,7 +41,7 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package(name):
         import_module(name).GausianMixture  # noqa: B018
 
 
-def test_rooms_are_attributes_without_an_import_of_their_own():
+def test_subpackages_are_attributes_without_an_import_of_their_own():
     code = "import sklearn_onlineem; print(sklearn_onlineem.families.Poisson.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["Poisson"]
