@@ -20,8 +20,7 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._checks import above, at_least, positive_semidefinite
-from sklearn_onlineem.families._e_step import NOTHING, optional, per_row
-from sklearn_onlineem.families._family import row_outputs
+from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
 from sklearn_onlineem.families._start_coordinates import independent, standardised, whitened
 from sklearn_onlineem.statistics import Moments
@@ -213,6 +212,30 @@ class Covariance(ABC):
         """Return the weight behind each scatter."""
         return weights.sum(keepdims=True) if self.is_shared else weights
 
+    def _prefers_factors(self, n_components, n_features):
+        """Return whether the centred way is the faster one."""
+        return False
+
+    def _about(self, gaussians, X):
+        """Return centre, natural parameters about it and squares of the means, or None."""
+        # The squares are (m - centre)' precision (m - centre). None: digits would be lost.
+        n_components, d = gaussians.mean.shape
+        if self._prefers_factors(n_components, d):
+            return None
+        centre, natural = np.empty(d), np.empty((n_components, d + self.n_parameters(d)))
+        quadratic = np.empty(n_components)
+        guard = _natural_gaussian.natural_form(
+            X, gaussians.mean, gaussians.precision, centre, natural, quadratic
+        )
+        return (centre, natural, quadratic) if guard < LARGEST_GUARD[X.dtype] else None
+
+    def _centred_statistics(self, X, responsibilities, n_threads):
+        responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
+        counts, means = _weighted_means(X, responsibilities)
+        first, second = np.empty_like(means), self._empty(*means.shape)
+        _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
+        return self._recentred(first, second, means, 1.0, counts)
+
 
 class _Matrices(Covariance):
     """Full and tied: covariances are matrices."""
@@ -245,47 +268,17 @@ class _Matrices(Covariance):
     def from_matrices(self, matrices: Floats) -> Floats:
         return matrices.sum(axis=0, keepdims=True) if self.is_shared else matrices
 
+    def _prefers_factors(self, n_components, n_features):
+        most = _MOST_FEATURES_PER_COMPONENT * n_components
+        return n_features > most or n_features > _MOST_FEATURES
+
     def _factors(self, gaussians):
+        """Return inverse roots of the covariances, or of the variances of all features."""
         return gaussians.precision_factor
 
     def _empty(self, n_components, d):
+        """Return an array for sums of products, or of squares, about means."""
         return np.empty((1 if self.is_shared else n_components, d, d))
-
-    def _e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
-        sample = (*per_row(rows), optional(uniforms))
-        means, counts = gaussians.mean, np.empty(len(gaussians.mean))
-        # If shared, the natural way would compute the scatters of all components.
-        if not (self.is_shared or _prefers_factors(*means.shape)):
-            mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
-            log_likelihood = _natural_gaussian.e_step(
-                rows.X, means, gaussians.precision, gaussians.precision_factor, gaussians.log_det,
-                log_weights, *sample, rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean,
-                scatter, NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
-            )  # fmt: skip
-            # The kernel computes the guard of `_about`, and returns NaN where the digits of more
-            # than half of the components would be lost.
-            if not math.isnan(log_likelihood):
-                return counts, Moments(counts, counts, mean, scatter), log_likelihood
-        first, second = np.empty_like(means), self._empty(*means.shape)
-        log_likelihood = _gaussian.e_step(
-            rows.X, means, gaussians.precision_factor, gaussians._offset(log_weights), *sample,
-            counts, first, second, *row_outputs(rows.X, log_likelihoods), rows.n_threads,
-        )  # fmt: skip
-        share = 1.0 / rows.total_weight
-        moments = self._recentred(first, second, means, share, counts)
-        return counts, moments, share * log_likelihood
-
-    def _about(self, gaussians, X):
-        """Return centre, natural parameters about it and squares of the means, or None."""
-        # The squares are (m - centre)' precision (m - centre). None: digits would be lost.
-        if _prefers_factors(*gaussians.mean.shape):
-            return None
-        (n_components, d), centre = gaussians.mean.shape, np.empty(X.shape[1])
-        natural, quadratic = np.empty((n_components, d + d * (d + 1) // 2)), np.empty(n_components)
-        guard = _natural_gaussian.natural_form(
-            X, gaussians.mean, gaussians.precision, centre, natural, quadratic
-        )
-        return (centre, natural, quadratic) if guard < LARGEST_GUARD[X.dtype] else None
 
     def _moments_about(self, centre, counts, totals):
         """Return moments from the sums of the features about a centre."""
@@ -293,19 +286,6 @@ class _Matrices(Covariance):
         mean, scatters = np.empty((n_components, d)), np.empty((n_components, d, d))
         _natural_gaussian.moments_about(centre, counts, totals, mean, scatters)
         return Moments(counts, self._pooled(counts), mean, self.from_matrices(scatters))
-
-    def _centred_log_density(self, gaussians, X, offset, n_threads):
-        out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
-        factors = gaussians.precision_factor
-        _gaussian.log_density(X, gaussians.mean, factors, offset, out, n_threads)
-        return out
-
-    def _centred_statistics(self, X, responsibilities, n_threads):
-        responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
-        counts, means = _weighted_means(X, responsibilities)
-        first, second = np.empty_like(means), self._empty(*means.shape)
-        _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
-        return self._recentred(first, second, means, 1.0, counts)
 
     def _per_entry(self, gaussians):
         """Return means, covariances and what follows from these, as `_gaps` takes them."""
@@ -491,53 +471,11 @@ class _Variances(Covariance):
         """Sum values over the features that share a variance."""
         return values.sum(axis=1, keepdims=True) if self._is_single else values
 
-    def _e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
-        sample = (*per_row(rows), optional(uniforms))
-        means, counts = gaussians.mean, np.empty(len(gaussians.mean))
-        mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
-        log_likelihood = _natural_gaussian.e_step(
-            rows.X, means, gaussians.precision, NOTHING, gaussians.log_det, log_weights, *sample,
-            rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
-            NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
-        )  # fmt: skip
-        # As of matrices.
-        if not math.isnan(log_likelihood):
-            return counts, Moments(counts, counts, mean, scatter), log_likelihood
-        first, second = mean, np.empty_like(means)
-        log_likelihood = _gaussian.e_step(
-            rows.X, means, _per_feature(gaussians), gaussians._offset(log_weights), *sample,
-            counts, first, second, *row_outputs(rows.X, log_likelihoods), rows.n_threads,
-        )  # fmt: skip
-        moments = self._recentred(first, second, means, 1.0 / rows.total_weight, counts)
-        return moments.weight, moments, log_likelihood / rows.total_weight
-
-    def _about(self, gaussians, X):
-        (n_components, d), width = gaussians.mean.shape, gaussians.covariance.shape[1]
-        centre, natural = np.empty(d), np.empty((n_components, d + width))
-        quadratic = np.empty(n_components)
-        guard = _natural_gaussian.natural_form(
-            X, gaussians.mean, gaussians.precision, centre, natural, quadratic
-        )
-        return (centre, natural, quadratic) if guard < LARGEST_GUARD[X.dtype] else None
-
     def _moments_about(self, centre, counts, totals):
         mean, d = np.empty((len(counts), len(centre))), len(centre)
         scatter = np.empty((len(counts), totals.shape[1] - d))
         _natural_gaussian.moments_about(centre, counts, totals, mean, scatter)
         return Moments(counts, counts, mean, scatter)
-
-    def _centred_log_density(self, gaussians, X, offset, n_threads):
-        out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
-        scales = _per_feature(gaussians)
-        _gaussian.log_density(X, gaussians.mean, scales, offset, out, n_threads)
-        return out
-
-    def _centred_statistics(self, X, responsibilities, n_threads):
-        responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
-        counts, means = _weighted_means(X, responsibilities)
-        first, second = np.empty_like(means), np.empty_like(means)
-        _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
-        return self._recentred(first, second, means, 1.0, counts)
 
     def _per_entry(self, gaussians):
         means, variances = gaussians.mean, gaussians.covariance
@@ -707,9 +645,3 @@ def _per_feature(gaussians):
     """Return inverse standard deviations of all features of all components."""
     factors = gaussians.precision_factor
     return np.ascontiguousarray(np.broadcast_to(factors, gaussians.mean.shape))
-
-
-def _prefers_factors(n_components, n_features):
-    """Return whether the centred way is the faster one."""
-    most = _MOST_FEATURES_PER_COMPONENT * n_components
-    return n_features > most or n_features > _MOST_FEATURES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
@@ -14,6 +15,7 @@ from sklearn_onlineem._kernels import (
     _gaps,
     _gaussian,
     _natural,
+    _natural_gaussian,
     _small_matrices,
 )
 from sklearn_onlineem._typing import Floats, Integers
@@ -29,6 +31,7 @@ from sklearn_onlineem.families.capabilities import (
     SharedParameters,
 )
 from sklearn_onlineem.families.covariance_shapes import (
+    LARGEST_GUARD,
     LOG_2_PI,
     NEGLIGIBLE,
     Covariance,
@@ -233,11 +236,12 @@ class Gaussian(
 
     def _less_squares(self, parameters, about, X, offset, n_threads):
         """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K)."""
-        shape = self.covariance
+        shape, out = self.covariance, np.empty((len(X), len(offset)), dtype=X.dtype)
         if about is None:
-            return shape._centred_log_density(parameters, X, offset, n_threads)
+            factors = shape._factors(parameters)
+            _gaussian.log_density(X, parameters.mean, factors, offset, out, n_threads)
+            return out
         centre, natural, quadratic = about
-        out = np.empty((len(X), len(offset)), dtype=X.dtype)
         _natural.log_density(
             X, centre, shape.features, natural, offset - 0.5 * quadratic, NOTHING, out, n_threads
         )
@@ -272,7 +276,29 @@ class Gaussian(
         uniforms: Floats | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, Moments, float]:
-        return self.covariance._e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
+        shape, means, counts = self.covariance, parameters.mean, np.empty(len(parameters.mean))
+        sample = (*per_row(rows), optional(uniforms))
+        # If shared, the natural way would compute the scatters of all components.
+        if not (shape.is_shared or shape._prefers_factors(*means.shape)):
+            mean, scatter = np.empty_like(means), np.empty_like(parameters.covariance)
+            factors = parameters.precision_factor if scatter.ndim == 3 else NOTHING
+            log_likelihood = _natural_gaussian.e_step(
+                rows.X, means, parameters.precision, factors, parameters.log_det, log_weights,
+                *sample, rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
+                NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
+            )  # fmt: skip
+            # The kernel computes the guard of `_about`, and returns NaN where the digits of more
+            # than half of the components would be lost.
+            if not math.isnan(log_likelihood):
+                return counts, Moments(counts, counts, mean, scatter), log_likelihood
+        first, second = np.empty_like(means), shape._empty(*means.shape)
+        log_likelihood = _gaussian.e_step(
+            rows.X, means, shape._factors(parameters), parameters._offset(log_weights), *sample,
+            counts, first, second, *row_outputs(rows.X, log_likelihoods), rows.n_threads,
+        )  # fmt: skip
+        share = 1.0 / rows.total_weight
+        moments = shape._recentred(first, second, means, share, counts)
+        return moments.weight, moments, share * log_likelihood
 
     def in_groups(
         self,
