@@ -121,7 +121,7 @@ class _GaussianFactor:
         self._has_gaps = len(self._known) < len(X)
         if not len(self._known):
             self._known = np.zeros((1, X.shape[1]), X.dtype)
-        y = X - location(self._known)[0]
+        y = X - location(self._known)
         y[incomplete] = 0.0
         if family.covariance.features == _natural.PRODUCTS:
             i, j = np.triu_indices(X.shape[1])
@@ -162,7 +162,7 @@ class _AxesWithGaps:
         first = X[np.argmin(missing, axis=0), np.arange(X.shape[1])]
         few = X[:_FEW_ROWS]
         self._known = np.where(np.isnan(few), np.where(np.isnan(first), 0.0, first), few)
-        y = X - location(self._known)[0]
+        y = X - location(self._known)
         y[missing] = 0.0
         self.features = np.concatenate([y, _squares(family, y), ~missing], axis=1, dtype=X.dtype)
 

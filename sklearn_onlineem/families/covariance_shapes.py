@@ -616,11 +616,9 @@ class Spherical(_Variances):
 
 
 def location(X):
-    """Return the centre of the first rows, and variances about it."""
+    """Return the centre of the first rows, added in order: the same bits as that of kernels."""
     block = X[:_LOCATION_ROWS].astype(np.float64, copy=False)
-    centre = np.add.reduce(block, axis=0) / len(block)
-    deviation = block - centre
-    return centre, np.einsum("nd,nd->d", deviation, deviation) / len(block)
+    return block.cumsum(axis=0)[-1:].sum(axis=0) / len(block)
 
 
 def kept_where_empty(statistics, previous):
@@ -634,7 +632,7 @@ def kept_where_empty(statistics, previous):
 def _weighted_means(X, responsibilities):
     """Return counts (K,) and weighted means (K, d), computed about a centre near the data."""
     counts = responsibilities.sum(axis=0, dtype=np.float64)
-    centre = location(X)[0]
+    centre = location(X)
     weights = np.divide(
         responsibilities, counts, out=np.zeros(responsibilities.shape), where=counts > NEGLIGIBLE
     )

@@ -558,7 +558,7 @@ class Gaussian(
     ) -> float:
         given, X = posterior(self, prior), without_gaps(X)
         concentration = above("concentration", concentration, 0.0, prior.weight.shape).copy()
-        origin, drawn = location(X)[0], labels.copy()
+        origin, drawn = location(X), labels.copy()
         value = _collapsed_gaussian.sweep(
             X, origin, given.weight, given.degrees, given.mean - origin, given.scatter,
             concentration, uniforms, drawn,
