@@ -306,20 +306,6 @@ cdef double forward_rest(const floating* x, Py_ssize_t T, Chain* chain) noexcept
     return log_likelihood + log(ending) if ending >= SMALLEST_SHARE else NAN
 
 
-cdef bint needs_logs(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
-    """Whether states in doubt are needed, by a backward pass that changes nothing."""
-    cdef Py_ssize_t last = (T - 1) // CHAIN_ROWS
-    if chain.said == 0:
-        return False
-    chain.lost = 0
-    backward_blocks(x, T, 0, x, 0, NULL, chain, False)
-    load(x + last * CHAIN_ROWS * chain.K, T - last * CHAIN_ROWS, chain)
-    memcpy(chain.predicted, chain.starts + last * chain.W, chain.W * sizeof(double))
-    forward_of_next(chain)
-    ending_of(chain)
-    return chain.lost != 0
-
-
 cdef double forward_blocks(const floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
     """The same, of a sequence that goes on."""
     cdef Py_ssize_t begin = chain.now.B
@@ -337,6 +323,20 @@ cdef double forward_blocks(const floating* x, Py_ssize_t T, Chain* chain) noexce
         log_likelihood += log_likelihood_of(&chain.now)
         begin += chain.now.B
     return log_likelihood
+
+
+cdef bint needs_logs(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+    """Whether states in doubt are needed, by a backward pass that changes nothing."""
+    cdef Py_ssize_t last = (T - 1) // CHAIN_ROWS
+    if chain.said == 0:
+        return False
+    chain.lost = 0
+    backward_blocks(x, T, 0, x, 0, NULL, chain, False)
+    load(x + last * CHAIN_ROWS * chain.K, T - last * CHAIN_ROWS, chain)
+    memcpy(chain.predicted, chain.starts + last * chain.W, chain.W * sizeof(double))
+    forward_of_next(chain)
+    ending_of(chain)
+    return chain.lost != 0
 
 
 cdef void backward_blocks(
@@ -701,8 +701,8 @@ def visits(
     cdef const double* first = readable(start, K)
     cdef const double* table = readable(inner, K * K)
     cdef double* u = writable(out, K)
-    cdef double* left = allocate_doubles(K * K)
-    cdef int* pivots = <int*> allocate_doubles(K)
+    cdef double* left = allocate_doubles(K * (K + 1))
+    cdef int* pivots = <int*> (left + K * K)
     cdef int n = <int> K, one = 1, info = 0
     with nogil:
         for i in range(K * K):
@@ -715,7 +715,6 @@ def visits(
         for i in range(K):
             u[i] = max(u[i], 0.0)
         free(left)
-        free(pivots)
     if info != 0:
         raise np.linalg.LinAlgError("Singular matrix")
 
@@ -775,6 +774,7 @@ def backward(
     cdef double[:, :, ::1] sums = _no_sums(1, K)
     with nogil:
         chain.sums, chain.lost = &sums[0, 0, 0], 0
+        memset(chain.starts, 0, (last + 1) * chain.W * sizeof(double))
         for b in range(last + 1):
             memcpy(chain.starts + b * chain.W, &predicted[b, 0], K * sizeof(double))
         load_first(&log_densities[last * CHAIN_ROWS, 0], T - last * CHAIN_ROWS,
@@ -870,4 +870,4 @@ def joint_divergence(
                 total += left[k] * relative_entropy(table + k * C, other_table + k * C, C)
             if emitted[k] > 0.0 and not divergence[k] <= 0.0:
                 total += emitted[k] * divergence[k]
-    return max(0.0, total)
+    return 0.0 if total < 0.0 else total
