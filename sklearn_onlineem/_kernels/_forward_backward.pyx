@@ -277,6 +277,22 @@ cdef bint forward_of_next(Chain* chain) noexcept nogil:
     return chain.said >= IS_LOST
 
 
+cdef void load_again(
+    const floating* x, Py_ssize_t begin, Py_ssize_t T, Chain* chain
+) noexcept nogil:
+    """next <- the block from row `begin` on of a sequence of T rows, whose start is known"""
+    load(x + begin * chain.K, min(CHAIN_ROWS, T - begin), chain)
+    memcpy(chain.predicted, chain.starts + begin // CHAIN_ROWS * chain.W, chain.W * sizeof(double))
+
+
+cdef void forward_again(
+    const floating* x, Py_ssize_t begin, Py_ssize_t T, Chain* chain
+) noexcept nogil:
+    """The forward pass of this block, which becomes the present one."""
+    load_again(x, begin, T, chain)
+    forward_of_next(chain)
+
+
 cdef double log_likelihood_of(ChainBlock* block) noexcept nogil:
     """log p(v_t of a block | past)"""
     add_log(block.largest, block.scale, block.B)
@@ -327,14 +343,12 @@ cdef double forward_blocks(const floating* x, Py_ssize_t T, Chain* chain) noexce
 
 cdef bint needs_logs(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
     """Whether states in doubt are needed, by a backward pass that changes nothing."""
-    cdef Py_ssize_t last = (T - 1) // CHAIN_ROWS
+    cdef Py_ssize_t last = n_blocks_of(T) - 1
     if chain.said == 0:
         return False
     chain.lost = 0
     backward_blocks(x, T, 0, x, 0, NULL, chain, False)
-    load(x + last * CHAIN_ROWS * chain.K, T - last * CHAIN_ROWS, chain)
-    memcpy(chain.predicted, chain.starts + last * chain.W, chain.W * sizeof(double))
-    forward_of_next(chain)
+    forward_again(x, last * CHAIN_ROWS, T, chain)
     ending_of(chain)
     return chain.lost != 0
 
@@ -352,9 +366,7 @@ cdef void backward_blocks(
     cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B
     while True:
         if begin > 0:
-            load(x + (begin - CHAIN_ROWS) * K, CHAIN_ROWS, chain)
-            memcpy(chain.predicted, chain.starts + (begin // CHAIN_ROWS - 1) * W,
-                   W * sizeof(double))
+            load_again(x, begin - CHAIN_ROWS, T, chain)
         elif next_T > 0:
             load_first(next_x, next_T, next_start, chain)
         else:
@@ -585,14 +597,7 @@ cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil
         if begin == 0:
             return
         begin -= CHAIN_ROWS
-        forward_again(x, begin, chain)
-
-
-cdef void forward_again(const floating* x, Py_ssize_t begin, Chain* chain) noexcept nogil:
-    """The forward pass of the block before the present one, which it replaces."""
-    load(x + begin * chain.K, CHAIN_ROWS, chain)
-    memcpy(chain.predicted, chain.starts + begin // CHAIN_ROWS * chain.W, chain.W * sizeof(double))
-    forward_of_next(chain)
+        forward_again(x, begin, T, chain)
 
 
 def draw_paths(
@@ -654,7 +659,7 @@ cdef void draw_path(
         if begin == 0:
             return
         begin -= CHAIN_ROWS
-        forward_again(x, begin, chain)
+        forward_again(x, begin, T, chain)
 
 
 # States under the model itself
@@ -773,13 +778,11 @@ def backward(
     cdef Chain* chain = chains.of_thread
     cdef double[:, :, ::1] sums = _no_sums(1, K)
     with nogil:
-        chain.sums, chain.lost = &sums[0, 0, 0], 0
+        chain.sums, chain.said, chain.lost = &sums[0, 0, 0], 0, 0
         memset(chain.starts, 0, (last + 1) * chain.W * sizeof(double))
         for b in range(last + 1):
             memcpy(chain.starts + b * chain.W, &predicted[b, 0], K * sizeof(double))
-        load_first(&log_densities[last * CHAIN_ROWS, 0], T - last * CHAIN_ROWS,
-                   &predicted[last, 0], chain)
-        forward_of_next(chain)
+        forward_again(&log_densities[0, 0], last * CHAIN_ROWS, T, chain)
         memcpy(chain.beta, &later[0, 0], K * sizeof(double))
         memset(chain.now.density + chain.now.B * chain.W, 0, chain.W * sizeof(double))
         memcpy(chain.now.density + chain.now.B * chain.W, &later[1, 0], K * sizeof(double))
