@@ -218,8 +218,8 @@ SIMD_INLINE void backward_step(
  * state of the first row, and then that after the last; and room for one more. */
 SIMD_INLINE int both_of(
     const ChainBlock *back, const ChainBlock *ahead, const ChainTable *table,
-    const ChainTable *transposed, int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *states, double *filtered,
-    int *lost)
+    const ChainTable *transposed, int has_zeros, const ptrdiff_t W, const ptrdiff_t tile,
+    double *states, double *filtered, int *lost)
 {
     double local[3 * WIDEST_TILE], before = 1;
     double *beta = W <= WIDEST_TILE ? local : states;
@@ -258,7 +258,8 @@ SIMD_INLINE int both_of(
 
 SIMD_CLONES SIMD_UNUSED static int both_recursions(
     const ChainBlock *back, const ChainBlock *ahead, const ChainTable *table,
-    const ChainTable *transposed, int has_zeros, ptrdiff_t W, double *states, double *filtered, int *lost)
+    const ChainTable *transposed, int has_zeros, ptrdiff_t W, double *states, double *filtered,
+    int *lost)
 {
 #define BOTH(width, tile) \
     both_of(back, ahead, table, transposed, has_zeros, width, tile, states, filtered, lost)
