@@ -33,8 +33,7 @@
  * which only GCC needs. Two such options are in use, and neither changes a value:
  *
  * - SELECTS: nobody looks at floating-point exception flags, and only for their sake would GCC
- * refuse
- *   to turn `a < b ? c : d` into a select;
+ *   refuse to turn `a < b ? c : d` into a select;
  * - WHOLE_TILES: loops over a tile are vectors as they stand, and GCC would rather put these
  *   together from pieces. */
 #define SELECTS "no-trapping-math"

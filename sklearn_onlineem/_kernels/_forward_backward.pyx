@@ -277,6 +277,22 @@ cdef bint forward_of_next(Chain* chain) noexcept nogil:
     return chain.said >= IS_LOST
 
 
+cdef void load_again(
+    const floating* x, Py_ssize_t begin, Py_ssize_t T, Chain* chain
+) noexcept nogil:
+    """next <- the block from row `begin` on of a sequence of T rows, whose start is known"""
+    load(x + begin * chain.K, min(CHAIN_ROWS, T - begin), chain)
+    memcpy(chain.predicted, chain.starts + begin // CHAIN_ROWS * chain.W, chain.W * sizeof(double))
+
+
+cdef void forward_again(
+    const floating* x, Py_ssize_t begin, Py_ssize_t T, Chain* chain
+) noexcept nogil:
+    """The forward pass of this block, which becomes the present one."""
+    load_again(x, begin, T, chain)
+    forward_of_next(chain)
+
+
 cdef double log_likelihood_of(ChainBlock* block) noexcept nogil:
     """log p(v_t of a block | past)"""
     add_log(block.largest, block.scale, block.B)
@@ -306,20 +322,6 @@ cdef double forward_rest(const floating* x, Py_ssize_t T, Chain* chain) noexcept
     return log_likelihood + log(ending) if ending >= SMALLEST_SHARE else NAN
 
 
-cdef bint needs_logs(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
-    """Whether states in doubt are needed, by a backward pass that changes nothing."""
-    cdef Py_ssize_t last = (T - 1) // CHAIN_ROWS
-    if chain.said == 0:
-        return False
-    chain.lost = 0
-    backward_blocks(x, T, 0, x, 0, NULL, chain, False)
-    load(x + last * CHAIN_ROWS * chain.K, T - last * CHAIN_ROWS, chain)
-    memcpy(chain.predicted, chain.starts + last * chain.W, chain.W * sizeof(double))
-    forward_of_next(chain)
-    ending_of(chain)
-    return chain.lost != 0
-
-
 cdef double forward_blocks(const floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
     """The same, of a sequence that goes on."""
     cdef Py_ssize_t begin = chain.now.B
@@ -339,6 +341,18 @@ cdef double forward_blocks(const floating* x, Py_ssize_t T, Chain* chain) noexce
     return log_likelihood
 
 
+cdef bint needs_logs(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+    """Whether states in doubt are needed, by a backward pass that changes nothing."""
+    cdef Py_ssize_t last = n_blocks_of(T) - 1
+    if chain.said == 0:
+        return False
+    chain.lost = 0
+    backward_blocks(x, T, 0, x, 0, NULL, chain, False)
+    forward_again(x, last * CHAIN_ROWS, T, chain)
+    ending_of(chain)
+    return chain.lost != 0
+
+
 cdef void backward_blocks(
     floating* x, Py_ssize_t T, Py_ssize_t n_pairs, const floating* next_x, Py_ssize_t next_T,
     const double* next_start, Chain* chain, bint writes,
@@ -352,9 +366,7 @@ cdef void backward_blocks(
     cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B
     while True:
         if begin > 0:
-            load(x + (begin - CHAIN_ROWS) * K, CHAIN_ROWS, chain)
-            memcpy(chain.predicted, chain.starts + (begin // CHAIN_ROWS - 1) * W,
-                   W * sizeof(double))
+            load_again(x, begin - CHAIN_ROWS, T, chain)
         elif next_T > 0:
             load_first(next_x, next_T, next_start, chain)
         else:
@@ -585,14 +597,7 @@ cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil
         if begin == 0:
             return
         begin -= CHAIN_ROWS
-        forward_again(x, begin, chain)
-
-
-cdef void forward_again(const floating* x, Py_ssize_t begin, Chain* chain) noexcept nogil:
-    """The forward pass of the block before the present one, which it replaces."""
-    load(x + begin * chain.K, CHAIN_ROWS, chain)
-    memcpy(chain.predicted, chain.starts + begin // CHAIN_ROWS * chain.W, chain.W * sizeof(double))
-    forward_of_next(chain)
+        forward_again(x, begin, T, chain)
 
 
 def draw_paths(
@@ -654,7 +659,7 @@ cdef void draw_path(
         if begin == 0:
             return
         begin -= CHAIN_ROWS
-        forward_again(x, begin, chain)
+        forward_again(x, begin, T, chain)
 
 
 # States under the model itself
@@ -701,8 +706,8 @@ def visits(
     cdef const double* first = readable(start, K)
     cdef const double* table = readable(inner, K * K)
     cdef double* u = writable(out, K)
-    cdef double* left = allocate_doubles(K * K)
-    cdef int* pivots = <int*> allocate_doubles(K)
+    cdef double* left = allocate_doubles(K * (K + 1))
+    cdef int* pivots = <int*> (left + K * K)
     cdef int n = <int> K, one = 1, info = 0
     with nogil:
         for i in range(K * K):
@@ -715,7 +720,6 @@ def visits(
         for i in range(K):
             u[i] = max(u[i], 0.0)
         free(left)
-        free(pivots)
     if info != 0:
         raise np.linalg.LinAlgError("Singular matrix")
 
@@ -774,12 +778,11 @@ def backward(
     cdef Chain* chain = chains.of_thread
     cdef double[:, :, ::1] sums = _no_sums(1, K)
     with nogil:
-        chain.sums, chain.lost = &sums[0, 0, 0], 0
+        chain.sums, chain.said, chain.lost = &sums[0, 0, 0], 0, 0
+        memset(chain.starts, 0, (last + 1) * chain.W * sizeof(double))
         for b in range(last + 1):
             memcpy(chain.starts + b * chain.W, &predicted[b, 0], K * sizeof(double))
-        load_first(&log_densities[last * CHAIN_ROWS, 0], T - last * CHAIN_ROWS,
-                   &predicted[last, 0], chain)
-        forward_of_next(chain)
+        forward_again(&log_densities[0, 0], last * CHAIN_ROWS, T, chain)
         memcpy(chain.beta, &later[0, 0], K * sizeof(double))
         memset(chain.now.density + chain.now.B * chain.W, 0, chain.W * sizeof(double))
         memcpy(chain.now.density + chain.now.B * chain.W, &later[1, 0], K * sizeof(double))
@@ -870,4 +873,4 @@ def joint_divergence(
                 total += left[k] * relative_entropy(table + k * C, other_table + k * C, C)
             if emitted[k] > 0.0 and not divergence[k] <= 0.0:
                 total += emitted[k] * divergence[k]
-    return max(0.0, total)
+    return 0.0 if total < 0.0 else total

@@ -12,7 +12,7 @@ from numpy cimport ndarray
 
 from ._arena cimport Arena, allocate, arena_of, counting_arena, take, take_arenas
 from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
-from ._kalman_sums cimport Evidence, add_evidence, lay_out_evidence, no_evidence
+from ._kalman_sums cimport Evidence, add_evidence, lay_out_slabs, no_evidence
 from ._openmp cimport MOST_SLABS, first_block, is_interrupted, omp_get_thread_num, raise_waiting
 
 cdef extern from "_kalman.h" nogil:
@@ -85,35 +85,35 @@ def width(Py_ssize_t k):
     return padded_width(k)
 
 
-# What a pass over all sequences has in its memory.
+# What a pass has in its memory.
 cdef struct Memory:
-    Arena counted           # what a thread needs
-    char* threads
-    Workspace** spaces      # (n_threads,)
+    void** spaces           # (n_threads,): each a Workspace, or a BatchSpace
     Evidence* slabs         # (n_slabs,): the sums of each; no array if they are not wanted
 
 
+cdef void* lay_out_space(
+    const System* system, Py_ssize_t longest, Py_ssize_t n_batched, Arena* arena
+) noexcept nogil:
+    """Of a thread: a Workspace, or a BatchSpace for so many rows in batches."""
+    if n_batched > 0:
+        return lay_out_batch(system, longest, n_batched, arena)
+    return lay_out_workspace(system, longest, arena)
+
+
 cdef Memory lay_out(
-    const System* system, Py_ssize_t longest, int n_threads, Py_ssize_t n_slabs, Arena* arena
+    const System* system, Py_ssize_t longest, Py_ssize_t n_batched, int n_threads,
+    Py_ssize_t n_slabs, Arena* arena,
 ) noexcept nogil:
     cdef Memory memory
-    cdef Evidence evidence
-    cdef Arena own
+    cdef Arena counted = counting_arena(), own
     cdef Py_ssize_t i
-    memory.counted = counting_arena()
-    lay_out_workspace(system, longest, &memory.counted)
-    memory.threads = take_arenas(arena, n_threads, &memory.counted)
-    memory.spaces = <Workspace**> take(arena, n_threads, sizeof(Workspace*))
-    memory.slabs = <Evidence*> take(arena, n_slabs, sizeof(Evidence))
-    for i in range(n_slabs):
-        evidence = lay_out_evidence(system.k, system.d, arena)
-        if memory.slabs != NULL:
-            memory.slabs[i] = evidence
-    if memory.threads != NULL:
-        for i in range(n_threads):
-            own = arena_of(memory.threads, i, &memory.counted)
-            memory.spaces[i] = lay_out_workspace(system, longest, &own)
-            clear_workspace(system, memory.spaces[i])
+    lay_out_space(system, longest, n_batched, &counted)
+    cdef char* threads = take_arenas(arena, n_threads, &counted)
+    memory.spaces = <void**> take(arena, n_threads, sizeof(void*))
+    memory.slabs = lay_out_slabs(n_slabs, system.k, system.d, arena)
+    for i in range(n_threads if threads != NULL else 0):
+        own = arena_of(threads, i, &counted)
+        memory.spaces[i] = lay_out_space(system, longest, n_batched, &own)
     return memory
 
 
@@ -178,17 +178,19 @@ cdef int pass_over(
     cdef double* out = writable(log_likelihoods, S)
     n_threads = min(n_threads, n_slabs)
     cdef Arena arena = counting_arena()
-    lay_out(&system, most, n_threads, n_sums, &arena)
+    lay_out(&system, most, 0, n_threads, n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(&system, most, n_threads, n_sums, &arena)
+    cdef Memory memory = lay_out(&system, most, 0, n_threads, n_sums, &arena)
+    cdef Workspace** spaces = <Workspace**> memory.spaces
     cdef volatile int is_over = False
     for slab in range(n_threads):
-        memory.spaces[slab].look, memory.spaces[slab].is_over = look, &is_over
+        clear_workspace(&system, spaces[slab])
+        spaces[slab].look, spaces[slab].is_over = look, &is_over
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         pass_over_slab(
             &system, rows, &offsets[0], first_block(slab, n_slabs, S),
-            first_block(slab + 1, n_slabs, S), start_state, memory.spaces[omp_get_thread_num()],
+            first_block(slab + 1, n_slabs, S), start_state, spaces[omp_get_thread_num()],
             outputs, out, NULL if total == NULL else memory.slabs + slab)
     for slab in range(n_sums):
         add_evidence(memory.slabs + slab, total)
@@ -272,37 +274,6 @@ def expected(
 
 # Side by side
 # ------------
-
-# What a pass over batches has in its memory.
-cdef struct BatchMemory:
-    char* threads
-    BatchSpace** spaces     # (n_threads,)
-    Evidence* slabs         # (n_slabs,)
-
-
-cdef BatchMemory lay_out_batches(
-    const System* system, Py_ssize_t longest, Py_ssize_t n, int n_threads, Py_ssize_t n_slabs,
-    Arena* arena,
-) noexcept nogil:
-    cdef BatchMemory memory
-    cdef Evidence evidence
-    cdef Arena counted = counting_arena(), own
-    cdef Py_ssize_t i
-    lay_out_batch(system, longest, n, &counted)
-    memory.threads = take_arenas(arena, n_threads, &counted)
-    memory.spaces = <BatchSpace**> take(arena, n_threads, sizeof(BatchSpace*))
-    memory.slabs = <Evidence*> take(arena, n_slabs, sizeof(Evidence))
-    for i in range(n_slabs):
-        evidence = lay_out_evidence(system.k, system.d, arena)
-        if memory.slabs != NULL:
-            memory.slabs[i] = evidence
-    if memory.threads != NULL:
-        for i in range(n_threads):
-            own = arena_of(memory.threads, i, &counted)
-            memory.spaces[i] = lay_out_batch(system, longest, n, &own)
-            clear_batch(system, memory.spaces[i])
-    return memory
-
 
 # Segments of rows, in an order of falling length: whole sequences, or parts of one.
 cdef struct Segments:
@@ -394,18 +365,20 @@ def expected_in_batches(
     cdef Py_ssize_t n_batches = (S + LANES - 1) // LANES, n_slabs = min(MOST_SLABS, n_batches)
     n_threads = min(n_threads, n_slabs)
     cdef Arena arena = counting_arena()
-    lay_out_batches(&arrays, most, n, n_threads, n_slabs, &arena)
+    lay_out(&arrays, most, n, n_threads, n_slabs, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef BatchMemory memory = lay_out_batches(&arrays, most, n, n_threads, n_slabs, &arena)
+    cdef Memory memory = lay_out(&arrays, most, n, n_threads, n_slabs, &arena)
+    cdef BatchSpace** spaces = <BatchSpace**> memory.spaces
     cdef volatile int is_over = False
     for slab in range(n_threads):
-        memory.spaces[slab].look, memory.spaces[slab].is_over = look, &is_over
+        clear_batch(&arrays, spaces[slab])
+        spaces[slab].look, spaces[slab].is_over = look, &is_over
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         pass_over_batches(
             &arrays, rows, segments, first_block(slab, n_slabs, n_batches),
             first_block(slab + 1, n_slabs, n_batches), first,
-            memory.spaces[omp_get_thread_num()], smooths, of_rows, out, memory.slabs + slab)
+            spaces[omp_get_thread_num()], smooths, of_rows, out, memory.slabs + slab)
     for slab in range(n_slabs):
         add_evidence(memory.slabs + slab, &total)
     free(scratch)

@@ -33,7 +33,7 @@ from ._kalman_sums cimport (
     Moments,
     add_evidence,
     clear_moments,
-    lay_out_evidence,
+    lay_out_slabs,
     moments_at,
     moments_size,
     no_evidence,
@@ -221,15 +221,9 @@ cdef Memory lay_out(
     Arena* arena,
 ) noexcept nogil:
     cdef Memory memory
-    cdef Evidence evidence
-    cdef Py_ssize_t i
     memory.threads = take_arenas(arena, n_threads, counted)
     memory.squares = take_doubles(arena, n_slabs)
-    memory.evidence = <Evidence*> take(arena, n_slabs, sizeof(Evidence))
-    for i in range(n_slabs):
-        evidence = lay_out_evidence(k, d, arena)
-        if memory.evidence != NULL:
-            memory.evidence[i] = evidence
+    memory.evidence = lay_out_slabs(n_slabs, k, d, arena)
     return memory
 
 

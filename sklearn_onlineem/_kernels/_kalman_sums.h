@@ -137,6 +137,17 @@ SIMD_UNUSED static Evidence lay_out_evidence(ptrdiff_t k, ptrdiff_t d, Arena *ar
     return evidence;
 }
 
+/* That of n slabs. */
+SIMD_UNUSED static Evidence *lay_out_slabs(ptrdiff_t n, ptrdiff_t k, ptrdiff_t d, Arena *arena)
+{
+    Evidence *slabs = (Evidence *)take(arena, n, sizeof(Evidence));
+    for (ptrdiff_t i = 0; i < n; i++) {
+        Evidence slab = lay_out_evidence(k, d, arena);
+        if (slabs) slabs[i] = slab;
+    }
+    return slabs;
+}
+
 SIMD_UNUSED static void clear_evidence(const Evidence *evidence)
 {
     clear_moments(&evidence->initial);

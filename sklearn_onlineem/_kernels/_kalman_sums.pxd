@@ -16,7 +16,7 @@ cdef extern from "_kalman_sums.h" nogil:
     Py_ssize_t moments_size(Py_ssize_t n)
     Moments moments_at(double* memory, Py_ssize_t n)
     void clear_moments(const Moments* moments)
-    Evidence lay_out_evidence(Py_ssize_t k, Py_ssize_t d, Arena* arena)
+    Evidence* lay_out_slabs(Py_ssize_t n, Py_ssize_t k, Py_ssize_t d, Arena* arena)
     void add_evidence(const Evidence* part, Evidence* total)
 
 

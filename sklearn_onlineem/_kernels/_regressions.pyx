@@ -13,7 +13,7 @@ from numpy cimport ndarray
 from scipy.linalg.cython_blas cimport dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dsyev
 
-from ._arena cimport Arena, allocate, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
 from ._arrays cimport extent, fits, optional_readable, readable, require, writable
 from ._blas cimport gemm
 
@@ -66,7 +66,7 @@ cdef struct Memory:
     double* xx          # (q, q)
     double* factor      # (q, q)
     double* change      # (p, q)
-    double* turned      # (p, max(p, q))
+    double* turned      # (p, q)
     double* contrast    # (p, n)
     double* yy          # (p, p)
     double* square      # (p, p)
@@ -79,7 +79,7 @@ cdef Memory lay_out(Py_ssize_t q, Py_ssize_t p, Arena* arena) noexcept nogil:
     cdef Memory memory
     cdef Py_ssize_t n = q + p
     memory.xx, memory.factor = take_doubles(arena, q * q), take_doubles(arena, q * q)
-    memory.change, memory.turned = take_doubles(arena, p * q), take_doubles(arena, p * max(p, q))
+    memory.change, memory.turned = take_doubles(arena, p * q), take_doubles(arena, p * q)
     memory.contrast = take_doubles(arena, p * n)
     memory.yy, memory.square = take_doubles(arena, p * p), take_doubles(arena, p * p)
     memory.vector, memory.values = take_doubles(arena, n), take_doubles(arena, n)
@@ -413,10 +413,7 @@ def largest_square(
     cdef const double* w = readable(weight, 1)
     cdef const double* m = readable(input_mean, q)
     cdef const double* xx = readable(input_scatter, q * q)
-    cdef Arena arena = counting_arena()
-    take_doubles(&arena, p * (1 + p + q + BLOCK_ROWS))
-    cdef void* scratch = allocate(&arena)
-    cdef double* expected = take_doubles(&arena, p * (1 + p + q + BLOCK_ROWS))
+    cdef double* expected = allocate_doubles(p * (1 + p + q + BLOCK_ROWS))
     cdef double* factor = expected + p
     cdef double* across = factor + p * p
     cdef double* block = across + p * q
@@ -447,5 +444,5 @@ def largest_square(
                     for j in range(p):
                         square += block[i * p + j] * block[i * p + j]
                     largest = max(largest, square)
-        free(scratch)
+        free(expected)
     return largest

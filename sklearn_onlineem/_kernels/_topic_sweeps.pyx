@@ -257,7 +257,8 @@ cdef int check_tokens(
             == block_topics.shape[0] and block_topics.shape[1] == problem.P,
             "offsets of all blocks, counts, rows of topics")
     for d in range(problem.n):
-        require(block_offsets[d] <= block_offsets[d + 1], "offsets of blocks do not fall")
+        require(block_offsets[d] <= block_offsets[d + 1] <= n_blocks,
+                "offsets of blocks do not fall")
         n = offsets[d + 1] - offsets[d]
         for i in range(block_offsets[d], block_offsets[d + 1]):
             present &= 0 <= block_words[i] < V

@@ -248,6 +248,22 @@ def test_pieces_of_a_sequence(K, T, cut, dtype, has_zeros, module):
     assert_allclose(counts, moves, **tolerances)
 
 
+@pytest.mark.parametrize("K", [3, 6, 13])
+def test_padding_does_not_take_what_memory_held(K):
+    """Several blocks of states that fill no vector, in memory that is left full of NaN."""
+    chain, T = Chain(K, 1, np.float64, has_zeros=False), 1100
+    chain.rows = np.random.default_rng(K).normal(-3, 2, (T, K))
+    expected, *_ = chain.called(_forward_backward, "forward_backward")
+    predicted, filtered = np.empty((6, K)), np.empty(K)
+    predicted[0] = chain.start
+    _forward_backward.forward(chain.rows, chain.transmat, predicted, filtered)
+    later = np.array([chain.final / (filtered @ chain.final), np.zeros(K)])
+    junk = [np.full(2**n, np.nan) for n in range(4, 16) for _ in range(32)]
+    del junk[::2]
+    _forward_backward.backward(chain.rows, chain.transmat, predicted, later, np.zeros((K, K)))
+    assert_allclose(chain.rows, expected, rtol=1e-10, atol=1e-10)
+
+
 def test_rows_are_normalised_and_empty_ones_kept(rng):
     rows, previous = rng.normal(size=(6, 4)), rng.dirichlet(np.ones(4), 6)
     rows[0], rows[1], rows[2, 1] = 0.0, -1.0, np.nan
@@ -280,6 +296,10 @@ def test_the_joint_divergence_of_chains(columns, distance, n_starts, rng):
     assert_allclose(found, expected, rtol=1e-10)
     others[1][1, 0] = 0.0
     assert _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences) == np.inf
+    divergences[0] = np.nan
+    assert np.isnan(
+        _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences)
+    )
 
 
 @pytest.mark.parametrize("name", ["forward_backward", "filtered", "draw_paths"])
