@@ -231,7 +231,10 @@ class Covariance(ABC):
 
     def _centred_statistics(self, X, responsibilities, n_threads):
         responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
-        counts, means = _weighted_means(X, responsibilities)
+        counts, centre = responsibilities.sum(axis=0, dtype=np.float64), location(X)
+        weights = np.zeros(responsibilities.shape)
+        np.divide(responsibilities, counts, out=weights, where=counts > NEGLIGIBLE)
+        means = centre + weights.T @ (X - centre)
         first, second = np.empty_like(means), self._empty(*means.shape)
         _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
         return self._recentred(first, second, means, 1.0, counts)
@@ -462,7 +465,8 @@ class _Variances(Covariance):
         return self._summed(np.einsum("kii->ki", matrices).copy())
 
     def _factors(self, gaussians):
-        return _per_feature(gaussians)
+        factors = gaussians.precision_factor
+        return np.ascontiguousarray(np.broadcast_to(factors, gaussians.mean.shape))
 
     def _empty(self, n_components, d):
         return np.empty((n_components, d))
@@ -483,7 +487,7 @@ class _Variances(Covariance):
             means,
             np.ascontiguousarray(np.broadcast_to(variances, means.shape)),
             NOTHING,
-            _per_feature(gaussians),
+            self._factors(gaussians),
             gaussians.log_det,
         )
 
@@ -627,19 +631,3 @@ def kept_where_empty(statistics, previous):
     if previous is None or np.count_nonzero(weight) == len(weight):
         return statistics.mean
     return np.where(weight[:, None] > 0, statistics.mean, previous.mean)
-
-
-def _weighted_means(X, responsibilities):
-    """Return counts (K,) and weighted means (K, d), computed about a centre near the data."""
-    counts = responsibilities.sum(axis=0, dtype=np.float64)
-    centre = location(X)
-    weights = np.divide(
-        responsibilities, counts, out=np.zeros(responsibilities.shape), where=counts > NEGLIGIBLE
-    )
-    return counts, centre + weights.T @ (X - centre)
-
-
-def _per_feature(gaussians):
-    """Return inverse standard deviations of all features of all components."""
-    factors = gaussians.precision_factor
-    return np.ascontiguousarray(np.broadcast_to(factors, gaussians.mean.shape))

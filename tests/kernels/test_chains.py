@@ -297,9 +297,7 @@ def test_the_joint_divergence_of_chains(columns, distance, n_starts, rng):
     others[1][1, 0] = 0.0
     assert _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences) == np.inf
     divergences[0] = np.nan
-    assert np.isnan(
-        _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences)
-    )
+    assert np.isnan(_forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences))
 
 
 @pytest.mark.parametrize("name", ["forward_backward", "filtered", "draw_paths"])
