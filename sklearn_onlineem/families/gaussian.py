@@ -503,7 +503,9 @@ class Gaussian(
             of shape (n_features, n_features), and `degrees_of_freedom`, above n_features - 1. Of
             diagonal and spherical ones: `shape` of the inverse gamma distribution of a variance,
             above 0, and its `scale`, not below 0, an array broadcasting to (n_features,), or a
-            float if spherical. Without `degrees_of_freedom` or `shape`, covariances have no prior.
+            float if spherical. Without `degrees_of_freedom` or `shape` the prior is the penalty
+            tr(covariance S^-1) / 2 of a covariance S, or scale / S of a variance, as `with_gaps`
+            takes it; with neither, covariances have no prior.
         """
         mean = finite("mean", mean, (n_components, n_features)).copy()
         weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))
