@@ -84,7 +84,6 @@ class MixtureInitialiser(Initialiser):
 
     def stream_model(self, data, random_state):
         family, data = self._complete(data, random_state)
-        family = family.bind(data.X, data.sample_weight)
         emissions = wide_pseudo_rows(family, data, self.n_components, self.prior)
         model = replace(self, family=family).estimated(data, random_state, emissions)
         return model, MixtureStatistics(np.zeros(self.n_components), emissions)
@@ -94,8 +93,7 @@ class MixtureInitialiser(Initialiser):
             self._check_enough(data)
             if data.has_gaps:
                 check_columns(data.X)
-        family, data = self._complete(data, random_state)
-        family, init = family.bind(data.X, data.sample_weight), self.init
+        (family, data), init = self._complete(data, random_state), self.init
         if not isinstance(init, str):
             init = np.asarray(init, dtype=np.float64)
             if init.shape == (len(data), self.n_components):
@@ -111,11 +109,12 @@ class MixtureInitialiser(Initialiser):
         return self._with_given(model, data)
 
     def _complete(self, data, random_state):
-        """Return the family, as of the gaps, and rows without these, for the start."""
-        if not data.has_gaps:
-            return self.family, data
-        family = self.family.with_gaps(data.X, data.sample_weight, self.n_components)
-        return family, without_gaps(self.family, data, random_state, self.prior)
+        """Return the family, bound to rows without gaps, and these rows, for the start."""
+        family, rows = self.family, data
+        if data.has_gaps:
+            family = family.with_gaps(data.X, data.sample_weight, self.n_components)
+            rows = without_gaps(self.family, data, random_state, self.prior)
+        return family.bind(rows.X, rows.sample_weight), rows
 
     def _check_enough(self, data):
         """Refuse fewer rows than components."""
