@@ -387,10 +387,6 @@ class CompoundDirichlet(
                 optional(uniforms), counts, totals,
                 *row_outputs(events.indicators[0], log_likelihoods), n_threads,
             )  # fmt: skip
-            if len(log_weights) == 1:
-                # Sums of the same rows have the same bits, however they are asked for.
-                found = events, counts, totals
-                events, counts, totals = rows.remember("counts of counts", lambda: found)
         statistics = self._statistics(parameters, events, counts, totals, n_threads)
         share = 1.0 / total_weight
         return counts * share, statistics.scale(share), log_likelihood * share
