@@ -184,8 +184,8 @@ ESTIMATORS = [
             ("full", "each"),
             ("tied", "shared"),
             ("diag", "each"),
-            # With learnt degrees of freedom a component comes to sit on a single row, where the
-            # floor, which is added to variances, decides, and not the likelihood.
+            # With learnt degrees of freedom one comes to sit on a single row, where the floor that
+            # is added to variances decides, and not the likelihood.
             ("spherical", 20.0),
         )
     ),
