@@ -184,12 +184,18 @@ def with_components(value, index, new, n):
 
 
 def put_components(value, index, new, n):
-    """Write components, an array of their numbers of n, into a value; shared parts are replaced."""
-    if isinstance(value, np.ndarray):
-        value[index if len(value) == n else ...] = new
-    else:
-        for part, new_part in zip(_parts(value), _parts(new), strict=True):
-            put_components(part, index, new_part, n)
+    """Return a value with components, an array of their numbers of n, and shared parts of `new`.
+
+    Arrays of all components are written to.
+    """
+    if isinstance(value, np.ndarray) and len(value) == n:
+        value[index] = new
+        return value
+    if isinstance(value, np.ndarray | Real):
+        return new
+    pairs = zip(_parts(value), _parts(new), strict=True)
+    parts = [put_components(part, index, new_part, n) for part, new_part in pairs]
+    return like(value, parts) if isinstance(value, tuple) else type(value)(*parts)
 
 
 def joined(singles, whole):

@@ -318,11 +318,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
         wants_statistics : bool, default=False
             Whether statistics are computed.
         """
-        K, log_likelihoods, shares, sums = len(log_weights), np.empty(len(rows)), None, None
+        K, log_likelihoods, shares = len(log_weights), np.empty(len(rows)), None
         if wants_statistics:
             nothing = self.own_statistics(parameters, np.zeros(K))
             # An array of its own for each part.
-            counts, total = sums = np.zeros(K), components(nothing, np.arange(K), K)
+            counts, total = np.zeros(K), components(nothing, np.arange(K), K)
         else:
             shares = np.zeros((len(rows), lists.shape[1]), dtype=rows.dtype)
         start = 0
@@ -338,12 +338,12 @@ class Family(ABC, Generic[Parameters, Evidence]):
             if wants_statistics:
                 found = self.posterior_statistics(own, block.X, joint, n_threads=rows.n_threads)
                 merged = total.components(members, K).merge(1.0, found, 1.0)
-                put_components(total, members, merged, K)
+                total = put_components(total, members, merged, K)
                 counts[members] += joint.sum(axis=0)
             else:
                 shares[start:end, is_listed] = joint
             start = end
-        return sums, log_likelihoods, shares
+        return (counts, total) if wants_statistics else None, log_likelihoods, shares
 
 
 class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
