@@ -56,12 +56,11 @@ class AffineGaussian:
         values = self.__dict__
         values["matrix"], values["offset"] = _ready(matrix), _ready(offset)
         values["covariance"] = _ready(covariance)
-        shapes = matrix.shape, offset.shape, covariance.shape
         fits = matrix.ndim == 3 and matrix.shape[:2] == offset.shape
         if not fits or covariance.shape != (*offset.shape, offset.shape[1]):
             raise ValueError(
                 "matrix, offset and covariance of regressions must be of shapes (K, p, q), (K, p)"
-                f" and (K, p, p), got {shapes[0]}, {shapes[1]} and {shapes[2]}."
+                f" and (K, p, p), got {matrix.shape}, {offset.shape} and {covariance.shape}."
             )
 
     @classmethod
