@@ -19,6 +19,7 @@ from sklearn_onlineem._kernels._gaussian import e_step as centred_e_step
 from sklearn_onlineem._kernels._natural import e_step as natural_e_step
 from sklearn_onlineem._kernels._natural_gaussian import e_step, moments_about, natural_form
 from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical
+from sklearn_onlineem.families.covariance_shapes import location
 
 SHAPES = [(1, 1, 1), (1, 16, 10), (7, 3, 1), (300, 5, 3), (3000, 4, 2), (600, 40, 13)]
 
@@ -245,3 +246,14 @@ def test_bits_do_not_depend_on_threads(d, K, dtype):
         together = run(*arguments, *options_for(20_001, K), n_threads=n_threads)
         for result, reference in zip(together, alone, strict=True):
             assert_array_equal(result, reference)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (100, 1), (256, 1), (300, 1), (300, 3)])
+def test_centres_have_the_bits_of_those_of_numpy(n, d, dtype, rng):
+    # Products of families take features about the latter.
+    X = (1e7 + rng.normal(size=(n, d))).astype(dtype)
+    centre, natural, quadratic = np.empty(d), np.empty((1, 2 * d)), np.empty(1)
+    mean, precision = X[:1].astype(float), np.ones((1, d))
+    natural_form(X, mean, precision, centre, natural, quadratic)
+    assert_array_equal(centre, location(X))
