@@ -11,7 +11,8 @@ from scipy.special import logsumexp, rel_entr
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 
 # States and rows: vectors of all widths, and a state more or less.
-SIZES = [(1, 3), (2, 6), (3, 5), (4, 4), (5, 4), (8, 3), (9, 3), (17, 2), (33, 2), (3, 1), (70, 2)]
+SIZES = [(1, 3), (2, 6), (3, 5), (4, 4), (5, 4), (8, 3), (9, 3), (3, 1)]
+SIZES += [(17, 2), (27, 2), (33, 2), (70, 2)]
 TOLERANCES = {np.float32: 1e-5, np.float64: 1e-10}
 
 by_module = pytest.mark.parametrize(
@@ -297,9 +298,7 @@ def test_the_joint_divergence_of_chains(columns, distance, n_starts, rng):
     others[1][1, 0] = 0.0
     assert _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences) == np.inf
     divergences[0] = np.nan
-    assert np.isnan(
-        _forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences)
-    )
+    assert np.isnan(_forward_backward.joint_divergence(*pair, n_starts, left, emitted, divergences))
 
 
 @pytest.mark.parametrize("name", ["forward_backward", "filtered", "draw_paths"])
