@@ -261,11 +261,11 @@ cdef void load(const floating* x, Py_ssize_t B, Chain* chain) noexcept nogil:
 cdef void load_first(
     const floating* x, Py_ssize_t T, const double* start, Chain* chain
 ) noexcept nogil:
-    """next <- the first block of a sequence of T rows"""
+    """next <- the first block of a sequence of T rows, whose starts replace those of another"""
     load(x, min(CHAIN_ROWS, T), chain)
     chain.said = 0
-    memcpy(chain.predicted, start, chain.K * sizeof(double))
-    memset(chain.predicted + chain.K, 0, (chain.W - chain.K) * sizeof(double))
+    memcpy(chain.starts, start, chain.K * sizeof(double))
+    memcpy(chain.predicted, chain.starts, chain.W * sizeof(double))
 
 
 cdef bint forward_of_next(Chain* chain) noexcept nogil:
@@ -494,7 +494,6 @@ cdef void forward_backward_slab(
         if not is_ready:
             load_first(x, T, start_of(s, first, start), chain)
             forward_of_next(chain)
-        memcpy(chain.starts, start_of(s, first, start), chain.K * sizeof(double))
         log_likelihoods[s] = NAN if chain.said >= IS_LOST else forward_rest(x, T, chain)
         if not isnan(log_likelihoods[s]) and needs_logs(x, T, chain):
             log_likelihoods[s] = NAN
@@ -563,7 +562,8 @@ cdef void forward_slab(
     chain.sums = sums
     for s in range(begin, stop):
         x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-        log_likelihoods[s] = forward_all(x, T, start_of(s, first, start), chain)
+        load_first(x, T, start_of(s, first, start), chain)
+        log_likelihoods[s] = NAN if forward_of_next(chain) else forward_rest(x, T, chain)
         # A filtered state may be in doubt even if no later row needs it.
         if isnan(log_likelihoods[s]) or (
             chain.said != 0 if writes_filtered else needs_logs(x, T, chain)
@@ -573,15 +573,6 @@ cdef void forward_slab(
             write_filtered(x, T, chain)
         elif writes:
             draw_path(x, T, uniforms + offsets[s], chain)
-
-
-cdef double forward_all(
-    const floating* x, Py_ssize_t T, const double* start, Chain* chain
-) noexcept nogil:
-    """The forward passes of all blocks, of which the last is present; the log-likelihood or NaN."""
-    load_first(x, T, start, chain)
-    memcpy(chain.starts, start, chain.K * sizeof(double))
-    return NAN if forward_of_next(chain) else forward_rest(x, T, chain)
 
 
 cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
