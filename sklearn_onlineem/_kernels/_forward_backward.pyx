@@ -271,8 +271,8 @@ cdef void load_first(
 cdef bint forward_of_next(Chain* chain) noexcept nogil:
     """The forward pass of the next block, which becomes the present one; are digits lost?"""
     chain.status |= both_recursions(&chain.none, &chain.next, &chain.ahead, &chain.back,
-                                  chain.has_zeros, chain.W, chain.beta, chain.filtered,
-                                  &chain.lost)
+                                    chain.has_zeros, chain.W, chain.beta, chain.filtered,
+                                    &chain.lost)
     chain.now, chain.next = chain.next, chain.now
     return chain.status >= IS_LOST
 
@@ -372,7 +372,7 @@ cdef void backward_blocks(
         else:
             chain.next.B = 0
         chain.status |= both_recursions(&chain.now, &chain.next, &chain.ahead, &chain.back,
-                                      chain.has_zeros, W, chain.beta, chain.filtered, &chain.lost)
+                                        chain.has_zeros, W, chain.beta, chain.filtered, &chain.lost)
         if writes:
             add_pairs(n_pairs, chain)
             write(chain.now.alpha, chain.now.B, x + begin * K, chain)
