@@ -8,23 +8,23 @@ __all__ = ["lazy_names"]
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, Collection[str]], rooms: Collection[str] = ()
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return the functions `__getattr__` and `__dir__` of a package.
+    package: str, names: Mapping[str, Collection[str]], subpackages: Collection[str] = ()
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of a package.
 
     Parameters
     ----------
     package : str
         Its `__name__`.
-    homes : mapping of str to collections of str
-        Names that the package exports, by the modules in it that define them; the last one counts.
-    rooms : collection of str, default=()
-        Modules of the package that are its attributes, too.
+    names : mapping of str to collections of str
+        Names that the package exports, by the modules in it that define them.
+    subpackages : collection of str, default=()
+        Those that are attributes of the package without an import of their own.
     """
-    home = {name: module for module, names in homes.items() for name in names}
+    home = {name: module for module, exported in names.items() for name in exported}
 
     def __getattr__(name):
-        if name in rooms:
+        if name in subpackages:
             return import_module(f"{package}.{name}")
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -35,4 +35,7 @@ def lazy_names(
         setattr(sys.modules[package], name, value)
         return value
 
-    return __getattr__, lambda: sorted({*vars(sys.modules[package]), *home, *rooms})
+    def __dir__():
+        return sorted({*vars(sys.modules[package]), *home, *subpackages})
+
+    return list(home), __getattr__, __dir__

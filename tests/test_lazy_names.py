@@ -18,7 +18,11 @@ def names_for_type_checkers(package):
     """Where statements under ``TYPE_CHECKING`` import each name from."""
     tree = ast.parse(Path(package.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    return {alias.name: statement.module for statement in block.body for alias in statement.names}
+    homes = [(alias.name, line.module) for line in block.body for alias in line.names]
+    found = {name: home for name, home in homes if name != "*"}
+    for _, home in [pair for pair in homes if pair[0] == "*"]:
+        found |= names_for_type_checkers(import_module(home))
+    return found
 
 
 @pytest.mark.parametrize("name", LAZY)
@@ -37,7 +41,7 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package(name):
         import_module(name).GausianMixture  # noqa: B018
 
 
-def test_rooms_are_attributes_without_an_import_of_their_own():
+def test_subpackages_are_attributes_without_an_import_of_their_own():
     code = "import sklearn_onlineem; print(sklearn_onlineem.families.Poisson.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["Poisson"]
@@ -62,6 +66,6 @@ def test_a_module_that_fails_says_why(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     package = import_module("a_package")
     package.__path__ = [str(tmp_path)]
-    package.__getattr__, _ = lazy_names("a_package", {"a_broken_one": ["Name"]})
+    _, package.__getattr__, _ = lazy_names("a_package", {"a_broken_one": ["Name"]})
     with pytest.raises(ImportError, match="a_broken_one.*no_such_function"):
         exec("from a_package import Name")

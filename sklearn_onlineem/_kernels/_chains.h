@@ -235,7 +235,8 @@ SIMD_INLINE int both_of(
     for (ptrdiff_t l = 0; l < LANES; l++) least[l] = 1;
     for (ptrdiff_t l = 0; l < LANES; l++) most[l] = 0;
     for (ptrdiff_t j = 0; j < 2 * W; j++) beta[j] = states[j];
-    for (ptrdiff_t j = 0; j < W && n_back > 0; j++) most[0] = beta[j] > most[0] ? beta[j] : most[0];
+    if (has_zeros && n_back > 0)
+        for (ptrdiff_t j = 0; j < W; j++) most[0] = beta[j] > most[0] ? beta[j] : most[0];
     for (ptrdiff_t i = 0; i < n_steps; i++) {
         ptrdiff_t t = n_back - 1 - i;
         if (t >= 0)
@@ -247,8 +248,11 @@ SIMD_INLINE int both_of(
                                    scale + i, least);
     }
     for (ptrdiff_t j = 0; j < 2 * W; j++) states[j] = beta[j];
-    for (ptrdiff_t l = 0; l < LANES; l++) *lost |= !(most[l] <= NEEDED);
-    for (ptrdiff_t l = 0; l < LANES; l++) is_in_doubt |= least[l] < LOST;
+    if (has_zeros)
+        for (ptrdiff_t l = 0; l < LANES; l++) {
+            *lost |= !(most[l] <= NEEDED);
+            is_in_doubt |= least[l] < LOST;
+        }
     return is_lost * IS_LOST | is_in_doubt * IS_IN_DOUBT;
 }
 

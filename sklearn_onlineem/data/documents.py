@@ -28,8 +28,8 @@ MOST_TOKENS = (1 << 24) - 1
 # Topics of up to so many occurrences of a word in a document are drawn one by one; more are drawn
 # as counts, which bounds the work by the number of words.
 MOST_SINGLE = 1 << 12
-# In a longer document that is learnt alone, all topics are drawn as counts, word by word: given its
-# proportions, which are nearly known, they do not depend on each other, and that is faster.
+# In longer documents `LocalGibbs` draws all topics as counts, word by word. Given the proportions,
+# which are nearly known, they are independent, and that is faster.
 MOST_TOKENS_SINGLY = 5000
 # Largest count: sums of counts must fit float32, too.
 MOST_WORDS = 1e30

@@ -125,7 +125,7 @@ class Sequences(Batch):
     @cached_property
     def lengths(self) -> Integers:
         """Numbers of rows of the sequences."""
-        return self.offsets[1:] if len(self) == 1 else np.diff(self.offsets)
+        return self.offsets[1:] if len(self.offsets) == 2 else np.diff(self.offsets)
 
     @cached_property
     def length_distribution(self) -> LengthDistribution:

@@ -5,73 +5,56 @@ from typing import TYPE_CHECKING
 from sklearn_onlineem._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sklearn_onlineem.estimators.anomaly import AnomalyDetector
-    from sklearn_onlineem.estimators.combination import combine_estimators
-    from sklearn_onlineem.estimators.hidden_markov.any_family import HMM
-    from sklearn_onlineem.estimators.hidden_markov.categorical import CategoricalHMM
-    from sklearn_onlineem.estimators.hidden_markov.gaussian import GaussianHMM
-    from sklearn_onlineem.estimators.hidden_markov.multinomial import MultinomialHMM
-    from sklearn_onlineem.estimators.hidden_markov.poisson import PoissonHMM
-    from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter
-    from sklearn_onlineem.estimators.mixtures.any_family import Mixture
-    from sklearn_onlineem.estimators.mixtures.categorical import CategoricalMixture
+    from sklearn_onlineem.estimators.anomaly import AnomalyDetector as AnomalyDetector
+    from sklearn_onlineem.estimators.combination import combine_estimators as combine_estimators
+    from sklearn_onlineem.estimators.hidden_markov.any_family import HMM as HMM
+    from sklearn_onlineem.estimators.hidden_markov.categorical import (
+        CategoricalHMM as CategoricalHMM,
+    )
+    from sklearn_onlineem.estimators.hidden_markov.gaussian import GaussianHMM as GaussianHMM
+    from sklearn_onlineem.estimators.hidden_markov.multinomial import (
+        MultinomialHMM as MultinomialHMM,
+    )
+    from sklearn_onlineem.estimators.hidden_markov.poisson import PoissonHMM as PoissonHMM
+    from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter as KalmanFilter
+    from sklearn_onlineem.estimators.mixtures.any_family import Mixture as Mixture
+    from sklearn_onlineem.estimators.mixtures.categorical import (
+        CategoricalMixture as CategoricalMixture,
+    )
     from sklearn_onlineem.estimators.mixtures.compound_dirichlet import (
-        CompoundDirichlet,
-        CompoundDirichletMixture,
+        CompoundDirichlet as CompoundDirichlet,
     )
-    from sklearn_onlineem.estimators.mixtures.counts import (
-        BernoulliMixture,
-        MultinomialMixture,
-        PoissonMixture,
+    from sklearn_onlineem.estimators.mixtures.compound_dirichlet import (
+        CompoundDirichletMixture as CompoundDirichletMixture,
     )
-    from sklearn_onlineem.estimators.mixtures.durations import ExponentialMixture, GammaMixture
-    from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
-    from sklearn_onlineem.estimators.mixtures.laplace import LaplaceMixture
-    from sklearn_onlineem.estimators.mixtures.markov_chain import MarkovChainMixture
-    from sklearn_onlineem.estimators.mixtures.regression import RegressionMixture
-    from sklearn_onlineem.estimators.mixtures.student_t import StudentTMixture
-    from sklearn_onlineem.estimators.mixtures.wishart import WishartMixture
-    from sklearn_onlineem.estimators.per_sequence import PerSequence
-    from sklearn_onlineem.estimators.regression import MixtureRegressor
-    from sklearn_onlineem.estimators.strings.classifier import EditDistanceClassifier
-    from sklearn_onlineem.estimators.strings.edit_distance import EditDistance
+    from sklearn_onlineem.estimators.mixtures.counts import BernoulliMixture as BernoulliMixture
+    from sklearn_onlineem.estimators.mixtures.counts import MultinomialMixture as MultinomialMixture
+    from sklearn_onlineem.estimators.mixtures.counts import PoissonMixture as PoissonMixture
+    from sklearn_onlineem.estimators.mixtures.durations import (
+        ExponentialMixture as ExponentialMixture,
+    )
+    from sklearn_onlineem.estimators.mixtures.durations import GammaMixture as GammaMixture
+    from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture as GaussianMixture
+    from sklearn_onlineem.estimators.mixtures.laplace import LaplaceMixture as LaplaceMixture
+    from sklearn_onlineem.estimators.mixtures.markov_chain import (
+        MarkovChainMixture as MarkovChainMixture,
+    )
+    from sklearn_onlineem.estimators.mixtures.regression import (
+        RegressionMixture as RegressionMixture,
+    )
+    from sklearn_onlineem.estimators.mixtures.student_t import StudentTMixture as StudentTMixture
+    from sklearn_onlineem.estimators.mixtures.wishart import WishartMixture as WishartMixture
+    from sklearn_onlineem.estimators.per_sequence import PerSequence as PerSequence
+    from sklearn_onlineem.estimators.regression import MixtureRegressor as MixtureRegressor
+    from sklearn_onlineem.estimators.strings.classifier import (
+        EditDistanceClassifier as EditDistanceClassifier,
+    )
+    from sklearn_onlineem.estimators.strings.edit_distance import EditDistance as EditDistance
     from sklearn_onlineem.estimators.topics.latent_dirichlet_allocation import (
-        LatentDirichletAllocation,
+        LatentDirichletAllocation as LatentDirichletAllocation,
     )
-
-__all__ = [
-    "HMM",
-    "AnomalyDetector",
-    "BernoulliMixture",
-    "CategoricalHMM",
-    "CategoricalMixture",
-    "CompoundDirichlet",
-    "CompoundDirichletMixture",
-    "EditDistance",
-    "EditDistanceClassifier",
-    "ExponentialMixture",
-    "GammaMixture",
-    "GaussianHMM",
-    "GaussianMixture",
-    "KalmanFilter",
-    "LaplaceMixture",
-    "LatentDirichletAllocation",
-    "MarkovChainMixture",
-    "Mixture",
-    "MixtureRegressor",
-    "MultinomialHMM",
-    "MultinomialMixture",
-    "PerSequence",
-    "PoissonHMM",
-    "PoissonMixture",
-    "RegressionMixture",
-    "StudentTMixture",
-    "WishartMixture",
-    "combine_estimators",
-]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
+else:
+    __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "anomaly": ["AnomalyDetector"],

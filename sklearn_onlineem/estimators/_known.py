@@ -241,17 +241,21 @@ class KnownModel:
         """Return the parts that no parameter determines."""
         return [part for part in self._all_parts if part not in self._optional_parts]
 
-    def _known_sizes(self):
-        """Return sizes that parameters determine, by letters of axes."""
+    def _known_sizes(self, given):
+        """Return sizes that parameters, or values that are no arrays, determine, by axes."""
         return {"k": self.n_components}
 
     def _features_of(self, sizes, given):
-        """Return the number of columns, or None if no attribute shows it yet."""
+        """Return the number of columns, 0 if data have none; None if no attribute shows it yet."""
         return sizes.get("d")
 
     def _blank(self, sizes, n_features, given):
         """Return a model of these sizes, into which values are put."""
         raise ValueError("its fitted attributes cannot be set.")
+
+    def _attributes_of(self, given, n_steps):
+        """Return attributes that values determine besides the model, after so many updates."""
+        return {}
 
     def _bound(self, model, data, lacks_lengths=False):
         """Return a known model with what depends on the first data."""
@@ -283,7 +287,11 @@ class KnownModel:
             given, sizes = self._checked(changed, self._fitted_sizes())
             model = self._with(fitted.state.model, given)
             names = fitted.attributes.get("_names_set", frozenset())
-            attributes = {**fitted.attributes, "_names_set": names | changed.keys()}
+            attributes = {
+                **fitted.attributes,
+                **self._attributes_of(given, fitted.state.n_steps),
+                "_names_set": names | changed.keys(),
+            }
             # The last sequence, and the convergence, are those of another model.
             self._fitted = fitted._replace(
                 state=fitted.state.with_model(model), attributes=attributes, lower_bounds=(),
@@ -315,14 +323,15 @@ class KnownModel:
             parts = table[name].parts
             given = {old: value for old, value in given.items() if not table[old].parts <= parts}
             given[name] = new[name]
-        given, sizes = self._checked(given, self._known_sizes())
+        given, sizes = self._checked(given, self._known_sizes(given))
         n_features = self._features_of(sizes, given)
         model = self._with(self._blank(sizes, n_features or 1, given), given)
         if n_features is None or self._missing_parts(given):
             self._given = given
             return
         attributes = {
-            "n_features_in_": n_features,
+            **({"n_features_in_": n_features} if n_features else {}),
+            **self._attributes_of(given, 0),
             "_dtype": np.dtype(np.float64),
             "_names_set": frozenset(given),
         }

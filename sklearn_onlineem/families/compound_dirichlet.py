@@ -367,7 +367,7 @@ class CompoundDirichlet(
         uniforms: Floats | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, ExpectedLogs, float]:
-        is_single = len(log_weights) == 1 and log_likelihoods is None
+        is_single = len(log_weights) == 1
         if is_single:
             events, counts, totals = self._counted(rows)
         else:
@@ -378,6 +378,8 @@ class CompoundDirichlet(
         terms = self._log_terms(parameters, events, n_threads)
         if is_single:
             log_likelihood = float(totals[:, 0] @ terms[:, 0])
+            if log_likelihoods is not None:
+                log_likelihoods[:] = self.log_density(parameters, rows.X, n_threads)[:, 0]
         else:
             counts, totals = np.empty(terms.shape[1]), np.empty_like(terms)
             log_likelihood = _counts.e_step(

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import (
     _centred_moments,
-    _gaps,
     _gaussian,
     _natural,
     _natural_gaussian,
@@ -213,63 +212,6 @@ class Covariance(ABC):
     def _pooled(self, weights):
         """Return the weight behind each scatter."""
         return weights.sum(keepdims=True) if self.is_shared else weights
-
-    def _marginal_log_density(self, gaussians, X, n_threads):
-        K = len(gaussians.mean)
-        out = np.empty((len(X), K))
-        _gaps.log_density(X, *self._per_entry(gaussians), np.zeros(K), out, n_threads)
-        return out
-
-    def _marginal_statistics(self, gaussians, X, posterior, n_threads):
-        means, covariances, *_ = parameters = self._per_entry(gaussians)
-        posterior = np.ascontiguousarray(posterior, dtype=np.float64)
-        sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
-        _gaps.statistics(X, *parameters, posterior, *sums, n_threads)
-        counts, first, second = sums
-        return self._recentred(first, second, means, 1.0, counts)
-
-    def _completed(self, gaussians, X, posterior):
-        out, posterior = X.astype(np.float64), np.ascontiguousarray(posterior, dtype=np.float64)
-        _gaps.complete(X, *self._per_entry(gaussians), posterior, out, 1)
-        return out.astype(X.dtype, copy=False)
-
-    def _marginal_e_step(self, gaussians, log_weights, rows, uniforms, log_likelihoods):
-        means, covariances, *_ = parameters = self._per_entry(gaussians)
-        sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
-        log_likelihood = _gaps.e_step(
-            rows.X, *parameters, log_weights, *per_row(rows), optional(uniforms), *sums,
-            NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
-        )  # fmt: skip
-        counts, first, second = sums
-        share = 1.0 / rows.total_weight
-        moments = self._recentred(first, second, means, share, counts)
-        return moments.weight, moments, share * log_likelihood
-
-    def _in_groups(self, gaussians, log_weights, rows, ends, lists, wants_statistics):
-        means, log_likelihoods = gaussians.mean, np.empty(len(rows))
-        sums, weight, shares = (NOTHING, NOTHING, NOTHING), NOTHING, row_outputs(rows.X)[1]
-        if wants_statistics:
-            sums = np.empty(len(means)), np.empty_like(means), self._empty(*means.shape)
-            weight = per_row(rows)[0]
-        else:
-            shares = np.empty((len(rows), lists.shape[1]), dtype=rows.dtype)
-        _gaussian.in_groups(
-            rows.X, ends, lists, means, self._factors(gaussians), gaussians._offset(log_weights),
-            weight, *sums, log_likelihoods, shares, rows.n_threads,
-        )  # fmt: skip
-        if not wants_statistics:
-            return None, log_likelihoods, shares
-        counts, first, second = sums
-        moments = self._recentred(first, second, means, 1.0, counts)
-        return (counts, moments), log_likelihoods, None
-
-    def _kl_divergence(self, p, q):
-        """Return KL(p_k || q_k) of each component."""
-        out = np.empty(len(p.mean))
-        _small_matrices.kl_divergences(
-            p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
-        )
-        return out
 
 
 class _Matrices(Covariance):

@@ -9,11 +9,18 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_onlineem._kernels import _collapsed_gaussian, _natural
+from sklearn_onlineem._kernels import (
+    _collapsed_gaussian,
+    _gaps,
+    _gaussian,
+    _natural,
+    _small_matrices,
+)
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
-from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
+from sklearn_onlineem.families._e_step import optional, per_row
+from sklearn_onlineem.families._family import NOTHING, ExponentialFamily, row_outputs
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families.capabilities import (
     Correlations,
@@ -211,7 +218,11 @@ class Gaussian(
         return -0.5 * float(spread)
 
     def kl_divergence(self, p: Gaussians, q: Gaussians) -> Floats:
-        return self.covariance._kl_divergence(p, q)
+        out = np.empty(len(p.mean))
+        _small_matrices.kl_divergences(
+            p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
+        )
+        return out
 
     def log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
         offset = parameters._offset(np.zeros(len(parameters.mean)))
@@ -272,9 +283,22 @@ class Gaussian(
         lists: Integers,
         wants_statistics: bool = False,
     ) -> tuple[tuple[Floats, Moments] | None, Floats, Floats | None]:
-        return self.covariance._in_groups(
-            parameters, log_weights, rows, ends, lists, wants_statistics
-        )
+        shape, means, log_likelihoods = self.covariance, parameters.mean, np.empty(len(rows))
+        sums, weight, shares = (NOTHING, NOTHING, NOTHING), NOTHING, row_outputs(rows.X)[1]
+        if wants_statistics:
+            sums = np.empty(len(means)), np.empty_like(means), shape._empty(*means.shape)
+            weight = per_row(rows)[0]
+        else:
+            shares = np.empty((len(rows), lists.shape[1]), dtype=rows.dtype)
+        _gaussian.in_groups(
+            rows.X, ends, lists, means, shape._factors(parameters),
+            parameters._offset(log_weights), weight, *sums, log_likelihoods, shares, rows.n_threads,
+        )  # fmt: skip
+        if not wants_statistics:
+            return None, log_likelihoods, shares
+        counts, first, second = sums
+        moments = shape._recentred(first, second, means, 1.0, counts)
+        return (counts, moments), log_likelihoods, None
 
     def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
         shape, floor = self.covariance, self._added(parameters.mean.shape[1])
@@ -324,12 +348,20 @@ class Gaussian(
         return parameters.mean[components] + noise
 
     def marginal_log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
-        return self.covariance._marginal_log_density(parameters, X, n_threads)
+        n_components = len(parameters.mean)
+        out, entries = np.empty((len(X), n_components)), self.covariance._per_entry(parameters)
+        _gaps.log_density(X, *entries, np.zeros(n_components), out, n_threads)
+        return out
 
     def marginal_statistics(
         self, parameters: Gaussians, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> Moments:
-        return self.covariance._marginal_statistics(parameters, X, posterior, n_threads)
+        means, covariances, *_ = entries = self.covariance._per_entry(parameters)
+        posterior = np.ascontiguousarray(posterior, dtype=np.float64)
+        sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
+        _gaps.statistics(X, *entries, posterior, *sums, n_threads)
+        counts, first, second = sums
+        return self.covariance._recentred(first, second, means, 1.0, counts)
 
     def marginal_e_step(
         self,
@@ -339,12 +371,21 @@ class Gaussian(
         uniforms: Floats | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, Moments, float]:
-        return self.covariance._marginal_e_step(
-            parameters, log_weights, rows, uniforms, log_likelihoods
-        )
+        means, covariances, *_ = entries = self.covariance._per_entry(parameters)
+        sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
+        log_likelihood = _gaps.e_step(
+            rows.X, *entries, log_weights, *per_row(rows), optional(uniforms), *sums,
+            NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
+        )  # fmt: skip
+        counts, first, second = sums
+        share = 1.0 / rows.total_weight
+        moments = self.covariance._recentred(first, second, means, share, counts)
+        return moments.weight, moments, share * log_likelihood
 
     def completed(self, parameters: Gaussians, X: Floats, posterior: Floats) -> Floats:
-        return self.covariance._completed(parameters, X, posterior)
+        out, posterior = X.astype(np.float64), np.ascontiguousarray(posterior, dtype=np.float64)
+        _gaps.complete(X, *self.covariance._per_entry(parameters), posterior, out, 1)
+        return out.astype(X.dtype, copy=False)
 
     def drawn(
         self, parameters: Gaussians, X: Floats, components: Integers, rng: np.random.Generator

@@ -292,8 +292,8 @@ def _agree(parts, borders, k, smooths):
     return bool((np.abs(before - after) <= _AGREEMENT * most)[:, : 1 + smooths].all())
 
 
-_TABLE_BYTES = 1 << 26
-_USUAL_STEPS = 128
+# Most bytes of tables of gains, and steps after which most systems are at rest.
+_TABLE_BYTES, _USUAL_STEPS = 1 << 26, 128
 # Rows of a part, at least a sequence, for one thread.
 _PART_ROWS = 1 << 11
 # What is left of a start is forgotten, in units of the states, so that a level of 1e8 is, too; and

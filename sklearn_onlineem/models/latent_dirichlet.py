@@ -413,16 +413,14 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         gain = trial.e_step(unknown)[1] - model.e_step(unknown)[1]
         # What documents lose, if they come back: those of the empty topic, and of the other one.
         others = self.topics_T.copy()
-        others[:, new] = trial.topics_T[:, [old, new]] @ trial._shares_of([old, new])
+        alpha = trial.alpha[[old, new]]
+        others[:, new] = trial.topics_T[:, [old, new]] @ (alpha / alpha.sum())
         losses = np.minimum(_column_divergences(self.topics_T[:, [new, old]], others), LOG_ODDS)
         of_new, of_old = losses[0].min(), losses[1, new]
         lost = self.length[0] * (self.shares[new] * of_new + self.shares[old] * of_old)
         if not gain * unknown.total_weight > LOG_ODDS or not gain > lost:
             return None
         return SplitMergeStep(replace(trial, inference=self.inference), new, old)
-
-    def _shares_of(self, topics):
-        return self.alpha[topics] / self.alpha[topics].sum()
 
     def _split(self, data, old, new):
         """Return the model with a topic split in two by the words that occur together."""
@@ -470,17 +468,14 @@ def _column_divergences(own, other):
     """Return KL(column i of own || column j of other), in nats."""
     with np.errstate(divide="ignore"):
         logs = np.log(own, out=np.zeros_like(own), where=own > 0.0)
-        return (own * logs).sum(axis=0)[:, None] - _cross(own, np.log(other))
-
-
-def _cross(own, logs):
-    """Return sum_v own_vi logs_vj, where 0 times minus infinity is 0."""
-    finite = np.isfinite(logs)
+        others = np.log(other)
+    total, finite = (own * logs).sum(axis=0)[:, None], np.isfinite(others)
     if finite.all():
-        return own.T @ logs
-    total = own.T @ np.where(finite, logs, 0.0)
-    total[own.T @ ~finite > 0.0] = -np.inf
-    return total
+        return total - own.T @ others
+    # 0 times minus infinity is 0.
+    divergences = total - own.T @ np.where(finite, others, 0.0)
+    divergences[own.T @ ~finite > 0.0] = np.inf
+    return divergences
 
 
 def _halves(data, rng):

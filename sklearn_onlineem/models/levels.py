@@ -38,7 +38,11 @@ def relocated(model, data, means, covariances):
         Moments of the states of its rows under the model.
     """
     expected, covariance = model.emissions.predicted(means, covariances)
-    whitening, deviations = np.linalg.inv(np.linalg.cholesky(covariance[0])), data.X - expected
+    try:
+        whitening = np.linalg.inv(np.linalg.cholesky(covariance[0]))
+    except np.linalg.LinAlgError:  # by rounding, where noise is nothing beside that of states
+        return None
+    deviations = data.X - expected
     # Surprises beyond what the covariance explains. Those of rows that follow a jump may be larger,
     # as the state is wrong by then.
     log_likelihoods = model.row_log_likelihoods(data)

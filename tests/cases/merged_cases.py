@@ -73,7 +73,7 @@ WAYS = {
 }
 REPRESENTATIVES = [case for case in MERGED if repr(case) in WAYS]
 # Those whose fitted attributes can be set.
-KNOWN = [*NUMBERED, *KALMAN_FILTERS, SINGLE[0]]
+KNOWN = MERGED
 # Where steps from a common start, merged, are the step on the pooled batch.
 REGULAR = [case for case in MERGED if case.regular]
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
+from sklearn import decomposition
 from sklearn import mixture as theirs
 from sklearn.exceptions import NotFittedError
 
@@ -12,12 +13,15 @@ from sklearn_onlineem import (
     CategoricalHMM,
     CategoricalMixture,
     CompoundDirichletMixture,
+    EditDistance,
+    EditDistanceClassifier,
     ExponentialMixture,
     GammaMixture,
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
     LaplaceMixture,
+    LatentDirichletAllocation,
     MarkovChainMixture,
     Mixture,
     MultinomialHMM,
@@ -566,3 +570,197 @@ def test_a_fit_warns_of_values_that_it_does_not_use(rng):
     hmm.means_ = [[0.0], [5.0]]
     with pytest.warns(UserWarning, match="GaussianHMM: fit starts anew, and does not use means_"):
         hmm.fit(rng.normal(size=(50, 1)))
+
+
+# --------------------------------------------------------------------------------- topic models
+
+TOPICS = np.array([[3.0, 1.0, 0.0, 0.0], [0.0, 1.0, 2.0, 1.0]])
+
+
+def test_topics_of_scikit_learn_can_be_set(rng):
+    X = rng.multinomial(30, rng.dirichlet([0.5, 0.5], size=200) @ (TOPICS / 4.0))
+    other = decomposition.LatentDirichletAllocation(2, random_state=0).fit(X)
+    ours = LatentDirichletAllocation(2, random_state=0)
+    ours.components_ = other.components_
+    with pytest.raises(NotFittedError, match="Set doc_topic_prior_, too"):
+        ours.transform(X)
+    ours.doc_topic_prior_ = other.doc_topic_prior_
+    np.testing.assert_allclose(ours.components_, other.components_)
+    np.testing.assert_allclose(
+        ours.exp_dirichlet_component_, other.exp_dirichlet_component_, rtol=1e-8
+    )
+    np.testing.assert_array_equal(ours.doc_topic_prior_, [0.5, 0.5])
+    # Both are approximations of the same posterior mean.
+    np.testing.assert_allclose(ours.transform(X), other.transform(X), atol=0.1)
+
+
+def test_documents_of_a_known_topic_have_their_likelihood(rng):
+    X, shares = rng.poisson(3.0, size=(20, 4)), np.array([0.1, 0.2, 0.3, 0.4])
+    known = LatentDirichletAllocation.from_parameters(
+        components=[7.0 * shares], doc_topic_prior=2.0
+    )
+    assert known.n_components == 1 and known.doc_topic_prior_ == 2.0
+    # One topic has no bound, but the likelihood of its tokens, in single precision.
+    np.testing.assert_allclose(known.score_samples(X), X @ np.log(shares), rtol=1e-6)
+    lengths = X.sum(axis=1)
+    held_out = np.exp(-(X @ np.log(shares)).sum() / lengths.sum())
+    np.testing.assert_allclose(known.perplexity(100 * X), held_out, rtol=0.05)
+
+
+def test_topics_that_are_set_are_drawn_and_learnt_from(rng):
+    known = LatentDirichletAllocation.from_parameters(
+        components=TOPICS, doc_topic_prior=[1.0, 3.0], topic_word_prior=0.5, random_state=0
+    )
+    assert known.n_features_in_ == 4 and known.n_samples_seen_ == 0
+    assert known.topic_word_prior_ == 0.5
+    X, proportions = known.sample(20_000, lengths=20)
+    np.testing.assert_allclose(proportions.mean(axis=0), [0.25, 0.75], atol=0.01)
+    np.testing.assert_allclose(X.mean(axis=0) / 20, [0.25, 0.75] @ TOPICS / 4.0, atol=0.01)
+    np.testing.assert_array_equal(known.components_, TOPICS)
+    known.partial_fit(X)
+    # The topics are right, so that they stay; pseudo-counts are those of the data now.
+    np.testing.assert_allclose(known.model_.topics_T.T, TOPICS / 4.0, atol=0.02)
+    np.testing.assert_allclose(known.components_.sum(), X.sum() + 0.5 * TOPICS.size, rtol=1e-6)
+    before, length = known.n_samples_seen_, known.model_.length
+    np.testing.assert_allclose(length, 20.0, rtol=1e-6)
+    known.components_ = TOPICS[::-1]
+    np.testing.assert_allclose(known.components_, TOPICS[::-1])
+    assert known.n_samples_seen_ == before and known.model_.length == length
+
+
+@pytest.mark.parametrize("e_step", ["gibbs", "map"])
+def test_settings_of_topic_models_hold_from_the_first_data_on(e_step, rng):
+    X = rng.poisson(3.0, size=(50, 4))
+    known = LatentDirichletAllocation.from_parameters(components=TOPICS, doc_topic_prior=[1.0, 3.0])
+    known.set_params(e_step=e_step, learn_doc_topic_prior=False).partial_fit(X)
+    np.testing.assert_array_equal(known.doc_topic_prior_, [1.0, 3.0])
+    assert known.model_.inference == LatentDirichletAllocation(e_step=e_step)._inference()
+
+
+def test_invalid_topics_are_named():
+    lda = LatentDirichletAllocation(2, doc_topic_prior=0.5)
+    for wrong, match in [
+        ([[1.0, 2.0]], "components_ has 1 components or states, but 2 are expected"),
+        ([[1.0, 2.0], [0.0, 0.0]], "components_ must not be negative, nor all 0"),
+        ([1.0, 2.0], "components_ must have 2 axes"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            lda.components_ = wrong
+    # The parameter of the constructor is enough.
+    lda.components_ = TOPICS
+    np.testing.assert_array_equal(lda.doc_topic_prior_, [0.5, 0.5])
+    for wrong in (0.0, [1.0, -1.0], [1.0, 1e30]):
+        with pytest.raises(ValueError, match="doc_topic_prior_ must be from 1e-20 to 1e"):
+            lda.doc_topic_prior_ = wrong
+    with pytest.raises(AttributeError, match="topic_word_prior_"):
+        lda.topic_word_prior_ = 1.0
+
+
+def test_known_topics_merge():
+    known = LatentDirichletAllocation.from_parameters(components=TOPICS, doc_topic_prior=0.5)
+    merged = combine_estimators([known, known], [1.0, 3.0])
+    np.testing.assert_allclose(merged.model_.topics_T, known.model_.topics_T, rtol=1e-10)
+
+
+# -------------------------------------------------------------------------------- edit distances
+
+OPERATIONS = {"match": 0.5, "mismatch": 0.1, "delete": 0.1, "insert": 0.05, "end": 0.25}
+SUBSTITUTIONS = np.array([[0.2, 0.05, 0.0], [0.01, 0.25, 0.0], [0.0, 0.0, 0.03]])
+DELETIONS, INSERTIONS = np.array([0.05, 0.03, 0.01]), np.array([0.04, 0.02, 0.01])
+FULL = {
+    "parametrization": "full",
+    "substitution_probabilities": SUBSTITUTIONS,
+    "deletion_probabilities": DELETIONS,
+    "insertion_probabilities": INSERTIONS,
+}
+END = 1.0 - SUBSTITUTIONS.sum() - DELETIONS.sum() - INSERTIONS.sum()
+
+
+def test_distances_of_known_operations_are_sums_over_scripts():
+    known = EditDistance.from_parameters(symbols="ab", operations=OPERATIONS)
+    # With the place of unknown symbols there are three.
+    script = 0.1 / 6 + 2 * (0.1 / 3) * (0.05 / 3)
+    np.testing.assert_allclose(known.distance("a", "b"), -np.log(0.25 * script))
+    np.testing.assert_allclose(known.distance("", "bb"), -np.log(0.25 * (0.05 / 3) ** 2))
+    np.testing.assert_allclose(known.distance("a", "a", kind="viterbi"), -np.log(0.25 * 0.5 / 3))
+    assert known.operations_ == OPERATIONS and known.symbols_ == ["a", "b"]
+    assert not hasattr(known, "n_features_in_")
+    assert str(known.align("ab", "b")) == "ab\n |\n-b"
+    words = EditDistanceClassifier(known, dictionary=["aa", "bb"], prefit=True).fit([""], [""])
+    assert words.predict(["ba", "bbb", "aaa"]).tolist()[1:] == ["bb", "aa"]
+
+
+def test_distances_of_known_probabilities_by_symbol_are_sums_over_scripts():
+    known = EditDistance.from_parameters(symbols=["a", "b"], **FULL)
+    for x, i in zip("abz", range(3), strict=True):
+        for y, j in zip("abz", range(3), strict=True):
+            script = SUBSTITUTIONS[i, j] + 2 * DELETIONS[i] * INSERTIONS[j]
+            np.testing.assert_allclose(known.distance(x, y), -np.log(END * script))
+    found = known.operations_
+    np.testing.assert_allclose(found["match"], 0.48)
+    np.testing.assert_allclose(found["end"], END)
+    known.operations_ = OPERATIONS
+    np.testing.assert_allclose([*known.operations_.values()], [*OPERATIONS.values()])
+    np.testing.assert_allclose(known.deletion_probabilities_, 0.1 / 0.09 * DELETIONS)
+    substitutions = known.substitution_probabilities_
+    np.testing.assert_allclose(np.diag(substitutions), 0.5 / 0.48 * np.diag(SUBSTITUTIONS))
+    np.testing.assert_allclose(substitutions[0, 1], 0.1 / 0.06 * 0.05)
+
+
+def test_pairs_are_drawn_from_known_operations_and_learnt():
+    truth = EditDistance.from_parameters(
+        symbols=[*"abcdefghij"], operations=OPERATIONS, random_state=0
+    )
+    pairs, scripts = truth.sample(3000)
+    assert all(isinstance(word, str) for pair in pairs for word in pair)
+    drawn = np.bincount(np.concatenate(scripts), minlength=4) / (len(np.concatenate(scripts)))
+    np.testing.assert_allclose(drawn, [0.5 / 0.75, 0.1 / 0.75, 0.1 / 0.75, 0.05 / 0.75], atol=0.02)
+    truth.partial_fit(pairs)
+    # The stream stays where it is right.
+    np.testing.assert_allclose([*truth.operations_.values()], [*OPERATIONS.values()], atol=0.02)
+    assert truth.n_samples_seen_ == 3000 and truth.symbols_ == [*"abcdefghij"]
+    tuples = EditDistance.from_parameters(symbols=[1, 2], operations=OPERATIONS, random_state=0)
+    assert all(isinstance(word, tuple) for pair in tuples.sample(5)[0] for word in pair)
+
+
+def test_symbols_can_be_replaced_and_the_parameter_is_enough():
+    known = EditDistance(alphabet="ab")
+    known.operations_ = OPERATIONS
+    assert known.symbols_ == ["a", "b"]
+    with pytest.raises(ValueError, match="symbols_ must be those of the parameter alphabet"):
+        known.symbols_ = ["b", "a"]
+    other = EditDistance.from_parameters(symbols="ab", **FULL)
+    before = other.distance("b", "b")
+    other.symbols_ = ["c", "b"]
+    assert other.symbols_ == ["c", "b"] and other.distance("b", "b") == before
+    np.testing.assert_allclose(other.distance("a", ""), -np.log(END * DELETIONS[2]))
+
+
+def test_invalid_operations_are_named():
+    with pytest.raises(ValueError, match="operations_ must have match, mismatch"):
+        EditDistance().operations_ = {"match": 0.5, "end": 0.5}
+    with pytest.raises(ValueError, match="operations_ must add up to 1"):
+        EditDistance().operations_ = {**OPERATIONS, "end": 0.5}
+    with pytest.raises(ValueError, match="deletion_probabilities_: only parametrization='full'"):
+        EditDistance().deletion_probabilities_ = DELETIONS
+    full = EditDistance("full")
+    full.symbols_ = "abc"
+    with pytest.raises(ValueError, match="insertion_probabilities_ has 3 entries .* but 4 are"):
+        full.insertion_probabilities_ = INSERTIONS
+    full.symbols_ = "ab"
+    full.insertion_probabilities_ = INSERTIONS
+    with pytest.raises(ValueError, match="deletion_probabilities_ has 2 entries"):
+        full.deletion_probabilities_ = DELETIONS[:2]
+    with pytest.raises(NotFittedError, match="Set substitution_.* and deletion_.*, too"):
+        full.distance("a", "b")
+    with pytest.raises(ValueError, match="probabilities_: .* add up to less than 1"):
+        full.substitution_probabilities_ = SUBSTITUTIONS / SUBSTITUTIONS.sum()
+    with pytest.raises(ValueError, match="needs symbols, too"):
+        EditDistance.from_parameters(operations=OPERATIONS)
+
+
+def test_known_distances_merge():
+    known = EditDistance.from_parameters(symbols="ab", **FULL)
+    merged = combine_estimators([known, known], [1.0, 3.0])
+    assert merged.symbols_ == ["a", "b"]
+    np.testing.assert_allclose(merged.distance("ab", "b"), known.distance("ab", "b"))

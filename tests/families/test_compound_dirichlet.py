@@ -468,6 +468,20 @@ def test_sampled_proportions_of_many_documents_are_drawn_in_blocks(rng, monkeypa
     assert_allclose(found, expected, rtol=0.05)
 
 
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_statistics_have_the_same_bits_with_and_without_those_of_rows(rows_first, rng):
+    X, weight = documents(rng), rng.uniform(0.1, 3.0, size=400)
+    rows, parameters = Rows(X, weight), Dirichlets(np.full((1, 6), 0.7), np.full(1, 30.0))
+    outs = [None, np.empty(400)]
+    found = [
+        Family().e_step(parameters, np.zeros(1), rows, None, out)
+        for out in outs[:: 1 - 2 * rows_first]
+    ]
+    assert_identical(*[statistics for _, statistics, _ in found])
+    assert_allclose(found[0][2], found[1][2], rtol=1e-12)
+    assert_allclose(outs[1], Family().log_density(parameters, X)[:, 0], rtol=1e-12)
+
+
 def test_what_is_remembered_of_rows_is_not_drawn_from(rng):
     """A single component's counts of counts, which all passes share, make expectations."""
     model = MixtureModel(

@@ -7,7 +7,12 @@ import pytest
 from cases.comparing import assert_identical
 
 from sklearn_onlineem import KalmanFilter, combine_estimators
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.solvers.base import Solver
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.regression import Regression
 
 LEVEL = dict.fromkeys(["transition_covariance", "observation_covariance", "observation_offsets"])
 FORMS = {
@@ -142,3 +147,17 @@ def test_a_system_that_grows_from_its_start_on_may_go_on(rng):
     for piece in growing:
         kalman.partial_fit(piece[None])
     assert radius(kalman) == pytest.approx(1.1, abs=0.02)
+
+
+def test_noise_that_is_nothing_beside_states_is_no_failure(rng):
+    family, level, none = LinearGaussian(), 1e17 * np.eye(1), np.zeros(1)
+    first = Regression(family, AffineGaussian.single(np.empty((1, 0)), none, level))
+    step = Regression(family, AffineGaussian.single(np.eye(1), none, level))
+    for _ in range(40):
+        # Rounding decides whether the covariance of rows has a Cholesky factor.
+        C = rng.normal(size=(3, 1))
+        emissions = Regression(family, AffineGaussian.single(C, np.zeros(3), np.eye(3)))
+        model = LinearDynamicalModel(first, step, emissions)
+        rows = Rows(1e11 * rng.normal(size=(20, 3)))
+        found = model.relocated(Sequences(rows, np.array([0, 20])))
+        assert found is None or np.isfinite(found[0].emissions.offset).all()

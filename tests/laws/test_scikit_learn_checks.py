@@ -66,8 +66,8 @@ class SymbolsOfAnyRows(Categorical):
     def check(self, X):
         pass
 
-    def sufficient_statistics(self, X):
-        return super().sufficient_statistics(np.floor(np.abs(X)) % 4)
+    def _one_hot(self, X):
+        return super()._one_hot(np.floor(np.abs(X)) % 4)
 
 
 class CategoricalHMMOfAnyRows(CategoricalHMM):

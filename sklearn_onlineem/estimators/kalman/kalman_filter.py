@@ -516,7 +516,7 @@ class KalmanFilter(FromParameters, SequenceEstimator):
     def _needed_parts(self):
         return [name for name in super()._needed_parts() if getattr(self, name) is None]
 
-    def _known_sizes(self):
+    def _known_sizes(self, given):
         sizes, system = {}, self._system()
         for name, field in FIELDS.items():
             if field.axes[0] == "d" and system.given[name] is not None:

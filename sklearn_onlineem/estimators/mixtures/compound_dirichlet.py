@@ -111,7 +111,7 @@ class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, RowEstimator):
     _optional_parts = frozenset({"lengths"})
     _sizing_parameters = {}
 
-    def _known_sizes(self):
+    def _known_sizes(self, given):
         return {}
 
     def _fitted_sizes(self):

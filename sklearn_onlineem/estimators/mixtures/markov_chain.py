@@ -273,8 +273,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     _optional_parts = frozenset({"lengths"})
     means_ = BaseMixture.means_.covering("lengths start transitions")
 
-    def _known_sizes(self):
-        sizes = super()._known_sizes()
+    def _known_sizes(self, given):
+        sizes = super()._known_sizes(given)
         return sizes if self.n_symbols is None else {**sizes, "s": self.n_symbols}
 
     def _features_of(self, sizes, given):

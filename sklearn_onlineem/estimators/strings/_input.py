@@ -12,7 +12,15 @@ from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import check_in_memory, error_context
 
-__all__ = ["PairsInput", "SymbolCodes", "are_text", "entries_of", "pairs_of", "strings_of"]
+__all__ = [
+    "PairsInput",
+    "SymbolCodes",
+    "are_text",
+    "codes_of",
+    "entries_of",
+    "pairs_of",
+    "strings_of",
+]
 
 # They have lengths and can be iterated, but have no order, or yield numbers instead of symbols.
 _NO_SEQUENCES = (Mapping, Set, bytes, bytearray, memoryview)
@@ -49,6 +57,20 @@ class SymbolCodes:
                 f"Symbols must be hashable, and equal to themselves; got {reprlib.repr(symbol)}."
             )
         return code
+
+
+def codes_of(alphabet, name):
+    """Return a dict from the symbols of an alphabet that users give to their codes."""
+    codes = SymbolCodes()
+    if isinstance(alphabet, set | frozenset):  # in an order that all machines share
+        codes.encode([sorted(alphabet, key=repr)])
+    elif isinstance(alphabet, str):
+        codes.encode([list(str.__str__(alphabet))])
+    else:
+        codes.encode([entries_of(alphabet, f"a list or a set of symbols as {name}")])
+    if not codes.codes:
+        raise ValueError(f"{name} has no symbols.")
+    return codes.codes
 
 
 def are_text(sequences):
@@ -172,24 +194,19 @@ class PairsInput:
 
     def _new_codes(self, sources, targets):
         """Return codes of the alphabet: the given one, or that of the pairs."""
-        codes, alphabet = SymbolCodes(), self._estimator.alphabet
-        if alphabet is None:
+        if self._estimator.alphabet is None:
+            codes = SymbolCodes()
             codes.encode(sources)
             codes.encode(targets)
-        elif isinstance(alphabet, set | frozenset):  # in an order that all machines share
-            codes.encode([sorted(alphabet, key=repr)])
-        elif isinstance(alphabet, str):
-            codes.encode([list(str.__str__(alphabet))])
+            codes = codes.codes
         else:
-            codes.encode([entries_of(alphabet, "a list or a set of symbols as alphabet")])
-        if not codes.codes and alphabet is not None:
-            raise ValueError("alphabet has no symbols.")
-        if not codes.codes:
+            codes = codes_of(self._estimator.alphabet, "alphabet")
+        if not codes:
             raise ValueError("X has no symbols: all strings are empty.")
         self.attributes = {
-            "symbols_": list(codes.codes),
-            "_codes": codes.codes,
+            "symbols_": list(codes),
+            "_codes": codes,
             "_makes_text": are_text(sources) and are_text(targets),
             "_dtype": np.dtype(np.float64),
         }
-        return codes.codes
+        return codes

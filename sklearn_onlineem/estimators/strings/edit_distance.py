@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import NamedTuple, Self
 
@@ -16,11 +17,18 @@ from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._fitted import FittedAttribute, FitTransformMixin
+from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, fit_context, parameter
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import error_context
-from sklearn_onlineem.estimators.strings._input import PairsInput, SymbolCodes, pairs_of, strings_of
+from sklearn_onlineem.estimators.strings._input import (
+    PairsInput,
+    SymbolCodes,
+    codes_of,
+    pairs_of,
+    strings_of,
+)
 from sklearn_onlineem.families._checks import LARGEST
 from sklearn_onlineem.models.edit_operations import (
     KINDS,
@@ -90,19 +98,14 @@ class TransducerInitialiser(Initialiser):
     def given(self, data):
         if self.operations_init is None:
             return None
-        values = by_kind("operations_init", self.operations_init, KINDS, 0.0)
-        if set(self.operations_init) != set(KINDS) or not 0.0 < values[-1] < values.sum():
-            raise ValueError(
-                f"operations_init must have {', '.join(KINDS)}, with an end above 0 and an"
-                " operation above 0."
-            )
-        operations = self._operations(data)
+        values = _of_all_kinds("operations_init", self.operations_init)
+        operations = self.operations(data.n_symbols)
         return EditTransducer(operations, operations.spread(values / values.sum()))
 
     def estimated(self, data, random_state):
         lengths = np.maximum(data.sources.lengths, data.targets.lengths)
         end = 1.0 / (1.0 + max(lengths.mean(), 1.0))
-        operations = self._operations(data)
+        operations = self.operations(data.n_symbols)
         return EditTransducer(operations, operations.spread([*(1.0 - end) * _START, end]))
 
     def stream_model(self, data, random_state):
@@ -110,13 +113,14 @@ class TransducerInitialiser(Initialiser):
         model = self.estimated(data, random_state)
         return model, model.own_statistics()
 
-    def _operations(self, data):
-        if self.parametrization == "full" and data.n_symbols > _LARGEST_FULL_ALPHABET:
+    def operations(self, n_symbols):
+        """Return the parametrisation for so many symbols, with the place of unknown ones."""
+        if self.parametrization == "full" and n_symbols > _LARGEST_FULL_ALPHABET:
             raise ValueError(
                 f"parametrization='full' takes alphabets of less than {_LARGEST_FULL_ALPHABET}"
-                f" symbols, got {data.n_symbols - 1}; use 'tied'."
+                f" symbols, got {n_symbols - 1}; use 'tied'."
             )
-        return PARAMETRIZATIONS[self.parametrization](data.n_symbols)
+        return PARAMETRIZATIONS[self.parametrization](n_symbols)
 
 
 def by_kind(name, given, kinds, least):
@@ -131,12 +135,66 @@ def by_kind(name, given, kinds, least):
     return values
 
 
+def _of_all_kinds(name, given):
+    """Return probabilities of all kinds of operations and the end from a dict, not yet scaled."""
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            f"{name} must be a dict from {', '.join(KINDS)} to numbers, got {given!r}."
+        )
+    values = by_kind(name, given, KINDS, 0.0)
+    if set(given) != set(KINDS) or not 0.0 < values[-1] < values.sum():
+        raise ValueError(
+            f"{name} must have {', '.join(KINDS)}, with an end above 0 and an operation above 0."
+        )
+    return values
+
+
+def _put_operations(model, given):
+    """Scale the probabilities of each kind of operation; even ones where the kind had none."""
+    operations = model.operations
+    values = shares_as_given("operations_", _of_all_kinds("operations_", given))
+    n_of_kind = operations.by_kind(np.ones(operations.n_probabilities))
+    before = operations.by_kind(model.probabilities)
+    factors = n_of_kind * values / np.where(before > 0.0, before, 1.0)
+    probabilities = np.where(
+        operations.spread(n_of_kind * (before > 0.0)) > 0.0,
+        model.probabilities * operations.spread(factors),
+        operations.spread(values),
+    )
+    return replace(model, probabilities=probabilities)
+
+
+def _put_table(i, model, values):
+    """Put the probabilities by symbol of one kind of operation; the end gets the rest."""
+    operations = model.operations
+    if not isinstance(operations, FullOperations):
+        raise ValueError("only parametrization='full' has probabilities by symbol.")
+    if (values < 0.0).any():
+        raise ValueError("probabilities must not be negative.")
+    probabilities = model.probabilities.copy()
+    operations.tables(probabilities)[i][...] = values
+    probabilities[-1] = 1.0 - probabilities[:-1].sum()
+    if not probabilities[-1] > 0.0:
+        raise ValueError(
+            "probabilities of all substitutions, deletions and insertions must add up to less than"
+            f" 1, which leaves the rest to the end, got {1.0 - probabilities[-1]:.6g}."
+        )
+    return replace(model, probabilities=probabilities)
+
+
+def _put_symbols(model, symbols):
+    n_symbols, n_known = len(codes_of(symbols, "symbols_")), model.operations.n_symbols - 1
+    if n_symbols != n_known:
+        raise ValueError(f"symbols_ has {n_symbols} symbols, but {n_known} are expected.")
+    return model
+
+
 # Concentration of the default prior of the full parametrization, in which symbols mostly match.
 _FULL_PRIOR = {"match": 1.5, "mismatch": 1.01, "delete": 1.1, "insert": 1.1}
 
 
 @estimator
-class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM):
+class EditDistance(FromParameters, ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM):
     r"""Stochastic edit distance, learnt from pairs of strings by online or batch EM.
 
     Both strings are made by a script of independent operations, which an end with probability
@@ -186,8 +244,11 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         have the probabilities of that place.
     operations_ : dict
         Probabilities of "match", "mismatch", "delete", "insert" and "end", summed over symbols.
+        This and the next three can be set, see :ref:`known_models`. In the full parametrization it
+        scales probabilities by symbol.
     substitution_probabilities_ : ndarray of shape (n_symbols + 1, n_symbols + 1)
         Full parametrization: from row to column, in the order of `symbols_`, unknown ones last.
+        The end has what all operations leave.
     deletion_probabilities_, insertion_probabilities_ : ndarray of shape (n_symbols + 1,)
         Full parametrization.
 
@@ -508,24 +569,74 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
     # ------------------------------------------------------------------------------ fitted values
 
-    symbols_ = FittedAttribute("The alphabet, a list in the order of the codes.")
+    _all_parts = ("symbols", "kinds", "substitutions", "deletions", "insertions")
+    _sizing_parameters = {}
+
+    def _needed_parts(self):
+        of_operations = self._all_parts[2:] if self.parametrization == "full" else ("kinds",)
+        return [*(("symbols",) if self.alphabet is None else ()), *of_operations]
+
+    def _known_sizes(self, given):
+        codes = self._known_codes(given)
+        return {} if codes is None else {"b": len(codes) + 1}
+
+    def _fitted_sizes(self):
+        return {"b": self.model_.operations.n_symbols}
+
+    def _features_of(self, sizes, given):
+        return 0
+
+    def _known_codes(self, given):
+        """Return codes of the symbols that are set, or of the parameter; None if there are none."""
+        known = None if self.alphabet is None else codes_of(self.alphabet, "alphabet")
+        if "symbols_" not in given:
+            return known
+        codes = codes_of(given["symbols_"], "symbols_")
+        if known is not None and codes != known:
+            raise ValueError(f"symbols_ must be those of the parameter alphabet, {[*known]}.")
+        return codes
+
+    def _blank(self, sizes, n_features, given):
+        operations = self._initialiser().operations(sizes.get("b", 2))
+        # Nothing but the end.
+        return EditTransducer(operations, operations.spread([0.0, 0.0, 0.0, 0.0, 1.0]))
+
+    def _is_present(self, name, value):
+        if name not in ("symbols_", "operations_"):
+            return super()._is_present(name, value)
+        try:
+            return bool(value == getattr(self, name))
+        except (TypeError, ValueError):  # as of arrays
+            return False
+
+    def _attributes_of(self, given, n_steps):
+        if "symbols_" not in given and "_fitted" in self.__dict__:
+            return {}
+        codes = self._known_codes(given)
+        makes_text = all(isinstance(symbol, str) and len(symbol) == 1 for symbol in codes)
+        return {"symbols_": [*codes], "_codes": codes, "_makes_text": makes_text}
+
+    @settable(None, _put_symbols, "symbols")
+    def symbols_(self) -> list[object]:
+        return self._fitted.attributes["symbols_"]
+
     _codes = FittedAttribute("Codes of the symbols, a dict.")
     _makes_text = FittedAttribute("Whether all strings of the first data were text.")
 
-    @property
-    def operations_(self) -> object:
+    @settable(None, _put_operations, "kinds")
+    def operations_(self) -> dict[str, float]:
         model = self.model_
         return dict(zip(KINDS, model.operations.by_kind(model.probabilities).tolist(), strict=True))
 
-    @property
+    @settable("bb", partial(_put_table, 0), "substitutions")
     def substitution_probabilities_(self) -> Floats:
         return self._table(0)
 
-    @property
+    @settable("b", partial(_put_table, 1), "deletions")
     def deletion_probabilities_(self) -> Floats:
         return self._table(1)
 
-    @property
+    @settable("b", partial(_put_table, 2), "insertions")
     def insertion_probabilities_(self) -> Floats:
         return self._table(2)
 

@@ -21,6 +21,7 @@ from sklearn_onlineem.em import Batch, Gibbs, Stochastic
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers import Memories, Solver
 from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._known import FromParameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
 from sklearn_onlineem.estimators._start import Initialiser
@@ -29,6 +30,7 @@ from sklearn_onlineem.estimators._validation import (
     checked_labels,
     checked_lengths,
     error_context,
+    relative_shares,
 )
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori, TopicInference
@@ -148,14 +150,15 @@ class TopicInitialiser(Initialiser):
         noise = random_state.gamma(_NOISE, 1.0 / _NOISE, (data.n_features, self.n_components))
         topics_T = frequency * noise
         chosen = random_state.permutation(len(data))[:_MOST_DOCUMENTS]
-        model = self._model(topics_T / topics_T.sum(axis=0), data, LocalGibbs())
+        model = self.model_of(topics_T / topics_T.sum(axis=0), data.mean_length, LocalGibbs())
         rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))
         drawn = model.e_step(_tokens(data[np.sort(chosen)]), rng)[0].counts_T + 1e-10 * frequency
         topics_T = 0.5 * drawn / drawn.sum(axis=0) + 0.5 * frequency
-        return self._model(topics_T, data, self.inference)
+        return self.model_of(topics_T, data.mean_length, self.inference)
 
-    def _model(self, topics_T, data, inference):
-        alpha, length = np.full(self.n_components, float(self.alpha)), np.array([data.mean_length])
+    def model_of(self, topics_T, length, inference):
+        """Return a model of these topics, with the first alpha and a mean length of documents."""
+        alpha, length = np.full(self.n_components, float(self.alpha)), np.array([length])
         return LatentDirichletModel(topics_T, alpha, length, inference, self.learns_alpha)
 
     def stream_model(self, data, random_state):
@@ -182,6 +185,29 @@ _PRIORS = Interval(Real, 1e-20, 1e20, closed="both")
 _MOST_SWEEPS = np.iinfo(np.intc).max
 
 
+def _put_topics(model, counts):
+    topics = relative_shares("components_", counts, counts.shape)
+    return replace(model, topics_T=np.ascontiguousarray((topics / _sums(topics)).T))
+
+
+def _sums(counts):
+    return counts.sum(axis=1, keepdims=True)
+
+
+def _put_alpha(model, alpha):
+    alpha = np.full(model.n_components, alpha)
+    if not ((alpha >= _PRIORS.left) & (alpha <= _PRIORS.right)).all():
+        raise ValueError(
+            f"doc_topic_prior_ must be from {_PRIORS.left:g} to {_PRIORS.right:g}, got {alpha}."
+        )
+    return replace(model, alpha=alpha)
+
+
+def _one_or_each(_, alpha):
+    """Return the axes of alpha: one for all topics, as in scikit-learn, or one for each."""
+    return "k" if alpha.ndim else ""
+
+
 def _no_criterion(self) -> NoReturn:
     raise AttributeError(
         f"{type(self).__name__} has neither bic nor aic, as it only has a lower bound of its"
@@ -190,7 +216,7 @@ def _no_criterion(self) -> NoReturn:
 
 
 @estimator
-class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
+class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator):
     r"""Latent Dirichlet allocation: topics of documents, learnt online, in batch, or by sampling.
 
     .. math::
@@ -257,11 +283,12 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         Pseudo-counts of words in topics: expected numbers of tokens in the documents seen, plus the
-        prior. Rows divided by their sums are :math:`\phi`.
+        prior. Rows divided by their sums are :math:`\phi`. It can be set, and then stays as it is
+        until the next update.
     exp_dirichlet_component_ : ndarray of shape (n_components, n_features)
         :math:`\exp E[\log \phi]` of Dirichlet distributions with these pseudo-counts.
     doc_topic_prior_ : ndarray of shape (n_components,)
-        Learnt :math:`\alpha`.
+        Learnt :math:`\alpha`. It can be set, also to one number for all topics.
     topic_word_prior_ : float
         :math:`\beta`.
     n_batch_iter_ : int
@@ -409,7 +436,27 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     # --------------------------------------------------------------------------- fitted attributes
 
-    @fitted_property
+    _all_parts = ("lengths", "topics", "alpha")
+    _optional_parts = frozenset({"lengths"})
+
+    def _needed_parts(self):
+        return ["topics"] if self.doc_topic_prior is not None else ["topics", "alpha"]
+
+    def _blank(self, sizes, n_features, given):
+        uniform = np.full((n_features, self.n_components), 1.0 / n_features)
+        return self._initialiser().model_of(uniform, 1.0, self._inference())
+
+    def _bound(self, model, data, lacks_lengths=False):
+        settings = {"inference": self._inference(), "learns_alpha": self.learn_doc_topic_prior}
+        return replace(model, length=np.array([data.mean_length]), **settings)
+
+    def _attributes_of(self, given, n_steps):
+        # Pseudo-counts stay as they were set until the next update.
+        if "components_" not in given:
+            return {}
+        return {"_tokens_set": (n_steps, _sums(given["components_"])[:, 0])}
+
+    @settable("kd", _put_topics, "topics")
     def components_(self) -> Floats:
         return self._exposed(self._pseudo_counts())
 
@@ -419,19 +466,24 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return self._exposed(np.exp(psi(counts) - psi(counts.sum(axis=1, keepdims=True))))
 
     def _pseudo_counts(self):
-        model = self.model_
-        tokens = self._fitted.state.n_seen * model.length * model.shares
-        # With the prior: topics are (n_kv + beta) / (n_k + V beta).
-        tokens += self._fitted.state.prior.smoothing * len(model.topics_T)
+        model, state = self.model_, self._fitted.state
+        n_steps, tokens = self._fitted.attributes.get("_tokens_set", (-1, None))
+        if n_steps != state.n_steps:
+            # With the prior: topics are (n_kv + beta) / (n_k + V beta).
+            tokens = state.n_seen * model.length * model.shares
+            tokens += self.topic_word_prior_ * len(model.topics_T)
         return np.ascontiguousarray((model.topics_T * tokens).T)
 
-    @fitted_property
+    @settable(_one_or_each, _put_alpha, "alpha")
     def doc_topic_prior_(self) -> Floats:
         return self._exposed(self.model_.alpha)
 
     @fitted_property
     def topic_word_prior_(self) -> Floats:
-        return self._fitted.state.prior.smoothing
+        prior = self._fitted.state.prior
+        if prior is None:  # of a known model before its first data
+            prior = self._prior(self.model_, self.n_features_in_)
+        return prior.smoothing
 
     @property
     def n_batch_iter_(self) -> int:
