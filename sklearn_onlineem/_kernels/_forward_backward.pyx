@@ -108,7 +108,7 @@ cdef struct Chain:
     ChainBlock now           # whose forward pass is done
     ChainBlock next
     ChainBlock none          # without rows
-    int said                 # by the forward pass of the present sequence: 0, in doubt or lost
+    int status               # of the forward pass of the present sequence: 0, in doubt or lost
     int lost                 # whether the backward pass needs a state that is in doubt
 
 
@@ -261,20 +261,20 @@ cdef void load(const floating* x, Py_ssize_t B, Chain* chain) noexcept nogil:
 cdef void load_first(
     const floating* x, Py_ssize_t T, const double* start, Chain* chain
 ) noexcept nogil:
-    """next <- the first block of a sequence of T rows"""
+    """next <- the first block of a sequence of T rows, whose starts replace those of another"""
     load(x, min(CHAIN_ROWS, T), chain)
-    chain.said = 0
-    memcpy(chain.predicted, start, chain.K * sizeof(double))
-    memset(chain.predicted + chain.K, 0, (chain.W - chain.K) * sizeof(double))
+    chain.status = 0
+    memcpy(chain.starts, start, chain.K * sizeof(double))
+    memcpy(chain.predicted, chain.starts, chain.W * sizeof(double))
 
 
 cdef bint forward_of_next(Chain* chain) noexcept nogil:
     """The forward pass of the next block, which becomes the present one; are digits lost?"""
-    chain.said |= both_recursions(&chain.none, &chain.next, &chain.ahead, &chain.back,
-                                  chain.has_zeros, chain.W, chain.beta, chain.filtered,
-                                  &chain.lost)
+    chain.status |= both_recursions(&chain.none, &chain.next, &chain.ahead, &chain.back,
+                                    chain.has_zeros, chain.W, chain.beta, chain.filtered,
+                                    &chain.lost)
     chain.now, chain.next = chain.next, chain.now
-    return chain.said >= IS_LOST
+    return chain.status >= IS_LOST
 
 
 cdef void load_again(
@@ -344,7 +344,7 @@ cdef double forward_blocks(const floating* x, Py_ssize_t T, Chain* chain) noexce
 cdef bint needs_logs(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
     """Whether states in doubt are needed, by a backward pass that changes nothing."""
     cdef Py_ssize_t last = n_blocks_of(T) - 1
-    if chain.said == 0:
+    if chain.status == 0:
         return False
     chain.lost = 0
     backward_blocks(x, T, 0, x, 0, NULL, chain, False)
@@ -371,8 +371,8 @@ cdef void backward_blocks(
             load_first(next_x, next_T, next_start, chain)
         else:
             chain.next.B = 0
-        chain.said |= both_recursions(&chain.now, &chain.next, &chain.ahead, &chain.back,
-                                      chain.has_zeros, W, chain.beta, chain.filtered, &chain.lost)
+        chain.status |= both_recursions(&chain.now, &chain.next, &chain.ahead, &chain.back,
+                                        chain.has_zeros, W, chain.beta, chain.filtered, &chain.lost)
         if writes:
             add_pairs(n_pairs, chain)
             write(chain.now.alpha, chain.now.B, x + begin * K, chain)
@@ -494,8 +494,7 @@ cdef void forward_backward_slab(
         if not is_ready:
             load_first(x, T, start_of(s, first, start), chain)
             forward_of_next(chain)
-        memcpy(chain.starts, start_of(s, first, start), chain.K * sizeof(double))
-        log_likelihoods[s] = NAN if chain.said >= IS_LOST else forward_rest(x, T, chain)
+        log_likelihoods[s] = NAN if chain.status >= IS_LOST else forward_rest(x, T, chain)
         if not isnan(log_likelihoods[s]) and needs_logs(x, T, chain):
             log_likelihoods[s] = NAN
         is_ready = not isnan(log_likelihoods[s])
@@ -563,25 +562,17 @@ cdef void forward_slab(
     chain.sums = sums
     for s in range(begin, stop):
         x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-        log_likelihoods[s] = forward_all(x, T, start_of(s, first, start), chain)
+        load_first(x, T, start_of(s, first, start), chain)
+        log_likelihoods[s] = NAN if forward_of_next(chain) else forward_rest(x, T, chain)
         # A filtered state may be in doubt even if no later row needs it.
         if isnan(log_likelihoods[s]) or (
-            chain.said != 0 if writes_filtered else needs_logs(x, T, chain)
+            chain.status != 0 if writes_filtered else needs_logs(x, T, chain)
         ):
             log_likelihoods[s] = NAN
         elif writes_filtered:
             write_filtered(x, T, chain)
         elif writes:
             draw_path(x, T, uniforms + offsets[s], chain)
-
-
-cdef double forward_all(
-    const floating* x, Py_ssize_t T, const double* start, Chain* chain
-) noexcept nogil:
-    """The forward passes of all blocks, of which the last is present; the log-likelihood or NaN."""
-    load_first(x, T, start, chain)
-    memcpy(chain.starts, start, chain.K * sizeof(double))
-    return NAN if forward_of_next(chain) else forward_rest(x, T, chain)
 
 
 cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
@@ -753,7 +744,7 @@ def forward(
                 predicted[n_blocks_of(T), k] = chain.predicted[k] / chain.now.total[chain.now.B - 1]
                 filtered[k] = (chain.now.alpha[(chain.now.B - 1) * chain.W + k]
                                / chain.now.total[chain.now.B - 1])
-    return log_likelihood, chain.said != 0
+    return log_likelihood, chain.status != 0
 
 
 def backward(
@@ -778,7 +769,7 @@ def backward(
     cdef Chain* chain = chains.of_thread
     cdef double[:, :, ::1] sums = _no_sums(1, K)
     with nogil:
-        chain.sums, chain.said, chain.lost = &sums[0, 0, 0], 0, 0
+        chain.sums, chain.status, chain.lost = &sums[0, 0, 0], 0, 0
         memset(chain.starts, 0, (last + 1) * chain.W * sizeof(double))
         for b in range(last + 1):
             memcpy(chain.starts + b * chain.W, &predicted[b, 0], K * sizeof(double))

@@ -298,7 +298,7 @@ typedef struct {
     double *borders[LANES];       /* of each: moments of these two rows, or NULL */
     GapPattern *present[LANES];   /* patterns of the rows of a step */
     ptrdiff_t n_patterns;
-    GapPattern patterns[MOST_GAP_PATTERNS];
+    GapPattern *patterns;
     ObservedPattern whitened;
     double *square;               /* (d, d) */
     double *states;               /* (longest, ...) */
@@ -333,7 +333,8 @@ SIMD_UNUSED static BatchSpace *lay_out_batch(
     lay_out_gap_pattern(k, d, &one);
     space->n_patterns = MOST_GAP_PATTERNS;
     while (space->n_patterns > FEWEST_GAP_PATTERNS
-           && (space->n_patterns * (ptrdiff_t)one.used > MOST_GAP_BYTES || space->n_patterns > 2 * n))
+           && (space->n_patterns > 2 * n
+               || space->n_patterns * (ptrdiff_t)one.used > MOST_GAP_BYTES))
         space->n_patterns /= 2;
     start_line(arena);
     space->states = take_doubles(arena, longest * batched_state_size(k));
@@ -357,8 +358,11 @@ SIMD_UNUSED static BatchSpace *lay_out_batch(
     space->square = take_doubles(arena, d * d);
     space->whitened = lay_out_pattern(W, d, arena);
     space->total = lay_out_sums(k, W, d, arena);
-    for (ptrdiff_t i = 0; i < space->n_patterns; i++)
-        space->patterns[i] = lay_out_gap_pattern(k, d, arena);
+    space->patterns = (GapPattern *)take(arena, space->n_patterns, sizeof(GapPattern));
+    for (ptrdiff_t i = 0; i < space->n_patterns; i++) {
+        GapPattern pattern = lay_out_gap_pattern(k, d, arena);
+        if (space->patterns) space->patterns[i] = pattern;
+    }
     return where;
 }
 

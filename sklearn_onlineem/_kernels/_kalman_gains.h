@@ -266,9 +266,7 @@ SIMD_UNUSED static void double_stretch(
     move_covariance(stretch->power, stretch->noise, k, W, stretch, stretch->covariance);
     row_product(shift, stretch->power, k, W, turned);
     add(turned, W, shift);
-    copy(stretch->noise, W * W, next);
-    add_quadratic(stretch->power, stretch->noise, k, W, stretch->product, next);
-    copy(next, W * W, stretch->noise);
+    move_covariance(stretch->power, stretch->noise, k, W, stretch, stretch->noise);
     matrix_product(stretch->power, stretch->power, k, W, next);
     copy(next, W * W, stretch->power);
 }

@@ -186,8 +186,9 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
         add_kept(keeps, mean, k, sums->total);
         if (!shared->log_densities) continue;
         const double log_det = shared->log_det + tables->log_det[step / (W * W)];
+        double *out = shared->log_densities + t;
         for (int s = 0; s < LANES; s++)
-            if (keeps[s]) shared->log_densities[batch->begins[s] + t] = -0.5 * (log_det + squares[s]);
+            if (keeps[s]) out[batch->begins[s]] = -0.5 * (log_det + squares[s]);
     }
 }
 

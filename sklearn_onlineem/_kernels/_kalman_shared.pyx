@@ -92,7 +92,6 @@ cdef extern from "_kalman_shared.h" nogil:
         Py_ssize_t rows
     ctypedef struct SlabSpace:
         pass
-    Py_ssize_t state_size(Py_ssize_t W)
     Tabulation lay_out_tabulation(Py_ssize_t W, Arena* arena)
     bint tabulate(
         const System* system, const double* G, Py_ssize_t n, Tabulation* scratch,

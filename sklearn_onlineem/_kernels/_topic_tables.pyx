@@ -28,7 +28,7 @@ cdef int check_tables(const double[:, ::1] p, const double[:, ::1] q) except -1:
 cdef simd_void sum_columns(
     const double* counts, Py_ssize_t V, Py_ssize_t K, restricted totals
 ) noexcept nogil:
-    """totals (K,) <- sums of counts (V, K), four words at a time: totals are loaded less often"""
+    """totals (K,) <- sums of counts (V, K), four rows at a time: totals are loaded less often"""
     cdef Py_ssize_t _v, k
     memset(totals, 0, K * sizeof(double))
     for _v in range(V // 4):
@@ -126,7 +126,7 @@ def column_divergences(
     double[::1] out,            # OUT (K,): sum_v p log(p / q)
     int n_threads,
 ):
-    cdef Py_ssize_t V = p.shape[0], K = p.shape[1], n_blocks = (V + BLOCK - 1) // BLOCK, block, k
+    cdef Py_ssize_t V = p.shape[0], K = p.shape[1], n_blocks = (V + BLOCK - 1) // BLOCK, block
     check_tables(p, q)
     require(out.shape[0] == K and n_threads > 0, "a divergence for each topic; threads")
     n_threads = busy_threads(n_threads, n_blocks)
@@ -137,10 +137,7 @@ def column_divergences(
                             use_threads_if=n_threads > 1):
             add_divergences(p, q, block * BLOCK, min(V, (block + 1) * BLOCK), logs + block * K,
                             sums + block * K)
-        memset(&out[0], 0, K * sizeof(double))
-        for block in range(n_blocks):
-            for k in range(K):
-                out[k] += sums[block * K + k]
+        sum_columns(sums, n_blocks, K, &out[0])
         free(sums)
 
 
@@ -201,10 +198,7 @@ def shift_divergences(
                 elif places[v] > 0:
                     add_far_divergences(
                         &rows[places[v], 0], &after[0], &before[0], K, partial + block * K)
-        memset(&out[0], 0, K * sizeof(double))
-        for block in range(n_blocks):
-            for k in range(K):
-                out[k] += partial[block * K + k]
+        sum_columns(partial, n_blocks, K, &out[0])
         free(partial)
 
 

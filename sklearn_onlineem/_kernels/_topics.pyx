@@ -115,7 +115,7 @@ cdef struct Workspace:
     Chain chain                 # rows are (most_words, P), if they are not kept
     float* alpha                # (P,) of the topics that the document may use
     double alpha_sum
-    float* theta                # (P,), up to a factor
+    float* theta                # (P,), up to a factor; or tokens that a chain starts from
     float* shared               # (P,)
     double* mean_n              # (P,)
     double* terms               # (P,)

@@ -134,7 +134,8 @@ def test_an_e_step_of_few_rows_is_that_of_many(missing, rng, monkeypatch):
     assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
-def test_gains_are_shared_by_rows_of_many_values_and_of_floats(rng):
+def test_gains_are_shared_by_rows_of_many_values_and_of_floats(rng, monkeypatch):
+    monkeypatch.setattr(linear_dynamical, "_MOST_UNSHARED", 0)
     model, data = draw_model(rng, 2, 520), draw_data(rng, [9, 12], 520)
     shared, own = both_ways(model, data)
     assert_close(shared, own, rtol=1e-9, atol=1e-9)
