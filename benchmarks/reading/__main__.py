@@ -28,20 +28,20 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions.
 LIMITS = {
-    "GaussianHMM.fit, functions": 282,
-    "GaussianHMM.fit, files": 41,
+    "GaussianHMM.fit, functions": 280,
+    "GaussianHMM.fit, files": 42,
     "GaussianHMM.fit, depth": 19,
-    "GaussianMixture.partial_fit, steady, functions": 73,
+    "GaussianMixture.partial_fit, steady, functions": 70,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 208,
-    "Python code": 25_250,
-    "Python docstrings": 12_800,
-    "kernel files": 56,
-    "kernel code": 11_830,
-    "public names": 94,
+    "Python files": 212,
+    "Python code": 26_450,
+    "Python docstrings": 13_120,
+    "kernel files": 59,
+    "kernel code": 14_420,
+    "public names": 95,
     "import circles": 0,
-    "test code": 36_750,
+    "test code": 38_600,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
