@@ -257,13 +257,13 @@ class MixtureParameters:
         return Fixed() if fixed is None and others else fixed
 
     def _prior(self, model, n_features):
-        family, parameters = model.family, model.parameters
         concentration = self.weight_concentration_prior
-        emissions = self._emission_prior(family, n_features)
+        emissions = self._emission_prior(model.family, n_features)
         if emissions is None and concentration is None:
             return None
         if emissions is None:
-            emissions = family.own_statistics(parameters, np.zeros(self.n_components))
+            zeros = np.zeros(self.n_components)
+            emissions = model.family.own_statistics(model.parameters, zeros)
         excess = 0.0 if concentration is None else concentration - 1.0
         return MixtureStatistics(np.full(self.n_components, excess), emissions)
 
