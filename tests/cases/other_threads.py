@@ -21,14 +21,14 @@ ROW_METHODS = ("predict", "predict_proba", "score", "score_samples", "transform"
 
 def seconds_of_others(task):
     """CPU seconds that threads other than the calling one spend on a task, and after it."""
-    _settle()
+    settle()
     before = seconds()
     task()
-    _settle()
+    settle()
     return seconds() - before
 
 
-def _settle():
+def settle():
     """Wait until all others sleep; those of BLAS go on looking for work for a while."""
     end = time.monotonic() + PATIENCE
     while any(_is_awake(task) for task in _others()) and time.monotonic() < end:
