@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from numbers import Integral, Real
 from typing import Self
 
 import numpy as np
+from sklearn import get_config
 
 __all__ = ["Settings", "check_bool", "check_count", "check_number", "merged_params"]
 
@@ -16,8 +17,23 @@ class Settings:
     """Base of frozen dataclasses that are parameters of estimators: solvers, schedules, inertias.
 
     Values out of range raise ValueError. `clone` and searches work as with scikit-learn's nested
-    parameters: `set_params` of an estimator replaces the value by another one.
+    parameters: `set_params` of an estimator replaces the value by another one. They are printed as
+    estimators are: what is as by default is left out, unless scikit-learn is set to print all.
     """
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.__repr__ = cls.__repr__  # Else `dataclass` makes one that prints all fields.
+
+    def __repr__(self):
+        prints_all = not get_config()["print_changed_only"]
+        shown = [
+            f"{f.name}={value!r}"
+            for f in fields(self)
+            for value in [getattr(self, f.name)]
+            if prints_all or f.default is MISSING or repr(value) != repr(f.default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the fields by name.
