@@ -437,7 +437,7 @@ def occupancies(moves, first, like, growth):
     """Return moments, per sequence, of the states that transitions leave and of those that emit.
 
     `moves` are matrix, offset and covariance of the transitions, with an axis of components;
-    `growth` is by how much states grow in a step, at least 1.
+    `growth` is by how much states grow in a step, at least 1, where a sequence is continued.
     """
     A, b, Q = (values[0] for values in moves)
     k = len(b)
