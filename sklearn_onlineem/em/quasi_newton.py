@@ -152,8 +152,8 @@ class QuasiNewton:
         gradient = coordinates.unit_score(coordinates.score(here.statistics))
         direction = self._direction(gradient)
         slope = float(np.vdot(gradient, direction))
-        if 0.0 <= slope <= _ROUNDING * abs(here.objective):
-            return here, 0.5 * slope
+        if slope <= _ROUNDING * abs(here.objective):
+            return None
         size = coordinates.size(coordinates.direction(direction))
         length = min(1.0, _LONGEST / size) if size > 0.0 else 1.0
         for _ in range(_TRIALS):
