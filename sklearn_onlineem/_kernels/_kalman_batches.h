@@ -592,8 +592,8 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(
         double *pair;
         if (t + 1 < space->lengths[s]) {
             pair = next_row(&sums->transitions);
-            for (ptrdiff_t i = 0; i < k; i++) pair[i] = space->mean[i * LANES + s];
-            for (ptrdiff_t i = 0; i < k; i++) pair[k + i] = space->after[i * LANES + s];
+            put_elements(space->mean + s, LANES, 0, k, pair);
+            put_elements(space->after + s, LANES, k, k, pair);
         }
         if (t == 0) {
             for (ptrdiff_t i = 0; i < k; i++) space->product[i] = space->mean[i * LANES + s];
@@ -601,8 +601,9 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(
         }
         if (pattern->n_observed == 0) continue;
         pair = next_row(&sums->emissions);
-        for (ptrdiff_t i = 0; i < k; i++) pair[i] = space->mean[i * LANES + s];
-        for (ptrdiff_t i = 0; i < d; i++) pair[k + i] = system->offset[i] + space->v[i * LANES + s];
+        put_elements(space->mean + s, LANES, 0, k, pair);
+        for (ptrdiff_t i = 0; i < d; i++)
+            pair[(k + i) * BUFFER_STRIDE] = system->offset[i] + space->v[i * LANES + s];
         if (pattern->n_observed == d) continue;
         for (ptrdiff_t m = 0; m < d; m++) {
             if (!is_missing(pattern, m)) continue;
@@ -610,7 +611,7 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(
             double value = system->offset[m] + fitted[m * LANES + s];
             for (ptrdiff_t i = 0; i < d; i++)
                 value += weights[i] * (space->v[i * LANES + s] - fitted[i * LANES + s]);
-            pair[k + m] = value;
+            pair[(k + m) * BUFFER_STRIDE] = value;
         }
         pattern->n_rows++;
         for (ptrdiff_t i = 0; i < k * k; i++)
