@@ -114,7 +114,8 @@ def split_by_gaps(data):
     """Return sequences without missing values or `before`, and the others; None for none."""
     if data.before is None and data.observed is None:
         return data, None
-    has_gaps = np.logical_or.reduceat(np.isnan(data.X).any(axis=1), data.offsets[:-1])
+    n_values = data.X.shape[1]
+    has_gaps = np.logical_or.reduceat(np.isnan(data.X).ravel(), n_values * data.offsets[:-1])
     has_gaps[0] |= data.before is not None
     if has_gaps.all():
         return None, data
