@@ -114,11 +114,10 @@ SIMD_UNUSED static double *next_row(MomentsBuffer *buffer)
     return buffer->columns + buffer->n_rows++;
 }
 
-/* Element i of such a vector and those after it <- x (n,), whose elements are `stride` apart */
-SIMD_INLINE void put_elements(
-    const double *x, ptrdiff_t stride, ptrdiff_t i, ptrdiff_t n, double *vector)
+/* Element i of such a vector and those after it <- x (n,) */
+SIMD_INLINE void put_elements(const double *x, ptrdiff_t i, ptrdiff_t n, double *vector)
 {
-    for (ptrdiff_t j = 0; j < n; j++) vector[(i + j) * BUFFER_STRIDE] = x[j * stride];
+    for (ptrdiff_t j = 0; j < n; j++) vector[(i + j) * BUFFER_STRIDE] = x[j];
 }
 
 /* From sums of deviations of (x, y) from a centre (in the place of the mean), and of their
@@ -265,8 +264,8 @@ SIMD_UNUSED static void sum_state(
     if (t > 0) add(arriving, n, sums->states + ARRIVING * n);
     if (t + 1 < T) {
         double *pair = next_row(&sums->transitions);
-        put_elements(mean, 1, 0, k, pair);
-        put_elements(sums->after, 1, k, k, pair);
+        put_elements(mean, 0, k, pair);
+        put_elements(sums->after, k, k, pair);
         add(covariance, n, sums->states + DEPARTING * n);
     }
     if (t == 0) {
@@ -281,8 +280,8 @@ SIMD_UNUSED static void sum_row(
     const double *mean, const double *covariance, ptrdiff_t k, ptrdiff_t W, ptrdiff_t d, Sums *sums)
 {
     double *pair = next_row(&sums->emissions);
-    put_elements(mean, 1, 0, k, pair);
-    put_elements(sums->filled, 1, k, d, pair);
+    put_elements(mean, 0, k, pair);
+    put_elements(sums->filled, k, d, pair);
     add(covariance, W * W, sums->states + EMITTING * W * W);
 }
 
