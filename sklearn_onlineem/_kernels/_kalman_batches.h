@@ -1,6 +1,8 @@
 /* The Kalman filter and smoother along several sequences side by side, any of whose values may be
  * missing: numbers of LANES sequences are elements of a vector.
  *
+ * There are two of the widest vectors of them, as the operations of a step wait for each other.
+ *
  * The steps are those of `_kalman_steps.h`. As each sequence has gaps of its own, each has its own
  * covariances; what depends on the gaps of a row alone is remembered for each pattern of them.
  */
@@ -152,7 +154,7 @@ SIMD_INLINE void substitute_lanes_backward(
 /* Columns of rows whose gaps are the bits of a number. */
 #define MOST_GAP_COLUMNS 63
 /* Patterns that are remembered, powers of two above LANES, and their memory. */
-#define FEWEST_GAP_PATTERNS 16
+#define FEWEST_GAP_PATTERNS (2 * LANES)
 #define MOST_GAP_PATTERNS 1024
 #define MOST_GAP_BYTES (1 << 22)
 
@@ -170,7 +172,10 @@ typedef struct {
     double *covariances; /* (k, k): sum of those of their states */
 } GapPattern;
 
-SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d) { return (d + LANES - 1) / LANES * LANES; }
+SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d)
+{
+    return (d + WIDEST_TILE - 1) / WIDEST_TILE * WIDEST_TILE;
+}
 
 SIMD_UNUSED static GapPattern lay_out_gap_pattern(ptrdiff_t k, ptrdiff_t d, Arena *arena)
 {
@@ -276,7 +281,7 @@ typedef struct {
 } BatchedState;
 
 /* Bytes of the states of a batch, above which sequences are taken one by one. */
-#define MOST_BATCH_BYTES (1 << 24)
+#define MOST_BATCH_BYTES (1 << 25)
 
 SIMD_INLINE ptrdiff_t batched_state_size(ptrdiff_t k) { return (3 * k + 3 * k * k) * LANES; }
 
@@ -437,12 +442,12 @@ SIMD_INLINE void weigh(
     for (int s = 0; s < LANES; s++) {
         const double *precision = space->present[s]->precision;
         double total = 0;
-        for (ptrdiff_t start = 0; start < d; start += LANES) {
-            double sum[LANES] = {0};
+        for (ptrdiff_t start = 0; start < d; start += WIDEST_TILE) {
+            double sum[WIDEST_TILE] = {0};
             for (ptrdiff_t i = 0; i < d; i++)
-                for (int j = 0; j < LANES; j++)
+                for (int j = 0; j < WIDEST_TILE; j++)
                     sum[j] += x[i * LANES + s] * precision[i * D + start + j];
-            for (ptrdiff_t j = start; j < start + LANES && j < d; j++) {
+            for (ptrdiff_t j = start; j < start + WIDEST_TILE && j < d; j++) {
                 if (out) out[j * LANES + s] = sum[j - start];
                 else total += sum[j - start] * x[j * LANES + s];
             }
