@@ -42,6 +42,10 @@ typedef struct {
     ptrdiff_t n_patterns;     /* at least 2 */
     ObservedPattern patterns[MOST_PATTERNS];
     Update update;
+    const ObservedPattern *pattern; /* of the row before; NULL at the first of a block */
+    double *before;           /* (W, W): covariance that was predicted of it */
+    int is_at_rest;           /* whether covariances are those of the row before */
+    char *rests;              /* (B,): whether those of each filtered state are */
     SmootherStep step;
     Imputation imputation;
     double *states;           /* B + 1 filtered ones; the last is the first of the block after */
@@ -87,6 +91,9 @@ SIMD_UNUSED static Workspace *lay_out_workspace(
     if (space.B > longest) space.B = longest;
     start_line(arena);
     space.states = take_doubles(arena, (space.B + 1) * filtered_size(W));
+    space.rests = (char *)take(arena, space.B, 1);
+    start_line(arena);
+    space.before = take_doubles(arena, W * W);
     space.starts = take_doubles(arena, (longest / space.B + 1) * state_size(W));
     space.predicted = take_doubles(arena, state_size(W));
     space.smoothed = take_doubles(arena, state_size(W));
@@ -94,6 +101,7 @@ SIMD_UNUSED static Workspace *lay_out_workspace(
     space.step.shrink = take_doubles(arena, W * W);
     space.step.sum = take_doubles(arena, W * W);
     space.step.rest = take_doubles(arena, W * W);
+    space.step.before = take_doubles(arena, W * W);
     space.product = take_doubles(arena, W * W);
     space.lag = take_doubles(arena, W * W);
     space.deviation = take_doubles(arena, W);
@@ -134,25 +142,38 @@ SIMD_UNUSED static void write_row(
     if (out) unpad(x, n, k, W, out + t * n * k);
 }
 
-/* state <- moments given v and the past, from space->predicted, which moves on; returns
- * log p(v | past). */
+/* State i of a block <- moments given v and the past, from space->predicted, which moves on;
+ * returns log p(v | past).
+ *
+ * While rows have the same gaps, covariances converge, and are no longer computed then. */
 SIMD_UNUSED static double filter_row(
-    const System *system, const double *v, Workspace *space, FilteredState state)
+    const System *system, const double *v, ptrdiff_t i, Workspace *space)
 {
     const ptrdiff_t k = system->k, W = system->W;
+    const FilteredState state = filtered_at(space->states, i, W);
     double *mean = space->predicted, *covariance = space->predicted + W, log_density = 0;
-    ObservedPattern *pattern = pattern_of(system, v, space->n_patterns, space->patterns);
-    copy(mean, W, state.predicted);
-    factorise(covariance, k, W, state.upper, state.inverse);
-    if (pattern->n_observed > 0) {
-        filter_covariance(pattern->G, k, W, &space->update, &state);
-        log_density = filter_mean(system, pattern, v, &space->update, space->vector, &state);
-    } else {
-        copy(mean, W, state.mean);
-        copy(covariance, W * W, state.covariance);
+    if (!space->pattern || !has_pattern(space->pattern, v, system->d)) {
+        space->pattern = pattern_of(system, v, space->n_patterns, space->patterns);
+        space->is_at_rest = 0;
+    } else if (!space->is_at_rest) {
+        space->is_at_rest = is_steady(space->before, covariance, k, W);
     }
+    const ObservedPattern *pattern = space->pattern;
+    space->rests[i] = (char)space->is_at_rest;
+    copy(mean, W, state.predicted);
+    if (space->is_at_rest) {
+        copy(filtered_at(space->states, i - 1, W).inverse, W + 2 * W * W, state.inverse);
+    } else {
+        copy(covariance, W * W, space->before);
+        factorise(covariance, k, W, state.upper, state.inverse);
+        if (pattern->n_observed > 0) filter_covariance(pattern->G, k, W, &space->update, &state);
+        else copy(covariance, W * W, state.covariance);
+        predict_covariance(system, state.covariance, space->product, covariance);
+    }
+    if (pattern->n_observed > 0)
+        log_density = filter_mean(system, pattern, v, &space->update, space->vector, &state);
+    else copy(mean, W, state.mean);
     predict_mean(system, state.mean, mean);
-    predict_covariance(system, state.covariance, space->product, covariance);
     return log_density;
 }
 
@@ -163,12 +184,14 @@ SIMD_UNUSED static double filter_block(
 {
     const ptrdiff_t k = system->k, W = system->W;
     double log_likelihood = 0;
+    /* So that a block is the same when it is filtered again. */
+    space->pattern = NULL;
     for (ptrdiff_t i = 0; i < n && goes_on(system, space); i++) {
         ptrdiff_t t = begin + i, row = outputs->first + t;
         FilteredState state = filtered_at(space->states, i, W);
         write_row(space->predicted, row, 1, k, W, outputs->predicted);
         write_row(space->predicted + W, row, k, k, W, outputs->predicted_covariances);
-        double log_density = filter_row(system, X + t * system->d, space, state);
+        double log_density = filter_row(system, X + t * system->d, i, space);
         write_row(state.mean, row, 1, k, W, outputs->filtered);
         write_row(state.covariance, row, k, k, W, outputs->filtered_covariances);
         if (outputs->log_densities) outputs->log_densities[row] = log_density;
@@ -207,6 +230,7 @@ SIMD_UNUSED static void smooth_block(
 {
     const ptrdiff_t k = system->k, W = system->W;
     double *mean = space->smoothed, *covariance = space->smoothed + W;
+    int is_at_rest = 0;
     for (ptrdiff_t i = n - 1; i >= 0 && goes_on(system, space); i--) {
         ptrdiff_t t = begin + i, row = outputs->first + t;
         FilteredState now = filtered_at(space->states, i, W);
@@ -217,7 +241,10 @@ SIMD_UNUSED static void smooth_block(
             set_zero(W, space->deviation);
         } else {
             FilteredState next = filtered_at(space->states, i + 1 < n ? i + 1 : space->B, W);
-            smooth_state(system, now, next, &space->step, mean, covariance, space->lag);
+            /* Draws leave no gain behind. */
+            const int repeats = !noise && i + 2 < n && space->rests[i + 1] && space->rests[i + 2];
+            smooth_state(system, now, next, &space->step, repeats, &is_at_rest, mean, covariance,
+                         space->lag);
             if (noise) smooth_deviation(k, W, &space->step, space->deviation, space->lag);
             write_row(space->lag, row + 1, k, k, W, outputs->lags);
             if (outputs->sums) add(space->lag, W * W, outputs->sums->states + LAGGED * W * W);

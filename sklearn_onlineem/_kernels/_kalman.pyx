@@ -4,6 +4,12 @@ Rows of all sequences lie one after the other; `offsets` says where each begins,
 what is missing. Arrays of the system are padded: k states to W (see `width`).
 """
 
+cdef extern from *:
+    # Before the headers below, which would take half as many: two vectors hide each other's waits.
+    """
+    #define LANES 16
+    """
+
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
@@ -314,6 +320,9 @@ cdef void pass_over_batches(
         for lane in range(n):
             log_likelihoods[batch * LANES + lane] = of_segments[lane]
     finish_batches(system, space)
+
+
+SEQUENCES_PER_BATCH = LANES
 
 
 def longest_batched(Py_ssize_t k, Py_ssize_t d):

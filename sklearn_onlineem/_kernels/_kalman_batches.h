@@ -1,6 +1,8 @@
 /* The Kalman filter and smoother along several sequences side by side, any of whose values may be
  * missing: numbers of LANES sequences are elements of a vector.
  *
+ * There are two of the widest vectors of them, as the operations of a step wait for each other.
+ *
  * The steps are those of `_kalman_steps.h`. As each sequence has gaps of its own, each has its own
  * covariances; what depends on the gaps of a row alone is remembered for each pattern of them.
  */
@@ -152,7 +154,7 @@ SIMD_INLINE void substitute_lanes_backward(
 /* Columns of rows whose gaps are the bits of a number. */
 #define MOST_GAP_COLUMNS 63
 /* Patterns that are remembered, powers of two above LANES, and their memory. */
-#define FEWEST_GAP_PATTERNS 16
+#define FEWEST_GAP_PATTERNS (2 * LANES)
 #define MOST_GAP_PATTERNS 1024
 #define MOST_GAP_BYTES (1 << 22)
 
@@ -170,7 +172,10 @@ typedef struct {
     double *covariances; /* (k, k): sum of those of their states */
 } GapPattern;
 
-SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d) { return (d + LANES - 1) / LANES * LANES; }
+SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d)
+{
+    return (d + WIDEST_TILE - 1) / WIDEST_TILE * WIDEST_TILE;
+}
 
 SIMD_UNUSED static GapPattern lay_out_gap_pattern(ptrdiff_t k, ptrdiff_t d, Arena *arena)
 {
@@ -182,13 +187,6 @@ SIMD_UNUSED static GapPattern lay_out_gap_pattern(ptrdiff_t k, ptrdiff_t d, Aren
     pattern.slope = take_doubles(arena, d * k);
     pattern.covariances = take_doubles(arena, k * k);
     return pattern;
-}
-
-SIMD_INLINE uint64_t gaps_of(const double *v, ptrdiff_t d)
-{
-    uint64_t code = (uint64_t)1 << d;
-    for (ptrdiff_t i = 0; i < d; i++) code |= (uint64_t)(isnan(v[i]) ? 1 : 0) << i;
-    return code;
 }
 
 SIMD_INLINE int is_missing(const GapPattern *pattern, ptrdiff_t i)
@@ -263,6 +261,15 @@ SIMD_UNUSED static void take_gap_sums(
  * -----
  */
 
+/* With the usual numbers of states as constants, so that the compiler unrolls the loops. */
+#define FOR_STATES(k, step, ...) \
+    do { \
+        if ((k) == 1) step(1, __VA_ARGS__); \
+        else if ((k) == 2) step(2, __VA_ARGS__); \
+        else if ((k) == 3) step(3, __VA_ARGS__); \
+        else step(k, __VA_ARGS__); \
+    } while (0)
+
 /* Moments of the states of a row, before and after it was seen. */
 typedef struct {
     double *predicted; /* (k, LANES) */
@@ -274,7 +281,7 @@ typedef struct {
 } BatchedState;
 
 /* Bytes of the states of a batch, above which sequences are taken one by one. */
-#define MOST_BATCH_BYTES (1 << 24)
+#define MOST_BATCH_BYTES (1 << 25)
 
 SIMD_INLINE ptrdiff_t batched_state_size(ptrdiff_t k) { return (3 * k + 3 * k * k) * LANES; }
 
@@ -303,7 +310,10 @@ typedef struct {
     double *square;               /* (d, d) */
     double *states;               /* (longest, ...) */
     double *mean, *covariance;    /* (k, LANES), (k, k, LANES): predicted, or smoothed */
-    double *v, *residual, *weighed, *fitted; /* (d, LANES) */
+    uint64_t *codes;              /* (longest, LANES): patterns of rows */
+    double *values;               /* (longest, d, LANES): rows less offsets, 0 where missing */
+    double *v;                    /* (d, LANES): those of a step */
+    double *residual, *weighed, *filled; /* (d, LANES) */
     double *a, *b;                /* (k, LANES) */
     double *G, *M, *M_upper, *M_inverse, *x, *y; /* (k, k, LANES) */
     double *sums;                 /* (N_SUMS, k, k, LANES) */
@@ -318,7 +328,8 @@ typedef struct {
 /* Rows of the longest sequences that are taken side by side; 0: none are. */
 SIMD_INLINE ptrdiff_t most_batched(ptrdiff_t k, ptrdiff_t d)
 {
-    const ptrdiff_t row_bytes = batched_state_size(k) * (ptrdiff_t)sizeof(double);
+    const ptrdiff_t row_bytes =
+        (batched_state_size(k) + (d + 1) * LANES) * (ptrdiff_t)sizeof(double);
     return d <= MOST_GAP_COLUMNS ? MOST_BATCH_BYTES / row_bytes : 0;
 }
 
@@ -340,10 +351,12 @@ SIMD_UNUSED static BatchSpace *lay_out_batch(
     space->states = take_doubles(arena, longest * batched_state_size(k));
     space->mean = take_doubles(arena, k * LANES);
     space->covariance = take_doubles(arena, size);
-    space->v = take_doubles(arena, d * LANES);
+    space->codes = (uint64_t *)take(arena, longest * LANES, sizeof(uint64_t));
+    start_line(arena);
+    space->values = take_doubles(arena, longest * d * LANES);
     space->residual = take_doubles(arena, d * LANES);
     space->weighed = take_doubles(arena, d * LANES);
-    space->fitted = take_doubles(arena, d * LANES);
+    space->filled = take_doubles(arena, d * LANES);
     space->a = take_doubles(arena, k * LANES);
     space->b = take_doubles(arena, k * LANES);
     space->G = take_doubles(arena, size);
@@ -375,17 +388,14 @@ SIMD_UNUSED static void clear_batch(const System *system, BatchSpace *space)
     }
 }
 
-/* The pattern of row t of sequence s, nothing of which is observed after its end. Sums of a pattern
- * are taken before its place is another's; the places of those before it in this step are kept. */
+/* The pattern of a code, of sequence s. Sums of a pattern are taken before its place is another's;
+ * the places of those before it in this step are kept. */
 SIMD_INLINE GapPattern *gap_pattern_of(
-    const System *system, ptrdiff_t t, int s, BatchSpace *space)
+    const System *system, uint64_t code, int s, BatchSpace *space)
 {
-    const ptrdiff_t d = system->d;
-    const uint64_t code = t < space->lengths[s] ? gaps_of(space->rows[s] + t * d, d)
-                                                : ((uint64_t)2 << d) - 1;
     uint64_t place = code * 0x9e3779b97f4a7c15u >> 40;
     for (;; place++) {
-        GapPattern *pattern = space->patterns + (ptrdiff_t)(place % (uint64_t)space->n_patterns);
+        GapPattern *pattern = space->patterns + (place & (uint64_t)(space->n_patterns - 1));
         if (pattern->code == code) return pattern;
         int is_taken = 0;
         for (int r = 0; r < s; r++) is_taken |= space->present[r] == pattern;
@@ -396,17 +406,32 @@ SIMD_INLINE GapPattern *gap_pattern_of(
     }
 }
 
-/* present, v (d, LANES) <- patterns, and rows less offsets, of step t */
+/* v (d, LANES), present <- rows and patterns of step t, which was read before */
+SIMD_INLINE void recall_step(const System *system, ptrdiff_t t, BatchSpace *space)
+{
+    space->v = space->values + t * system->d * LANES;
+    for (int s = 0; s < LANES; s++)
+        space->present[s] = gap_pattern_of(system, space->codes[t * LANES + s], s, space);
+}
+
+/* values, codes <- rows less offsets, 0 where they are missing, and gaps, of step t; nothing is
+ * observed after the end of a sequence */
 SIMD_INLINE void read_step(const System *system, ptrdiff_t t, BatchSpace *space)
 {
     const ptrdiff_t d = system->d;
+    double *v = space->values + t * d * LANES;
     for (int s = 0; s < LANES; s++) {
-        const ptrdiff_t last = space->lengths[s] - 1;
-        const double *row = space->rows[s] + (t < last ? t : last > 0 ? last : 0) * d;
-        const GapPattern *pattern = space->present[s] = gap_pattern_of(system, t, s, space);
-        for (ptrdiff_t i = 0; i < d; i++)
-            space->v[i * LANES + s] = is_missing(pattern, i) ? 0 : row[i] - system->offset[i];
+        const double *row = space->rows[s] + t * d;
+        const int is_there = t < space->lengths[s];
+        uint64_t code = (uint64_t)1 << d;
+        for (ptrdiff_t i = 0; i < d; i++) {
+            const int is_missing = !is_there || isnan(row[i]);
+            code |= (uint64_t)is_missing << i;
+            v[i * LANES + s] = is_missing ? 0 : row[i] - system->offset[i];
+        }
+        space->codes[t * LANES + s] = code;
     }
+    recall_step(system, t, space);
 }
 
 /* out (d, LANES) <- precision of each x (d, LANES), or squares (LANES,) of x by it */
@@ -417,12 +442,12 @@ SIMD_INLINE void weigh(
     for (int s = 0; s < LANES; s++) {
         const double *precision = space->present[s]->precision;
         double total = 0;
-        for (ptrdiff_t start = 0; start < d; start += LANES) {
-            double sum[LANES] = {0};
+        for (ptrdiff_t start = 0; start < d; start += WIDEST_TILE) {
+            double sum[WIDEST_TILE] = {0};
             for (ptrdiff_t i = 0; i < d; i++)
-                for (int j = 0; j < LANES; j++)
+                for (int j = 0; j < WIDEST_TILE; j++)
                     sum[j] += x[i * LANES + s] * precision[i * D + start + j];
-            for (ptrdiff_t j = start; j < start + LANES && j < d; j++) {
+            for (ptrdiff_t j = start; j < start + WIDEST_TILE && j < d; j++) {
                 if (out) out[j * LANES + s] = sum[j - start];
                 else total += sum[j - start] * x[j * LANES + s];
             }
@@ -431,12 +456,10 @@ SIMD_INLINE void weigh(
     }
 }
 
-/* state <- moments given the rows of a step and the past, from space->mean and ->covariance, which
- * move on; log_densities (LANES,) <- those of the rows */
-SIMD_CLONES SIMD_UNUSED static void filter_lanes(
-    const System *system, ptrdiff_t t, BatchSpace *space, double *log_densities)
+SIMD_INLINE void filter_lanes_of(
+    const ptrdiff_t k, const System *system, ptrdiff_t t, BatchSpace *space, double *log_densities)
 {
-    const ptrdiff_t k = system->k, W = system->W, d = system->d, size = k * k * LANES;
+    const ptrdiff_t W = system->W, d = system->d, size = k * k * LANES;
     const BatchedState state = batched_state_at(space->states, t, k);
     const Table C = rows_of(system->C, W), Ct = columns_of(system->C, W), A = rows_of(system->A, W);
     double *residual = space->residual, *M = space->M, *x = space->x, *y = space->y;
@@ -494,6 +517,14 @@ SIMD_CLONES SIMD_UNUSED static void filter_lanes(
     add_lanes_form(A, 1, columns_of(state.moved, k), k, k, k, 1, 1, space->covariance);
 }
 
+/* state <- moments given the rows of a step and the past, from space->mean and ->covariance, which
+ * move on; log_densities (LANES,) <- those of the rows */
+SIMD_CLONES SIMD_UNUSED static void filter_lanes(
+    const System *system, ptrdiff_t t, BatchSpace *space, double *log_densities)
+{
+    FOR_STATES(system->k, filter_lanes_of, system, t, space, log_densities);
+}
+
 /* Moments of a row: predicted mean and root of the covariance, smoothed mean and covariance. */
 SIMD_INLINE ptrdiff_t border_size(ptrdiff_t k) { return 2 * (k + k * k); }
 
@@ -521,12 +552,10 @@ SIMD_INLINE void put_kept(
         EACH_SEGMENT out[i + s] = keeps[s] ? x[i + s] : out[i + s];
 }
 
-/* space->mean and ->covariance <- smoothed moments of step t, from those of the step after; sums of
- * covariances with these */
-SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
-    const System *system, ptrdiff_t t, BatchSpace *space)
+SIMD_INLINE void smooth_lanes_of(
+    const ptrdiff_t k, const System *system, ptrdiff_t t, BatchSpace *space)
 {
-    const ptrdiff_t k = system->k, W = system->W, size = k * k * LANES;
+    const ptrdiff_t W = system->W, size = k * k * LANES;
     const BatchedState now = batched_state_at(space->states, t, k);
     const Table At = columns_of(system->A, W);
     double *gain = space->M, *shrink = space->M_upper, *lag = space->x, *inner = space->y;
@@ -575,47 +604,86 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
     add_kept(is_seen, covariance, k * k, space->sums + EMITTING * size);
 }
 
+/* space->mean and ->covariance <- smoothed moments of step t, from those of the step after; sums of
+ * covariances with these */
+SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
+    const System *system, ptrdiff_t t, BatchSpace *space)
+{
+    FOR_STATES(system->k, smooth_lanes_of, system, t, space);
+}
+
+/* Room for n <= LANES more vectors, of which element i of number r is at i * BUFFER_STRIDE + r */
+SIMD_INLINE double *next_rows(ptrdiff_t n, MomentsBuffer *buffer)
+{
+    if (buffer->n_rows + n > BUFFER_ROWS) add_buffer(buffer);
+    buffer->n_rows += n;
+    return buffer->columns + buffer->n_rows - n;
+}
+
+/* out (n, BUFFER_STRIDE) <- x (n, LANES) of the given lanes alone */
+SIMD_INLINE void put_lanes(
+    const ptrdiff_t *lanes, const ptrdiff_t n_lanes, const double *x, const ptrdiff_t n,
+    double *RESTRICT out)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t r = 0; r < n_lanes; r++)
+            out[i * BUFFER_STRIDE + r] = x[i * LANES + lanes[r]];
+}
+
+/* filled (d, LANES) <- with the missing values of a lane as they are expected, given its state */
+SIMD_INLINE void fill_gaps(
+    const System *system, const GapPattern *pattern, int s, BatchSpace *space)
+{
+    const ptrdiff_t d = system->d;
+    double fitted[MOST_GAP_COLUMNS];
+    for (ptrdiff_t i = 0; i < d; i++) {
+        fitted[i] = 0;
+        for (ptrdiff_t h = 0; h < system->k; h++)
+            fitted[i] += system->C[i * system->W + h] * space->mean[h * LANES + s];
+    }
+    for (ptrdiff_t m = 0; m < d; m++) {
+        if (!is_missing(pattern, m)) continue;
+        const double *weights = pattern->weights + m * d;
+        double value = system->offset[m] + fitted[m];
+        for (ptrdiff_t i = 0; i < d; i++)
+            value += weights[i] * (space->v[i * LANES + s] - fitted[i]);
+        space->filled[m * LANES + s] = value;
+    }
+}
+
 /* Adds the means of step t, and its rows with their missing values imputed, which are those of
- * `read_step`. */
+ * `recall_step`. */
 SIMD_CLONES SIMD_UNUSED static void sum_lanes(
     const System *system, ptrdiff_t t, BatchSpace *space)
 {
     const ptrdiff_t k = system->k, d = system->d;
-    double *fitted = space->fitted;
+    ptrdiff_t departing[LANES], emitting[LANES], n_departing = 0, n_emitting = 0;
     Sums *sums = &space->total;
-    set_zero(d * LANES, fitted);
-    add_lanes_product(
-        rows_of(system->C, system->W), 1, rows_of(space->mean, 1), d, k, 1, 1, fitted);
+    for (ptrdiff_t i = 0; i < d; i++)
+        EACH_SEGMENT
+            space->filled[i * LANES + s] = system->offset[i] + space->v[i * LANES + s];
     for (int s = 0; s < LANES; s++) {
         if (t < space->from[s] || t >= space->until[s]) continue;
         GapPattern *pattern = space->present[s];
-        double *pair;
-        if (t + 1 < space->lengths[s]) {
-            pair = next_row(&sums->transitions);
-            for (ptrdiff_t i = 0; i < k; i++) pair[i] = space->mean[i * LANES + s];
-            for (ptrdiff_t i = 0; i < k; i++) pair[k + i] = space->after[i * LANES + s];
-        }
+        if (t + 1 < space->lengths[s]) departing[n_departing++] = s;
         if (t == 0) {
             for (ptrdiff_t i = 0; i < k; i++) space->product[i] = space->mean[i * LANES + s];
             add_moments(1, space->product, 0, sums->zeros, &sums->initial);
         }
         if (pattern->n_observed == 0) continue;
-        pair = next_row(&sums->emissions);
-        for (ptrdiff_t i = 0; i < k; i++) pair[i] = space->mean[i * LANES + s];
-        for (ptrdiff_t i = 0; i < d; i++) pair[k + i] = system->offset[i] + space->v[i * LANES + s];
+        emitting[n_emitting++] = s;
         if (pattern->n_observed == d) continue;
-        for (ptrdiff_t m = 0; m < d; m++) {
-            if (!is_missing(pattern, m)) continue;
-            const double *weights = pattern->weights + m * d;
-            double value = system->offset[m] + fitted[m * LANES + s];
-            for (ptrdiff_t i = 0; i < d; i++)
-                value += weights[i] * (space->v[i * LANES + s] - fitted[i * LANES + s]);
-            pair[k + m] = value;
-        }
+        fill_gaps(system, pattern, s, space);
         pattern->n_rows++;
         for (ptrdiff_t i = 0; i < k * k; i++)
             pattern->covariances[i] += space->covariance[i * LANES + s];
     }
+    double *pairs = next_rows(n_departing, &sums->transitions);
+    put_lanes(departing, n_departing, space->mean, k, pairs);
+    put_lanes(departing, n_departing, space->after, k, pairs + k * BUFFER_STRIDE);
+    pairs = next_rows(n_emitting, &sums->emissions);
+    put_lanes(emitting, n_emitting, space->mean, k, pairs);
+    put_lanes(emitting, n_emitting, space->filled, d, pairs + k * BUFFER_STRIDE);
     copy(space->mean, k * LANES, space->after);
 }
 
@@ -652,7 +720,7 @@ SIMD_UNUSED static void expect_batch(
         }
     }
     for (ptrdiff_t t = space->T - 1; smooths && t >= 0 && batch_goes_on(system, space); t--) {
-        read_step(system, t, space);
+        recall_step(system, t, space);
         smooth_lanes(system, t, space);
         put_borders(space->mean, space->covariance, t, k, 1, space);
         sum_lanes(system, t, space);

@@ -8,21 +8,7 @@
 
 OPTIMISE_BEGIN(WHOLE_TILES)
 
-/* What moments change by in a steady state, relative to standard deviations and means. */
-#define STEADY (4 * ROUNDING)
-
-/* Whether covariances x and y (W, W) are the same. */
-SIMD_UNUSED static int is_steady(const double *x, const double *y, ptrdiff_t k, ptrdiff_t W)
-{
-    for (ptrdiff_t i = 0; i < k; i++)
-        for (ptrdiff_t j = 0; j <= i; j++)
-            if (!(fabs(x[i * W + j] - y[i * W + j])
-                  <= STEADY * sqrt(fabs(x[i * (W + 1)] * x[j * (W + 1)]))))
-                return 0;
-    return 1;
-}
-
-/* Likewise for a mean and its covariance, one after the other. */
+/* Likewise a mean and its covariance, one after the other. */
 SIMD_UNUSED static int state_is_steady(const double *x, const double *y, ptrdiff_t k, ptrdiff_t W)
 {
     for (ptrdiff_t i = 0; i < k; i++)

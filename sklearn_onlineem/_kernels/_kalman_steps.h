@@ -30,6 +30,20 @@ SIMD_INLINE ptrdiff_t padded_width(ptrdiff_t k) { return k <= 4 ? 4 : (k + 7) / 
 /* Doubles of a mean and its covariance, one after the other. */
 SIMD_INLINE ptrdiff_t state_size(ptrdiff_t W) { return W + W * W; }
 
+/* What moments change by in a steady state, relative to standard deviations and means. */
+#define STEADY (4 * ROUNDING)
+
+/* Whether covariances x and y (W, W) are the same. */
+SIMD_UNUSED static int is_steady(const double *x, const double *y, ptrdiff_t k, ptrdiff_t W)
+{
+    for (ptrdiff_t i = 0; i < k; i++)
+        for (ptrdiff_t j = 0; j <= i; j++)
+            if (!(fabs(x[i * W + j] - y[i * W + j])
+                  <= STEADY * sqrt(fabs(x[i * (W + 1)] * x[j * (W + 1)]))))
+                return 0;
+    return 1;
+}
+
 /* Missing values
  * --------------
  *
@@ -319,6 +333,7 @@ typedef struct {
     double *shrink;
     double *sum;
     double *rest;
+    double *before;
 } SmootherStep;
 
 /* gain <- J', where J = P A' (A P A' + Q)^-1 ; shrink <- (I - J A)' */
@@ -344,24 +359,30 @@ SIMD_UNUSED static void add_outer_product(
 }
 
 /* mean (W,), covariance (W, W): smoothed moments of the next state, and then of this one; lag (W,
- * W) <- Cov(next, this). Where the next state was drawn its covariance is 0. */
+ * W) <- Cov(next, this). Where the next state was drawn its covariance is 0.
+ *
+ * Where `repeats` is 1, the gain is that of the step before; `is_at_rest` says whether lag and
+ * covariance are, too. */
 SIMD_UNUSED static void smooth_state(
     const System *system, FilteredState now, FilteredState next, const SmootherStep *step,
-    double *mean, double *covariance, double *lag)
+    int repeats, int *is_at_rest, double *mean, double *covariance, double *lag)
 {
     ptrdiff_t k = system->k, W = system->W;
     double *gain = step->gain, *shrink = step->shrink, *sum = step->sum, *rest = step->rest;
-    smoother_gain(system, now.covariance, next.upper, next.inverse, gain, shrink);
+    if (!repeats) smoother_gain(system, now.covariance, next.upper, next.inverse, gain, shrink);
     for (ptrdiff_t j = 0; j < W; j++) rest[j] = mean[j] - next.predicted[j];
     row_product(rest, gain, k, W, mean);
     add(now.mean, W, mean);
+    if (repeats && *is_at_rest) return;
     matrix_product(covariance, gain, k, W, lag);
+    copy(covariance, W * W, step->before);
     copy(covariance, W * W, sum);
     add(system->Q, W * W, sum);
     set_zero(W * W, covariance);
     add_quadratic(shrink, now.covariance, k, W, rest, covariance);
     add_quadratic(gain, sum, k, W, rest, covariance);
     symmetrise(covariance, k, W);
+    *is_at_rest = repeats && is_steady(step->before, covariance, k, W);
 }
 
 /* deviation (W,) <- that of this state from its mean, to be expected where the next one has the

@@ -55,21 +55,25 @@ SIMD_UNUSED static void add_unpadded(const Moments *part, ptrdiff_t k, Moments *
     add_moments(*part->weight, part->mean, 1, part->scatter, total);
 }
 
-/* Vectors on their way to a total: moments are taken of many at a time, about their own mean. */
+/* Vectors on their way to a total: moments are taken of many at a time, about their own mean. They
+ * are columns, so that sums over them are sums of whole vectors. */
 typedef struct {
     Moments total;
     ptrdiff_t n_rows;
-    double *rows;    /* (BUFFER_ROWS, n) */
+    double *columns; /* (n, BUFFER_STRIDE), of which BUFFER_ROWS are in use */
     double *mean;    /* (n,) */
     double *scatter; /* (n, n) */
 } MomentsBuffer;
 
 #define BUFFER_ROWS 128
+/* Columns that were powers of two apart would share their places in the cache. */
+#define BUFFER_STRIDE (BUFFER_ROWS + LANES)
 
 SIMD_UNUSED static MomentsBuffer lay_out_moments_buffer(ptrdiff_t n, Arena *arena)
 {
     MomentsBuffer buffer = {{n, NULL, NULL, NULL}, 0, NULL, NULL, NULL};
-    buffer.rows = take_doubles(arena, BUFFER_ROWS * n);
+    start_line(arena);
+    buffer.columns = take_doubles(arena, n * BUFFER_STRIDE);
     buffer.mean = take_doubles(arena, n);
     buffer.scatter = take_doubles(arena, n * n);
     return buffer;
@@ -78,26 +82,42 @@ SIMD_UNUSED static MomentsBuffer lay_out_moments_buffer(ptrdiff_t n, Arena *aren
 SIMD_CLONES SIMD_UNUSED static void add_buffer(MomentsBuffer *buffer)
 {
     const ptrdiff_t n = buffer->total.n, n_rows = buffer->n_rows;
-    double *RESTRICT mean = buffer->mean, *RESTRICT scatter = buffer->scatter;
-    for (ptrdiff_t i = 0; i < n; i++) mean[i] = 0;
-    for (ptrdiff_t i = 0; i < n * n; i++) scatter[i] = 0;
-    for (ptrdiff_t t = 0; t < n_rows; t++)
-        for (ptrdiff_t i = 0; i < n; i++) mean[i] += buffer->rows[t * n + i] / (double)n_rows;
-    for (ptrdiff_t t = 0; t < n_rows; t++) {
-        double *row = buffer->rows + t * n;
-        for (ptrdiff_t i = 0; i < n; i++) row[i] -= mean[i];
-        for (ptrdiff_t i = 0; i < n; i++)
-            for (ptrdiff_t j = 0; j < n; j++) scatter[i * n + j] += row[i] * row[j];
+    if (n_rows == 0) return;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double *column = buffer->columns + i * BUFFER_STRIDE, sum = 0, partial[LANES] = {0};
+        ptrdiff_t t = 0;
+        for (; t + LANES <= n_rows; t += LANES) EACH_SEGMENT partial[s] += column[t + s];
+        for (; t < n_rows; t++) partial[0] += column[t];
+        for (int s = 0; s < LANES; s++) sum += partial[s];
+        const double mean = buffer->mean[i] = sum / (double)n_rows;
+        for (t = 0; t < n_rows; t++) column[t] -= mean;
+        /* What is left of the last vector counts for nothing. */
+        for (; t % LANES > 0; t++) column[t] = 0;
+        for (ptrdiff_t j = 0; j <= i; j++) {
+            const double *other = buffer->columns + j * BUFFER_STRIDE;
+            double squares[LANES] = {0};
+            for (t = 0; t < n_rows; t += LANES)
+                EACH_SEGMENT squares[s] += column[t + s] * other[t + s];
+            sum = 0;
+            for (int s = 0; s < LANES; s++) sum += squares[s];
+            buffer->scatter[i * n + j] = buffer->scatter[j * n + i] = sum;
+        }
     }
-    add_moments((double)n_rows, mean, 1, scatter, &buffer->total);
+    add_moments((double)n_rows, buffer->mean, 1, buffer->scatter, &buffer->total);
     buffer->n_rows = 0;
 }
 
-/* Room for one more vector. */
+/* Room for one more vector, whose elements are BUFFER_STRIDE apart. */
 SIMD_UNUSED static double *next_row(MomentsBuffer *buffer)
 {
     if (buffer->n_rows == BUFFER_ROWS) add_buffer(buffer);
-    return buffer->rows + buffer->n_rows++ * buffer->total.n;
+    return buffer->columns + buffer->n_rows++;
+}
+
+/* Element i of such a vector and those after it <- x (n,) */
+SIMD_INLINE void put_elements(const double *x, ptrdiff_t i, ptrdiff_t n, double *vector)
+{
+    for (ptrdiff_t j = 0; j < n; j++) vector[(i + j) * BUFFER_STRIDE] = x[j];
 }
 
 /* From sums of deviations of (x, y) from a centre (in the place of the mean), and of their
@@ -244,8 +264,8 @@ SIMD_UNUSED static void sum_state(
     if (t > 0) add(arriving, n, sums->states + ARRIVING * n);
     if (t + 1 < T) {
         double *pair = next_row(&sums->transitions);
-        copy(mean, k, pair);
-        copy(sums->after, k, pair + k);
+        put_elements(mean, 0, k, pair);
+        put_elements(sums->after, k, k, pair);
         add(covariance, n, sums->states + DEPARTING * n);
     }
     if (t == 0) {
@@ -260,8 +280,8 @@ SIMD_UNUSED static void sum_row(
     const double *mean, const double *covariance, ptrdiff_t k, ptrdiff_t W, ptrdiff_t d, Sums *sums)
 {
     double *pair = next_row(&sums->emissions);
-    copy(mean, k, pair);
-    copy(sums->filled, d, pair + k);
+    put_elements(mean, 0, k, pair);
+    put_elements(sums->filled, k, d, pair);
     add(covariance, W * W, sums->states + EMITTING * W * W);
 }
 

@@ -12,8 +12,10 @@
 
 #include "_simd.h"
 
-/* Doubles of the widest vectors. */
+/* Doubles of the widest vectors, unless a kernel has said how many it takes side by side. */
+#ifndef LANES
 #define LANES 8
+#endif
 
 /* One matrix
  * ----------
@@ -233,8 +235,13 @@ SIMD_INLINE void repeat(const double *x, const ptrdiff_t n, double *out)
 /* out (n,) <- x (n, LANES), summed over segments */
 SIMD_UNUSED static void sum_segments(const double *x, ptrdiff_t n, double *out)
 {
-    for (ptrdiff_t i = 0; i < n; i++, x += LANES)
-        out[i] = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+    for (ptrdiff_t i = 0; i < n; i++, x += LANES) {
+        double sum[LANES];
+        copy(x, LANES, sum);
+        for (int m = LANES / 2; m > 0; m /= 2)
+            for (int s = 0; s < m; s++) sum[s] = sum[2 * s] + sum[2 * s + 1];
+        out[i] = sum[0];
+    }
 }
 
 /* out (n_x, n_y, LANES) <- out + x y' */

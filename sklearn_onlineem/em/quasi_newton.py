@@ -22,6 +22,8 @@ _MEMORY = 20
 # An accepted step gains this share of what the gradient promises; others are cut by a factor, and
 # after so many trials a step of EM is taken.
 _SUFFICIENT, _SHORTER, _TRIALS = 1e-4, 0.25, 3
+# Gains below this share of the objective are lost in its rounding errors.
+_ROUNDING = 1e-14
 # Longest step, by how far it changes the model, see `Coordinates.size`.
 _LONGEST = 2.0
 
@@ -150,6 +152,8 @@ class QuasiNewton:
         gradient = coordinates.unit_score(coordinates.score(here.statistics))
         direction = self._direction(gradient)
         slope = float(np.vdot(gradient, direction))
+        if slope <= _ROUNDING * abs(here.objective):
+            return None
         size = coordinates.size(coordinates.direction(direction))
         length = min(1.0, _LONGEST / size) if size > 0.0 else 1.0
         for _ in range(_TRIALS):

@@ -114,7 +114,8 @@ def split_by_gaps(data):
     """Return sequences without missing values or `before`, and the others; None for none."""
     if data.before is None and data.observed is None:
         return data, None
-    has_gaps = np.logical_or.reduceat(np.isnan(data.X).any(axis=1), data.offsets[:-1])
+    n_values = data.X.shape[1]
+    has_gaps = np.logical_or.reduceat(np.isnan(data.X).ravel(), n_values * data.offsets[:-1])
     has_gaps[0] |= data.before is not None
     if has_gaps.all():
         return None, data
@@ -202,7 +203,7 @@ class Padded:
     def _batched(self, sequences):
         """Return begins and lengths of sequences in batches, and which rows count; or None."""
         lengths, most = np.diff(sequences.offsets), _kalman.longest_batched(self.k, self.d)
-        if len(lengths) == 1 and lengths[0] < _BATCH * _SEGMENT_ROWS:
+        if len(lengths) == 1 and lengths[0] < _SEGMENTS * _SEGMENT_ROWS:
             return None
         if len(lengths) == 1:
             reach = SharedGains(self, sequences.first, lengths[0])._reach
@@ -252,9 +253,9 @@ class Padded:
         return padded
 
 
-# Rows of segments of a sequence, and how well the moments have to agree where they meet, in units
-# of standard deviations.
-_SEGMENT_ROWS, _AGREEMENT = 1024, 1e-12
+# Segments of a sequence come in such numbers; their rows, at least, and how well the moments have to
+# agree where they meet, in units of standard deviations.
+_SEGMENTS, _SEGMENT_ROWS, _AGREEMENT = _kalman.SEQUENCES_PER_BATCH, 512, 1e-12
 
 
 def _segments(n_rows, reach, most):
@@ -262,8 +263,9 @@ def _segments(n_rows, reach, most):
 
     They overlap by twice the rows after which passes forget where they started.
     """
-    n_segments = _BATCH * (n_rows // (_BATCH * _SEGMENT_ROWS))
-    if n_segments == 0 or most < 2 * _SEGMENT_ROWS or not 0 < 4 * reach <= _SEGMENT_ROWS:
+    length = max(_SEGMENT_ROWS, 4 * reach)
+    n_segments = _SEGMENTS * (n_rows // (_SEGMENTS * length))
+    if n_segments == 0 or reach == 0 or most < 3 * length:
         return None
     bounds = np.arange(n_segments + 1) * n_rows // n_segments
     begins = np.maximum(bounds[:-1] - reach, 0)
@@ -437,7 +439,7 @@ def occupancies(moves, first, like, growth):
     """Return moments, per sequence, of the states that transitions leave and of those that emit.
 
     `moves` are matrix, offset and covariance of the transitions, with an axis of components;
-    `growth` is by how much states grow in a step, at least 1.
+    `growth` is by how much states grow in a step, at least 1, where a sequence is continued.
     """
     A, b, Q = (values[0] for values in moves)
     k = len(b)

@@ -275,7 +275,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         known = self.__dict__.get("_known_occupancies")
         if key is None or known is None or known[0] != key:
             moves = self.transitions.parameters._arrays
-            known = key, occupancies(moves, self._first, like, self._growth)
+            growth = self._growth if key is None else 1.0
+            known = key, occupancies(moves, self._first, like, growth)
             if key is not None:
                 self.__dict__["_known_occupancies"] = known
         return np.array([share_of_starts(like)]), *known[1]

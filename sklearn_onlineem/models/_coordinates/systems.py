@@ -140,29 +140,31 @@ class RegressionCoordinates:
         )
         # About means, as data far from 0 would lose digits.
         residual = mean[q:] - B @ mean[:q] - c
-        contrast = np.concatenate([-B, np.eye(self._n_outputs)], axis=1)
-        across, found = contrast @ scatter, []
+        across, found = scatter[q:] - B @ scatter[:q], []
         if "matrix" in self.columns:
             slopes = across[:, :q] + weight * _outer(residual, mean[:q] - self._origin)
             found.append(self._whitened(slopes @ self._inverse_root.T).T.ravel())
         if "offset" in self.columns:
             found.append(self._whitened(weight / math.sqrt(self._weight) * residual))
         if "covariance" in self.columns:
-            spread = across @ contrast.T + weight * _outer(residual, residual)
+            spread = across[:, q:] - across[:, :q] @ B.T + weight * _outer(residual, residual)
             # The M-step adds the floor to the mean of the squares.
-            floor = self.regression.family._added(self._n_outputs)
-            expected = float(statistics.degrees[0]) * (self.regression.covariance - floor)
+            expected = float(statistics.degrees[0]) * (self.regression.covariance - self._floor)
             white = self._whitened(self._whitened(spread - expected).T)
             of_entries = (0.5 * self._entries) * (white + white.T)[self._places]
             n = self.n_columns - self.columns["covariance"].start
             found.append(of_entries.reshape(n, -1).sum(axis=1))
         return np.concatenate(found)
 
-    def floor_penalty(self, statistics):
+    @property
+    def _floor(self):
         family = self.regression.family
-        if "covariance" not in self.columns or family.floor is None:
+        return 0.0 if family.floor is None else family._added(self._n_outputs)
+
+    def floor_penalty(self, statistics):
+        if "covariance" not in self.columns or self.regression.family.floor is None:
             return 0.0
-        ratio = lapack.dpotrs(self._root, family._added(self._n_outputs), lower=1)[0]
+        ratio = lapack.dpotrs(self._root, self._floor, lower=1)[0]
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
     def _whitened(self, values):
