@@ -46,8 +46,8 @@ def stored_values(X):
 
 def check_non_negative(X):
     values = stored_values(X)
-    # Unlike comparisons with the minimum, these find values beside NaN.
-    if (values < 0).any():
+    # The minimum is fast, but NaN where values beside NaN may be negative.
+    if not values.min(initial=0.0) >= 0.0 and (values < 0).any():
         raise ValueError(f"Negative values in data: the smallest is {np.nanmin(values):.6g}.")
 
 
