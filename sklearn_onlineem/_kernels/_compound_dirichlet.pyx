@@ -19,6 +19,7 @@ from cython.parallel cimport prange
 from libc.math cimport exp, fabs, fmax, log
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
+from libc.string cimport memset
 from numpy cimport NPY_ARRAY_CARRAY_RO, NPY_INT64, ndarray
 
 from ._arena cimport Arena, allocate, counting_arena, take_doubles
@@ -31,6 +32,7 @@ from ._gamma_functions cimport (
     trigamma_difference,
 )
 from ._openmp cimport busy_threads
+from ._simd cimport log_double, restricted, simd_void
 
 ctypedef fused index:
     int32_t
@@ -157,24 +159,23 @@ def count_events(
     const index[::1] indptr,        # IN (n + 1,)
     bint is_dense,                  # every row has an entry for each word
     const double[::1] weights,      # IN (n,) or (0,)
-    double[:, ::1] table,           # INOUT (d, most), zeros: weight of a word's counts 1, ..., most
+    double[:, ::1] table,           # INOUT (most, d), zeros: weight of a word's counts 1, 2, ...
     double[::1] lengths,            # INOUT (longest,), zeros: likewise of lengths
     int64_t[::1] words,             # OUT (n_non_zeros + n,), of the other events
     double[::1] counts,             # OUT (n_non_zeros + n,), likewise
     double[::1] totals,             # OUT (n_non_zeros + n,), their weights
 ):
     """Weights of the documents with each event, of all events; return how many others there are."""
-    cdef Py_ssize_t i, j, e, d = table.shape[0], most = table.shape[1], n_others = 0
+    cdef Py_ssize_t i, j, e, c, d = table.shape[1], most = table.shape[0], n_others = 0
     cdef Py_ssize_t longest = lengths.shape[0], room = words.shape[0]
     check_documents(data, indices, indptr, is_dense, d)
-    require(most > 0 and fits(weights.shape[0], indptr.shape[0] - 1), "weights of all documents")
+    require(most > 0 and d > 0, "counts and words")
+    require(fits(weights.shape[0], indptr.shape[0] - 1), "weights of all documents")
     require(room == data.shape[0] + indptr.shape[0] - 1, "room for the events of all documents")
     require(counts.shape[0] == room and totals.shape[0] == room, "counts, weights of all events")
-    cdef double length, weight = 1
+    cdef double length, x, weight = 1
+    cdef double* cells = &table[0, 0]
     cdef bint are_columns = True
-    for e in range(indices.shape[0]):
-        are_columns &= 0 <= indices[e] < d
-    require(are_columns, "words are columns of the table")
     for i in range(indptr.shape[0] - 1):
         require(indptr[i] <= indptr[i + 1], "pointers do not fall")
     with nogil:
@@ -183,20 +184,25 @@ def count_events(
             if weights.shape[0] > 0:
                 weight = weights[i]
             for e in range(indptr[i], indptr[i + 1]):
-                length += data[e]
-                if not data[e] > 0:
-                    continue
+                x = data[e]
+                length += x
                 j = indices[e - indptr[i] if is_dense else e]
-                if is_tabled(data[e], most):
-                    table[j, <Py_ssize_t> data[e] - 1] += weight
-                    continue
-                words[n_others], counts[n_others], totals[n_others] = j, data[e], weight
-                n_others += 1
+                if not 0 <= j < d:
+                    are_columns = False
+                    break
+                # Small counts are by far the most frequent, and have few cells, side by side.
+                c = <Py_ssize_t> x if 1 <= x <= most else 0
+                if c > 0 and c == x:
+                    cells[(c - 1) * d + j] += weight
+                elif x > 0:
+                    words[n_others], counts[n_others], totals[n_others] = j, x, weight
+                    n_others += 1
             if is_tabled(length, longest):
                 lengths[<Py_ssize_t> length - 1] += weight
             elif length > 0:
                 words[n_others], counts[n_others], totals[n_others] = d, length, weight
                 n_others += 1
+    require(are_columns, "words are columns of the table")
     return n_others
 
 
@@ -309,6 +315,49 @@ def likelihood(
             g[j] += weight * digamma_difference(a[j], count[u])
             q[j] += weight * trigamma_difference(a[j], count[u])
     return result
+
+
+cdef simd_void add_factors(
+    const double* weights, const double* alpha, double c, Py_ssize_t n, restricted value,
+    restricted slope, restricted curvature,
+) noexcept nogil:
+    """Those of log (a + c) / (1 + c), for n words"""
+    cdef Py_ssize_t j
+    cdef double inverse, scale = 1 / (1 + c)
+    for j in range(n):
+        inverse = 1 / (alpha[j] + c)
+        value[j] += weights[j] * log_double((alpha[j] + c) * scale)
+        slope[j] += weights[j] * inverse
+        curvature[j] += weights[j] * inverse * inverse
+
+
+def rising_likelihood(
+    ndarray weights,    # IN (ends[-1],): of documents with more than 0, 1, ... of a word
+    ndarray ends,       # IN (m + 1,) int64, from 0; words with more of a word come first
+    ndarray alpha,      # IN (d,)
+    ndarray value,      # OUT (d,): terms of the log-likelihood
+    ndarray slope,      # OUT (d,)
+    ndarray curvature,  # OUT (d,): minus the second derivatives
+):
+    """What words add to `likelihood`: B(a, c) is the sum of log (a + i) / (1 + i) for i < c."""
+    cdef Py_ssize_t d = extent(alpha, 0), m = extent(ends, 0) - 1, i
+    require(m >= 0, "ends begin with 0")
+    cdef const int64_t* end = <const int64_t*> elements(
+        ends, m + 1, NPY_INT64, NPY_ARRAY_CARRAY_RO)
+    cdef const double* weight = readable(weights, extent(weights, 0))
+    cdef const double* a = readable(alpha, d)
+    cdef double* v = writable(value, d)
+    cdef double* g = writable(slope, d)
+    cdef double* q = writable(curvature, d)
+    require(end[0] == 0 and end[m] == extent(weights, 0), "weights of all words and numbers")
+    for i in range(m):
+        require(0 <= end[i + 1] - end[i] <= d, "weights of some words")
+    with nogil:
+        memset(v, 0, d * sizeof(double))
+        memset(g, 0, d * sizeof(double))
+        memset(q, 0, d * sizeof(double))
+        for i in range(m):
+            add_factors(weight + end[i], a, i, end[i + 1] - end[i], v, g, q)
 
 
 # M-step

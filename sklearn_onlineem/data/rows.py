@@ -239,5 +239,7 @@ def _slice_csr(X, index):
     start, stop, _ = index.indices(X.shape[0])
     indptr = X.indptr[start : stop + 1]
     entries = slice(indptr[0], indptr[-1])
-    parts = (X.data[entries], X.indices[entries], indptr - indptr[0])
-    return type(X)(parts, shape=(stop - start, X.shape[1]), copy=False)
+    part = type(X)((stop - start, X.shape[1]), dtype=X.dtype)
+    # Its constructor would copy the parts of larger arrays.
+    part.data, part.indices, part.indptr = X.data[entries], X.indices[entries], indptr - indptr[0]
+    return part

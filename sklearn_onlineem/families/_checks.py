@@ -46,8 +46,8 @@ def stored_values(X):
 
 def check_non_negative(X):
     values = stored_values(X)
-    # Unlike comparisons with the minimum, these find values beside NaN.
-    if (values < 0).any():
+    # The minimum is fast, but NaN where values beside NaN may be negative.
+    if not values.min(initial=0.0) >= 0.0 and (values < 0).any():
         raise ValueError(f"Negative values in data: the smallest is {np.nanmin(values):.6g}.")
 
 
@@ -55,23 +55,25 @@ def finite(name, value, shape=()):
     """Return a hyper-parameter as numbers of this shape, up to `LARGEST`; else a ValueError."""
     _require(not np.ma.is_masked(value), name, "free of masked values", value)
     try:
-        numbers = np.broadcast_to(np.asarray(value, dtype=float), shape)
+        # What is checked is not as large as the shape.
+        numbers = np.asarray(value, dtype=float)
+        result = np.broadcast_to(numbers, shape)
     except (TypeError, ValueError, OverflowError):
         kind = f"numbers that broadcast to shape {shape}" if shape else "a number"
         raise ValueError(f"{name} must be {kind}, got {value!r}.") from None
     _require((np.abs(numbers) <= LARGEST).all(), name, f"finite, up to {LARGEST:g}", value)
-    return numbers
+    return result
 
 
 def above(name, value, bound, shape=()):
     numbers = finite(name, value, shape)
-    _require((numbers > bound).all(), name, f"above {bound:.6g}", value)
+    _require((np.asarray(value, dtype=float) > bound).all(), name, f"above {bound:.6g}", value)
     return numbers
 
 
 def at_least(name, value, bound, shape=()):
     numbers = finite(name, value, shape)
-    _require((numbers >= bound).all(), name, f"at least {bound:.6g}", value)
+    _require((np.asarray(value, dtype=float) >= bound).all(), name, f"at least {bound:.6g}", value)
     return numbers
 
 

@@ -38,9 +38,9 @@ def mean_total(X, sample_weight):
     return np.average(totals, weights=sample_weight, keepdims=True)
 
 
-def rows_of(counts, mean_total):
+def rows_of(sums, mean_total):
     """Return how many rows have so many counts, (K,); none if their mean is not known, or 0."""
-    sums = np.maximum(counts.sum(axis=1), 0.0)
+    sums = np.maximum(sums, 0.0)
     if mean_total is None or mean_total[0] == 0.0:
         return np.zeros(len(sums))
     return sums / mean_total

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Integers
 
-__all__ = ["Events", "counted_events", "events_of"]
+__all__ = ["Events", "WordCounts", "counted_events", "events_of", "word_counts"]
 
 # Counts of a word, and lengths of documents, that have a place in tables.
 _MOST_TABLED, _LONGEST_TABLED = 64, 1 << 12
@@ -59,7 +59,7 @@ def counted_events(X, weights):
     rows, (n_rows, n_words) = as_csr(X), X.shape
     # A table is not much larger than the data.
     most = min(_MOST_TABLED, max(1, 4 * len(rows[0]) // n_words))
-    table, lengths = np.zeros((n_words, most)), np.zeros(_LONGEST_TABLED)
+    table, lengths = np.zeros((most, n_words)), np.zeros(_LONGEST_TABLED)
     room = len(rows[0]) + n_rows
     words, counts, totals = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
     given = np.empty(0) if weights is None else weights
@@ -68,12 +68,46 @@ def counted_events(X, weights):
     known = np.flatnonzero(lengths)
     events = Events(
         None,
-        np.concatenate([tabled // most, np.full(len(known), n_words), words[:n]]),
-        np.concatenate([tabled % most + 1.0, known + 1.0, counts[:n]]),
+        np.concatenate([tabled % n_words, np.full(len(known), n_words), words[:n]]),
+        np.concatenate([tabled // n_words + 1.0, known + 1.0, counts[:n]]),
     )
     totals = np.concatenate([table[tabled], lengths[known], totals[:n]])
     weight = n_rows if weights is None else weights.sum()
     return events, np.array([float(weight)]), totals[:, None]
+
+
+class WordCounts(NamedTuple):
+    """How many documents have more than 0, 1, ... of each word, and all other events.
+
+    The derivatives of a likelihood need one logarithm and one division for each such number, which
+    is less than for each event, and vectorises over the words.
+    """
+
+    # Words by their largest counts, those with the largest first.
+    words: Integers
+    # Weights of documents, of all words with more than 0, of those with more than 1, ...
+    weights: Floats
+    ends: Integers
+    # The other events, of lengths and of large counts, with their weights.
+    others: Events
+    totals: Floats
+
+
+def word_counts(events, totals, n_words):
+    """Return the `WordCounts` of events, with the weights `totals` of their documents."""
+    # A table is not much larger than the events.
+    most = min(_MOST_TABLED, max(1, 4 * len(events.words) // n_words))
+    tabled = (events.words < n_words) & (events.counts <= most)
+    tabled &= events.counts == np.rint(events.counts)
+    cells = events.counts[tabled].astype(np.int64) - 1, events.words[tabled]
+    table = np.zeros((most, n_words))
+    np.add.at(table, cells, totals[tabled])
+    table = np.cumsum(table[::-1], axis=0)[::-1]
+    order = np.argsort(-np.count_nonzero(table, axis=0), kind="stable")
+    table = table[:, order]
+    ends = np.concatenate([[0], np.cumsum(np.count_nonzero(table, axis=1))])
+    others = Events(None, events.words[~tabled], events.counts[~tabled])
+    return WordCounts(order, table[table > 0.0], ends, others, totals[~tabled])
 
 
 def as_csr(X):

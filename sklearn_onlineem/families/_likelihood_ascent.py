@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sklearn_onlineem._kernels import _compound_dirichlet
-from sklearn_onlineem.families._events import Events
+from sklearn_onlineem.families._events import WordCounts
 
 __all__ = ["ascend"]
 
@@ -19,14 +19,13 @@ _MOST_HALVINGS = 40
 _ROUNDING = 1e-15
 
 
-def ascend(family, parameters, events: Events, shares):
+def ascend(family, parameters, counts: WordCounts):
     """Take a Newton step, halved until the likelihood does not fall (Minka 2000, section 3)."""
-    # With T_u, the `shares`, the weight of the documents in which event u occurs, the
-    # log-likelihood is sum_u T_u B(alpha, u), so documents are not read again. Its Hessian is a
+    # The log-likelihood depends on the documents through `counts` alone. Its Hessian is a
     # diagonal matrix plus a multiple of 11', and takes O(d) to invert. Where the likelihood is not
     # concave, the step changes the precision alone, if that is more likely, or uses the diagonal
     # part of the Hessian, which is always definite.
-    before, slope, curvature = _derivatives(parameters, events, shares)
+    before, slope, curvature = _derivatives(parameters, counts)
     seen = curvature[:-1] > 0
     if not seen.any():
         return parameters, before, True
@@ -38,7 +37,7 @@ def ascend(family, parameters, events: Events, shares):
     else:
         for factor in _RESCALINGS:
             new = family.dirichlets(factor * parameters.alpha, parameters.length)
-            if _derivatives(new, events, shares)[0] > before:
+            if _derivatives(new, counts)[0] > before:
                 return new, before, False
         step = gradient * inverse
     alpha = parameters.alpha[0]
@@ -48,16 +47,22 @@ def ascend(family, parameters, events: Events, shares):
     for halvings in range(_MOST_HALVINGS):
         moved = np.clip(alpha + 0.5**halvings * step, lowest, _MOST_GROWTH * alpha)
         new = family.dirichlets(moved[None], parameters.length)
-        after = _derivatives(new, events, shares)[0]
+        after = _derivatives(new, counts)[0]
         if after >= before - _ROUNDING * abs(before):
             return new, before, bool(np.abs(new.alpha[0] / alpha - 1.0).max() < _SETTLED)
     return parameters, before, True
 
 
-def _derivatives(parameters, events, shares):
-    alpha = parameters.extended[0]
+def _derivatives(parameters, counts):
+    alpha, others = parameters.extended[0], counts.others
     slope, curvature = np.empty_like(alpha), np.empty_like(alpha)
     value = _compound_dirichlet.likelihood(
-        events.words, events.counts, shares, alpha, slope, curvature
+        others.words, others.counts, counts.totals, alpha, slope, curvature
     )
-    return value, slope, curvature
+    of_words = np.empty((3, len(alpha) - 1))
+    _compound_dirichlet.rising_likelihood(
+        counts.weights, counts.ends, alpha[counts.words], *of_words
+    )
+    slope[counts.words] += of_words[1]
+    curvature[counts.words] += of_words[2]
+    return value + of_words[0].sum(), slope, curvature

@@ -188,12 +188,24 @@ class WordSum:
         return cls(n_words, None, zeros, zeros, words, values)
 
     @classmethod
+    def of_constants(cls, n_words: int, constants: Floats) -> Self:
+        none = np.empty((0, len(constants)))
+        return cls(n_words, None, np.zeros(len(constants)), constants, _NO_WORDS, none)
+
+    @classmethod
     def of_array(cls, array: Floats) -> Self:
         return cls.of_table(WordTable.of(array), np.ones(array.shape[1]))
 
     @property
+    def is_constant(self) -> bool:
+        """Whether all words have the same numbers."""
+        return self.table is None and not len(self.words)
+
+    @property
     def array(self) -> Floats:
         """The sum, (n_words, n_components)."""
+        if self.is_constant:
+            return np.broadcast_to(self.constants, (self.n_words, len(self.constants)))
         if self.table is None:
             array = np.zeros((self.n_words, len(self.constants)))
         else:
@@ -278,14 +290,18 @@ class WordSums(Sums):
     def total(self):
         """The total as an array, (n_components, n_words)."""
         held = self.sum
-        return np.ascontiguousarray(held.array.T) if isinstance(held, WordSum) else held
+        if not isinstance(held, WordSum):
+            return held
+        # Constants take no memory, as they are.
+        return held.array.T if held.is_constant else np.ascontiguousarray(held.array.T)
 
     def merge(self, a: float, other: Sums, b: float) -> Sums:
-        if not isinstance(self.sum, WordSum):
-            return Sums(self.weight, self.sum).merge(a, other, b)
+        added = other.sum if isinstance(other, WordSums) else other.total
+        is_table = isinstance(added, WordSum)
+        if not isinstance(self.sum, WordSum) or (self.sum.is_constant and not is_table):
+            return Sums(self.weight, self.total).merge(a, other, b)
         weight = float(a) * self.weight + float(b) * other.weight
-        added = other.sum if isinstance(other, WordSums) else _word_sum(other)
-        if not isinstance(added, WordSum):
+        if not is_table:
             added = WordSum.of_array(np.ascontiguousarray(added.T))
         return WordSums(weight, self.sum.scaled(float(a)).plus(added.scaled(float(b))))
 
@@ -297,18 +313,6 @@ class WordSums(Sums):
     def scale(self, a: float) -> Sums:
         total = self.sum.scaled(float(a)) if isinstance(self.sum, WordSum) else float(a) * self.sum
         return WordSums(float(a) * self.weight, total)
-
-
-def _word_sum(sums):
-    """Return the total of `Sums`, as constants if each component has one value for all words."""
-    if "_word_sum" not in vars(sums):
-        total, found = sums.total, None
-        if (total == total[:, :1]).all():
-            zeros, none = np.zeros(len(total)), np.empty((0, len(total)))
-            found = WordSum(total.shape[1], None, zeros, total[:, 0].copy(), _NO_WORDS, none)
-        vars(sums)["_word_sum"] = found
-    found = vars(sums)["_word_sum"]
-    return sums.total if found is None else found
 
 
 def few_words(X: FloatsOrSparse, n_components: int) -> tuple[Integers, sparse.csr_array] | None:

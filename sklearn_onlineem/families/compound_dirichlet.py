@@ -23,7 +23,7 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._collapsed import mean_total
 from sklearn_onlineem.families._event_moments import moments
-from sklearn_onlineem.families._events import counted_events, events_of
+from sklearn_onlineem.families._events import counted_events, events_of, word_counts
 from sklearn_onlineem.families._family import (
     NOTHING,
     Family,
@@ -304,8 +304,10 @@ class CompoundDirichlet(
             Observations, with their weights and labels.
         """
         events, _, totals = self._counted(rows)
-        shares = np.ascontiguousarray(totals[:, 0])
-        new, log_likelihood, settled = ascend(self, parameters, events, shares)
+        counts = rows.remember(
+            "word counts", lambda: word_counts(events, totals[:, 0], rows.X.shape[1])
+        )
+        new, log_likelihood, settled = ascend(self, parameters, counts)
         return new, log_likelihood / rows.total_weight, settled
 
     def posterior_mean(self, parameters: Dirichlets, X: FloatsOrSparse) -> Floats:

@@ -97,7 +97,7 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
 
     def _pseudo_counts(self, total):
         # In rows of the mean length, so that priors do not change the lengths of components.
-        return Sums(_collapsed.rows_of(total, self.mean_total), total)
+        return Sums(_collapsed.rows_of(total.sum(axis=1), self.mean_total), total)
 
     def mean_form(self, prior: Sums) -> Sums:
         return prior + self._pseudo_counts(np.ones_like(prior.total))
@@ -245,7 +245,11 @@ class Multinomial(GroupedCounts):
             Above 0; pseudo-counts of the categories are one less.
         """
         concentration = above("concentration", concentration, 0.0, (n_components, n_features))
-        return self._pseudo_counts(concentration - 1.0)
+        if concentration.strides[1]:
+            return self._pseudo_counts(concentration - 1.0)
+        # One number for all words: no array of all of them is made.
+        total = WordSum.of_constants(n_features, concentration[:, 0] - 1.0)
+        return WordSums(_collapsed.rows_of(total.sums, self.mean_total), total)
 
     def predictive_log_density(
         self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1

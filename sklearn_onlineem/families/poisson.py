@@ -100,7 +100,7 @@ class Poisson(ExponentialColumns, _collapsed.CollapsedCounts):
         return rng.poisson(parameters[components]).astype(np.float64)
 
     def smoothing(self, n_features: int) -> Mapping[str, float]:
-        (rate,) = _collapsed.rows_of(np.full((1, n_features), 0.5), self.mean_total)
+        (rate,) = _collapsed.rows_of(np.full(1, 0.5 * n_features), self.mean_total)
         return {"shape": 1.5, "rate": rate}
 
     def prior_statistics(

@@ -21,13 +21,15 @@ from sklearn_onlineem import (
     CompoundDirichletMixture,
     MultinomialMixture,
 )
+from sklearn_onlineem._kernels import _compound_dirichlet
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families._event_moments import moments
-from sklearn_onlineem.families._events import counted_events, events_of
+from sklearn_onlineem.families._events import counted_events, events_of, word_counts
+from sklearn_onlineem.families._likelihood_ascent import _derivatives
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel
 
@@ -138,6 +140,25 @@ def test_counted_events_are_those_of_documents(form, weighted, rng):
         lambda events, totals: moments(events, totals, weight, 9)[0],
     ):
         assert_allclose(function(found, totals), function(events, expected[1]), rtol=1e-11)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scale", [1e-9, 0.3, 1e5])
+@pytest.mark.parametrize("factors", [[1.0], [1.0, 9.0, 64.0, 65.0, 0.5], [0.25]], ids=str)
+def test_likelihoods_of_word_counts_are_those_of_events(factors, scale, weighted, rng):
+    X = rng.poisson(0.7, (60, 9)) * rng.choice(factors, (60, 9))
+    X[:, 3] = 0.0
+    weights = rng.uniform(0.5, 2.0, 60) if weighted else None
+    events, _, totals = counted_events(X, weights)
+    parameters = Dirichlets(rng.gamma(1.0, scale, (1, 9)) + 1e-12, np.ones(1))
+    found = _derivatives(parameters, word_counts(events, totals[:, 0], 9))
+    alpha, expected = parameters.extended[0], np.empty((2, 10))
+    value = _compound_dirichlet.likelihood(
+        events.words, events.counts, totals[:, 0].copy(), alpha, *expected
+    )
+    terms = Family()._log_terms(parameters, events, 1)[:, 0] * totals[:, 0]
+    assert_allclose(found[0], value, atol=1e-14 * np.abs(terms).sum())
+    assert_allclose(found[1:], expected, rtol=1e-11, atol=1e-300)
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def sums_of(rng, kind):
     if kind == "array":
         return Sums(weight, total)
     if kind == "constant":
-        return Sums(weight, np.repeat(total[:, :1], N_WORDS, axis=1))
+        return WordSums(weight, WordSum.of_constants(N_WORDS, total[:, 0]))
     if kind == "table":
         return WordSums(weight, WordSum.of_array(np.ascontiguousarray(total.T)))
     words = np.sort(rng.choice(N_WORDS, 20, replace=False))
@@ -206,6 +206,19 @@ def test_sums_are_those_of_arrays(first, second, third):
         if isinstance(parameters, WordTable):
             parameters = parameters.array_T
         np.testing.assert_allclose(parameters, Multinomial().m_step(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("concentration", [0.5, 1.0, 2.5, [[1.5], [3.0], [0.7]]])
+def test_priors_of_one_number_for_all_words_are_those_of_arrays(concentration):
+    family = Multinomial().bind(documents(np.random.default_rng(6), 5))
+    parts = [
+        family.prior_statistics(K, n_features=N_WORDS, concentration=value)
+        for value in (concentration, np.array(np.broadcast_to(concentration, (K, N_WORDS))))
+    ]
+    assert [type(part) for part in parts] == [WordSums, Sums]
+    for found, expected in (parts, map(family.mean_form, parts)):
+        np.testing.assert_allclose(found.weight, expected.weight, rtol=1e-12)
+        np.testing.assert_array_equal(found.total, expected.total)
 
 
 def test_few_words():
