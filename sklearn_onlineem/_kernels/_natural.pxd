@@ -11,7 +11,8 @@ cpdef enum:
 
 cdef struct Shape:
     Py_ssize_t n            # rows
-    Py_ssize_t d            # columns
+    Py_ssize_t d            # columns of reals
+    Py_ssize_t n_digits     # ... of digits
     Py_ssize_t K            # components
     Py_ssize_t p            # features with the constant one
     Py_ssize_t stored       # ... of which a block has a row of values each
@@ -26,13 +27,14 @@ cdef struct Shape:
     Py_ssize_t n_left       # ... from so many left factors
 
 
-cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_ssize_t itemsize,
-                    int n_threads) except *
+cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t n_digits, Py_ssize_t K, int features,
+                    Py_ssize_t itemsize, int n_threads) except *
 
 
 cdef double pass_over(
     Shape* shape,
     const floating* X,              # IN (n, d)
+    const unsigned char* digits,    # IN (n_digits, n) or NULL
     const double* centre,           # IN (d,)
     const double* natural,          # IN (K, p); NULL: responsibilities are given
     const double* offset,           # IN (K,)

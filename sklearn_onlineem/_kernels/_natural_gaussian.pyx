@@ -265,7 +265,7 @@ cdef double moments_of(
             take_out(shape, &memory, most_terms, X, means, precisions, factors, log_weights,
                      log_dets, &narrow)
         log_likelihood = pass_over(
-            shape, X, centre, natural, offset, <const double*> NULL, sample_weight, labels,
+            shape, X, NULL, centre, natural, offset, <const double*> NULL, sample_weight, labels,
             uniforms, <const floating*> NULL, True, weight, totals, log_likelihoods,
             <floating*> NULL, &narrow if n_narrow > 0 else NULL,
         )
@@ -334,7 +334,7 @@ def e_step(
     cdef double* new_mean = writable(mean, K * d)
     cdef double* S = writable(scatter, K * size)
     cdef double* of_rows = optional_writable(log_likelihoods, n)
-    cdef Shape shape = shape_of(n, d, K, features, real_size(X), n_threads)
+    cdef Shape shape = shape_of(n, d, 0, K, features, real_size(X), n_threads)
     if type == NPY_DOUBLE:
         return moments_of(
             &shape, <const double*> x, m, P, factor, log_det, log_weight, s, label, uniform,

@@ -124,6 +124,7 @@ SIMD_INLINE float log_float(float x)
 #define transpose(x, ...) OF_REAL(transpose, x)(x, __VA_ARGS__)
 #define centred_transpose(x, ...) OF_REAL(centred_transpose, x)(x, __VA_ARGS__)
 #define multiply(x, ...) OF_REAL(multiply, x)(x, __VA_ARGS__)
+#define widen(x, ...) OF_REAL(widen, x)(x, __VA_ARGS__)
 #define square_sum(x, ...) OF_REAL(square_sum, x)(x, __VA_ARGS__)
 #define add_squares(x, ...) OF_REAL(add_squares, x)(x, __VA_ARGS__)
 #define small_counts(x, ...) OF_REAL(small_counts, x)(x, __VA_ARGS__)
@@ -228,6 +229,13 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(multiply)(
     const REAL *x, const REAL *y, ptrdiff_t B, REAL *RESTRICT out)
 {
     for (ptrdiff_t b = 0; b < B; b++) out[b] = x[b] * y[b];
+}
+
+/* out (B,) <- x */
+SIMD_CLONES SIMD_UNUSED static void NAMED(widen)(
+    REAL *RESTRICT out, const unsigned char *x, ptrdiff_t B)
+{
+    for (ptrdiff_t b = 0; b < B; b++) out[b] = x[b];
 }
 
 /* out (B,) <- sum_j x_j^2, x (d, B) */

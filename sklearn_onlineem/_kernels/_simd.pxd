@@ -29,6 +29,7 @@ cdef extern from "_simd.h" nogil:
         const reals* x, Py_ssize_t rows, Py_ssize_t columns, const double* centre, reals* out,
         Py_ssize_t out_stride)
     void multiply(const reals* x, const reals* y, Py_ssize_t B, reals* out)
+    void widen(reals* out, const unsigned char* x, Py_ssize_t B)
     void square_sum(
         const reals* x, Py_ssize_t d, Py_ssize_t B, Py_ssize_t stride, reals* out)
     bint small_counts(const reals* x, Py_ssize_t n, int32_t largest, int32_t* out)

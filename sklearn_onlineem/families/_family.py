@@ -43,6 +43,7 @@ Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 
 _LARGEST_SINGLE = 4096.0
+_NO_DIGITS = np.empty((0, 0), np.uint8)
 NO_RESPONSIBILITIES = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("f4", "f8"))}
 
 
@@ -510,8 +511,13 @@ def linear_statistics(phi, responsibilities, n_threads=1):
     return Sums(counts, totals)
 
 
-def linear_e_step(phi, base, natural, offset, rows, uniforms=None, log_likelihoods=None):
-    """Return `Family.e_step` of rows with log densities as in `linear_log_density`."""
+def linear_e_step(
+    phi, base, natural, offset, rows, uniforms=None, log_likelihoods=None, digits=_NO_DIGITS
+):
+    """Return `Family.e_step` of rows with log densities as in `linear_log_density`.
+
+    Beside dense features there may be `digits`, uint8 of shape (q, n_rows): the last q features.
+    """
     sample = (base, *per_row(rows), optional(uniforms))
     counts = np.empty(len(natural))
     if sparse.issparse(phi):
@@ -523,7 +529,7 @@ def linear_e_step(phi, base, natural, offset, rows, uniforms=None, log_likelihoo
         return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
     totals = np.empty(natural.shape)
     log_likelihood = _natural.e_step(
-        phi, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
+        phi, digits, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
         counts, totals, *row_outputs(phi, log_likelihoods), rows.n_threads,
     )  # fmt: skip
     return averages(counts, totals, log_likelihood, rows)

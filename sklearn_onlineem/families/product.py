@@ -497,7 +497,7 @@ class Product(
         """Return the E-step by one matrix product of all factors, or None if they have none."""
         self._check_columns(rows.X)
         # The family is kept with the values, so that its id cannot be reused.
-        _, factors, features, base = rows.remember(
+        _, factors, reals, digits, order, base = rows.remember(
             (id(self), "joint"), lambda: (self, *self._side_by_side(rows))
         )
         if factors is None:
@@ -507,12 +507,14 @@ class Product(
             return None
         naturals, constants = zip(*terms, strict=True)
         offset = log_weights + sum(constants)
+        natural = np.concatenate(naturals, axis=1).take(order, axis=1)
         counts, sums, log_likelihood = linear_e_step(
-            features, base, np.concatenate(naturals, axis=1), offset, rows, uniforms,
-            log_likelihoods,
-        )  # fmt: skip
+            reals, base, natural, offset, rows, uniforms, log_likelihoods, digits
+        )
+        total = np.empty_like(sums.total)
+        total[:, order] = sums.total
         ends = np.cumsum([natural.shape[1] for natural in naturals])
-        totals = np.split(sums.total, ends[:-1], axis=1)
+        totals = np.split(total, ends[:-1], axis=1)
         evidence = tuple(
             factor.evidence(own, counts, np.ascontiguousarray(total))
             for factor, own, total in zip(factors, parameters, totals, strict=True)
@@ -520,23 +522,35 @@ class Product(
         return counts, ProductStatistics(evidence), log_likelihood
 
     def _side_by_side(self, rows):
-        """Return factors of all families, their features and base measures, or thrice None."""
+        """Return factors of all families, their features in two parts, and base measures.
+
+        Features that are whole numbers below 256 are the second part, in bytes; the order of all,
+        reals first, is the third. The factors are None if one family has none.
+        """
+        none = (None,) * 5
         factors, n_features = [], 0
         for family, X in self._groups(rows.X):
             factor = linear_factor(family, X, rows.n_threads)
             if factor is None:
-                return None, None, None
+                return none
             factors.append(factor)
             n_features += factor.features.shape[1]
             if n_features > _MOST_FEATURES:
-                return None, None, None
+                return none
         if n_features == 0:  # Of columns with one category each.
-            return None, None, None
+            return none
         features = np.concatenate([_dense(factor.features) for factor in factors], axis=1)
         bases = [factor.base for factor in factors if len(factor.base)]
         for factor in factors:
             del factor.features
-        return factors, features, sum(bases) if bases else NOTHING
+        with np.errstate(invalid="ignore"):
+            digits = features.astype(np.uint8)
+        is_digit = (digits == features).all(axis=0)
+        is_digit[: 1 if is_digit.all() else 0] = False  # Kernels need a real feature.
+        order = np.argsort(is_digit, kind="stable")
+        reals = np.ascontiguousarray(features[:, ~is_digit])
+        digits = np.ascontiguousarray(digits[:, is_digit].T)
+        return factors, reals, digits, order, sum(bases) if bases else NOTHING
 
 
 def _completeness(family, rows):

@@ -21,6 +21,7 @@ FEATURES = {
     SQUARE_SUM: lambda x: np.hstack([x, (x**2).sum(axis=1, keepdims=True)]),
     PRODUCTS: lambda x: np.hstack([x, *(x[:, i : i + 1] * x[:, i:] for i in range(x.shape[1]))]),
 }
+NO_DIGITS = np.empty((0, 0), np.uint8)
 SHAPES = [(1, 1, 1), (1, 16, 10), (7, 3, 1), (300, 5, 3), (1, 3, 40), (3000, 4, 2)]
 
 
@@ -37,12 +38,13 @@ def problem(n, d, K, features, dtype=np.float64, seed=0):
     return X, centre, natural, rng.standard_normal(K), rng.standard_normal(n)
 
 
-def run(X, centre, features, natural, offset, base, *options, n_threads=1):
+def run(X, centre, features, natural, offset, base, *options, n_threads=1, digits=NO_DIGITS):
     n, (K, p) = len(X), natural.shape
     counts, totals = np.full(K, np.nan), np.full((K, p), np.nan)
     log_likelihoods, responsibilities = np.empty(n), np.empty((n, K), X.dtype)
     total = e_step(
         X,
+        digits,
         centre,
         features,
         natural,
@@ -83,6 +85,30 @@ def test_e_step(n, d, K, features, dtype, with_options):
     assert found[3].dtype == dtype
     for result, reference in zip(found, expected, strict=True):
         assert_allclose(result, reference, **tolerance(dtype, n))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "d", "K"), SHAPES)
+@pytest.mark.parametrize("n_digits", [1, 7, 80])
+def test_digits_are_features_like_others(n, d, K, n_digits, dtype):
+    X, centre, natural, offset, base = problem(n, d + n_digits, K, LINEAR, dtype)
+    rng = np.random.default_rng(0)
+    digits = rng.integers(0, 256, (n_digits, n), dtype=np.uint8)
+    digits[:-1] %= 2
+    natural[:, -1] /= 256.0
+    X[:, d:], centre[d:] = digits.T, 0.0
+    options = options_for(n, K)
+    arguments = LINEAR, natural, offset, base, *options
+    expected = run(X, centre, *arguments)
+    reals, about = np.ascontiguousarray(X[:, :d]), centre[:d].copy()
+    found = run(reals, about, *arguments, digits=digits)
+    for result, reference in zip(found, expected, strict=True):
+        assert_array_equal(result, reference)
+    threads = run(reals, about, *arguments, digits=digits, n_threads=2)
+    for result, reference in zip(found, threads, strict=True):
+        assert_array_equal(result, reference)
+    with pytest.raises(ValueError, match="digits stand beside linear"):
+        run(reals, about, SQUARES, *arguments[1:], digits=digits)
 
 
 @pytest.mark.parametrize("K", range(1, 21))
@@ -149,6 +175,7 @@ def test_outputs_are_optional():
     nothing = np.empty((0, 0))
     total = e_step(
         X,
+        NO_DIGITS,
         centre,
         PRODUCTS,
         natural,

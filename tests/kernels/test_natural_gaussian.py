@@ -97,8 +97,8 @@ def test_variances_have_the_bits_of_the_formulas(n, d, K, shape, dtype):
     offset = log_weights - 0.5 * (gaussians.log_det + d * np.log(2.0 * np.pi)) - 0.5 * quadratic
     counts, totals, of_rows = np.empty(K), np.empty_like(natural), np.empty(n)
     log_likelihood = natural_e_step(
-        X, centre, shape.features, natural, offset, NONE, weights, labels, NONE, counts, totals,
-        of_rows, np.empty((0, 0), dtype), 1,
+        X, np.empty((0, 0), np.uint8), centre, shape.features, natural, offset, NONE, weights,
+        labels, NONE, counts, totals, of_rows, np.empty((0, 0), dtype), 1,
     )  # fmt: skip
     share, first = 1.0 / weights.sum(), totals[:, :d]
     shift = np.divide(first, counts[:, None], out=np.zeros((K, d)), where=counts[:, None] > 0.0)

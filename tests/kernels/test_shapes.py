@@ -100,10 +100,15 @@ BLOCKS = (
     np.zeros((2, 16), np.float32),
 )
 
+NO_DIGITS = np.empty((0, 0), np.uint8)
+
 CALLS = [
     Call("_natural.e_step",
-         (X, ones(D), 3, ones(K, PRODUCTS), ones(K), ones(N), *PER_ROW, ones(K),
+         (X, NO_DIGITS, ones(D), 3, ones(K, PRODUCTS), ones(K), ones(N), *PER_ROW, ones(K),
           ones(K, PRODUCTS), *E_STEP, 1)),
+    Call("_natural.e_step",
+         (X, np.ones((2, N), np.uint8), ones(D), 0, ones(K, D + 2), ones(K), ones(N), *PER_ROW,
+          ones(K), ones(K, D + 2), *E_STEP, 1)),
     Call("_natural.log_density",
          (X, ones(D), 0, ones(K, D), ones(K), ones(N), ones(N, K), 1)),
     Call("_natural.statistics", (X, ones(D), 2, shares(N, K), ones(K), ones(K, D + 1), 1)),
