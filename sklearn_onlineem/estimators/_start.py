@@ -28,6 +28,7 @@ from sklearn_onlineem.estimators._threads import single_threaded_openmp
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Correlations
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.nearest_points import NearestPoints
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
@@ -428,12 +429,11 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
                 best, most, best_to = found, likelihood, to
     if best is not None and few is rows and not is_many:
         return best.labels_
-    X, settings = best_to(rows.X), {}
+    X = best_to(rows.X)
     if is_many:
         centres = _two_levels(X, rows.sample_weight, n_components, rng, centres_within)
-        settings = {"init": centres, "max_iter": _LLOYD_PASSES}
-    elif best is not None:
-        settings = {"init": best.cluster_centers_}
+        return _lloyd(X, rows.sample_weight, centres)
+    settings = {} if best is None else {"init": best.cluster_centers_}
     return clusters(X, rows.sample_weight, n_components, **settings).labels_
 
 
@@ -460,9 +460,31 @@ def _two_levels(X, sample_weight, n_components, rng, centres_within):
         candidates.append(centres_within(X[of_group], sample_weight[of_group], numbers[g]))
     is_sparse = sparse.issparse(candidates[0])
     candidates = sparse.vstack(candidates) if is_sparse else np.concatenate(candidates)
-    nearest = pairwise_distances_argmin(X, candidates)
+    nearest = _nearest(X, candidates)
     weight = np.bincount(nearest, sample_weight, candidates.shape[0])
     return centres_within(candidates, weight, n_components)
+
+
+def _lloyd(X, sample_weight, centres):
+    """Return the clusters of a few passes of k-means over all rows."""
+    labels = _nearest(X, centres)
+    for _ in range(_LLOYD_PASSES):
+        parts = sample_weight, labels, np.arange(len(labels) + 1)
+        one_of_each = sparse.csr_array(parts, shape=(len(labels), len(centres)))
+        sums, weight = one_of_each.T @ X, np.bincount(labels, sample_weight, len(centres))
+        sums = sums.toarray() if sparse.issparse(sums) else sums
+        lightest = np.finfo(np.float64).tiny
+        means = sums / np.maximum(weight, lightest)[:, None]
+        centres = np.where(weight[:, None] > 0.0, means, centres).astype(X.dtype)
+        labels = _nearest(X, centres)
+    return labels
+
+
+def _nearest(X, centres):
+    """Return the number of a centre that is near each row, mostly the nearest."""
+    if sparse.issparse(centres):
+        return pairwise_distances_argmin(X, centres)
+    return NearestPoints.of(centres).nearest(X)[:, 0]
 
 
 def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
@@ -475,7 +497,7 @@ def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
         centres = centres_within(X, rows.sample_weight, n_components)
     else:
         centres = _two_levels(X, rows.sample_weight, n_components, rng, centres_within)
-    return pairwise_distances_argmin(X, centres)
+    return _nearest(X, centres)
 
 
 def _random(family, rows, n_components, rng, likelihood_of):

@@ -8,6 +8,7 @@ import numpy as np
 
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.nearest_points import NearestPoints, largest
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["TruncatedEStep"]
@@ -109,47 +110,32 @@ class TruncatedEStep:
 
     def _first(self, model, n_candidates):
         """Return homes of rows and candidates of homes, by the nearest means if there are any."""
-        family = model.family
+        family, X = model.family, self._data.X
         if isinstance(family, Means) and not family.has_symbols:
             some = self._data[self._rng.permutation(len(self._data))[:_COORDINATE_ROWS]]
             to = family.start_coordinates(some.X, some.sample_weight)[0]
-            means = family.means(model.parameters).astype(self._data.dtype)
-            centres = to(means)
-            halved_squares = 0.5 * np.einsum("kd,kd->k", centres, centres)
-
-            def log_joint(X):
-                return to(X) @ centres.T - halved_squares
-
-            homes = self._largest(log_joint, self._data.X, 1)[:, 0]
-            lists = self._largest(log_joint, means, n_candidates)
+            means = to(family.means(model.parameters).astype(self._data.dtype))
+            near = NearestPoints.of(means)
+            homes, lists = near.nearest(X, to=to)[:, 0], near.nearest(means, n_candidates)
         else:
-            log_weights = model.log_weights
-
-            def log_joint(X):
-                return family.log_density(model.parameters, X, self._data.n_threads) + log_weights
-
-            homes = self._largest(log_joint, self._data.X, 1)[:, 0]
+            homes = self._likeliest(model, X, 1)[:, 0]
             first = np.zeros(model.n_components, dtype=np.intp)
             first[homes] = np.arange(len(homes))
-            lists = self._largest(log_joint, self._data.X[first], n_candidates)
+            lists = self._likeliest(model, X[first], n_candidates)
         # A home is a candidate of its own rows.
         own = np.arange(len(lists))
         is_lacking = (lists != own[:, None]).all(axis=1)
         lists[is_lacking, -1] = own[is_lacking]
         return homes, lists
 
-    def _largest(self, log_joint, X, n_largest):
-        """Return the components with the largest values for each row, the largest first."""
+    def _likeliest(self, model, X, n_largest):
+        """Return the components with the largest densities for each row, the largest first."""
         out = np.empty((X.shape[0], n_largest), dtype=np.intp)
-        step = max(1, _CHUNK_VALUES // len(self._like.counts))
+        step = max(1, _CHUNK_VALUES // model.n_components)
         for start in range(0, len(out), step):
-            values = log_joint(X[start : start + step])
-            if n_largest == 1:
-                out[start : start + step, 0] = values.argmax(axis=1)
-                continue
-            found = np.argpartition(-values, n_largest - 1, axis=1)[:, :n_largest]
-            order = np.argsort(-np.take_along_axis(values, found, axis=1), axis=1, kind="stable")
-            out[start : start + step] = np.take_along_axis(found, order, axis=1)
+            rows = X[start : start + step]
+            values = model.family.log_density(model.parameters, rows, self._data.n_threads)
+            out[start : start + step] = largest(values + model.log_weights, n_largest)
         return out
 
     def _judges(self, homes):
