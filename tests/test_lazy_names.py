@@ -5,13 +5,16 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 import sklearn_onlineem
 from sklearn_onlineem._lazy import lazy_names
+from sklearn_onlineem.families._tangents import TANGENTS
+from sklearn_onlineem.models._coordinates import COORDINATES
 
-LAZY = ["sklearn_onlineem", "sklearn_onlineem.estimators"]
+LAZY = ["sklearn_onlineem", "sklearn_onlineem.estimators", "sklearn_onlineem.families"]
 
 
 def names_for_type_checkers(package):
@@ -56,8 +59,17 @@ def test_one_estimator_does_not_import_the_others():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
     assert "sklearn_onlineem.estimators.mixtures.gaussian" in loaded
-    for room in ("streams", "distributed", "diagnostics", "displays", "estimators.kalman"):
+    for room in ("streams", "distributed", "diagnostics", "displays", "estimators.kalman",
+                 "families.poisson", "families.student_t", "models.hidden_markov"):  # fmt: skip
         assert f"sklearn_onlineem.{room}" not in loaded
+
+
+@pytest.mark.parametrize("table", [COORDINATES, TANGENTS], ids=["coordinates", "tangents"])
+def test_classes_have_values_but_not_their_namesakes(table):
+    for home, value in table.homes.items():
+        kind = resolve_name(home)
+        assert table[kind] is resolve_name(value)
+        assert table[type(kind.__name__, (kind,), {})] is None
 
 
 def test_a_module_that_fails_says_why(tmp_path, monkeypatch):

@@ -36,8 +36,8 @@ from benchmarks import datasets
 from benchmarks._table import Table
 from sklearn_onlineem import GaussianMixture
 from sklearn_onlineem.estimators import _start
-from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.families import Gaussian
+from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 
 
 def axes(load, n_axes):

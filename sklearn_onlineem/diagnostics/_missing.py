@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families._tangents.base import inverse
-from sklearn_onlineem.models._coordinates import MixtureCoordinates
+from sklearn_onlineem.models._coordinates.components import MixtureCoordinates
 
 __all__ = ["missing_of"]
 

@@ -6,14 +6,18 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models._coordinates import Coordinates, coordinates_of, has_coordinates
+from sklearn_onlineem.models._coordinates import coordinates_of, has_coordinates
 from sklearn_onlineem.statistics import Statistics, combine
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.models._coordinates.components import Coordinates
 
 __all__ = ["Evaluation", "QuasiNewton", "suits"]
 

@@ -6,23 +6,18 @@ from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
     CompoundDirichlet,
-    Diagonal,
     Exponential,
-    Full,
     Gamma,
     Gaussian,
     Laplace,
     Multinomial,
     Poisson,
-    Spherical,
     StudentT,
-    Tied,
     Wishart,
 )
+from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 
-__all__ = ["COVARIANCES", "FAMILIES"]
-
-COVARIANCES = {"full": Full(), "tied": Tied(), "diag": Diagonal(), "spherical": Spherical()}
+__all__ = ["FAMILIES"]
 
 FAMILIES = {
     "bernoulli": Bernoulli(),

@@ -1,48 +1,52 @@
 """Families of distributions, one concept a file; stateless, for all components at once."""
 
-from sklearn_onlineem.families._family import ExponentialFamily, Family
-from sklearn_onlineem.families.bernoulli import Bernoulli
-from sklearn_onlineem.families.categorical import Categorical
-from sklearn_onlineem.families.compound_dirichlet import CompoundDirichlet
-from sklearn_onlineem.families.covariance_shapes import (
-    Diagonal,
-    Full,
-    Gaussians,
-    Spherical,
-    Tied,
-)
-from sklearn_onlineem.families.exponential import Exponential
-from sklearn_onlineem.families.gamma import Gamma
-from sklearn_onlineem.families.gaussian import Gaussian
-from sklearn_onlineem.families.gaussian_regression import GaussianRegression
-from sklearn_onlineem.families.laplace import Laplace
-from sklearn_onlineem.families.markov_chain import MarkovChain
-from sklearn_onlineem.families.multinomial import Multinomial
-from sklearn_onlineem.families.poisson import Poisson
-from sklearn_onlineem.families.product import Product
-from sklearn_onlineem.families.student_t import StudentT
-from sklearn_onlineem.families.wishart import Wishart
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Bernoulli",
-    "Categorical",
-    "CompoundDirichlet",
-    "Diagonal",
-    "Exponential",
-    "ExponentialFamily",
-    "Family",
-    "Full",
-    "Gamma",
-    "Gaussian",
-    "GaussianRegression",
-    "Gaussians",
-    "Laplace",
-    "MarkovChain",
-    "Multinomial",
-    "Poisson",
-    "Product",
-    "Spherical",
-    "StudentT",
-    "Tied",
-    "Wishart",
-]
+from sklearn_onlineem._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.families._family import ExponentialFamily as ExponentialFamily
+    from sklearn_onlineem.families._family import Family as Family
+    from sklearn_onlineem.families.bernoulli import Bernoulli as Bernoulli
+    from sklearn_onlineem.families.categorical import Categorical as Categorical
+    from sklearn_onlineem.families.compound_dirichlet import CompoundDirichlet as CompoundDirichlet
+    from sklearn_onlineem.families.covariance_shapes import Diagonal as Diagonal
+    from sklearn_onlineem.families.covariance_shapes import Full as Full
+    from sklearn_onlineem.families.covariance_shapes import Gaussians as Gaussians
+    from sklearn_onlineem.families.covariance_shapes import Spherical as Spherical
+    from sklearn_onlineem.families.covariance_shapes import Tied as Tied
+    from sklearn_onlineem.families.exponential import Exponential as Exponential
+    from sklearn_onlineem.families.gamma import Gamma as Gamma
+    from sklearn_onlineem.families.gaussian import Gaussian as Gaussian
+    from sklearn_onlineem.families.gaussian_regression import (
+        GaussianRegression as GaussianRegression,
+    )
+    from sklearn_onlineem.families.laplace import Laplace as Laplace
+    from sklearn_onlineem.families.markov_chain import MarkovChain as MarkovChain
+    from sklearn_onlineem.families.multinomial import Multinomial as Multinomial
+    from sklearn_onlineem.families.poisson import Poisson as Poisson
+    from sklearn_onlineem.families.product import Product as Product
+    from sklearn_onlineem.families.student_t import StudentT as StudentT
+    from sklearn_onlineem.families.wishart import Wishart as Wishart
+else:
+    _HOMES = {
+        "_family": ["ExponentialFamily", "Family"],
+        "bernoulli": ["Bernoulli"],
+        "categorical": ["Categorical"],
+        "compound_dirichlet": ["CompoundDirichlet"],
+        "covariance_shapes": ["Diagonal", "Full", "Gaussians", "Spherical", "Tied"],
+        "exponential": ["Exponential"],
+        "gamma": ["Gamma"],
+        "gaussian": ["Gaussian"],
+        "gaussian_regression": ["GaussianRegression"],
+        "laplace": ["Laplace"],
+        "markov_chain": ["MarkovChain"],
+        "multinomial": ["Multinomial"],
+        "poisson": ["Poisson"],
+        "product": ["Product"],
+        "student_t": ["StudentT"],
+        "wishart": ["Wishart"],
+    }
+    __all__, __getattr__, __dir__ = lazy_names(
+        __name__, _HOMES, [*_HOMES, "capabilities", "dirichlets", "linear_gaussian"]
+    )

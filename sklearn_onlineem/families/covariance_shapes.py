@@ -26,6 +26,7 @@ from sklearn_onlineem.families._start_coordinates import independent, standardis
 from sklearn_onlineem.statistics import Moments
 
 __all__ = [
+    "COVARIANCES",
     "LARGEST_GUARD",
     "NEGLIGIBLE",
     "Covariance",
@@ -617,6 +618,10 @@ class Spherical(_Variances):
 
     def n_parameters(self, n_features: int) -> int:
         return 1
+
+
+# By the names of the parameter `covariance_type` of estimators.
+COVARIANCES = {"full": Full(), "tied": Tied(), "diag": Diagonal(), "spherical": Spherical()}
 
 
 def location(X):

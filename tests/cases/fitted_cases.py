@@ -31,7 +31,7 @@ TERMINATIONS = {GivenLength: "given_length", EndState: "end_state"}
 _COMPONENTS = [
     case
     for case in (*MIXTURES, *CHAINS)
-    if type(case.case.family) in TANGENTS
+    if TANGENTS[type(case.case.family)]
     # These have tests of their own: medians have no derivatives, and proportions are hidden, too.
     and not isinstance(case.case.family, CompoundDirichlet | Laplace)
     and (case.is_mixture or case.termination in TERMINATIONS)

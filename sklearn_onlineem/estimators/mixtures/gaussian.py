@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators._background import BackgroundScores
-from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
 from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
 from sklearn_onlineem.estimators._parameters import estimator, parameter
@@ -24,6 +23,7 @@ from sklearn_onlineem.estimators._validation import (
 )
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
+from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
 
 __all__ = [

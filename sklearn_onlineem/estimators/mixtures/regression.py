@@ -18,7 +18,6 @@ from sklearn_onlineem.data.rows_with_inputs import RowsWithInputs
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import Memories
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._known import (
     FromParameters,
     check_definite,
@@ -32,6 +31,7 @@ from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import INVALID, check_complete, raise_named
 from sklearn_onlineem.estimators.mixtures._base import MixtureParameters
 from sklearn_onlineem.estimators.mixtures._regression_start import SHORT_EM, RegressionInitialiser
+from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.models.mixture import MixtureModel
 

@@ -1,57 +1,27 @@
 """Directions of the parameters of families, in units of information, by the family's class."""
 
-from sklearn_onlineem.families import (
-    Bernoulli,
-    Categorical,
-    CompoundDirichlet,
-    Exponential,
-    Gamma,
-    Gaussian,
-    GaussianRegression,
-    Laplace,
-    MarkovChain,
-    Multinomial,
-    Poisson,
-    StudentT,
-    Wishart,
-)
-from sklearn_onlineem.families._tangents.base import (
-    BernoulliTangents,
-    CategoricalTangents,
-    DurationTangents,
-    GammaTangents,
-    MarkovChainTangents,
-    MultinomialTangents,
-    PoissonTangents,
-)
-from sklearn_onlineem.families._tangents.compound_dirichlet import CompoundDirichletTangents
-from sklearn_onlineem.families._tangents.gaussian import gaussian_tangents
-from sklearn_onlineem.families._tangents.gaussian_regression import RegressionTangents
-from sklearn_onlineem.families._tangents.laplace import LaplaceTangents
-from sklearn_onlineem.families._tangents.student_t import StudentTTangents
-from sklearn_onlineem.families._tangents.wishart import (
-    FixedDegreesWishartTangents,
-    WishartTangents,
-)
-from sklearn_onlineem.families.gamma import FixedShapeGamma
-from sklearn_onlineem.families.wishart import FixedDegreesWishart
+from sklearn_onlineem._lazy import ByClass
 
 __all__ = ["TANGENTS"]
 
-TANGENTS = {
-    Bernoulli: BernoulliTangents,
-    Categorical: CategoricalTangents,
-    CompoundDirichlet: CompoundDirichletTangents,
-    Exponential: DurationTangents,
-    FixedDegreesWishart: FixedDegreesWishartTangents,
-    FixedShapeGamma: DurationTangents,
-    Gamma: GammaTangents,
-    Gaussian: gaussian_tangents,
-    GaussianRegression: RegressionTangents,
-    Laplace: LaplaceTangents,
-    MarkovChain: MarkovChainTangents,
-    Multinomial: MultinomialTangents,
-    Poisson: PoissonTangents,
-    StudentT: StudentTTangents,
-    Wishart: WishartTangents,
-}
+TANGENTS = ByClass(
+    "sklearn_onlineem.families",
+    __name__,
+    {
+        "bernoulli.Bernoulli": "base.BernoulliTangents",
+        "categorical.Categorical": "base.CategoricalTangents",
+        "compound_dirichlet.CompoundDirichlet": "compound_dirichlet.CompoundDirichletTangents",
+        "exponential.Exponential": "base.DurationTangents",
+        "wishart.FixedDegreesWishart": "wishart.FixedDegreesWishartTangents",
+        "gamma.FixedShapeGamma": "base.DurationTangents",
+        "gamma.Gamma": "base.GammaTangents",
+        "gaussian.Gaussian": "gaussian.gaussian_tangents",
+        "gaussian_regression.GaussianRegression": "gaussian_regression.RegressionTangents",
+        "laplace.Laplace": "laplace.LaplaceTangents",
+        "markov_chain.MarkovChain": "base.MarkovChainTangents",
+        "multinomial.Multinomial": "base.MultinomialTangents",
+        "poisson.Poisson": "base.PoissonTangents",
+        "student_t.StudentT": "student_t.StudentTTangents",
+        "wishart.Wishart": "wishart.WishartTangents",
+    },
+)

@@ -1,43 +1,31 @@
 """Coordinates of models in which the information of complete data is the unit matrix."""
 
+from sklearn_onlineem._lazy import ByClass
 from sklearn_onlineem.families._tangents import TANGENTS
-from sklearn_onlineem.models._coordinates.components import (
-    ChainCoordinates,
-    Coordinates,
-    MixtureCoordinates,
+
+__all__ = ["coordinates_of", "has_coordinates"]
+
+COORDINATES = ByClass(
+    "sklearn_onlineem.models",
+    __name__,
+    {
+        "mixture.MixtureModel": "components.MixtureCoordinates",
+        "hidden_markov.HiddenMarkovModel": "components.ChainCoordinates",
+        "linear_dynamical.LinearDynamicalModel": "systems.SystemCoordinates",
+        "edit_transducer.EditTransducer": "transducers.TransducerCoordinates",
+    },
 )
-from sklearn_onlineem.models._coordinates.systems import SystemCoordinates
-from sklearn_onlineem.models._coordinates.transducers import TransducerCoordinates
-from sklearn_onlineem.models.edit_transducer import EditTransducer
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-from sklearn_onlineem.models.mixture import MixtureModel
-
-__all__ = [
-    "Coordinates",
-    "MixtureCoordinates",
-    "SystemCoordinates",
-    "coordinates_of",
-    "has_coordinates",
-]
-
-COORDINATES = {
-    MixtureModel: MixtureCoordinates,
-    HiddenMarkovModel: ChainCoordinates,
-    LinearDynamicalModel: SystemCoordinates,
-    EditTransducer: TransducerCoordinates,
-}
 
 
 def has_coordinates(model):
     """Return whether complete data of models of this kind are an exponential family known here."""
     is_learnt = getattr(model, "fixed", None) is None
-    return type(model) in COORDINATES and is_learnt and _has_tangents(model)
+    return COORDINATES[type(model)] is not None and is_learnt and _has_tangents(model)
 
 
 def coordinates_of(model, statistics):
     """Return the coordinates of a model, or raise ValueError if it has none."""
-    kind = COORDINATES.get(type(model))
+    kind = COORDINATES[type(model)]
     if kind is None:
         raise ValueError(
             "The model must be a mixture, a hidden Markov model, a Kalman filter or a transducer,"
@@ -46,11 +34,11 @@ def coordinates_of(model, statistics):
     if getattr(model, "fixed", None) is not None:
         raise ValueError("Some parameters are fixed by params: there are no coordinates.")
     if not _has_tangents(model):
-        known = ", ".join(sorted(kind.__name__ for kind in TANGENTS))
+        known = ", ".join(sorted(home.rpartition(".")[2] for home in TANGENTS.homes))
         raise ValueError(f"The family must be one of {known}, got {type(model.family).__name__}.")
     return kind(model, statistics)
 
 
 def _has_tangents(model):
     """Return whether the family of a model has tangents; all do that have no family."""
-    return not hasattr(model, "family") or type(model.family) in TANGENTS
+    return not hasattr(model, "family") or TANGENTS[type(model.family)] is not None

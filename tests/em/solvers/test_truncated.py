@@ -15,7 +15,8 @@ from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Batch, Truncated
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Poisson, Spherical, Tied
+from sklearn_onlineem.families import Gaussian, Gaussians, Poisson
+from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.truncated import TruncatedEStep
 
@@ -24,7 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 K = 30
 ALL = [case for case in (*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES) if case.family.is_conjugate]
 all_families = pytest.mark.parametrize("case", ALL, ids=repr)
-COVARIANCES = {"full": Full(), "tied": Tied(), "diag": Diagonal(), "spherical": Spherical()}
 all_covariances = pytest.mark.parametrize("kind", COVARIANCES)
 
 
