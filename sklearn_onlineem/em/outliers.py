@@ -204,9 +204,11 @@ def learn_usual_rows(
     gate : Gate or None
         After the batch; None for models that give no log-likelihoods of rows.
     """
-    if not isinstance(model, RowLikelihoods):
-        return data, model.e_step(data, rng=rng), None
-    gate, log_likelihoods = gate or Gate(), np.empty(data.n_rows)
+    if gate is None:
+        if not isinstance(model, RowLikelihoods):
+            return data, model.e_step(data, rng=rng), None
+        gate = Gate()
+    log_likelihoods = np.empty(data.n_rows)
     if gate.left_out:
         gate = gate._replace(left_out=())
     found = model.e_step(data, rng, log_likelihoods)

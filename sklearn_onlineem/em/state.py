@@ -354,6 +354,7 @@ class State(NamedTuple):
         kept: object = None,
         component_rates: Floats | None = None,
         before: Model | None = None,
+        model_weights: Floats | None = None,
     ) -> State:
         """Return the state after an update.
 
@@ -375,14 +376,17 @@ class State(NamedTuple):
             Learning rates of the components, with running statistics.
         before : Model, default=None
             Old model of the divergence; None: the present model.
+        model_weights : ndarray of shape (n_models,), default=None
+            Weights of several models after the update.
         """
         n_rows = self.n_rows + data.n_rows
         divergence = model.kl_divergence(self.model if before is None else before, like=data)
         record = eta, log_likelihood, divergence, n_rows
+        n_active = None if model.n_active == self.model.n_active else model.n_active
         if component_rates is not None:
             step = ComponentStep(*record, component_rates)
-        elif model.n_active != self.model.n_active:
-            step = ComponentStep(*record, None, model.n_active)
+        elif n_active is not None or model_weights is not None:
+            step = ComponentStep(*record, None, n_active, -1, -1, model_weights)
         else:
             step = Step(*record)
         # By position: keyword arguments would cost as much as adding statistics.
@@ -441,6 +445,7 @@ class State(NamedTuple):
         step = ComponentStep(
             step.eta, step.log_likelihood, model.kl_divergence(before.model, like=data),
             step.n_rows, step.component_rates, model.n_active, move.reinitialised, move.half_of,
+            step.model_weights,
         )  # fmt: skip
         return self._replace(model=model, step=step)
 

@@ -22,7 +22,7 @@ from sklearn_onlineem.em.schedules import (
 from sklearn_onlineem.em.settings import check_bool, check_count, check_number
 from sklearn_onlineem.em.solvers.auto import Auto
 from sklearn_onlineem.em.solvers.base import PERIOD, Plan, Solver
-from sklearn_onlineem.em.state import ComponentStep, State
+from sklearn_onlineem.em.state import State
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
 
@@ -188,18 +188,32 @@ class Adaptive(Solver):
             before = Memories(n_models * (state.model,), np.full(n_models, 1.0 / n_models))
         size, parts = state.size_of(batch), before.batches(batch)
         etas = [rate_of(rate, state.size_seen, size) for rate in rates]
-        made = self._made(state, before, parts, etas, size, found)
+        weights, made, errors = before.weights.tolist(), [], []
+        # `found` is of the one with the largest weight.
+        known = n_models * [None]
+        known[weights.index(max(weights))] = found
+        for model, part, eta, of_model in zip(before.models, parts, etas, known, strict=True):
+            try:
+                made.append(self._learnt(model, state, part, eta, size, None, of_model))
+            except ValueError as error:
+                # It will be replaced, unless all fail.
+                made.append((None, -math.inf))
+                errors.append(error)
+        if len(errors) == n_models:
+            raise errors[0]
         weights, log_likelihood = _shares(
-            before.weights.tolist(), [one[1] for one in made], state.model.size_of(batch)
+            weights, [one[1] for one in made], state.model.size_of(batch)
         )
-        leader = weights.index(max(weights))
+        leader, shares = weights.index(max(weights)), np.array(weights)
 
         def after(number):
             """Return the state after the step of one model, which may be a split or merge step."""
-            model, of_batch = made[number]
-            one = state._replace(model=before.models[number], kept=None)
-            stepped = one.after(model, etas[number], of_batch, parts[number], size)
-            return self._with_recent(stepped, one, parts[number])
+            own, part = before.models[number], parts[number]
+            one = state if state.model is own else state._replace(model=own)
+            stepped = one.after(
+                made[number][0], etas[number], log_likelihood, part, size, model_weights=shares
+            )
+            return self._with_recent(stepped, one, part)
 
         led = after(leader)
         models = [led.model if model is None else model for model, _ in made]
@@ -211,33 +225,7 @@ class Adaptive(Solver):
                 models[number] = after(number).model
         # Kept until those after this batch are known.
         ends = before.ends if before.ends and batch.before is not None else ()
-        step, shares = led.step, np.array(weights)
-        record = ComponentStep(
-            step.eta, log_likelihood, step.kl_divergence, step.n_rows, None,
-            step.n_components, step.reinitialised, step.half_of, shares,
-        )  # fmt: skip
-        return led._replace(kept=Memories(tuple(models), shares, ends), step=record)
-
-    def _made(self, state, before, parts, etas, size, found):
-        """Return each model after the batch, and the log-likelihood of the batch before.
-
-        `found` is the E-step of the one with the largest weight, if it is known.
-
-        A model that cannot take the step is None, with -inf; if none can, the first error is
-        raised.
-        """
-        made, errors = [], []
-        known = [None] * len(parts)
-        known[before.weights.argmax()] = found
-        for model, part, eta, of_model in zip(before.models, parts, etas, known, strict=True):
-            try:
-                made.append(self._learnt(model, state, part, eta, size, found=of_model))
-            except ValueError as error:
-                made.append((None, -math.inf))
-                errors.append(error)
-        if len(errors) == len(made):
-            raise errors[0]
-        return made
+        return led._replace(kept=Memories(tuple(models), shares, ends))
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         state = progress.state
@@ -261,27 +249,19 @@ def _shares(weights, log_likelihoods, size):
 
     A few numbers, for which lists take less time than arrays.
     """
-    best, n_models = max(log_likelihoods), len(weights)
-    # Models that will be replaced have no weight.
-    weights = [
-        weight if math.isfinite(one) else 0.0
-        for weight, one in zip(weights, log_likelihoods, strict=True)
-    ]
-    likelihoods = [math.exp(one - best) for one in log_likelihoods]
-    joint = [weight * one for weight, one in zip(weights, likelihoods, strict=True)]
-    gamma, total = 1.0 - 2.0 ** (-size / _HALF_LIFE), _sum(joint)
-    share, even = (1.0 - _SHARE) / total, _SHARE / n_models
-    weights = [
-        weight + gamma * (share * one + even - weight)
-        for weight, one in zip(weights, joint, strict=True)
-    ]
-    new_total = _sum(weights)
-    return [weight / new_total for weight in weights], float(best) + math.log(total)
-
-
-def _sum(values):
-    # Not `sum`, which rounds in other ways from Python 3.12 on.
-    total = 0.0
-    for value in values:
-        total += value
-    return total
+    best = max(log_likelihoods)
+    if -math.inf in log_likelihoods:
+        # Models that will be replaced have no weight.
+        pairs = zip(weights, log_likelihoods, strict=True)
+        weights = [weight if math.isfinite(one) else 0.0 for weight, one in pairs]
+    joint, total, new_total = [], 0.0, 0.0
+    for weight, one in zip(weights, log_likelihoods, strict=True):
+        joint.append(weight * math.exp(one - best))
+        # Not `sum`, which rounds in other ways from Python 3.12 on.
+        total += joint[-1]
+    gamma, shares = 1.0 - 2.0 ** (-size / _HALF_LIFE), []
+    share, even = (1.0 - _SHARE) / total, _SHARE / len(weights)
+    for weight, one in zip(weights, joint, strict=True):
+        shares.append(weight + gamma * (share * one + even - weight))
+        new_total += shares[-1]
+    return [one / new_total for one in shares], float(best) + math.log(total)
