@@ -20,6 +20,8 @@ OPTIMISE_BEGIN(SELECTS)
 #define LOST 1e-150
 #define NEEDED 1e100
 #define WIDEST_TILE 32
+/* Tables of more states are not at hand in the L1 cache. Each part of one is used for all recursions
+ * that go on side by side before the next part is read. */
 #define FEWEST_MANY 64
 #define ROWS_PER_DIVISION 4
 
@@ -30,6 +32,8 @@ OPTIMISE_BEGIN(SELECTS)
 /* States under the model itself are stationary where so many rows later a step changes nothing. */
 #define STATIONARY_ROWS 4096
 #define LEAST_CHANGE 1e-16
+
+enum { IS_IN_DOUBT = 1, IS_LOST = 2, LANES = 8, MOST_RUNS = 4 };
 
 /* A table of transitions, (W, W); also without its zeros, where `begin` is not NULL: of each slice
  * of SLICE columns, as many entries of each as the fullest of them has, padded by zeros. */
@@ -65,23 +69,66 @@ SIMD_INLINE void product_of_four(const double *x, const double *table, double *o
                  + (x[2] * table[8 + j] + x[3] * table[12 + j]);
 }
 
-/* `product` of many states, whose table is read once from the first row to the last. */
-SIMD_INLINE void product_of_many(
-    const double *RESTRICT x, const double *RESTRICT table, const ptrdiff_t W,
-    double *RESTRICT out)
+/* out (W,) <- out + x (8,) rows (8, W) */
+SIMD_INLINE void add_from_left(
+    const double *RESTRICT x, const double *RESTRICT row, const ptrdiff_t W, double *RESTRICT out)
 {
-    for (ptrdiff_t j = 0; j < W; j++) out[j] = 0;
-    for (ptrdiff_t i = 0; i < W; i += 8) {
-        const double *row = table + i * W;
-        for (ptrdiff_t j = 0; j < W; j++) {
-            double sum = out[j];
-            sum += (x[i] * row[j] + x[i + 1] * row[W + j])
-                   + (x[i + 2] * row[2 * W + j] + x[i + 3] * row[3 * W + j]);
-            sum += (x[i + 4] * row[4 * W + j] + x[i + 5] * row[5 * W + j])
-                   + (x[i + 6] * row[6 * W + j] + x[i + 7] * row[7 * W + j]);
-            out[j] = sum;
-        }
+    for (ptrdiff_t j = 0; j < W; j++) {
+        double sum = out[j];
+        sum += (x[0] * row[j] + x[1] * row[W + j])
+               + (x[2] * row[2 * W + j] + x[3] * row[3 * W + j]);
+        sum += (x[4] * row[4 * W + j] + x[5] * row[5 * W + j])
+               + (x[6] * row[6 * W + j] + x[7] * row[7 * W + j]);
+        out[j] = sum;
     }
+}
+
+/* out (8,) <- rows (8, W) x (W,). Each row's sums are a loop of their own, as GCC would rather put
+ * vectors of all rows together from pieces. */
+SIMD_INLINE void multiply_from_right(
+    const double *RESTRICT rows, const double *RESTRICT x, const ptrdiff_t W, double *RESTRICT out)
+{
+    double sum[8][LANES];
+    for (int r = 0; r < 8; r++)
+        for (int l = 0; l < LANES; l++) sum[r][l] = 0;
+    for (ptrdiff_t j = 0; j < W; j += LANES) {
+#define ADD_ROW(r) \
+    UNROLL(1) for (int l = 0; l < LANES; l++) sum[r][l] += rows[r * W + j + l] * x[j + l]
+        ADD_ROW(0);
+        ADD_ROW(1);
+        ADD_ROW(2);
+        ADD_ROW(3);
+        ADD_ROW(4);
+        ADD_ROW(5);
+        ADD_ROW(6);
+        ADD_ROW(7);
+#undef ADD_ROW
+    }
+    for (int r = 0; r < 8; r++)
+        out[r] = ((sum[r][0] + sum[r][4]) + (sum[r][2] + sum[r][6]))
+                 + ((sum[r][1] + sum[r][5]) + (sum[r][3] + sum[r][7]));
+}
+
+/* A product with a table, from the left (x' table) or from the right (table x). */
+typedef struct {
+    const double *x; /* (W,) */
+    double *out;     /* (W,) */
+    int is_from_left;
+} ChainProduct;
+
+/* Products with one table, which is read once. */
+SIMD_INLINE void products(
+    const ChainProduct *product, int n, const double *RESTRICT table, const ptrdiff_t W)
+{
+    for (int p = 0; p < n; p++)
+        for (ptrdiff_t j = 0; j < W; j++) product[p].out[j] = 0;
+    for (ptrdiff_t i = 0; i < W; i += 8)
+        for (int p = 0; p < n; p++) {
+            if (product[p].is_from_left)
+                add_from_left(product[p].x + i, table + i * W, W, product[p].out);
+            else
+                multiply_from_right(table + i * W, product[p].x, W, product[p].out + i);
+        }
 }
 
 /* out (W,) <- x (W,) table (W, W), four rows of the table at a time, by tiles of columns */
@@ -95,10 +142,6 @@ SIMD_INLINE void product(
     }
     if (W == 4) {
         product_of_four(x, table, out);
-        return;
-    }
-    if (tile > WIDEST_TILE) {
-        product_of_many(x, table, W, out);
         return;
     }
     for (ptrdiff_t start = 0; start < W; start += tile) {
@@ -159,18 +202,17 @@ SIMD_UNUSED static ChainBlock lay_out_chain_block(ptrdiff_t W, Arena *arena)
     return block;
 }
 
-/* alpha (W,) <- predicted * density; predicted <- alpha table. `before` is the sum of the last row.
+/* alpha (W,) <- predicted * density, whose product with the table is what is predicted next. `before`
+ * is the sum of the last row.
  *
  * alpha is divided by its sum every few rows only, as the division is what the recursion would wait
  * for. Returns whether its sum is tiny. `least` (LANES,) takes the smallest shares of states that
  * can be reached, where the table has zeros: they are in doubt if they are tiny. (A state that is
  * entered from all others comes back by itself; others would stay lost.) */
-enum { IS_IN_DOUBT = 1, IS_LOST = 2, LANES = 8 };
-
 SIMD_INLINE int forward_step(
-    const double *RESTRICT density, const ChainTable *table, int divides, int has_zeros,
-    const ptrdiff_t W, const ptrdiff_t tile, double *predicted, double *before,
-    double *RESTRICT alpha, double *RESTRICT total, double *RESTRICT scale, double *RESTRICT least)
+    const double *RESTRICT density, int divides, int has_zeros, const ptrdiff_t W,
+    double *predicted, double *before, double *RESTRICT alpha, double *RESTRICT total,
+    double *RESTRICT scale, double *RESTRICT least)
 {
     double inverse = 1 / *before;
     const ptrdiff_t lanes = W < LANES ? W : LANES;
@@ -186,24 +228,26 @@ SIMD_INLINE int forward_step(
             }
     *before = *total = sum_of(alpha, W);
     *scale = divides ? *before : *before * inverse;
-    product(alpha, table, W, tile, predicted);
     return !(*before >= LOST);
 }
 
 /* alpha (W,) <- posterior p(h_t | v); filtered <- alpha / total; density <- w_t = density_t beta_t
- * / scale_t, so that expected transitions are the table times sum_t filtered_t-1 w_t'; beta <- that
- * of the row before, the largest of which `most` (LANES,) takes. */
+ * / scale_t, so that expected transitions are the table times sum_t filtered_t-1 w_t', and that the
+ * table times w_t is the next beta. */
 SIMD_INLINE void backward_step(
-    double *RESTRICT density, const ChainTable *transposed, double total, double scale,
-    const ptrdiff_t W, const ptrdiff_t tile, double *beta, double *next, double *RESTRICT alpha,
-    double *RESTRICT filtered, double *RESTRICT most)
+    double *RESTRICT density, double total, double scale, const ptrdiff_t W,
+    const double *RESTRICT beta, double *RESTRICT alpha, double *RESTRICT filtered)
 {
-    const ptrdiff_t lanes = W < LANES ? W : LANES;
     double inverse = 1 / scale, share = 1 / total;
     for (ptrdiff_t j = 0; j < W; j++) filtered[j] = alpha[j] * share;
     for (ptrdiff_t j = 0; j < W; j++) alpha[j] = filtered[j] * beta[j];
     for (ptrdiff_t j = 0; j < W; j++) density[j] = (density[j] * inverse) * beta[j];
-    product(density, transposed, W, tile, next);
+}
+
+/* beta (W,) <- that of the row before, `next`, the largest of which `most` (LANES,) takes. */
+SIMD_INLINE void step_back(const double *next, const ptrdiff_t W, double *beta, double *most)
+{
+    const ptrdiff_t lanes = W < LANES ? W : LANES;
     for (ptrdiff_t j = 0; j < W; j += lanes)
         for (ptrdiff_t l = 0; l < lanes; l++)
             most[l] = next[j + l] > most[l] ? next[j + l] : most[l];
@@ -211,68 +255,144 @@ SIMD_INLINE void backward_step(
 }
 
 /* One block backward and another forward. Neither recursion waits for the other, so that both take
- * little longer than one. Either block may have no rows. Returns IS_LOST or IS_IN_DOUBT of the steps
- * ahead; those back set `lost` if a state in doubt would be needed.
- *
- * `states` (3, W) holds beta of the last row, and then of the row before the first; the predicted
- * state of the first row, and then that after the last; and room for one more. */
-SIMD_INLINE int both_of(
-    const ChainBlock *back, const ChainBlock *ahead, const ChainTable *table,
-    const ChainTable *transposed, int has_zeros, const ptrdiff_t W, const ptrdiff_t tile,
-    double *states, double *filtered, int *lost)
+ * little longer than one. Either block may have no rows. */
+typedef struct {
+    const ChainBlock *back;
+    const ChainBlock *ahead;
+    int is_reversed;  /* whether the sequence goes with the transposed table */
+    double *states;   /* (3, W): beta of the last row, and then of the row before the first; the
+                       * predicted state of the first row, and then that after the last; room */
+    double *filtered; /* (CHAIN_ROWS, W) */
+    int status;       /* OUT: IS_LOST or IS_IN_DOUBT, of the steps ahead */
+    int lost;         /* OUT: whether a state in doubt would be needed, by those back */
+} ChainRun;
+
+SIMD_INLINE void judge(
+    const double *least, const double *most, int is_lost, int has_zeros, ChainRun *run)
+{
+    run->status = is_lost * IS_LOST, run->lost = 0;
+    if (has_zeros)
+        for (ptrdiff_t l = 0; l < LANES; l++) {
+            run->lost |= !(most[l] <= NEEDED);
+            run->status |= least[l] < LOST ? IS_IN_DOUBT : 0;
+        }
+}
+
+SIMD_INLINE void run_of(
+    ChainRun *run, const ChainTable *table, const ChainTable *transposed, int has_zeros,
+    const ptrdiff_t W, const ptrdiff_t tile)
 {
     double local[3 * WIDEST_TILE], before = 1;
-    double *beta = W <= WIDEST_TILE ? local : states;
+    double *beta = W <= WIDEST_TILE ? local : run->states;
     double *predicted = beta + W, *next = beta + 2 * W;
-    double *RESTRICT w = back->density, *RESTRICT posterior = back->alpha;
-    const double *RESTRICT back_total = back->total, *RESTRICT back_scale = back->scale;
-    const double *RESTRICT density = ahead->density;
-    double *RESTRICT alpha = ahead->alpha, *RESTRICT total = ahead->total;
-    double *RESTRICT scale = ahead->scale;
-    ptrdiff_t n_back = back->B, n_ahead = ahead->B, n_steps = n_back > n_ahead ? n_back : n_ahead;
+    double *RESTRICT w = run->back->density, *RESTRICT posterior = run->back->alpha;
+    double *RESTRICT filtered = run->filtered;
+    const double *RESTRICT back_total = run->back->total;
+    const double *RESTRICT back_scale = run->back->scale;
+    const double *RESTRICT density = run->ahead->density;
+    double *RESTRICT alpha = run->ahead->alpha, *RESTRICT total = run->ahead->total;
+    double *RESTRICT scale = run->ahead->scale;
+    ptrdiff_t n_back = run->back->B, n_ahead = run->ahead->B;
+    ptrdiff_t n_steps = n_back > n_ahead ? n_back : n_ahead;
     double least[LANES], most[LANES];
-    int is_lost = 0, is_in_doubt = 0;
+    int is_lost = 0;
     for (ptrdiff_t l = 0; l < LANES; l++) least[l] = 1;
     for (ptrdiff_t l = 0; l < LANES; l++) most[l] = 0;
-    for (ptrdiff_t j = 0; j < 2 * W; j++) beta[j] = states[j];
+    for (ptrdiff_t j = 0; j < 2 * W; j++) beta[j] = run->states[j];
     if (has_zeros && n_back > 0)
         for (ptrdiff_t j = 0; j < W; j++) most[0] = beta[j] > most[0] ? beta[j] : most[0];
     for (ptrdiff_t i = 0; i < n_steps; i++) {
         ptrdiff_t t = n_back - 1 - i;
-        if (t >= 0)
-            backward_step(w + t * W, transposed, back_total[t], back_scale[t], W, tile, beta, next,
-                          posterior + t * W, filtered + t * W, most);
-        if (i < n_ahead && !is_lost)
-            is_lost = forward_step(density + i * W, table, i % ROWS_PER_DIVISION == 0, has_zeros,
-                                   W, tile, predicted, &before, alpha + i * W, total + i,
-                                   scale + i, least);
-    }
-    for (ptrdiff_t j = 0; j < 2 * W; j++) states[j] = beta[j];
-    if (has_zeros)
-        for (ptrdiff_t l = 0; l < LANES; l++) {
-            *lost |= !(most[l] <= NEEDED);
-            is_in_doubt |= least[l] < LOST;
+        if (t >= 0) {
+            backward_step(w + t * W, back_total[t], back_scale[t], W, beta, posterior + t * W,
+                          filtered + t * W);
+            product(w + t * W, transposed, W, tile, next);
+            step_back(next, W, beta, most);
         }
-    return is_lost * IS_LOST | is_in_doubt * IS_IN_DOUBT;
+        if (i < n_ahead && !is_lost) {
+            is_lost = forward_step(density + i * W, i % ROWS_PER_DIVISION == 0, has_zeros, W,
+                                   predicted, &before, alpha + i * W, total + i, scale + i, least);
+            product(alpha + i * W, table, W, tile, predicted);
+        }
+    }
+    for (ptrdiff_t j = 0; j < 2 * W; j++) run->states[j] = beta[j];
+    judge(least, most, is_lost, has_zeros, run);
 }
 
-SIMD_CLONES SIMD_UNUSED static int both_recursions(
-    const ChainBlock *back, const ChainBlock *ahead, const ChainTable *table,
-    const ChainTable *transposed, int has_zeros, ptrdiff_t W, double *states, double *filtered,
-    int *lost)
+/* Runs of many states, side by side. */
+SIMD_INLINE void runs_of_many(
+    ChainRun *runs, int n_runs, const double *table, int has_zeros, const ptrdiff_t W)
 {
-#define BOTH(width, tile) \
-    both_of(back, ahead, table, transposed, has_zeros, width, tile, states, filtered, lost)
-    if (table->begin) return BOTH(W, 0);
-    switch (W) {
-    case 4: return BOTH(4, 4);
-    case 8: return BOTH(8, 8);
-    case 16: return BOTH(16, 16);
-    case 24: return BOTH(24, 24);
-    case 32: return BOTH(32, 32);
-    default: return W > FEWEST_MANY ? BOTH(W, WIDEST_TILE + 1) : BOTH(W, 8);
+    double least[MOST_RUNS][LANES], most[MOST_RUNS][LANES], before[MOST_RUNS];
+    int is_lost[MOST_RUNS];
+    ptrdiff_t n_steps = 0;
+    for (int r = 0; r < n_runs; r++) {
+        const double *beta = runs[r].states;
+        ptrdiff_t n_back = runs[r].back->B, n_ahead = runs[r].ahead->B;
+        before[r] = 1, is_lost[r] = 0;
+        for (ptrdiff_t l = 0; l < LANES; l++) least[r][l] = 1;
+        for (ptrdiff_t l = 0; l < LANES; l++) most[r][l] = 0;
+        for (ptrdiff_t j = 0; n_back > 0 && j < W; j++)
+            most[r][0] = beta[j] > most[r][0] ? beta[j] : most[r][0];
+        n_steps = n_steps > n_back ? n_steps : n_back;
+        n_steps = n_steps > n_ahead ? n_steps : n_ahead;
     }
-#undef BOTH
+    for (ptrdiff_t i = 0; i < n_steps; i++) {
+        ChainProduct product[2 * MOST_RUNS];
+        int n_products = 0;
+        for (int r = 0; r < n_runs; r++) {
+            const ChainBlock *back = runs[r].back, *ahead = runs[r].ahead;
+            double *beta = runs[r].states, *predicted = beta + W, *next = beta + 2 * W;
+            int is_reversed = runs[r].is_reversed;
+            ptrdiff_t t = back->B - 1 - i;
+            if (t >= 0) {
+                backward_step(back->density + t * W, back->total[t], back->scale[t], W, beta,
+                              back->alpha + t * W, runs[r].filtered + t * W);
+                product[n_products++] =
+                    (ChainProduct){ back->density + t * W, next, is_reversed };
+            }
+            if (i < ahead->B && !is_lost[r]) {
+                is_lost[r] = forward_step(
+                    ahead->density + i * W, i % ROWS_PER_DIVISION == 0, has_zeros, W, predicted,
+                    before + r, ahead->alpha + i * W, ahead->total + i, ahead->scale + i, least[r]);
+                product[n_products++] =
+                    (ChainProduct){ ahead->alpha + i * W, predicted, !is_reversed };
+            }
+        }
+        products(product, n_products, table, W);
+        for (int r = 0; r < n_runs; r++)
+            if (i < runs[r].back->B)
+                step_back(runs[r].states + 2 * W, W, runs[r].states, most[r]);
+    }
+    for (int r = 0; r < n_runs; r++) judge(least[r], most[r], is_lost[r], has_zeros, runs + r);
+}
+
+SIMD_INLINE int is_read_once(const ChainTable *table, ptrdiff_t W)
+{
+    return W > FEWEST_MANY && table->begin == NULL;
+}
+
+SIMD_CLONES SIMD_UNUSED static void advance_runs(
+    ChainRun *runs, int n_runs, const ChainTable *table, const ChainTable *transposed,
+    int has_zeros, ptrdiff_t W)
+{
+    if (is_read_once(table, W)) {
+        runs_of_many(runs, n_runs, table->dense, has_zeros, W);
+        return;
+    }
+    for (int r = 0; r < n_runs; r++) {
+        const ChainTable *ahead = runs[r].is_reversed ? transposed : table;
+        const ChainTable *back = runs[r].is_reversed ? table : transposed;
+#define RUN(width, tile) run_of(runs + r, ahead, back, has_zeros, width, tile)
+        if (table->begin) RUN(W, 0);
+        else if (W == 4) RUN(4, 4);
+        else if (W == 8) RUN(8, 8);
+        else if (W == 16) RUN(16, 16);
+        else if (W == 24) RUN(24, 24);
+        else if (W == 32) RUN(32, 32);
+        else RUN(W, 8);
+#undef RUN
+    }
 }
 
 /* sums (W, W) <- sums + filtered (T, W)' later (T, W), for narrow W */

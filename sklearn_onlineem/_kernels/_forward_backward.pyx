@@ -12,7 +12,8 @@ lose a state for good only where transitions are 0 (or nearly). Where later rows
 to need such a state, a sequence is done again with logarithms, in `_log_chains`.
 
 Sequences are grouped in slabs, which threads take as they come. What is summed over sequences is
-summed over each slab first, and slabs depend on the shapes alone.
+summed over each slab first, and slabs depend on the shapes alone. Where there are many states, a
+few sequences of a slab go on side by side, so that they share what is read of the transitions.
 """
 
 import numpy as np
@@ -47,6 +48,7 @@ cdef extern from "_chains.h" nogil:
     enum:
         CHAIN_ROWS
         IS_LOST
+        MOST_RUNS
         SLICE
     ctypedef struct ChainTable:
         const double* dense
@@ -61,10 +63,18 @@ cdef extern from "_chains.h" nogil:
         double* scale
         double* largest
     ChainBlock lay_out_chain_block(Py_ssize_t W, Arena* arena)
-    int both_recursions(
-        const ChainBlock* back, const ChainBlock* ahead, const ChainTable* table,
-        const ChainTable* transposed, int has_zeros, Py_ssize_t W, double* states, double* filtered,
-        int* lost)
+    ctypedef struct ChainRun:
+        const ChainBlock* back
+        const ChainBlock* ahead
+        int is_reversed
+        double* states
+        double* filtered
+        int status
+        int lost
+    bint is_read_once(const ChainTable* table, Py_ssize_t W)
+    void advance_runs(
+        ChainRun* runs, int n_runs, const ChainTable* table, const ChainTable* transposed,
+        int has_zeros, Py_ssize_t W)
     void add_transitions(
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
     void occupy(
@@ -94,13 +104,11 @@ cdef double SMALLEST_SHARE = 1e-150
 cdef struct Chain:
     Py_ssize_t K, W
     bint has_zeros
+    ChainTable ahead    # transitions, for the forward pass
+    ChainTable back     # ... transposed, for the backward pass
     double* final       # (W,)
     double* beta        # (3, W), the recursions' states: of the last row of the present block,
     double* predicted   # ... and then of the first row of the next block
-    double* table       # (W, W)
-    double* transposed  # (W, W)
-    ChainTable ahead    # of these, for the forward pass
-    ChainTable back
     double* counts      # of the entries of `back`
     double* sums        # (W, W), of the present slab
     double* filtered    # (CHAIN_ROWS, W)
@@ -108,7 +116,15 @@ cdef struct Chain:
     ChainBlock now           # whose forward pass is done
     ChainBlock next
     ChainBlock none          # without rows
-    int status               # of the forward pass of the present sequence: 0, in doubt or lost
+    # The present sequence:
+    Py_ssize_t row, T        # its first row among all, its number of rows
+    Py_ssize_t begin         # its rows in front of the present block; -1 once all are done
+    Py_ssize_t n_pairs       # pairs of a row of the present block and the one after it
+    double log_likelihood    # NAN where logarithms have to be taken
+    bint is_reversed         # whether it goes with transposed transitions
+    bint goes_back           # whether the present block does while the next one goes ahead
+    bint is_ready            # whether the first block of the next sequence is the present one
+    int status               # of the forward pass: 0, in doubt or lost
     int lost                 # whether the backward pass needs a state that is in doubt
 
 
@@ -117,20 +133,23 @@ cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:
 
 
 cdef class Chains:
-    """A chain and its scratch memory for each thread."""
+    """A chain, and for each thread scratch memory of sequences that go on side by side."""
 
-    cdef Chain* of_thread
+    cdef Chain* all
+    cdef int n_runs
     cdef void* memory
     cdef SparseTable ahead, back
 
     def __cinit__(
         self, const double[:, ::1] transmat, const double[::1] final, Py_ssize_t most_rows,
-        int n_threads,
+        int n_threads, int n_runs=0,
     ):
-        cdef Py_ssize_t W = width(transmat.shape[0]), most_blocks = n_blocks_of(most_rows)
-        cdef Arena arena = counting_arena()
-        cdef Py_ssize_t n_counts = 0
-        cdef int thread
+        cdef Py_ssize_t K = transmat.shape[0], W = width(K), i, j
+        cdef Py_ssize_t n_counts = 0, most_blocks = n_blocks_of(most_rows)
+        cdef ChainTable ahead, back
+        cdef Arena arena
+        cdef double* tables
+        cdef bint has_zeros = False
         if W > WIDEST_DENSE and is_sparse(transmat):
             self.ahead = SparseTable(np.asarray(transmat), W)
             self.back = SparseTable(np.asarray(transmat).T, W)
@@ -138,14 +157,39 @@ cdef class Chains:
                 self.ahead = self.back = None
             else:
                 n_counts = self.back.n_entries()
-        lay_out(W, most_blocks, n_counts, n_threads, &arena)
-        self.memory = allocate(&arena)
-        self.of_thread = lay_out(W, most_blocks, n_counts, n_threads, &arena)
-        for thread in range(n_threads):
-            fill_chain(transmat, final, self.of_thread + thread)
-            if self.ahead is not None:
-                self.ahead.fill(&self.of_thread[thread].ahead)
-                self.back.fill(&self.of_thread[thread].back)
+        ahead.begin = back.begin = NULL
+        if self.ahead is not None:
+            self.ahead.fill(&ahead)
+            self.back.fill(&back)
+        self.n_runs = n_runs or (MOST_RUNS if is_read_once(&ahead, W) else 1)
+        for i in range(2):
+            arena = counting_arena() if i == 0 else arena
+            if i == 1:
+                self.memory = allocate(&arena)
+            tables = take_doubles(&arena, 2 * W * W)
+            self.all = lay_out(W, most_blocks, n_counts, n_threads * self.n_runs, &arena)
+        memset(tables, 0, 2 * W * W * sizeof(double))
+        for i in range(K):
+            for j in range(K):
+                tables[i * W + j] = transmat[i, j]
+                tables[W * W + j * W + i] = transmat[i, j]
+                has_zeros |= transmat[i, j] < SMALLEST_TRANSITION
+        ahead.dense, back.dense = tables, tables + W * W
+        for i in range(n_threads * self.n_runs):
+            self.all[i].K, self.all[i].has_zeros = K, has_zeros
+            self.all[i].ahead, self.all[i].back = ahead, back
+            fill_chain(final, self.all + i)
+
+    cdef void set_middle(self, const int64_t[::1] offsets, bint is_reversed) noexcept nogil:
+        """The chains go along runs of rows, the last one with transposed transitions if told."""
+        cdef int r
+        for r in range(self.n_runs):
+            self.all[r].row, self.all[r].T = offsets[r], offsets[r + 1] - offsets[r]
+        self.all[self.n_runs - 1].is_reversed = is_reversed
+
+    cdef Chain* of_thread(self, int thread) noexcept nogil:
+        """The chains of a thread, one for each sequence of a group."""
+        return self.all + thread * self.n_runs
 
     def __dealloc__(self):
         free(self.memory)
@@ -186,18 +230,17 @@ cdef bint is_sparse(const double[:, ::1] transmat) noexcept nogil:
 
 
 cdef Chain* lay_out(
-    Py_ssize_t W, Py_ssize_t most_blocks, Py_ssize_t n_counts, int n_threads, Arena* arena
+    Py_ssize_t W, Py_ssize_t most_blocks, Py_ssize_t n_counts, int n_chains, Arena* arena
 ) noexcept nogil:
-    """The chains of all threads."""
     cdef Arena counted = counting_arena(), own
-    cdef int thread
+    cdef int i
     lay_out_chain(W, most_blocks, n_counts, &counted)
-    cdef char* threads = take_arenas(arena, n_threads, &counted)
-    cdef Chain* chains = <Chain*> take(arena, n_threads, sizeof(Chain))
+    cdef char* arenas = take_arenas(arena, n_chains, &counted)
+    cdef Chain* chains = <Chain*> take(arena, n_chains, sizeof(Chain))
     if chains != NULL:
-        for thread in range(n_threads):
-            own = arena_of(threads, thread, &counted)
-            chains[thread] = lay_out_chain(W, most_blocks, n_counts, &own)
+        for i in range(n_chains):
+            own = arena_of(arenas, i, &counted)
+            chains[i] = lay_out_chain(W, most_blocks, n_counts, &own)
     return chains
 
 
@@ -206,10 +249,6 @@ cdef Chain lay_out_chain(
 ) noexcept nogil:
     cdef Chain chain
     chain.W = W
-    chain.table = take_doubles(arena, W * W)
-    chain.transposed = take_doubles(arena, W * W)
-    chain.ahead.dense, chain.back.dense = chain.table, chain.transposed
-    chain.ahead.begin = chain.back.begin = NULL
     chain.counts = take_doubles(arena, n_counts)
     chain.final = take_doubles(arena, W)
     chain.beta = take_doubles(arena, 3 * W)
@@ -222,23 +261,14 @@ cdef Chain lay_out_chain(
     return chain
 
 
-cdef void fill_chain(
-    const double[:, ::1] transmat, const double[::1] final, Chain* chain
-) noexcept nogil:
-    cdef Py_ssize_t K = transmat.shape[0], W = chain.W, i, j
-    chain.K = K
-    memset(chain.table, 0, W * W * sizeof(double))
-    memset(chain.transposed, 0, W * W * sizeof(double))
+cdef void fill_chain(const double[::1] final, Chain* chain) noexcept nogil:
+    cdef Py_ssize_t W = chain.W, i
+    chain.is_reversed = chain.is_ready = False
     memset(chain.final, 0, W * sizeof(double))
     memset(chain.beta, 0, 3 * W * sizeof(double))
     memset(chain.starts, 0, W * sizeof(double))
-    chain.has_zeros = False
-    for i in range(K):
+    for i in range(chain.K):
         chain.final[i] = final[i]
-        for j in range(K):
-            chain.table[i * W + j] = transmat[i, j]
-            chain.transposed[j * W + i] = transmat[i, j]
-            chain.has_zeros |= transmat[i, j] < SMALLEST_TRANSITION
 
 
 cdef Py_ssize_t n_blocks_of(Py_ssize_t T) noexcept nogil:
@@ -252,45 +282,67 @@ cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
     return most
 
 
-cdef void load(const floating* x, Py_ssize_t B, Chain* chain) noexcept nogil:
+# `x` are the rows of all sequences. Functions of chains (n,) let n sequences go on side by side.
+
+cdef void load(const floating* x, Py_ssize_t row, Py_ssize_t B, Chain* chain) noexcept nogil:
     """next <- the densities of B rows"""
     chain.next.B = B
-    emissions(x, B, chain.K, chain.W, chain.next.density, chain.next.largest)
+    emissions(x + row * chain.K, B, chain.K, chain.W, chain.next.density, chain.next.largest)
 
 
 cdef void load_first(
-    const floating* x, Py_ssize_t T, const double* start, Chain* chain
+    const floating* x, Py_ssize_t row, Py_ssize_t T, const double* start, Chain* chain
 ) noexcept nogil:
     """next <- the first block of a sequence of T rows, whose starts replace those of another"""
-    load(x, min(CHAIN_ROWS, T), chain)
+    load(x, row, min(CHAIN_ROWS, T), chain)
     chain.status = 0
     memcpy(chain.starts, start, chain.K * sizeof(double))
     memcpy(chain.predicted, chain.starts, chain.W * sizeof(double))
 
 
-cdef bint forward_of_next(Chain* chain) noexcept nogil:
-    """The forward pass of the next block, which becomes the present one; are digits lost?"""
-    chain.status |= both_recursions(&chain.none, &chain.next, &chain.ahead, &chain.back,
-                                    chain.has_zeros, chain.W, chain.beta, chain.filtered,
-                                    &chain.lost)
-    chain.now, chain.next = chain.next, chain.now
-    return chain.status >= IS_LOST
-
-
-cdef void load_again(
-    const floating* x, Py_ssize_t begin, Py_ssize_t T, Chain* chain
-) noexcept nogil:
-    """next <- the block from row `begin` on of a sequence of T rows, whose start is known"""
-    load(x + begin * chain.K, min(CHAIN_ROWS, T - begin), chain)
+cdef void load_again(const floating* x, Py_ssize_t begin, Chain* chain) noexcept nogil:
+    """next <- the block from row `begin` on of the present sequence, whose start is known"""
+    load(x, chain.row + begin, min(CHAIN_ROWS, chain.T - begin), chain)
     memcpy(chain.predicted, chain.starts + begin // CHAIN_ROWS * chain.W, chain.W * sizeof(double))
 
 
-cdef void forward_again(
-    const floating* x, Py_ssize_t begin, Py_ssize_t T, Chain* chain
-) noexcept nogil:
+cdef void advance(Chain* chains, int n) noexcept nogil:
+    """The forward passes of the next blocks, and the backward passes of present ones.
+
+    What was the next block becomes the present one, unless nothing was done.
+    """
+    cdef ChainRun[MOST_RUNS] runs
+    cdef Chain* chain
+    cdef int r
+    for r in range(n):
+        chain = chains + r
+        runs[r].back = &chain.now if chain.goes_back else &chain.none
+        runs[r].ahead, runs[r].is_reversed = &chain.next, chain.is_reversed
+        runs[r].states, runs[r].filtered = chain.beta, chain.filtered
+    advance_runs(runs, n, &chains.ahead, &chains.back, chains.has_zeros, chains.W)
+    for r in range(n):
+        chain = chains + r
+        chain.status |= runs[r].status
+        chain.lost |= runs[r].lost
+        if chain.goes_back or chain.next.B > 0:
+            chain.now, chain.next = chain.next, chain.now
+
+
+cdef void forward_of_next(Chain* chains, int n) noexcept nogil:
+    """The forward passes of the next blocks that have rows; they become the present ones."""
+    cdef int r
+    cdef bint is_needed = False
+    for r in range(n):
+        chains[r].goes_back = False
+        is_needed |= chains[r].next.B > 0
+    if is_needed:
+        advance(chains, n)
+
+
+cdef void forward_again(const floating* x, Py_ssize_t begin, Chain* chain) noexcept nogil:
     """The forward pass of this block, which becomes the present one."""
-    load_again(x, begin, T, chain)
-    forward_of_next(chain)
+    load_again(x, begin, chain)
+    forward_of_next(chain, 1)
 
 
 cdef double log_likelihood_of(ChainBlock* block) noexcept nogil:
@@ -311,78 +363,99 @@ cdef double ending_of(Chain* chain) noexcept nogil:
     return ending
 
 
-cdef double forward_rest(const floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
-    """The forward passes of all blocks but the first, which is present; the log-likelihood.
+cdef void forward_blocks(const floating* x, Chain* chains, int n) noexcept nogil:
+    """The forward passes of all blocks but the first, which is present, and log-likelihoods."""
+    cdef Chain* chain
+    cdef double* start
+    cdef Py_ssize_t begin = 0, j
+    cdef bint is_going = True
+    cdef int r
+    for r in range(n):
+        chains[r].log_likelihood = 0
+    while is_going:
+        is_going = False
+        for r in range(n):
+            chain = chains + r
+            chain.next.B = 0
+            if begin >= chain.T or isnan(chain.log_likelihood):
+                continue
+            if chain.status >= IS_LOST:
+                chain.log_likelihood = NAN
+                continue
+            chain.log_likelihood += log_likelihood_of(&chain.now)
+            if begin + CHAIN_ROWS >= chain.T:
+                continue
+            start = chain.starts + (begin // CHAIN_ROWS + 1) * chain.W
+            for j in range(chain.W):
+                chain.predicted[j] /= chain.now.total[chain.now.B - 1]
+                start[j] = chain.predicted[j]
+            load_again(x, begin + CHAIN_ROWS, chain)
+            is_going = True
+        begin += CHAIN_ROWS
+        forward_of_next(chains, n)
 
-    NaN where logarithms have to be taken.
-    """
-    cdef double log_likelihood = forward_blocks(x, T, chain), ending = 0
-    if not isnan(log_likelihood):
-        ending = ending_of(chain)
-    return log_likelihood + log(ending) if ending >= SMALLEST_SHARE else NAN
+
+cdef void forward_rest(const floating* x, Chain* chains, int n) noexcept nogil:
+    """The same, of sequences that end."""
+    cdef double ending
+    cdef int r
+    forward_blocks(x, chains, n)
+    for r in range(n):
+        if not isnan(chains[r].log_likelihood):
+            ending = ending_of(chains + r)
+            chains[r].log_likelihood += log(ending) if ending >= SMALLEST_SHARE else NAN
 
 
-cdef double forward_blocks(const floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
-    """The same, of a sequence that goes on."""
-    cdef Py_ssize_t begin = chain.now.B
-    cdef Py_ssize_t j
-    cdef double log_likelihood = log_likelihood_of(&chain.now)
-    cdef double* start = chain.starts
-    while begin < T:
-        start += chain.W
-        for j in range(chain.W):
-            chain.predicted[j] /= chain.now.total[chain.now.B - 1]
-            start[j] = chain.predicted[j]
-        load(x + begin * chain.K, min(CHAIN_ROWS, T - begin), chain)
-        if forward_of_next(chain):
-            return NAN
-        log_likelihood += log_likelihood_of(&chain.now)
-        begin += chain.now.B
-    return log_likelihood
-
-
-cdef bint needs_logs(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+cdef bint needs_logs(floating* x, Chain* chain) noexcept nogil:
     """Whether states in doubt are needed, by a backward pass that changes nothing."""
-    cdef Py_ssize_t last = n_blocks_of(T) - 1
     if chain.status == 0:
         return False
     chain.lost = 0
-    backward_blocks(x, T, 0, x, 0, NULL, chain, False)
-    forward_again(x, last * CHAIN_ROWS, T, chain)
+    chain.begin = chain.T - chain.now.B
+    backward_blocks(x, chain, 1, NULL, NULL, NULL, False)
+    forward_again(x, (n_blocks_of(chain.T) - 1) * CHAIN_ROWS, chain)
     ending_of(chain)
     return chain.lost != 0
 
 
 cdef void backward_blocks(
-    floating* x, Py_ssize_t T, Py_ssize_t n_pairs, const floating* next_x, Py_ssize_t next_T,
-    const double* next_start, Chain* chain, bint writes,
+    floating* x, Chain* chains, int n, const int64_t* next_begins, const int64_t* next_ends,
+    const double* next_start, bint writes,
 ) noexcept nogil:
     """x <- posteriors; sums += sum_t filtered_t-1 w_t', block by block from the end.
 
-    Of the last block, there are `n_pairs` of a row and the one after it. With each block, the
-    forward pass of the one before it is done again, and with the first, that of the next
-    sequence's first block.
+    With each block, the forward pass of the one before it is done again, and with the first, that
+    of the first block of the next sequence, if there are any.
     """
-    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B
+    cdef Py_ssize_t W = chains.W
+    cdef Chain* chain
+    cdef bint is_going
+    cdef int r
     while True:
-        if begin > 0:
-            load_again(x, begin - CHAIN_ROWS, T, chain)
-        elif next_T > 0:
-            load_first(next_x, next_T, next_start, chain)
-        else:
-            chain.next.B = 0
-        chain.status |= both_recursions(&chain.now, &chain.next, &chain.ahead, &chain.back,
-                                        chain.has_zeros, W, chain.beta, chain.filtered, &chain.lost)
-        if writes:
-            add_pairs(n_pairs, chain)
-            write(chain.now.alpha, chain.now.B, x + begin * K, chain)
-        # The last row of the block before this one is followed by the first row of this one.
-        memcpy(chain.next.density + CHAIN_ROWS * W, chain.now.density, W * sizeof(double))
-        chain.now, chain.next = chain.next, chain.now
-        if begin == 0:
+        is_going = False
+        for r in range(n):
+            chain = chains + r
+            chain.goes_back, chain.next.B = chain.begin >= 0, 0
+            is_going |= chain.goes_back
+            if chain.begin > 0:
+                load_again(x, chain.begin - CHAIN_ROWS, chain)
+            elif chain.begin == 0 and next_begins != NULL and next_begins[r] < next_ends[r]:
+                load_first(x, next_begins[r], next_ends[r] - next_begins[r], next_start, chain)
+        if not is_going:
             return
-        begin -= CHAIN_ROWS
-        n_pairs = CHAIN_ROWS
+        advance(chains, n)
+        for r in range(n):
+            chain = chains + r
+            if not chain.goes_back:
+                continue
+            if writes:
+                add_pairs(chain)
+                write(chain.next.alpha, chain.next.B, x + (chain.row + chain.begin) * chain.K,
+                      chain)
+            # The last row of the block before it is followed by the first row of this one.
+            memcpy(chain.now.density + CHAIN_ROWS * W, chain.next.density, W * sizeof(double))
+            chain.begin = chain.begin - CHAIN_ROWS if chain.begin > 0 else -1
+            chain.n_pairs = CHAIN_ROWS
 
 
 cdef void write(const double* rows, Py_ssize_t B, floating* x, Chain* chain) noexcept nogil:
@@ -393,16 +466,23 @@ cdef void write(const double* rows, Py_ssize_t B, floating* x, Chain* chain) noe
             x[t * chain.K + k] = <floating> rows[t * chain.W + k]
 
 
-cdef void add_pairs(Py_ssize_t n_pairs, Chain* chain) noexcept nogil:
-    cdef const double* later = chain.now.density + chain.W
-    cdef int W = <int> chain.W
+cdef void add_pairs(Chain* chain) noexcept nogil:
+    """sums += those of the block that has just been gone back"""
+    cdef const double* later = chain.next.density + chain.W
+    cdef const ChainTable* back = &chain.ahead if chain.is_reversed else &chain.back
+    cdef int W = <int> chain.W, n_pairs = <int> chain.n_pairs
     if W <= WIDEST_UNROLLED:
         add_transitions(chain.filtered, later, n_pairs, W, chain.sums)
-    elif chain.back.begin != NULL:
-        add_sparse_transitions(chain.filtered, later, n_pairs, W, &chain.back, chain.counts,
-                               chain.sums)
+    elif back.begin != NULL:
+        add_sparse_transitions(chain.filtered, later, n_pairs, W, back, chain.counts, chain.sums)
     elif n_pairs > 0:
-        gemm(c"N", c"T", W, W, <int> n_pairs, 1.0, later, W, chain.filtered, W, 1.0, chain.sums, W)
+        gemm(c"N", c"T", W, W, n_pairs, 1.0, later, W, chain.filtered, W, 1.0, chain.sums, W)
+
+
+cdef Py_ssize_t group_of(Py_ssize_t n, int n_runs) noexcept nogil:
+    """How many of n sequences go on side by side, n_runs at most, so that groups are alike."""
+    cdef Py_ssize_t n_groups = (n + n_runs - 1) // n_runs
+    return (n + n_groups - 1) // n_groups
 
 
 cdef Py_ssize_t n_slabs_of(Py_ssize_t S) noexcept nogil:
@@ -463,7 +543,7 @@ def forward_backward(
         forward_backward_slab(
             log_densities, offsets, start, first, first_block(slab, n_slabs, S),
             first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
-            chains.of_thread + omp_get_thread_num(),
+            chains.of_thread(omp_get_thread_num()), chains.n_runs,
         )
     add_up(sums, transitions)
     for i in range(start.shape[0]):
@@ -480,26 +560,40 @@ def forward_backward(
 cdef void forward_backward_slab(
     floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
     const double[::1] first, Py_ssize_t begin, Py_ssize_t stop, double[::1] log_likelihoods,
-    double* sums, Chain* chain,
+    double* sums, Chain* chains, int n_runs,
 ) noexcept nogil:
     """The sequences from begin to stop; those that need logarithms are left as they are, with NaN.
     """
-    cdef Py_ssize_t s, T, next_T
-    cdef floating* x
-    cdef bint is_ready = False
-    chain.sums = sums
-    for s in range(begin, stop):
-        x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-        next_T = offsets[s + 2] - offsets[s + 1] if s + 1 < stop else 0
-        if not is_ready:
-            load_first(x, T, start_of(s, first, start), chain)
-            forward_of_next(chain)
-        log_likelihoods[s] = NAN if chain.status >= IS_LOST else forward_rest(x, T, chain)
-        if not isnan(log_likelihoods[s]) and needs_logs(x, T, chain):
-            log_likelihoods[s] = NAN
-        is_ready = not isnan(log_likelihoods[s])
-        if is_ready:
-            backward_blocks(x, T, chain.now.B - 1, x + T * chain.K, next_T, &start[0], chain, True)
+    cdef Py_ssize_t group = group_of(stop - begin, n_runs), s, r
+    cdef int64_t[MOST_RUNS] next_begins
+    cdef int64_t[MOST_RUNS] next_ends
+    cdef int n
+    cdef floating* x = &log_densities[0, 0]
+    cdef Chain* chain
+    for r in range(group):
+        chains[r].sums, chains[r].is_ready = sums, False
+    while begin < stop:
+        n = <int> min(group, stop - begin)
+        for r in range(n):
+            chain, s = chains + r, begin + r
+            chain.row, chain.T, chain.next.B = offsets[s], offsets[s + 1] - offsets[s], 0
+            if not chain.is_ready:
+                load_first(x, chain.row, chain.T, start_of(s, first, start), chain)
+        forward_of_next(chains, n)
+        forward_rest(x, chains, n)
+        for r in range(n):
+            chain, s = chains + r, begin + group + r
+            if not isnan(chain.log_likelihood) and needs_logs(x, chain):
+                chain.log_likelihood = NAN
+            log_likelihoods[begin + r] = chain.log_likelihood
+            chain.is_ready = not isnan(chain.log_likelihood)
+            chain.begin = chain.T - chain.now.B if chain.is_ready else -1
+            chain.n_pairs = chain.now.B - 1
+            next_begins[r] = next_ends[r] = 0
+            if s < stop:
+                next_begins[r], next_ends[r] = offsets[s], offsets[s + 1]
+        backward_blocks(x, chains, n, next_begins, next_ends, &start[0], True)
+        begin += n
 
 
 def _no_sums(n_slabs, n_states):
@@ -541,7 +635,7 @@ def filtered(
         forward_slab(
             log_densities, offsets, start, first, NULL, first_block(slab, n_slabs, S),
             first_block(slab + 1, n_slabs, S), log_likelihoods, NULL,
-            chains.of_thread + omp_get_thread_num(), writes,
+            chains.of_thread(omp_get_thread_num()), chains.n_runs, writes,
         )
     for s in range(S):
         if isnan(log_likelihoods[s]):
@@ -553,42 +647,51 @@ def filtered(
 cdef void forward_slab(
     floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
     const double[::1] first, const double* uniforms, Py_ssize_t begin, Py_ssize_t stop,
-    double[::1] log_likelihoods, double* sums, Chain* chain, bint writes,
+    double[::1] log_likelihoods, double* sums, Chain* chains, int n_runs, bint writes,
 ) noexcept nogil:
     """Filtered states, or paths that are drawn by uniform numbers."""
-    cdef Py_ssize_t s, T
-    cdef floating* x
+    cdef Py_ssize_t group = group_of(stop - begin, n_runs), s, r
+    cdef int n
+    cdef floating* x = &log_densities[0, 0]
+    cdef Chain* chain
     cdef bint writes_filtered = writes and uniforms == NULL
-    chain.sums = sums
-    for s in range(begin, stop):
-        x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-        load_first(x, T, start_of(s, first, start), chain)
-        log_likelihoods[s] = NAN if forward_of_next(chain) else forward_rest(x, T, chain)
-        # A filtered state may be in doubt even if no later row needs it.
-        if isnan(log_likelihoods[s]) or (
-            chain.status != 0 if writes_filtered else needs_logs(x, T, chain)
-        ):
-            log_likelihoods[s] = NAN
-        elif writes_filtered:
-            write_filtered(x, T, chain)
-        elif writes:
-            draw_path(x, T, uniforms + offsets[s], chain)
+    while begin < stop:
+        n = <int> min(group, stop - begin)
+        for r in range(n):
+            chain, s = chains + r, begin + r
+            chain.sums, chain.row, chain.T = sums, offsets[s], offsets[s + 1] - offsets[s]
+            load_first(x, chain.row, chain.T, start_of(s, first, start), chain)
+        forward_of_next(chains, n)
+        forward_rest(x, chains, n)
+        for r in range(n):
+            chain = chains + r
+            # A filtered state may be in doubt even if no later row needs it.
+            if isnan(chain.log_likelihood) or (
+                chain.status != 0 if writes_filtered else needs_logs(x, chain)
+            ):
+                chain.log_likelihood = NAN
+            elif writes_filtered:
+                write_filtered(x, chain)
+            elif writes:
+                draw_path(x, uniforms, chain)
+            log_likelihoods[begin + r] = chain.log_likelihood
+        begin += n
 
 
-cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+cdef void write_filtered(floating* x, Chain* chain) noexcept nogil:
     """x <- filtered states, block by block from the end, as the last is at hand."""
-    cdef Py_ssize_t W = chain.W, begin = T - chain.now.B, t, k
+    cdef Py_ssize_t W = chain.W, begin = chain.T - chain.now.B, t, k
     cdef double share
     while True:
         for t in range(chain.now.B):
             share = 1.0 / chain.now.total[t]
             for k in range(W):
                 chain.now.alpha[t * W + k] *= share
-        write(chain.now.alpha, chain.now.B, x + begin * chain.K, chain)
+        write(chain.now.alpha, chain.now.B, x + (chain.row + begin) * chain.K, chain)
         if begin == 0:
             return
         begin -= CHAIN_ROWS
-        forward_again(x, begin, T, chain)
+        forward_again(x, begin, chain)
 
 
 def draw_paths(
@@ -617,7 +720,7 @@ def draw_paths(
         forward_slab(
             log_densities, offsets, start, first, &uniforms[0], first_block(slab, n_slabs, S),
             first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
-            chains.of_thread + omp_get_thread_num(), True,
+            chains.of_thread(omp_get_thread_num()), chains.n_runs, True,
         )
     add_up(sums, transitions)
     for s in range(S):
@@ -628,29 +731,27 @@ def draw_paths(
             )
 
 
-cdef void draw_path(
-    floating* x, Py_ssize_t T, const double* uniforms, Chain* chain
-) noexcept nogil:
+cdef void draw_path(floating* x, const double* uniforms, Chain* chain) noexcept nogil:
     """x <- one-hot states: the last from its posterior, others given what follows them.
 
     sums += moves
     """
-    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B, state = -1, later, t, k
+    cdef Py_ssize_t W = chain.W, K = chain.K, begin = chain.T - chain.now.B, state = -1, later, t, k
     cdef double* shares
     while True:
         for t in range(chain.now.B - 1, -1, -1):
             shares, later = chain.now.alpha + t * W, state
             for k in range(K):
-                shares[k] *= chain.final[k] if later < 0 else chain.table[k * W + later]
-            state = draw(shares, K, uniforms[begin + t])
+                shares[k] *= chain.final[k] if later < 0 else chain.ahead.dense[k * W + later]
+            state = draw(shares, K, uniforms[chain.row + begin + t])
             for k in range(K):
-                x[(begin + t) * K + k] = k == state
+                x[(chain.row + begin + t) * K + k] = k == state
             if later >= 0:
                 chain.sums[state * W + later] += 1
         if begin == 0:
             return
         begin -= CHAIN_ROWS
-        forward_again(x, begin, T, chain)
+        forward_again(x, begin, chain)
 
 
 # States under the model itself
@@ -716,84 +817,119 @@ def visits(
 
 
 def forward(
-    const floating[:, ::1] log_densities,   # IN (T, K): log p(v_t | h)
+    const floating[:, ::1] log_densities,   # IN (n, K): log p(v_t | h)
+    const int64_t[::1] offsets,             # IN (R + 1,), rows of each run
     const double[:, ::1] transmat,          # IN (K, K)
-    double[:, ::1] predicted,               # INOUT (1 + blocks of CHAIN_ROWS, K): of the first row
-    #                                         of each, and of the row after the last
-    double[::1] filtered,                   # OUT (K,), of the last row
+    double[:, ::1] predicted,               # INOUT (R + blocks of CHAIN_ROWS, K): of each run, that
+    #                                         of the first row of each block, and of the row after
+    double[:, ::1] filtered,                # OUT (R, K), of the last rows
+    double[::1] log_likelihoods,            # OUT (R,)
+    bint is_reversed,                       # whether the last run goes with transposed transitions
 ):
-    """The forward pass of rows in the middle of a sequence; their log-likelihood.
+    """The forward passes of runs of rows, each in the middle of a sequence, side by side.
 
-    The first of `predicted` comes in. NaN where logarithms have to be taken. Returned, too, is
-    whether they have to if `backward` says so.
+    The first of `predicted` comes in. Log-likelihoods are NaN where logarithms have to be taken.
+    Returned is, of each run, whether they have to if `backward` says so.
     """
-    cdef Py_ssize_t T = log_densities.shape[0], K = transmat.shape[0], k, b
-    cdef double log_likelihood = NAN
-    check_middle(T, log_densities.shape[1], transmat, predicted)
-    require(filtered.shape[0] == K, "filtered states")
-    cdef Chains chains = Chains(transmat, predicted[0], T, 1)
-    cdef Chain* chain = chains.of_thread
+    cdef Py_ssize_t K = transmat.shape[0], b, k, r
+    cdef int R = <int> log_likelihoods.shape[0]
+    check_middle(log_densities.shape[0], log_densities.shape[1], offsets, transmat, predicted)
+    require(R == offsets.shape[0] - 1 and filtered.shape[0] == R and filtered.shape[1] == K,
+            "filtered states")
+    cdef Chains chains = Chains(transmat, predicted[0], longest(offsets), 1, R)
+    cdef Chain* chain
+    cdef const floating* x = &log_densities[0, 0]
+    cdef double total
+    cdef Py_ssize_t i = 0
     with nogil:
-        load_first(&log_densities[0, 0], T, &predicted[0, 0], chain)
-        if not forward_of_next(chain):
-            log_likelihood = forward_blocks(&log_densities[0, 0], T, chain)
-        if not isnan(log_likelihood):
-            for b in range(1, n_blocks_of(T)):
-                memcpy(&predicted[b, 0], chain.starts + b * chain.W, K * sizeof(double))
-            for k in range(K):
-                predicted[n_blocks_of(T), k] = chain.predicted[k] / chain.now.total[chain.now.B - 1]
-                filtered[k] = (chain.now.alpha[(chain.now.B - 1) * chain.W + k]
-                               / chain.now.total[chain.now.B - 1])
-    return log_likelihood, chain.status != 0
+        chains.set_middle(offsets, is_reversed)
+        for r in range(R):
+            chain = chains.all + r
+            load_first(x, chain.row, chain.T, &predicted[i, 0], chain)
+            i += n_blocks_of(chain.T) + 1
+        forward_of_next(chains.all, R)
+        forward_blocks(x, chains.all, R)
+        i = 0
+        for r in range(R):
+            chain = chains.all + r
+            log_likelihoods[r] = chain.log_likelihood
+            if not isnan(chain.log_likelihood):
+                total = chain.now.total[chain.now.B - 1]
+                for b in range(1, n_blocks_of(chain.T)):
+                    memcpy(&predicted[i + b, 0], chain.starts + b * chain.W, K * sizeof(double))
+                for k in range(K):
+                    predicted[i + n_blocks_of(chain.T), k] = chain.predicted[k] / total
+                    filtered[r, k] = chain.now.alpha[(chain.now.B - 1) * chain.W + k] / total
+            i += n_blocks_of(chain.T) + 1
+    return [chains.all[r].status != 0 for r in range(R)]
 
 
 def backward(
-    floating[:, ::1] log_densities,     # INOUT (T, K): log p(v_t | h) -> p(h_t | v)
+    floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> p(h_t | v)
+    const int64_t[::1] offsets,         # IN (R + 1,), rows of each run
     const double[:, ::1] transmat,      # IN (K, K)
-    const double[:, ::1] predicted,     # IN (1 + blocks of CHAIN_ROWS, K), as `forward` leaves them
-    double[:, ::1] later,               # INOUT (2, K): beta of the last row and w of the row after
-    #                                     -> beta of the row before the first and w of the first
-    double[:, ::1] transitions,         # INOUT (K, K)
+    const double[:, ::1] predicted,     # IN (R + blocks of CHAIN_ROWS, K), as `forward` leaves them
+    double[:, :, ::1] later,            # INOUT (R, 2, K): beta of the last row and w of the row
+    #                                     after -> beta of the row before the first, w of the first
+    double[:, :, ::1] transitions,      # INOUT (R, K, K), in the order of time of each run
+    bint is_reversed,                   # whether the last run goes with transposed transitions
 ):
-    """The backward pass of rows in the middle of a sequence.
+    """The backward passes of runs of rows, each in the middle of a sequence, side by side.
 
-    Adds expected transitions within, and to the row after if its w is not 0. Returns whether
-    states that are in doubt would be needed.
+    Adds expected transitions within, and to the row after if its w is not 0. Returned is, of each
+    run, whether states that are in doubt would be needed.
     """
-    cdef Py_ssize_t T = log_densities.shape[0], K = transmat.shape[0], b, i, j
-    cdef Py_ssize_t last = n_blocks_of(T) - 1
-    check_middle(T, log_densities.shape[1], transmat, predicted)
-    check_transitions(K, transitions)
-    require(later.shape[0] == 2 and later.shape[1] == K, "beta and w")
-    cdef Chains chains = Chains(transmat, later[0], T, 1)
-    cdef Chain* chain = chains.of_thread
-    cdef double[:, :, ::1] sums = _no_sums(1, K)
+    cdef Py_ssize_t K = transmat.shape[0], last, b, r, i = 0, j
+    cdef int R = <int> transitions.shape[0]
+    check_middle(log_densities.shape[0], log_densities.shape[1], offsets, transmat, predicted)
+    require(R == offsets.shape[0] - 1 and transitions.shape[1] == K and transitions.shape[2] == K,
+            "transitions are (R, K, K)")
+    require(later.shape[0] == R and later.shape[1] == 2 and later.shape[2] == K, "beta and w")
+    cdef Chains chains = Chains(transmat, later[0, 0], longest(offsets), 1, R)
+    cdef Chain* chain
+    cdef double[:, :, ::1] sums = _no_sums(R, K)
+    cdef floating* x = &log_densities[0, 0]
     with nogil:
-        chain.sums, chain.status, chain.lost = &sums[0, 0, 0], 0, 0
-        memset(chain.starts, 0, (last + 1) * chain.W * sizeof(double))
-        for b in range(last + 1):
-            memcpy(chain.starts + b * chain.W, &predicted[b, 0], K * sizeof(double))
-        forward_again(&log_densities[0, 0], last * CHAIN_ROWS, T, chain)
-        memcpy(chain.beta, &later[0, 0], K * sizeof(double))
-        memset(chain.now.density + chain.now.B * chain.W, 0, chain.W * sizeof(double))
-        memcpy(chain.now.density + chain.now.B * chain.W, &later[1, 0], K * sizeof(double))
-        backward_blocks(&log_densities[0, 0], T, chain.now.B, &log_densities[0, 0], 0, NULL, chain,
-                        True)
-        memcpy(&later[0, 0], chain.beta, K * sizeof(double))
-        memcpy(&later[1, 0], chain.now.density + CHAIN_ROWS * chain.W, K * sizeof(double))
-        for i in range(K):
-            for j in range(K):
-                transitions[i, j] += sums[0, i, j] * transmat[i, j]
-    return chain.lost != 0
+        chains.set_middle(offsets, is_reversed)
+        for r in range(R):
+            chain = chains.all + r
+            last = n_blocks_of(chain.T) - 1
+            chain.sums, chain.status = &sums[r, 0, 0], 0
+            memset(chain.starts, 0, (last + 1) * chain.W * sizeof(double))
+            for b in range(last + 1):
+                memcpy(chain.starts + b * chain.W, &predicted[i + b, 0], K * sizeof(double))
+            i += last + 2
+            load_again(x, last * CHAIN_ROWS, chain)
+        forward_of_next(chains.all, R)
+        for r in range(R):
+            chain = chains.all + r
+            chain.begin, chain.n_pairs, chain.lost = chain.T - chain.now.B, chain.now.B, 0
+            memcpy(chain.beta, &later[r, 0, 0], K * sizeof(double))
+            memset(chain.now.density + chain.now.B * chain.W, 0, chain.W * sizeof(double))
+            memcpy(chain.now.density + chain.now.B * chain.W, &later[r, 1, 0], K * sizeof(double))
+        backward_blocks(x, chains.all, R, NULL, NULL, NULL, True)
+        for r in range(R):
+            chain = chains.all + r
+            memcpy(&later[r, 0, 0], chain.beta, K * sizeof(double))
+            memcpy(&later[r, 1, 0], chain.now.density + CHAIN_ROWS * chain.W, K * sizeof(double))
+            for i in range(K):
+                for j in range(K):
+                    transitions[r, i, j] += sums[r, i, j] * (
+                        transmat[j, i] if chain.is_reversed else transmat[i, j])
+    return [chains.all[r].lost != 0 for r in range(R)]
 
 
 cdef int check_middle(
-    Py_ssize_t T, Py_ssize_t n_columns, const double[:, ::1] transmat,
+    Py_ssize_t n, Py_ssize_t n_columns, const int64_t[::1] offsets, const double[:, ::1] transmat,
     const double[:, ::1] predicted,
 ) except -1:
-    cdef Py_ssize_t K = transmat.shape[0]
-    require(T > 0 and K > 0 and n_columns == K and transmat.shape[1] == K, "rows of K states")
-    return require(predicted.shape[0] == n_blocks_of(T) + 1 and predicted.shape[1] == K,
+    cdef Py_ssize_t K = transmat.shape[0], R = offsets.shape[0] - 1, n_blocks = 0, r
+    require(K > 0 and n_columns == K and transmat.shape[1] == K, "rows of K states")
+    require(0 < R <= MOST_RUNS and offsets[0] == 0 and offsets[R] == n, "offsets of all rows")
+    for r in range(R):
+        require(offsets[r] < offsets[r + 1], "runs have rows")
+        n_blocks += n_blocks_of(offsets[r + 1] - offsets[r])
+    return require(predicted.shape[0] == n_blocks + R and predicted.shape[1] == K,
                    "predicted states of all blocks")
 
 

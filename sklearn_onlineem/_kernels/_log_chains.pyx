@@ -85,79 +85,113 @@ cdef void backward_rows(
 
 
 def forward(
-    const floating[:, ::1] log_densities,   # IN (T, K): log p(v_t | h)
+    const floating[:, ::1] log_densities,   # IN (n, K): log p(v_t | h)
+    const int64_t[::1] offsets,             # IN (R + 1,), rows of each run
     const double[:, ::1] log_transmat,      # IN (K, K)
-    double[:, ::1] log_predicted,           # INOUT (1 + blocks of CHAIN_ROWS, K): of the first row
-    #                                         of each, and of the row after the last
-    double[::1] log_filtered,               # OUT (K,), of the last row
+    double[:, ::1] log_predicted,           # INOUT (R + blocks of CHAIN_ROWS, K): of each run, that
+    #                                         of the first row of each block, and of the row after
+    double[:, ::1] log_filtered,            # OUT (R, K), of the last rows
+    double[::1] log_likelihoods,            # OUT (R,)
+    bint is_reversed,                       # whether the last run goes with transposed transitions
 ):
-    """The forward pass of rows in the middle of a sequence; their log-likelihood, and no doubt.
+    """The forward passes of runs of rows, each in the middle of a sequence; no run is in doubt.
 
     The first of `log_predicted` comes in.
     """
-    cdef Py_ssize_t K = log_transmat.shape[0], B, b, k
-    check_middle(log_densities.shape[0], log_densities.shape[1], log_transmat, log_predicted)
-    require(log_filtered.shape[0] == K, "filtered states")
+    cdef Py_ssize_t K = log_transmat.shape[0], R = log_likelihoods.shape[0], i = 0, r, b, k, row, T
+    check_middle(log_densities.shape[0], log_densities.shape[1], offsets, log_transmat,
+                 log_predicted)
+    require(R == offsets.shape[0] - 1 and log_filtered.shape[0] == R
+            and log_filtered.shape[1] == K, "filtered states")
     cdef double[:, ::1] alpha = np.empty((CHAIN_ROWS, K))
     cdef const double[::1] nothing = np.zeros(K)
-    cdef double log_likelihood = 0.0, total
-    with nogil:
-        for b in range(log_predicted.shape[0] - 1):
-            B = min(CHAIN_ROWS, log_densities.shape[0] - b * CHAIN_ROWS)
-            forward_rows(&log_densities[b * CHAIN_ROWS, 0], B, K, &log_predicted[b, 0],
-                         &log_transmat[0, 0], &alpha[0, 0])
-            total = log_sum(&alpha[B - 1, 0], 1, &nothing[0], 1, K)
-            log_likelihood += total
-            if total == -INFINITY:
-                break
-            # Relative to the rows so far, so that no digits are lost in long sequences.
-            for k in range(K):
-                log_filtered[k] = alpha[B - 1, k] - total
-            for k in range(K):
-                log_predicted[b + 1, k] = log_sum(&log_filtered[0], 1, &log_transmat[0, k], K, K)
-    return log_likelihood, False
+    cdef const double[:, ::1] log_table
+    cdef double total
+    for r in range(R):
+        log_table = _oriented(log_transmat, r == R - 1 and is_reversed)
+        log_likelihoods[r] = 0.0
+        with nogil:
+            for b in range(n_blocks_of(offsets[r + 1] - offsets[r])):
+                row = offsets[r] + b * CHAIN_ROWS
+                T = min(CHAIN_ROWS, offsets[r + 1] - row)
+                forward_rows(&log_densities[row, 0], T, K, &log_predicted[i + b, 0],
+                             &log_table[0, 0], &alpha[0, 0])
+                total = log_sum(&alpha[T - 1, 0], 1, &nothing[0], 1, K)
+                log_likelihoods[r] += total
+                if total == -INFINITY:
+                    break
+                # Relative to the rows so far, so that no digits are lost in long sequences.
+                for k in range(K):
+                    log_filtered[r, k] = alpha[T - 1, k] - total
+                for k in range(K):
+                    log_predicted[i + b + 1, k] = log_sum(&log_filtered[r, 0], 1, &log_table[0, k],
+                                                          K, K)
+            i += n_blocks_of(offsets[r + 1] - offsets[r]) + 1
+    return [False] * R
 
 
 def backward(
-    floating[:, ::1] log_densities,         # INOUT (T, K): log p(v_t | h) -> p(h_t | v)
+    floating[:, ::1] log_densities,         # INOUT (n, K): log p(v_t | h) -> p(h_t | v)
+    const int64_t[::1] offsets,             # IN (R + 1,), rows of each run
     const double[:, ::1] log_transmat,      # IN (K, K)
-    const double[:, ::1] log_predicted,     # IN (1 + blocks of CHAIN_ROWS, K), as `forward` leaves
-    double[:, ::1] log_later,               # INOUT (2, K): log beta of the last row and log w of
+    const double[:, ::1] log_predicted,     # IN (R + blocks of CHAIN_ROWS, K), as `forward` leaves
+    double[:, :, ::1] log_later,            # INOUT (R, 2, K): log beta of the last row and log w of
     #                                         the row after -> of the row before and the first
-    double[:, ::1] transitions,             # INOUT (K, K)
+    double[:, :, ::1] transitions,          # INOUT (R, K, K), in the order of time of each run
+    bint is_reversed,                       # whether the last run goes with transposed transitions
 ):
-    """The backward pass of rows in the middle of a sequence.
+    """The backward passes of runs of rows, each in the middle of a sequence.
 
     Adds expected transitions within, and to the row after if its w is not 0.
     """
-    cdef Py_ssize_t K = log_transmat.shape[0], B, b, k
-    check_middle(log_densities.shape[0], log_densities.shape[1], log_transmat, log_predicted)
-    require(log_later.shape[0] == 2 and log_later.shape[1] == K
-            and transitions.shape[0] == K and transitions.shape[1] == K, "beta, w, transitions")
+    cdef Py_ssize_t K = log_transmat.shape[0], R = transitions.shape[0], i = 0, r, k, row, T, b
+    check_middle(log_densities.shape[0], log_densities.shape[1], offsets, log_transmat,
+                 log_predicted)
+    require(R == offsets.shape[0] - 1 and transitions.shape[1] == K and transitions.shape[2] == K,
+            "transitions are (R, K, K)")
+    require(log_later.shape[0] == R and log_later.shape[1] == 2 and log_later.shape[2] == K,
+            "beta and w")
     cdef double[:, ::1] alpha = np.empty((CHAIN_ROWS, K))
     cdef const double[::1] nothing = np.zeros(K)
+    cdef const double[:, ::1] log_table
     cdef double total
-    with nogil:
-        for b in range(log_predicted.shape[0] - 2, -1, -1):
-            B = min(CHAIN_ROWS, log_densities.shape[0] - b * CHAIN_ROWS)
-            forward_rows(&log_densities[b * CHAIN_ROWS, 0], B, K, &log_predicted[b, 0],
-                         &log_transmat[0, 0], &alpha[0, 0])
-            total = log_sum(&alpha[B - 1, 0], 1, &nothing[0], 1, K)
-            for k in range(K):
-                log_later[0, k] -= total
-                log_later[1, k] -= total
-            backward_rows(&log_densities[b * CHAIN_ROWS, 0], B, K, &log_transmat[0, 0],
-                          &alpha[0, 0], &log_later[0, 0], &log_later[1, 0], &transitions[0, 0])
-    return False
+    for r in range(R):
+        log_table = _oriented(log_transmat, r == R - 1 and is_reversed)
+        with nogil:
+            for b in range(n_blocks_of(offsets[r + 1] - offsets[r]) - 1, -1, -1):
+                row = offsets[r] + b * CHAIN_ROWS
+                T = min(CHAIN_ROWS, offsets[r + 1] - row)
+                forward_rows(&log_densities[row, 0], T, K, &log_predicted[i + b, 0],
+                             &log_table[0, 0], &alpha[0, 0])
+                total = log_sum(&alpha[T - 1, 0], 1, &nothing[0], 1, K)
+                for k in range(K):
+                    log_later[r, 0, k] -= total
+                    log_later[r, 1, k] -= total
+                backward_rows(&log_densities[row, 0], T, K, &log_table[0, 0], &alpha[0, 0],
+                              &log_later[r, 0, 0], &log_later[r, 1, 0], &transitions[r, 0, 0])
+            i += n_blocks_of(offsets[r + 1] - offsets[r]) + 1
+    return [False] * R
+
+
+def _oriented(log_transmat, is_reversed):
+    return np.ascontiguousarray(np.asarray(log_transmat).T) if is_reversed else log_transmat
+
+
+cdef Py_ssize_t n_blocks_of(Py_ssize_t T) noexcept nogil:
+    return (T + CHAIN_ROWS - 1) // CHAIN_ROWS
 
 
 cdef int check_middle(
-    Py_ssize_t T, Py_ssize_t n_columns, const double[:, ::1] log_transmat,
-    const double[:, ::1] log_predicted,
+    Py_ssize_t n, Py_ssize_t n_columns, const int64_t[::1] offsets,
+    const double[:, ::1] log_transmat, const double[:, ::1] log_predicted,
 ) except -1:
-    cdef Py_ssize_t K = log_transmat.shape[0], n_blocks = (T + CHAIN_ROWS - 1) // CHAIN_ROWS
-    require(T > 0 and K > 0 and n_columns == K and log_transmat.shape[1] == K, "rows of K states")
-    return require(log_predicted.shape[0] == n_blocks + 1 and log_predicted.shape[1] == K,
+    cdef Py_ssize_t K = log_transmat.shape[0], R = offsets.shape[0] - 1, n_blocks = 0, r
+    require(K > 0 and n_columns == K and log_transmat.shape[1] == K, "rows of K states")
+    require(R > 0 and offsets[0] == 0 and offsets[R] == n, "offsets of all rows")
+    for r in range(R):
+        require(offsets[r] < offsets[r + 1], "runs have rows")
+        n_blocks += n_blocks_of(offsets[r + 1] - offsets[r])
+    return require(log_predicted.shape[0] == n_blocks + R and log_predicted.shape[1] == K,
                    "predicted states of all blocks")
 
 
@@ -171,19 +205,20 @@ def forward_backward(
     """Posteriors of one sequence; add its expected transitions; return its log-likelihood."""
     cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1]
     check_chain(T, K, start, transmat, final)
-    log_transmat, log_later = _log(transmat), np.full((2, K), -np.inf)
-    log_predicted = np.empty((1 + (T + CHAIN_ROWS - 1) // CHAIN_ROWS, K))
-    log_filtered = np.empty(K)
-    log_predicted[0], log_later[0] = _log(start), _log(final)
-    log_likelihood, _ = forward(log_densities, log_transmat, log_predicted, log_filtered)
+    log_later, log_likelihoods = np.full((1, 2, K), -np.inf), np.empty(1)
+    log_predicted, log_filtered = np.empty((1 + n_blocks_of(T), K)), np.empty((1, K))
+    log_predicted[0], log_later[0, 0] = _log(start), _log(final)
+    run = log_densities, np.array([0, T]), _log(transmat), log_predicted
+    forward(*run, log_filtered, log_likelihoods, False)
+    log_likelihood = log_likelihoods[0]
     if log_likelihood > -INFINITY:
-        ending = np.logaddexp.reduce(log_filtered + log_later[0])
-        log_later[0] -= ending
+        ending = np.logaddexp.reduce(log_filtered[0] + log_later[0, 0])
+        log_later[0, 0] -= ending
         log_likelihood += ending
     if log_likelihood == -INFINITY:
         log_densities[:, :] = 0
     else:
-        backward(log_densities, log_transmat, log_predicted, log_later, transitions)
+        backward(*run, log_later, np.asarray(transitions)[None], False)
     return log_likelihood
 
 

@@ -8,7 +8,9 @@ backward in time along the second half, which is the same recursion with transpo
 
 They meet in the middle, where p(v) = sum_ij alpha_t(i) a_ij w_t+1(j), and each goes back along its
 own half with what the other has found. Only the states at the starts of blocks are kept for that,
-and log densities are computed again. Nothing depends on whether two threads take the halves.
+and log densities are computed again. Nothing depends on whether two threads take the halves. Where
+one thread takes both and there are many states, they go on side by side: both read all transitions
+for each row, of which a cache does not hold that many.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ __all__ = ["decoded", "explored", "filtered_end"]
 _KERNEL_ROWS = 256
 # Log densities of a half that are not computed twice (8 MB).
 _KEPT_VALUES = 1 << 20
+# Halves go on side by side where there are more states, as `FEWEST_MANY` has it for kernels.
+_FEW_STATES = 64
 # Below this share of the middle, scaled recursions may have lost digits, as in the kernels.
 _SMALLEST_SHARE = 1e-150
 
@@ -38,10 +42,10 @@ class _Half:
         self._model, self._data, self._rows, self._n_piece = model, data, rows, n_piece
         self.is_reversed, self.n_pieces = is_reversed, -(-len(rows) // n_piece)
         start, first, transmat, final = model._chain(data)
-        self._predicted = final if is_reversed else first
-        self._transmat = np.ascontiguousarray(transmat.T) if is_reversed else transmat
+        self.first, self.transmat = (final if is_reversed else first), transmat
         n_kept = max(1, _KEPT_VALUES // (n_piece * len(start)))
         self._log_densities, self._first_kept = {}, self.n_pieces - n_kept
+        self.predicted_by_block, self.in_doubt = [], False
 
     def piece(self, i):
         """Return rows of the data, and which they are; time runs backward in a reversed half."""
@@ -63,53 +67,92 @@ class _Half:
         found = self._log_densities.pop(i, None)
         return self._model._log_densities(piece)[0] if found is None else found
 
-    def forward(self, kernels, row_log_likelihoods=None):
-        """Return the log-likelihood, and filtered states at the end; NaN if logs are needed.
+    def keep(self, i, log_densities):
+        if i >= self._first_kept:
+            self._log_densities[i] = log_densities
 
-        If `in_doubt`, they may be needed, and `backward` finds out.
-        """
-        transmat, predicted = _in(kernels, self._transmat), _in(kernels, self._predicted)
-        filtered, log_likelihood = np.empty(len(predicted)), 0.0
-        self._predicted_by_block, self.in_doubt = [], False
-        for i in range(self.n_pieces):
-            piece, where = self.piece(i)
-            log_densities = self.log_densities(i, piece)
+    def best_of_rows(self, piece, log_densities, out):
+        self._model._best_of_rows(piece, log_densities, out[::-1] if self.is_reversed else out)
+
+
+def _forward(kernels, halves, row_log_likelihoods=None):
+    """Return log-likelihoods of halves, and filtered states at their ends; NaN if logs are needed.
+
+    If a half is `in_doubt`, they may be needed, and `_backward` finds out.
+    """
+    transmat, K = _in(kernels, halves[0].transmat), len(halves[0].first)
+    log_likelihoods, filtered = np.zeros(len(halves)), np.empty((len(halves), K))
+    predicted = [_in(kernels, half.first) for half in halves]
+    for half in halves:
+        half.predicted_by_block, half.in_doubt = [], False
+    for i in range(max(half.n_pieces for half in halves)):
+        going = [
+            h for h, half in enumerate(halves)
+            if i < half.n_pieces and log_likelihoods[h] > -np.inf
+        ]  # fmt: skip
+        if not going:
+            break
+        densities = []
+        for h in going:
+            piece, where = halves[h].piece(i)
+            densities.append(halves[h].log_densities(i, piece))
             if row_log_likelihoods is not None:
-                out = row_log_likelihoods[where]
-                self._model._best_of_rows(
-                    piece, log_densities, out[::-1] if self.is_reversed else out
-                )
-            by_block = np.empty((1 - (-len(log_densities) // _KERNEL_ROWS), len(predicted)))
-            by_block[0] = predicted
-            of_piece, doubt = kernels.forward(log_densities, transmat, by_block, filtered)
-            log_likelihood, self.in_doubt = log_likelihood + of_piece, self.in_doubt or doubt
-            if i >= self._first_kept:
-                self._log_densities[i] = log_densities
-            if not log_likelihood > -np.inf:
-                break
-            self._predicted_by_block.append(by_block)
-            predicted = by_block[-1]
-        return log_likelihood, filtered
+                halves[h].best_of_rows(piece, densities[-1], row_log_likelihoods[where])
+            halves[h].keep(i, densities[-1])
+        offsets = np.cumsum([0, *map(len, densities)])
+        n_blocks = [1 - (-len(rows) // _KERNEL_ROWS) for rows in densities]
+        by_block = np.empty((sum(n_blocks), K))
+        parts = np.split(by_block, np.cumsum(n_blocks)[:-1])
+        for h, part in zip(going, parts, strict=True):
+            part[0] = predicted[h]
+        ends, of_pieces = np.empty((len(going), K)), np.empty(len(going))
+        doubts = kernels.forward(
+            _joined(densities), offsets, transmat, by_block, ends, of_pieces,
+            halves[going[-1]].is_reversed,
+        )  # fmt: skip
+        filtered[going], log_likelihoods[going] = ends, log_likelihoods[going] + of_pieces
+        for h, part, doubt in zip(going, parts, doubts, strict=True):
+            halves[h].in_doubt |= doubt
+            halves[h].predicted_by_block.append(part)
+            predicted[h] = part[-1]
+    return list(zip(log_likelihoods, filtered, strict=True))
 
-    def backward(self, kernels, later, visit):
-        """Return expected transitions, what `visit` says of each piece, and the first posterior.
 
-        None if logs are needed.
-        """
-        transmat, transitions = _in(kernels, self._transmat), np.zeros(self._transmat.shape)
-        visited = []
-        for i in range(self.n_pieces - 1, -1, -1):
-            piece, where = self.piece(i)
-            posterior = self.log_densities(i, piece)
-            predicted = self._predicted_by_block[i]
-            if kernels.backward(posterior, transmat, predicted, later, transitions):
-                if self.in_doubt:
-                    return None
-            lead = int(piece.before is not None)
-            if visit is not None:
-                visited.append(visit(piece, posterior[lead:], where, self.is_reversed))
-        first = posterior[0].astype(np.float64)
-        return transitions.T if self.is_reversed else transitions, visited, first
+def _backward(kernels, halves, laters, visit):
+    """Return of each half transitions, what `visit` says of its pieces, and the first posterior.
+
+    None for a half that needs logs.
+    """
+    transmat, K = _in(kernels, halves[0].transmat), len(halves[0].first)
+    transitions, visited = np.zeros((len(halves), K, K)), [[] for _ in halves]
+    is_wrong, first = [False] * len(halves), [None] * len(halves)
+    for i in range(max(half.n_pieces for half in halves) - 1, -1, -1):
+        going = [h for h, half in enumerate(halves) if i < half.n_pieces and not is_wrong[h]]
+        pieces = [halves[h].piece(i) for h in going]
+        densities = [
+            halves[h].log_densities(i, piece) for h, (piece, _) in zip(going, pieces, strict=True)
+        ]
+        offsets, posteriors = np.cumsum([0, *map(len, densities)]), _joined(densities)
+        predicted = _joined([halves[h].predicted_by_block[i] for h in going])
+        later, sums = laters[going], transitions[going]
+        doubts = kernels.backward(
+            posteriors, offsets, transmat, predicted, later, sums, halves[going[-1]].is_reversed
+        )
+        laters[going], transitions[going] = later, sums
+        for h, doubt, (piece, where), posterior in zip(
+            going, doubts, pieces, np.split(posteriors, offsets[1:-1]), strict=True
+        ):
+            is_wrong[h] = doubt and halves[h].in_doubt
+            if visit is not None and not is_wrong[h]:
+                lead = int(piece.before is not None)
+                visited[h].append(visit(piece, posterior[lead:], where, halves[h].is_reversed))
+            first[h] = posterior[0].astype(np.float64)
+    return [
+        None if wrong else (sums.T if half.is_reversed else sums, *rest)
+        for half, wrong, sums, *rest in zip(
+            halves, is_wrong, transitions, visited, first, strict=True
+        )
+    ]
 
 
 def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=None):
@@ -126,10 +169,14 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
         _Half(model, data, range(middle), False, n_piece),
         _Half(model, data, range(n - 1, middle - 1, -1), True, n_piece),
     ]
-    log_transmat = _log(model._chain(data)[2])
+    transmat = model._chain(data)[2]
+    log_transmat = _log(transmat)
     for kernels in (_forward_backward, _log_chains):
-        of_halves = [kernels] * 2, [row_log_likelihoods] * 2
-        found = walk(_Half.forward, n_threads, halves, *of_halves)
+        is_shared = n_threads == 1 and len(transmat) > _FEW_STATES and kernels is _forward_backward
+        groups = [halves] if is_shared else [[half] for half in halves]
+        n = len(groups)
+        found = walk(_forward, n_threads, [kernels] * n, groups, [row_log_likelihoods] * n)
+        found = [half for group in found for half in group]
         log_likelihood = sum(of_half for of_half, _ in found)
         if not log_likelihood > -np.inf:
             continue
@@ -148,7 +195,8 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
         laters[0] = logsumexp(log_transmat + w, axis=1) - share, w - share
         laters[1, 0] = logsumexp(log_transmat.T + alpha, axis=1) - share
         laters = laters if kernels is _log_chains else np.exp(laters)
-        found = walk(_Half.backward, n_threads, halves, [kernels] * 2, laters, [visit] * 2)
+        found = walk(_backward, n_threads, [kernels] * n, groups, np.split(laters, n), [visit] * n)
+        found = [half for group in found for half in group]
         if None not in found:
             (transitions, visited, first), (others, visited_others, last) = found
             both = transitions + others, first, last, visited + visited_others
@@ -160,12 +208,12 @@ def filtered_end(model, data, n_piece):
     """Return the filtered distribution of the last state of one long sequence, or zeros."""
     n = data.n_rows + (data.before is not None)
     run = _Half(model, data, range(n), False, _rows_of_piece(n_piece))
-    log_likelihood, filtered = run.forward(_forward_backward)
+    [(log_likelihood, filtered)] = _forward(_forward_backward, [run])
     if log_likelihood > -np.inf:
-        alone = np.array([np.ones(len(filtered)), np.zeros(len(filtered))])
-        if not run.in_doubt or run.backward(_forward_backward, alone, None) is not None:
+        alone = np.array([[np.ones(len(filtered)), np.zeros(len(filtered))]])
+        if not run.in_doubt or _backward(_forward_backward, [run], alone, None) != [None]:
             return filtered
-    log_likelihood, filtered = run.forward(_log_chains)
+    [(log_likelihood, filtered)] = _forward(_log_chains, [run])
     return np.exp(filtered) if log_likelihood > -np.inf else np.zeros(len(filtered))
 
 
@@ -215,6 +263,10 @@ def decoded(model, data, n_threads, n_piece):
 
 def _rows_of_piece(n_rows):
     return max(1, n_rows // _KERNEL_ROWS) * _KERNEL_ROWS
+
+
+def _joined(arrays):
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _in(kernels, probabilities):

@@ -220,7 +220,9 @@ def _uniforms(chain, name):
 
 @by_module
 @by_kind
-@pytest.mark.parametrize(("K", "T", "cut"), [(2, 700, 256), (3, 600, 512), (12, 300, 256)])
+@pytest.mark.parametrize(
+    ("K", "T", "cut"), [(2, 700, 256), (3, 600, 512), (12, 300, 256), (70, 300, 256)]
+)
 def test_pieces_of_a_sequence(K, T, cut, dtype, has_zeros, module):
     """Passes of two pieces that hand on their states are those of the whole."""
     chain = Chain(K, 1, dtype, has_zeros)
@@ -229,24 +231,101 @@ def test_pieces_of_a_sequence(K, T, cut, dtype, has_zeros, module):
     is_log = module is _log_chains
     into = logs if is_log else np.asarray
     pieces, table = [chain.rows[:cut].copy(), chain.rows[cut:].copy()], into(chain.transmat)
-    predicted, total, filtered = [into(chain.start)], 0.0, np.empty(K)
+    predicted, total, filtered, found = [into(chain.start)], 0.0, np.empty((1, K)), np.empty(1)
     for piece in pieces:
         of_piece = np.empty((1 - (-len(piece) // 256), K))
         of_piece[0] = predicted[-1] if len(predicted) == 1 else predicted[-1][-1]
-        found, in_doubt = module.forward(piece, table, of_piece, filtered)
+        offsets = np.array([0, len(piece)])
+        in_doubt = module.forward(piece, offsets, table, of_piece, filtered, found, False)
         predicted.append(of_piece)
-        total += found
-        assert not in_doubt
-    last = logs(chain.final) + (filtered if is_log else logs(filtered))
+        total += found[0]
+        assert in_doubt == [False]
+    last = logs(chain.final) + (filtered[0] if is_log else logs(filtered[0]))
     assert_allclose(total + logsumexp(last), log_likelihood, rtol=chain.rtol)
-    later, counts = np.full((2, K), -np.inf), np.zeros((K, K))
-    later[0] = logs(chain.final) - logsumexp(last)
+    later, counts = np.full((1, 2, K), -np.inf), np.zeros((1, K, K))
+    later[0, 0] = logs(chain.final) - logsumexp(last)
     later = later if is_log else np.exp(later)
     for piece, of_piece in zip(pieces[::-1], predicted[:0:-1], strict=True):
-        assert not module.backward(piece, table, of_piece, later, counts)
+        offsets = np.array([0, len(piece)])
+        assert module.backward(piece, offsets, table, of_piece, later, counts, False) == [False]
     tolerances = {"rtol": chain.rtol, "atol": chain.rtol}
     assert_allclose(np.concatenate(pieces), posterior, **tolerances)
-    assert_allclose(counts, moves, **tolerances)
+    assert_allclose(counts[0], moves, **tolerances)
+
+
+@by_module
+@by_kind
+@pytest.mark.parametrize("K", [3, 12, 40, 70])
+@pytest.mark.parametrize("lengths", [(300, 520), (256, 3)])
+def test_runs_side_by_side(K, lengths, dtype, has_zeros, module):
+    """Two runs give the bits that each gives alone, the second with transposed transitions.
+
+    That one agrees with a run that is told the transposed transitions.
+    """
+    chain, rng = Chain(K, 1, dtype, has_zeros), np.random.default_rng(K)
+    into = logs if module is _log_chains else np.asarray
+    offsets, table = np.array([0, lengths[0], sum(lengths)]), into(chain.transmat)
+    rows = rng.normal(-3, 2, (sum(lengths), K)).astype(dtype)
+    starts, laters = into(rng.dirichlet(np.ones(K), 2)), into(rng.random((2, 2, K)))
+    runs = [
+        (_middle, module, rows[offsets[r] : offsets[r + 1]], table, starts[r], laters[r], r == 1)
+        for r in (0, 1)
+    ]
+    alone = [run(*arguments) for run, *arguments in runs]
+    pair = _middle(module, rows, table, starts, laters, True, offsets)
+    for found, *separate in zip(pair, *alone, strict=True):
+        assert_array_equal(found, np.concatenate(separate))
+    told = _middle(module, runs[1][2], into(chain.transmat.T.copy()), starts[1], laters[1], False)
+    for found, expected in zip(alone[1], told, strict=True):
+        assert_allclose(found, expected, rtol=10 * chain.rtol, atol=chain.rtol)
+
+
+def _middle(module, rows, table, starts, laters, is_reversed, offsets=None):
+    """What both passes of runs say."""
+    rows, K = rows.copy(), len(table)
+    starts, laters = starts.reshape(-1, K), laters.reshape(-1, 2, K).copy()
+    offsets = np.array([0, len(rows)]) if offsets is None else offsets
+    n_blocks = 1 - (-np.diff(offsets) // 256)
+    R, firsts = len(starts), np.cumsum(n_blocks) - n_blocks
+    predicted, filtered, found = np.empty((n_blocks.sum(), K)), np.empty((R, K)), np.empty(R)
+    predicted[firsts] = starts
+    module.forward(rows, offsets, table, predicted, filtered, found, is_reversed)
+    moves = np.zeros((R, K, K))
+    module.backward(rows, offsets, table, predicted, laters, moves, is_reversed)
+    return found, filtered, rows, laters, moves
+
+
+@pytest.mark.parametrize("K", [5, 64, 70])
+@pytest.mark.parametrize("zeros", ["none", "few", "many"])
+def test_sequences_side_by_side(K, zeros):
+    """Sequences of all lengths give what they give with logarithms, one by one."""
+    chain, rng = Chain(K, 1, np.float64, has_zeros=False), np.random.default_rng(K)
+    if zeros == "few":
+        chain.transmat = np.triu(chain.transmat)
+        chain.transmat /= chain.transmat.sum(axis=1, keepdims=True)
+    elif zeros == "many":
+        chain.transmat = 0.9 * np.eye(K) + 0.1 * np.roll(np.eye(K), 1, axis=1)
+    lengths = [1, 300, 2, 520, 5, 7, 256, 257, 9, 40, 1]
+    offsets = np.cumsum([0, *lengths])
+    chain.rows = rng.normal(-3, 2, (offsets[-1], K))
+    # What a sequence needs was lost: it alone is done again.
+    chain.rows[offsets[3] + 100, 1:] -= 2000.0
+    chain.rows[offsets[3] + 200, 0] -= 2000.0
+    rows, moves, found = chain.rows.copy(), np.empty((K, K)), np.empty(len(lengths))
+    filtered, lone = chain.rows.copy(), np.empty(len(lengths))
+    arrays = offsets, chain.start, chain.start, chain.transmat, chain.final
+    _forward_backward.forward_backward(rows, *arrays, found, moves, 1)
+    _forward_backward.filtered(filtered, *arrays, lone, 1)
+    assert_allclose(lone, found, rtol=1e-12)
+    expected, arrays = np.zeros((K, K)), (chain.start, chain.transmat, chain.final)
+    for s, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        part, forward = chain.rows[begin:end].copy(), chain.rows[begin:end].copy()
+        log_likelihood = _log_chains.forward_backward(part, *arrays, expected)
+        _log_chains.filtered(forward, *arrays)
+        assert_allclose(found[s], log_likelihood, rtol=1e-12)
+        assert_allclose(rows[begin:end], part, rtol=1e-9, atol=1e-12)
+        assert_allclose(filtered[begin:end], forward, rtol=1e-9, atol=1e-12)
+    assert_allclose(moves, expected, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("K", [3, 6, 13])
@@ -255,13 +334,14 @@ def test_padding_does_not_take_what_memory_held(K):
     chain, T = Chain(K, 1, np.float64, has_zeros=False), 1100
     chain.rows = np.random.default_rng(K).normal(-3, 2, (T, K))
     expected, *_ = chain.called(_forward_backward, "forward_backward")
-    predicted, filtered = np.empty((6, K)), np.empty(K)
+    predicted, filtered = np.empty((6, K)), np.empty((1, K))
     predicted[0] = chain.start
-    _forward_backward.forward(chain.rows, chain.transmat, predicted, filtered)
-    later = np.array([chain.final / (filtered @ chain.final), np.zeros(K)])
+    run = chain.rows, np.array([0, T]), chain.transmat, predicted
+    _forward_backward.forward(*run, filtered, np.empty(1), False)
+    later = np.array([[chain.final / (filtered[0] @ chain.final), np.zeros(K)]])
     junk = [np.full(2**n, np.nan) for n in range(4, 16) for _ in range(32)]
     del junk[::2]
-    _forward_backward.backward(chain.rows, chain.transmat, predicted, later, np.zeros((K, K)))
+    _forward_backward.backward(*run, later, np.zeros((1, K, K)), False)
     assert_allclose(chain.rows, expected, rtol=1e-10, atol=1e-10)
 
 

@@ -19,13 +19,14 @@ from sklearn_onlineem.models.terminations import EndState, GivenLength
 all_chains = pytest.mark.parametrize("case", CHAINS, ids=repr)
 
 
-@pytest.fixture(params=[0, 1 << 20], ids=["twice", "kept"])
+@pytest.fixture(params=[(0, 64), (1 << 20, 64), (0, 0)], ids=["twice", "kept", "side by side"])
 def blocks(monkeypatch, request):
-    """Blocks of 256 rows, whose log densities are computed twice or kept."""
+    """Blocks of 256 rows, whose log densities are computed twice or kept; halves side by side."""
 
     def cut():
         monkeypatch.setattr(hidden_markov, "_CHUNK_VALUES", 30)
-        monkeypatch.setattr(_long_sequences, "_KEPT_VALUES", request.param)
+        monkeypatch.setattr(_long_sequences, "_KEPT_VALUES", request.param[0])
+        monkeypatch.setattr(_long_sequences, "_FEW_STATES", request.param[1])
 
     return cut
 
@@ -99,6 +100,22 @@ def test_lost_digits_are_brought_back(dtype, rng, blocks):
     rtol = 1e-10 if dtype is np.float64 else 1e-5
     assert_close(found, whole, rtol=rtol, atol=rtol)
     assert_identical(uses(model, with_threads(data, 2)), found)
+
+
+@pytest.mark.parametrize("kind", ["full", "triangular", "sparse"])
+@pytest.mark.parametrize("n_rows", [1535, 1536, 1537])
+def test_many_states(kind, n_rows, rng, blocks):
+    K = 70
+    transmat = rng.dirichlet(np.ones(K), K)
+    transmat *= {"full": 1.0, "triangular": np.tri(K), "sparse": np.eye(K) + np.eye(K, k=1)}[kind]
+    transmat /= transmat.sum(axis=1, keepdims=True)
+    model = HiddenMarkovModel(LogDensities(K), np.full(K, 1 / K), transmat, None, GivenLength())
+    data = Sequences(Rows(rng.normal(size=(n_rows, K))), np.array([0, n_rows]))
+    whole = uses(model, data)
+    blocks()
+    one, two = (uses(model, with_threads(data, n)) for n in (1, 2))
+    assert_close(one, whole, rtol=1e-10, atol=1e-10)
+    assert_identical(two, one)
 
 
 def test_an_impossible_sequence_is_an_error(rng, blocks):
