@@ -8,6 +8,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -314,41 +315,50 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 )
             reader, solver = self._input(fresh=not resumes), self._solver()
             data = reader.read(X, y, **where)
-            n_init = 1 if resumes else getattr(self, "n_init", 1)
-            tasks = FitTasks(self, X, y, n_init)
+            n_init, number = 1 if resumes else getattr(self, "n_init", 1), 0
             with single_threaded_blas(data.n_rows):
                 initialiser = None if resumes else self._start()
-                for number in range(1, n_init + 1):
-                    # Start.
-                    if resumes:
-                        log(self, "continues from the fitted model")
-                        seed, known = _drawn_seed(random_state), self._known_model(data)
-                        if known is None:
-                            start = self._resumed(seed=seed)
+                while number < n_init:
+                    number += 1
+                    # Further starts that the user has not asked for may fail.
+                    may_fail = number > 1 and self.n_init == 1 and not self.callbacks
+                    with suppress(ValueError) if may_fail else nullcontext():
+                        # Start.
+                        if resumes:
+                            log(self, "continues from the fitted model")
+                            seed, known = _drawn_seed(random_state), self._known_model(data)
+                            if known is None:
+                                start = self._resumed(seed=seed)
+                            else:
+                                start = self._state_of(known, data, seed)._replace(is_known=True)
+                            history, bounds = self._fitted.history, self._fitted.lower_bounds
                         else:
-                            start = self._state_of(known, data, seed)._replace(is_known=True)
-                        history, bounds = self._fitted.history, self._fitted.lower_bounds
-                    else:
-                        log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
-                        start_from = initialiser.model if number == 1 else initialiser.another
-                        model = start_from(data, random_state)
-                        seed = _drawn_seed(random_state)
-                        start, history = self._state_of(model, data, seed), History()
-                        bounds = ()
-                    if self.background:
-                        start = self._with_moments(start, start, data)
-                    # Solve.
-                    progress = Progress(start, history, self._callbacks(reader.attributes))
-                    passes = solver.passes(progress, data, self._plan(start, data, bounds))
-                    passes = tasks.observed(passes, progress, reader.attributes)
-                    run(passes, progress, self._most_passes, partial(report_pass, self))
-                    progress.state = solver.finished(progress.state)
-                    report_end(self, progress)
-                    score = solver.score(progress, data) if n_init > 1 else 0.0
-                    if best is None or score > best_score:
-                        best, best_score, best_start = progress, score, start
-                    if progress.stopped:
-                        break
+                            start_from = initialiser.model if number == 1 else initialiser.another
+                            model = start_from(data, random_state)
+                            seed = _drawn_seed(random_state)
+                            start, history = self._state_of(model, data, seed), History()
+                            bounds = ()
+                        if self.background:
+                            start = self._with_moments(start, start, data)
+                        plan = self._plan(start, data, bounds)
+                        if number == 1:
+                            if n_init == 1 and not resumes:
+                                n_init = solver.n_starts(start, data, plan)
+                            tasks = FitTasks(self, X, y, n_init)
+                        if not resumes:
+                            log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
+                        # Solve.
+                        progress = Progress(start, history, self._callbacks(reader.attributes))
+                        passes = solver.passes(progress, data, plan)
+                        passes = tasks.observed(passes, progress, reader.attributes)
+                        run(passes, progress, self._most_passes, partial(report_pass, self))
+                        progress.state = solver.finished(progress.state)
+                        report_end(self, progress)
+                        score = solver.score(progress, data) if n_init > 1 else 0.0
+                        if best is None or score > best_score:
+                            best, best_score, best_start = progress, score, start
+                        if progress.stopped:
+                            break
             # Commit.
             self._finish(best, data, best_start)
             self._commit(best, reader.attributes)

@@ -417,7 +417,7 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
 
     few, is_many = rows, n_components > _MANY_COMPONENTS
     if len(rows) > _COMPARED_ROWS:
-        few = rows[np.sort(rng.choice(len(rows), _COMPARED_ROWS, replace=False))]
+        few = rows[_compared(rows, rng)]
     maps = family.start_coordinates(few.X, few.sample_weight)
     best, most, best_to = None, -np.inf, maps[0]
     if len(maps) > 1 and len(rows) >= _FEWEST_ROWS * n_components:
@@ -435,6 +435,13 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
         return _lloyd(X, rows.sample_weight, centres)
     settings = {} if best is None else {"init": best.cluster_centers_}
     return clusters(X, rows.sample_weight, n_components, **settings).labels_
+
+
+def _compared(rows, rng):
+    """Return sorted indices of the rows in which starts are compared."""
+    if len(rows) <= _COMPARED_ROWS:
+        return slice(None)
+    return np.sort(rng.choice(len(rows), _COMPARED_ROWS, replace=False))
 
 
 def _two_levels(X, sample_weight, n_components, rng, centres_within):
@@ -488,16 +495,31 @@ def _nearest(X, centres):
 
 
 def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
+    """Return the rows nearest to seeds, in those coordinates where EM makes them likeliest."""
+
     def centres_within(X, sample_weight, k):
         _, chosen = kmeans_plusplus(X, k, sample_weight=sample_weight, random_state=rng)
         return X[chosen]
 
-    X = family.start_coordinates(rows.X, rows.sample_weight)[0](rows.X)
-    if n_components <= _MANY_COMPONENTS:
-        centres = centres_within(X, rows.sample_weight, n_components)
-    else:
+    maps = family.start_coordinates(rows.X, rows.sample_weight)
+    if n_components > _MANY_COMPONENTS:
+        X = maps[0](rows.X)
         centres = _two_levels(X, rows.sample_weight, n_components, rng, centres_within)
-    return _nearest(X, centres)
+        return _nearest(X, centres)
+    best, most, few = None, -np.inf, None
+    # Seeds in a third kind of coordinates gain less than they cost.
+    for to in maps[:2]:
+        X = to(rows.X)
+        centres = centres_within(X, rows.sample_weight, n_components)
+        labels = pairwise_distances_argmin(X, centres)
+        if len(maps) == 1:
+            return labels
+        if few is None:
+            few = _compared(rows, rng)
+        likelihood = likelihood_of(rows[few], labels[few], n_components)
+        if best is None or likelihood > most + _LEAST_GAIN:
+            best, most = labels, likelihood
+    return best
 
 
 def _random(family, rows, n_components, rng, likelihood_of):

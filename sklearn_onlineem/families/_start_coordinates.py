@@ -5,6 +5,8 @@ Maps of counts are fixed. Functions of dense rows and their weights return maps.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from scipy import sparse
 
@@ -105,15 +107,20 @@ def independent(X, sample_weight):
     Computation 1997; Pena & Prieto, "Cluster identification using projections", JASA 2001.
     """
     whiten = whitened(X, sample_weight)
-    Z = whiten(X)
-    share = _shares(X, sample_weight)
-    rotation = np.eye(Z.shape[1])
-    for _ in range(_ROTATIONS):
-        S = Z @ rotation
-        left, _, right = np.linalg.svd(Z.T @ (share * S * S * S) - 3.0 * rotation)
-        rotation = left @ right
-    gap = np.clip(3.0 - (share * (Z @ rotation) ** 4).sum(axis=0), 0.0, None)
-    return lambda rows: whiten(rows) @ (rotation * gap)
+
+    @cache
+    def axes():
+        Z = whiten(X)
+        share = _shares(X, sample_weight)
+        rotation = np.eye(Z.shape[1])
+        for _ in range(_ROTATIONS):
+            S = Z @ rotation
+            left, _, right = np.linalg.svd(Z.T @ (share * S * S * S) - 3.0 * rotation)
+            rotation = left @ right
+        gap = np.clip(3.0 - (share * (Z @ rotation) ** 4).sum(axis=0), 0.0, None)
+        return rotation * gap
+
+    return lambda rows: whiten(rows) @ axes()
 
 
 def _shares(X, sample_weight):

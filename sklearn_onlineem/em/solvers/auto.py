@@ -13,13 +13,15 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.solvers.online import Online
 from sklearn_onlineem.em.solvers.split_merge import SplitMerge
+from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
 __all__ = ["Auto"]
 
-# Fewest components with which steps pay; chosen by benchmarks/real_data/split_merge.py.
-_COMPONENTS = 5
+# Fewest components with which steps pay, and starts by rows: three below the first number, two
+# below the second. Chosen by benchmarks/real_data/split_merge.py.
+_COMPONENTS, _FEW_ROWS, _MANY_ROWS = 5, 4096, 16_000
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,18 @@ class Auto(Solver):
 
     Mixtures of at least 5 components, and of at most as many parameters as rows, take
     :class:`~sklearn_onlineem.em.SplitMerge` steps before batch EM has converged, which keep the
-    number of components: with many rows one fit is better than the best of ten. None are taken
+    number of components. With 16,000 rows or more one fit is then better than the best of ten
+    without them. With fewer rows, ``n_init=1`` is the best of two fits, and of three with fewer
+    than 4,096: that is as good as the best of ten. It is one fit without steps, and none are taken,
     where components have their places, by given start values, labels, a learnt prior, or the model
-    that a fit continues; nor with priors that remove components, nor with ``tol=0``.
+    that a fit continues; with priors that remove components; and with ``tol=0``.
 
     Parameters
     ----------
     online_passes : int, default=1
         Passes in mini-batches before batch EM, at least 1.
     split_merge : bool, default=True
-        Whether components may be split and merged.
+        Whether components may be split and merged, and few rows take several starts.
 
     Examples
     --------
@@ -70,13 +74,21 @@ class Auto(Solver):
             without_end = replace(plan, stopping=lambda is_exact: Never())
             online = Online().passes(progress, data, without_end)
             yield from islice(online, self.online_passes)
-        may_move = self.split_merge and is_new and _steps_pay(progress.state, data, plan)
+        may_move = self.split_merge and is_new and _may_regroup(progress.state, data, plan)
+        may_move = may_move and len(data) >= progress.state.model.n_parameters()
         batch = SplitMerge(n_components="fixed") if may_move else Batch()
         yield from batch.passes(progress, data, plan)
 
+    def n_starts(self, state: State, data: Observations, plan: Plan) -> int:
+        if not self.split_merge or plan.rate_is_chosen or plan.max_iter == 0:
+            return 1
+        if len(data) >= _MANY_ROWS or not _may_regroup(state, data, plan):
+            return 1
+        return 3 if len(data) < _FEW_ROWS else 2
 
-def _steps_pay(state, data, plan):
-    """Return whether split and merge steps are possible, and worth their time."""
+
+def _may_regroup(state, data, plan):
+    """Return whether the components of a fit are several, and have no places of their own."""
     model = state.model
     if plan.start_is_given or not plan.stopping().tol > 0.0:
         return False
@@ -86,4 +98,4 @@ def _steps_pay(state, data, plan):
         model.check_split_merge(state.prior, data, fixed=True)
     except ValueError:
         return False
-    return len(data) >= model.n_parameters()
+    return True

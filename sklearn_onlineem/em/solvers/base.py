@@ -299,6 +299,20 @@ class Solver(Settings, ABC):
             return progress.state.model.e_step(data)[1]
         return progress.lower_bounds[-1]
 
+    def n_starts(self, state: State, data: Batch, plan: Plan) -> int:
+        """Return how many starts a fit takes of which the best is kept, if that is not set.
+
+        Parameters
+        ----------
+        state : State
+            With the model of the first start.
+        data : Batch
+            Of the fit.
+        plan : Plan
+            Of the fit.
+        """
+        return 1
+
     @abstractmethod
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         """Take passes over the data, without end.

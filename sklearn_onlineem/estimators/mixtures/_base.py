@@ -82,6 +82,12 @@ class MixtureInitialiser(Initialiser):
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         return self._with_given(MixtureModel(family, uniform, parameters), data)
 
+    def another(self, data, random_state):
+        # Seeds differ more than clusters of k-means, and EM from them is as likely on average.
+        is_k_means = isinstance(self.init, str) and self.init in ("k-means", "kmeans")
+        start = replace(self, init="k-means++") if is_k_means else self
+        return start.model(data, random_state)
+
     def stream_model(self, data, random_state):
         family, data = self._complete(data, random_state)
         emissions = wide_pseudo_rows(family, data, self.n_components, self.prior)
@@ -186,7 +192,9 @@ class MixtureParameters:
     n_components : int, default=1
         Number of components.
     n_init : int, default=1
-        Number of starts of `fit`; the best result is kept.
+        Number of starts of `fit`; the best result is kept. 1: as many as the solver takes;
+        those are two or three for few rows and several components, see
+        :class:`~sklearn_onlineem.em.Auto`.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.
     weight_concentration_prior : float, default=None
