@@ -285,7 +285,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             raise TypeError(f"client must be a distributed.Client, got {client!r}.")
         n_init, solver = getattr(self.estimator, "n_init", 1), self.estimator.solver
         plain = ("auto", "online", "batch", Auto(), Online(), Batch(), Batch(acceleration=None))
-        if n_init > 1 or solver not in plain:
+        if n_init not in (1, "auto") or solver not in plain:
             raise ValueError(
                 f"DistributedEM makes one start, and mode sets how it learns: {name} must"
                 f" have n_init=1, got {n_init}, and solver='auto', got {solver!r}."

@@ -315,38 +315,30 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 )
             reader, solver = self._input(fresh=not resumes), self._solver()
             data = reader.read(X, y, **where)
-            n_init, number = 1 if resumes else getattr(self, "n_init", 1), 0
             with single_threaded_blas(data.n_rows):
-                initialiser = None if resumes else self._start()
-                while number < n_init:
-                    number += 1
-                    # Further starts that the user has not asked for may fail.
-                    may_fail = number > 1 and self.n_init == 1 and not self.callbacks
-                    with suppress(ValueError) if may_fail else nullcontext():
-                        # Start.
-                        if resumes:
-                            log(self, "continues from the fitted model")
-                            seed, known = _drawn_seed(random_state), self._known_model(data)
-                            if known is None:
-                                start = self._resumed(seed=seed)
-                            else:
-                                start = self._state_of(known, data, seed)._replace(is_known=True)
-                            history, bounds = self._fitted.history, self._fitted.lower_bounds
-                        else:
-                            start_from = initialiser.model if number == 1 else initialiser.another
-                            model = start_from(data, random_state)
-                            seed = _drawn_seed(random_state)
-                            start, history = self._state_of(model, data, seed), History()
-                            bounds = ()
-                        if self.background:
-                            start = self._with_moments(start, start, data)
-                        plan = self._plan(start, data, bounds)
-                        if number == 1:
-                            if n_init == 1 and not resumes:
-                                n_init = solver.n_starts(start, data, plan)
-                            tasks = FitTasks(self, X, y, n_init)
-                        if not resumes:
-                            log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
+                # Start.
+                history, bounds = History(), ()
+                if resumes:
+                    log(self, "continues from the fitted model")
+                    start = self._continued(data, _drawn_seed(random_state))
+                    history, bounds = self._fitted.history, self._fitted.lower_bounds
+                else:
+                    initialiser = self._start()
+                    start = self._started(initialiser.model, data, random_state)
+                plan = self._plan(start, data, bounds)
+                n_init = 1 if resumes else getattr(self, "n_init", 1)
+                # Starts that the user has not asked for may fail, but not their callbacks.
+                may_fail = n_init == "auto" and not self.callbacks
+                if n_init == "auto":
+                    n_init = solver.n_starts(start, data, plan)
+                tasks = FitTasks(self, X, y, n_init)
+                for number in range(1, n_init + 1):
+                    if not resumes:
+                        log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
+                    with suppress(ValueError) if may_fail and best is not None else nullcontext():
+                        if number > 1:
+                            start = self._started(initialiser.another, data, random_state)
+                            plan, history = self._plan(start, data, ()), History()
                         # Solve.
                         progress = Progress(start, history, self._callbacks(reader.attributes))
                         passes = solver.passes(progress, data, plan)
@@ -364,6 +356,21 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             self._commit(best, reader.attributes)
             tasks.end()
         return self
+
+    def _started(self, start_from, data, random_state):
+        """Return the state that a fit starts from."""
+        model = start_from(data, random_state)
+        start = self._state_of(model, data, _drawn_seed(random_state))
+        return self._with_moments(start, start, data) if self.background else start
+
+    def _continued(self, data, seed):
+        """Return the fitted state, or that of a known model, for a fit that goes on from it."""
+        known = self._known_model(data)
+        if known is None:
+            start = self._resumed(seed=seed)
+        else:
+            start = self._state_of(known, data, seed)._replace(is_known=True)
+        return self._with_moments(start, start, data) if self.background else start
 
     @property
     def _learnt_prior(self):

@@ -191,10 +191,9 @@ class MixtureParameters:
         time (see :ref:`componentwise`).
     n_components : int, default=1
         Number of components.
-    n_init : int, default=1
-        Number of starts of `fit`; the best result is kept. 1: as many as the solver takes;
-        those are two or three for few rows and several components, see
-        :class:`~sklearn_onlineem.em.Auto`.
+    n_init : int or "auto", default="auto"
+        Number of starts of `fit`; the best result is kept. "auto": two or three for few rows and
+        several components, see :class:`~sklearn_onlineem.em.Auto`, else one.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.
     weight_concentration_prior : float, default=None
@@ -232,7 +231,9 @@ class MixtureParameters:
         structural=True,
         kw_only=False,
     )
-    n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
+    n_init: int | str = parameter(
+        default="auto", valid=[Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})]
+    )
     weights_init: object = parameter(default=None, valid=[None, "array-like"])
     weight_concentration_prior: float | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither")]

@@ -32,22 +32,15 @@ def test_few_rows_take_several_starts(n_rows, n_starts):
         mixture = GaussianMixture(5, random_state=0, **parameters).fit(rows)
         return mixture.means_, mixture.covariances_, mixture.lower_bounds_
 
-    # Below 2 it is not asked for.
-    asked = {"n_init": n_starts} if n_starts > 1 else {"solver": OneStart()}
-    for own, other in zip(bits(), bits(**asked), strict=True):
+    for own, other in zip(bits(), bits(n_init=n_starts), strict=True):
         np.testing.assert_array_equal(own, other)
-
-
-class OneStart(Auto):
-    def n_starts(self, state, data, plan):
-        return 1
 
 
 def test_starts_of_its_own_accord_may_fail():
     """Seeds have clusters of one row, which without a floor have no covariance."""
     rows = np.random.default_rng(12).normal(size=(60, 2))
     mixture = GaussianMixture(5, reg_covar=0.0, random_state=12).fit(rows)
-    first = GaussianMixture(5, reg_covar=0.0, random_state=12, solver=OneStart()).fit(rows)
+    first = GaussianMixture(5, reg_covar=0.0, random_state=12, n_init=1).fit(rows)
     assert mixture.score(rows) >= first.score(rows)
     with pytest.raises(ValueError, match="not positive definite"):
         GaussianMixture(5, reg_covar=0.0, random_state=12, n_init=3).fit(rows)
