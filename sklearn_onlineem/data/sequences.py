@@ -39,11 +39,11 @@ class LengthDistribution(Statistics):
     before = None
 
     def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
-        if len(self.survival) == len(other.survival):
-            return LengthDistribution(a * self.survival + b * other.survival)
-        survival = np.zeros(max(len(self.survival), len(other.survival)))
+        if len(self.survival) > len(other.survival):
+            return other.merge(b, self, a)
+        # In place, as there is a number for each row of the longest sequence.
+        survival = b * other.survival
         survival[: len(self.survival)] += a * self.survival
-        survival[: len(other.survival)] += b * other.survival
         return LengthDistribution(survival)
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
