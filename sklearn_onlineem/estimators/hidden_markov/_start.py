@@ -185,6 +185,11 @@ class HiddenMarkovInitialiser(Initialiser):
         except ValueError:  # as of clusters without a variance
             return None
 
+    def for_rows_of(self, data):
+        # Later rows may have codes that the first ones lack.
+        rows = self._rows(data, np.random.RandomState(0))
+        return replace(self, family=self.family.bind(rows.X)) if self.family.is_nominal else self
+
     def lasting(self, pseudo_statistics):
         return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
 
