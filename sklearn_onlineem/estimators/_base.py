@@ -755,6 +755,13 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def _generator(self):
         return np.random.default_rng(self._drawn_seed())
 
+    @classmethod
+    def _get_param_names(cls):
+        # To inspect a signature takes longer than an update.
+        if "_param_names" not in vars(cls):
+            cls._param_names = tuple(super()._get_param_names())
+        return list(cls._param_names)
+
     def get_params(self, deep: bool = True) -> dict[str, object]:
         params = super().get_params(deep)
         return params | {name: self.__dict__.get(name, params[name]) for name in self._defaults}
