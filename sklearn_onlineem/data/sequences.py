@@ -39,11 +39,11 @@ class LengthDistribution(Statistics):
     before = None
 
     def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
-        if len(self.survival) == len(other.survival):
-            return LengthDistribution(a * self.survival + b * other.survival)
-        survival = np.zeros(max(len(self.survival), len(other.survival)))
+        if len(self.survival) > len(other.survival):
+            return other.merge(b, self, a)
+        # In place, as there is a number for each row of the longest sequence.
+        survival = b * other.survival
         survival[: len(self.survival)] += a * self.survival
-        survival[: len(other.survival)] += b * other.survival
         return LengthDistribution(survival)
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
@@ -209,6 +209,20 @@ class Sequences(Batch):
 
     def observations_of(self, n_rows: int) -> int:
         return min(int(np.searchsorted(self.offsets, n_rows)), len(self))
+
+    def cut(self, n_rows: int) -> tuple[Sequences, Sequences]:
+        """Return the first rows, and those after them, which begin within a sequence.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the first part, which end before a sequence does.
+        """
+        n_whole, cut = int(np.searchsorted(self.offsets, n_rows)), [n_rows]
+        ends = np.concatenate((self.offsets[:n_whole], cut))
+        later = np.concatenate((cut, self.offsets[n_whole:])) - n_rows
+        first = Sequences.unchecked(self.rows[:n_rows], ends, self.before)
+        return first, Sequences.unchecked(self.rows[n_rows:], later)
 
     def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
         """Cut between sequences into even chunks; those of several are for one thread each.

@@ -267,6 +267,9 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
 
+    # Whether observations are sequences, of which pieces may be learnt.
+    _can_continue = False
+
     def _settling_batch(self, n):
         """Return how many of n first observations of a stream are a batch while it is settled."""
         return n
@@ -768,6 +771,13 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     def _generator(self):
         return np.random.default_rng(self._drawn_seed())
+
+    @classmethod
+    def _get_param_names(cls):
+        # To inspect a signature takes longer than an update.
+        if "_param_names" not in vars(cls):
+            cls._param_names = tuple(super()._get_param_names())
+        return list(cls._param_names)
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
         params = super().get_params(deep)

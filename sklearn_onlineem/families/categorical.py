@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.special import rel_entr
 
 from sklearn_onlineem._kernels import _collapsed_counts, _counts
 from sklearn_onlineem._kernels._rows import are_codes
@@ -128,7 +129,9 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
             return
         most = _MOST_CATEGORIES if sizes is None else sizes
         if not sparse.issparse(X):
-            reals = np.require(X, None if X.dtype in REALS else np.float64, "AC")
+            reals = X
+            if not X.flags.carray or X.dtype not in REALS:
+                reals = np.require(X, None if X.dtype in REALS else np.float64, "AC")
             if are_codes(reals, min(most, sys.maxsize)):
                 return
         why = ""
@@ -153,12 +156,16 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         """Return values, indices and pointers of the one-hot coding in CSR, and its columns."""
         # Codes become columns, which kernels do not check.
         self._check_codes(X)
-        n_features = X.shape[1]
-        ends = np.cumsum(self._sizes(n_features))
-        n_columns = int(ends[-1])
+        n_features, sizes = X.shape[1], self.n_categories
+        # Few calls of NumPy, as updates of streams are as short as these.
+        ends = np.cumsum(self._sizes(n_features)) if isinstance(sizes, tuple) else None
+        n_columns = int(n_features * sizes if ends is None else ends[-1])
         index = np.int32 if max(X.size, n_columns) < 1 << 31 else np.int64
         columns = X.astype(index)
-        columns[:, 1:] += ends[:-1].astype(index)
+        if ends is not None:
+            columns[:, 1:] += ends[:-1].astype(index)
+        elif n_features > 1:
+            columns += sizes * np.arange(n_features, dtype=index)
         indptr = np.arange(0, X.size + 1, n_features, dtype=index)
         return (np.ones(X.size, dtype=X.dtype), columns.ravel(), indptr), n_columns
 
@@ -180,6 +187,9 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         totals_T = np.empty((n_columns, len(counts)))
         _counts.statistics(*parts, weights, counts, totals_T, n_threads)
         return Sums(counts, np.ascontiguousarray(totals_T.T))
+
+    def kl_divergence(self, p: Floats, q: Floats) -> Floats:
+        return rel_entr(p, q).sum(axis=1)
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters)

@@ -223,7 +223,7 @@ class HiddenMarkovModel(
         log_likelihood, found = explored(
             self, data, self._n_chunk, n_threads, visit, log_likelihoods
         )
-        _check_possible(log_likelihood, 0.0 if found is None else found[0])
+        _check_possible(np.array(log_likelihood), np.zeros(1) if found is None else found[0])
         transitions, first, last, emissions = found
         statistics = HiddenMarkovStatistics(
             first if data.before is None else np.zeros(self.n_components),
@@ -598,7 +598,7 @@ def _joined(parts):
 
 
 def _check_possible(log_likelihoods, transitions):
-    if math.isfinite(np.sum(log_likelihoods) + np.sum(transitions)):
+    if math.isfinite(log_likelihoods.sum() + transitions.sum()):
         return
     if np.isneginf(log_likelihoods).any():
         raise ValueError(

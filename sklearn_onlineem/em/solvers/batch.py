@@ -111,8 +111,10 @@ def batch_passes(
 
         if here is None:
             here = evaluate(state.model)
-            may_accelerate = may_accelerate and suits(here)
-            gains_tell = may_accelerate and here.coordinates.gains_tell
+            if may_accelerate and not values:
+                may_accelerate = suits(here)
+                gains_tell = may_accelerate and here.coordinates.gains_tell
+            may_accelerate = may_accelerate and math.isfinite(here.log_posterior)
         values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
         if newton is None and may_accelerate and len(values) > _LEAST_GAINS:
             gains = [after - before for before, after in pairwise(values)]
@@ -122,7 +124,8 @@ def batch_passes(
             n_rows = state.model.size_of(here.data)
             is_slow = n_passes > _FEW_PASSES * (1.0 + _ROWS_OF_A_STEP / n_rows)
             if not gains_tell or (is_slow and not is_early):
-                newton = QuasiNewton()
+                may_accelerate = suits(here)
+                newton = QuasiNewton() if may_accelerate else None
         there = promised = None
         if newton is None:
             model = here.model.m_step(here.statistics)

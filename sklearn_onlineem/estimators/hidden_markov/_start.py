@@ -142,7 +142,7 @@ class HiddenMarkovInitialiser(Initialiser):
     def given(self, data):
         if self.given_emissions is None:
             return None
-        given = self.given_emissions(self._rows(data, np.random.RandomState(0)))
+        given = self.given_emissions(self._rows(data))
         return None if given is None else self._model(*given, data)
 
     def estimated(self, data, random_state):
@@ -161,10 +161,14 @@ class HiddenMarkovInitialiser(Initialiser):
             statistics = family.expected_statistics(rows.X, evenly)
         return self._estimated(data, rows, family, random_state, statistics)
 
-    def _rows(self, data, random_state):
+    def _rows(self, data, random_state=None):
         """Return the rows of which anything is observed, with what is missing in them drawn."""
         rows = observed_rows(data)
-        return without_gaps(self.family, rows, random_state, self.prior) if rows.has_gaps else rows
+        if not rows.has_gaps:
+            return rows
+        # A generator takes longer to make than a pass over few rows.
+        random_state = random_state or np.random.RandomState(0)
+        return without_gaps(self.family, rows, random_state, self.prior)
 
     def another(self, data, random_state):
         """Return a further start, whose transitions are drawn if they are not given."""
@@ -184,6 +188,12 @@ class HiddenMarkovInitialiser(Initialiser):
             return self.estimated(data, random_state)
         except ValueError:  # as of clusters without a variance
             return None
+
+    def for_rows_of(self, data):
+        # Later rows may have codes that the first ones lack.
+        if not self.family.is_nominal:
+            return self
+        return replace(self, family=self.family.bind(self._rows(data).X))
 
     def lasting(self, pseudo_statistics):
         return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
