@@ -253,8 +253,8 @@ class Padded:
         return padded
 
 
-# Segments of a sequence come in such numbers; their rows, at least, and how well the moments have to
-# agree where they meet, in units of standard deviations.
+# Segments of a sequence come in such numbers; their rows, at least; and how well the moments have
+# to agree where they meet, in units of standard deviations.
 _SEGMENTS, _SEGMENT_ROWS, _AGREEMENT = _kalman.SEQUENCES_PER_BATCH, 512, 1e-12
 
 
