@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -454,6 +455,7 @@ def occupancies(moves, first, like, growth):
     return _moments(sums[0]), _moments(sums[1])
 
 
+@lru_cache(maxsize=8)
 def _steps(n_rows, share, growth):
     """Return weights of the state before a piece of a sequence, of its steps, and of some ahead."""
     horizon = 0

@@ -188,9 +188,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def relocated(self, data: Sequences) -> tuple[LinearDynamicalModel, Sequences] | None:
         if "offset" not in self.emissions.learnt or data.n_rows < FEWEST_ROWS:
             return None
-        # The state before the piece may have been led astray by the last rows of the one before.
-        fresh = data if data.before is None else data.continued(None)
-        states = self._inputs(fresh)[2]
+        # Not of the state before a piece, which the last rows of the one before may have led astray.
+        states = self._inputs(data.length_distribution)[2]
         # What is missing is as expected.
         largest = _regressions.largest_square(
             np.ascontiguousarray(data.X, dtype=np.float64), *self.emissions.parameters._arrays,
