@@ -27,6 +27,7 @@ from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
 from sklearn_onlineem.models.levels import FEWEST_ROWS, LEAST_SQUARE, relocated
 from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
@@ -86,6 +87,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
     >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
     >>> from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
     >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
     >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
     >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
@@ -188,7 +190,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def relocated(self, data: Sequences) -> tuple[LinearDynamicalModel, Sequences] | None:
         if "offset" not in self.emissions.learnt or data.n_rows < FEWEST_ROWS:
             return None
-        # Not of the state before a piece, which the last rows of the one before may have led astray.
+        # Not those after the state before, which the last rows of that may have led astray.
         states = self._inputs(data.length_distribution)[2]
         # What is missing is as expected.
         largest = _regressions.largest_square(
@@ -269,6 +271,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _inputs(self, like):
         """Return moments of the regressions' inputs per sequence, for each of the three."""
+        if like is None:
+            raise ValueError(UNKNOWN_LENGTHS)
         # In a stream, a new model is compared with the old one as it is with the next one.
         key = None if like.before is not None else like.survival.tobytes()
         known = self.__dict__.get("_known_occupancies")
