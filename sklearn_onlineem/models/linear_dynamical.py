@@ -87,7 +87,6 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
     >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
     >>> from sklearn_onlineem.models.regression import Regression
-from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
     >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
     >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
     >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
