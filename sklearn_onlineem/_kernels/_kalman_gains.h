@@ -19,7 +19,8 @@ SIMD_UNUSED static int state_is_steady(const double *x, const double *y, ptrdiff
 typedef struct {
     ptrdiff_t n;       /* steps; the last one stands for all that follow */
     double *filtered;  /* (n, W, W), covariances */
-    double *root;      /* (n, W, W): squares of root' u are the squared innovations */
+    double *move;      /* (n, W, W), transposed: what innovations of whitened values move states by */
+    double *root;      /* (n, W, W), transposed: innovations have no correlations after it */
     double *gain;      /* (n, W, W), transposed */
     double *rest;      /* (n, W, W), covariances given the next state */
     double *log_det;   /* (n,) */
@@ -29,7 +30,9 @@ typedef struct {
 typedef struct {
     Update update;
     double *states;  /* two filtered ones: of this step, and of the next */
-    double *product; /* (W, W), and so all that follows */
+    double *H;       /* (W, W), and so all that follows */
+    double *G;
+    double *product;
     double *next;
     double *shrink;
 } Tabulation;
@@ -39,6 +42,8 @@ SIMD_UNUSED static Tabulation lay_out_tabulation(ptrdiff_t W, Arena *arena)
     Tabulation tabulation;
     tabulation.states = take_doubles(arena, 2 * filtered_size(W));
     tabulation.update = lay_out_update(W, arena);
+    tabulation.H = take_doubles(arena, W * W);
+    tabulation.G = take_doubles(arena, W * W);
     tabulation.product = take_doubles(arena, W * W);
     tabulation.next = take_doubles(arena, W * W);
     tabulation.shrink = take_doubles(arena, W * W);
@@ -46,9 +51,9 @@ SIMD_UNUSED static Tabulation lay_out_tabulation(ptrdiff_t W, Arena *arena)
 }
 
 /* tables <- at most n steps from `covariance` (W, W), that before the first row, which moves on;
- * returns whether the last one stands for all that follow. */
+ * Ht (W, W) is that of `ObservationMaps`. Returns whether the last one stands for all that follow. */
 SIMD_UNUSED static int tabulate(
-    const System *system, const double *G, ptrdiff_t n, Tabulation *scratch, double *covariance,
+    const System *system, const double *Ht, ptrdiff_t n, Tabulation *scratch, double *covariance,
     GainTables *tables)
 {
     ptrdiff_t k = system->k, W = system->W, size = W * W;
@@ -59,12 +64,23 @@ SIMD_UNUSED static int tabulate(
     set_zero(2 * filtered_size(W), scratch->states);
     clear_update(W, update);
     factorise(covariance, k, W, now.upper, now.inverse);
+    transpose_square(Ht, W, scratch->H);
+    set_zero(size, scratch->G);
+    add_transposed_product(scratch->H, scratch->H, k, k, W, scratch->G);
     for (ptrdiff_t t = 0; t < n; t++) {
         double *gain = tables->gain + t * size, *rest = tables->rest + t * size;
-        filter_covariance(G, k, W, update, &now);
+        filter_covariance(scratch->G, k, W, update, &now);
         tables->log_det[t] = update->log_det;
         copy(now.covariance, size, tables->filtered + t * size);
-        substitute_backward(update->M_upper, update->M_inverse, k, W, W, update->X);
+        matrix_product(scratch->H, now.covariance, k, W, tables->move + t * size);
+        /* Innovations have the covariance S'S = I + H P H', P = U'U; what is tabulated is S^-1. */
+        matrix_product(now.upper, Ht, k, W, product);
+        set_zero(size, update->M);
+        for (ptrdiff_t i = 0; i < k; i++) update->M[i * W + i] = 1;
+        copy(update->M, size, update->X);
+        add_transposed_product(product, product, k, k, W, update->M);
+        factorise(update->M, k, W, update->M_upper, update->M_inverse);
+        substitute_forward(update->M_upper, update->M_inverse, k, W, W, update->X);
         transpose_square(update->X, W, tables->root + t * size);
         predict_covariance(system, now.covariance, product, next_covariance);
         factorise(next_covariance, k, W, next.upper, next.inverse);

@@ -23,8 +23,7 @@ typedef struct {
     ptrdiff_t d;
     const double *offset;    /* (d,) */
     const double *whitening; /* (d, d), L'^-1 O with R = L L', O orthogonal */
-    const double *H;         /* (d, W), O' L^-1 C, 0 after k rows, and its transpose */
-    const double *Ht;        /* (W, d) */
+    const double *Ht;        /* (W, W), transpose of H, the first k rows of O' L^-1 C */
     const double *G;         /* (W, W), H' H */
 } ObservationMaps;
 
@@ -159,7 +158,7 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
     const ptrdiff_t n_rotated = k < d ? k : d;
     double *v = scratch->rows, *e = scratch->whitened;
     double *zeros = scratch->zeros, *offset = scratch->offset;
-    double *u = scratch->a, *move = scratch->b, *r = scratch->c;
+    double *r = scratch->a;
     int64_t keeps[LANES];
     set_zero((d + W) * LANES, zeros);
     repeat(system->b, k, offset);
@@ -168,18 +167,15 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
         double *mean = batch->means + t * k * LANES;
         gather_rows(shared, batch, t, maps->offset, v);
         batched_product(maps->whitening, d, d, d, v, zeros, 1, e);
-        batched_product(maps->Ht, d, k, n_rotated, predicted, e, -1, e);
-        batched_product(maps->H, W, n_rotated, k, e, zeros, 1, u);
-        batched_product(tables->filtered + step, W, k, k, u, zeros, 1, move);
-        for (ptrdiff_t i = 0; i < k * LANES; i++) mean[i] = predicted[i] + move[i];
+        batched_product(maps->Ht, W, k, n_rotated, predicted, e, -1, e);
+        batched_product(tables->move + step, W, n_rotated, k, e, predicted, 1, mean);
         batched_product(system->At, W, k, k, mean, offset, 1, predicted);
         if (!sums || t < batch->from || t >= batch->until) continue;
-        batched_product(tables->root + step, W, k, k, u, zeros, 1, r);
-        batched_product(maps->Ht, d, k, n_rotated, move, e, -1, e);
+        batched_product(tables->root + step, W, n_rotated, n_rotated, e, zeros, 1, r);
         double squares[LANES] = {0};
-        for (ptrdiff_t i = 0; i < k * LANES; i += LANES)
+        for (ptrdiff_t i = 0; i < n_rotated * LANES; i += LANES)
             EACH_SEGMENT squares[s] += r[i + s] * r[i + s];
-        for (ptrdiff_t i = 0; i < d * LANES; i += LANES)
+        for (ptrdiff_t i = n_rotated * LANES; i < d * LANES; i += LANES)
             EACH_SEGMENT squares[s] += e[i + s] * e[i + s];
         find_below(batch->lengths, NULL, t, keeps);
         add_kept(keeps, squares, 1, sums->squares);

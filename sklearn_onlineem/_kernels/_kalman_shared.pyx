@@ -54,6 +54,7 @@ cdef extern from "_kalman_shared.h" nogil:
     ctypedef struct GainTables:
         Py_ssize_t n
         double* filtered
+        double* move
         double* root
         double* gain
         double* rest
@@ -70,7 +71,6 @@ cdef extern from "_kalman_shared.h" nogil:
         Py_ssize_t d
         const double* offset
         const double* whitening
-        const double* H
         const double* Ht
         const double* G
     ctypedef struct Shared:
@@ -94,7 +94,7 @@ cdef extern from "_kalman_shared.h" nogil:
         pass
     Tabulation lay_out_tabulation(Py_ssize_t W, Arena* arena)
     bint tabulate(
-        const System* system, const double* G, Py_ssize_t n, Tabulation* scratch,
+        const System* system, const double* Ht, Py_ssize_t n, Tabulation* scratch,
         double* covariance, GainTables* tables)
     CovarianceSums lay_out_covariance_sums(Py_ssize_t W, Arena* arena)
     double sum_log_dets(const GainTables* tables, Py_ssize_t T)
@@ -125,11 +125,12 @@ WIDEST = MOST_STATES
 
 
 cdef int read_tables(GainTables* tables, tuple arrays, Py_ssize_t W) except -1:
-    filtered, root, gain, rest, log_det = arrays
+    filtered, move, root, gain, rest, log_det = arrays
     cdef Py_ssize_t n = extent(log_det, 0)
     require(n > 0, "steps of a table")
     tables.n = n
-    tables.filtered, tables.root = writable(filtered, n * W * W), writable(root, n * W * W)
+    tables.filtered, tables.move = writable(filtered, n * W * W), writable(move, n * W * W)
+    tables.root = writable(root, n * W * W)
     tables.gain, tables.rest = writable(gain, n * W * W), writable(rest, n * W * W)
     tables.log_det = writable(log_det, n)
     return 0
@@ -147,36 +148,36 @@ cdef int read_moves(System* system, Py_ssize_t k, tuple moves) except -1:
 
 
 cdef int read_maps(ObservationMaps* maps, tuple arrays, Py_ssize_t W) except -1:
-    offset, whitening, H, Ht, G = arrays
+    offset, whitening, Ht, G = arrays
     cdef Py_ssize_t d = extent(offset, 0)
     maps.d, maps.offset, maps.whitening = d, readable(offset, d), readable(whitening, d * d)
-    maps.H, maps.Ht, maps.G = readable(H, d * W), readable(Ht, W * d), readable(G, W * W)
+    maps.Ht, maps.G = readable(Ht, W * W), readable(G, W * W)
     return 0
 
 
 def fill_tables(
-    ndarray G,              # IN (W, W): C' R^-1 C
+    ndarray Ht,             # IN (W, W): as of the maps of `expected`
     tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
     Py_ssize_t k,           # states
     ndarray covariance,     # INOUT (W, W): before the first row; overwritten
-    tuple tables,           # OUT (n, W, W) filtered, root, gain, rest; (n,) log_det
+    tuple tables,           # OUT (n, W, W) filtered, move, root, gain, rest; (n,) log_det
 ):
     """Number of steps that are tabulated, and whether the last one stands for all that follow."""
     cdef System system
     cdef GainTables out
-    cdef Py_ssize_t W = extent(G, 0)
-    cdef const double* precision = readable(G, W * W)
+    cdef Py_ssize_t W = extent(Ht, 0)
+    cdef const double* observation = readable(Ht, W * W)
     cdef double* state = writable(covariance, W * W)
     cdef bint is_steady
     read_moves(&system, k, moves)
-    require(system.W == W, "the moves have the width of G")
+    require(system.W == W, "the moves have the width of Ht")
     read_tables(&out, tables, W)
     cdef Arena arena = counting_arena()
     lay_out_tabulation(W, &arena)
     cdef void* memory = allocate(&arena)
     cdef Tabulation scratch = lay_out_tabulation(W, &arena)
     with nogil:
-        is_steady = tabulate(&system, precision, out.n, &scratch, state, &out)
+        is_steady = tabulate(&system, observation, out.n, &scratch, state, &out)
         free(memory)
     return out.n, is_steady
 
@@ -184,7 +185,7 @@ def fill_tables(
 def covariances(
     const int64_t[::1] lengths,     # IN (L,), distinct
     const int64_t[::1] counts,      # IN (L,), numbers of sequences
-    tuple tables,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
+    tuple tables,                   # IN (n, W, W) filtered, move, root, gain, rest; (n,) log_det
     Py_ssize_t k,                   # states
     ndarray sums,                   # INOUT (5, W, W): of first, departing, arriving and emitting
                                     #  states, and of an arriving with its departing one
@@ -293,9 +294,10 @@ def expected(
     ndarray centre,                 # IN (d,): what deviations of rows are from
     tuple moves,                    # IN A, A' (W, W), b (W,), Q (W, W)
     Py_ssize_t k,                   # states
-    tuple tables,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
+    tuple tables,                   # IN (n, W, W) filtered, move, root, gain, rest; (n,) log_det
     tuple maps,                     # IN offset (d,), L'^-1 O (d, d) where R = L L' and O is a
-                                    #  rotation, H = O' L^-1 C (d, W), H' (W, d), H' H (W, W)
+                                    #  rotation, H' (W, W) where H is O' L^-1 C, 0 after k rows,
+                                    #  and H' H (W, W)
     ndarray start,                  # IN (W,): mean of the first state
     Py_ssize_t reach,               # rows after which a pass in the steady state has forgotten its
                                     #  start; 0: none

@@ -33,13 +33,13 @@ SIMD_INLINE ptrdiff_t state_size(ptrdiff_t W) { return W + W * W; }
 /* What moments change by in a steady state, relative to standard deviations and means. */
 #define STEADY (4 * ROUNDING)
 
-/* Whether covariances x and y (W, W) are the same. */
+/* Whether covariances x and y (W, W) are the same; products of variances may overflow. */
 SIMD_UNUSED static int is_steady(const double *x, const double *y, ptrdiff_t k, ptrdiff_t W)
 {
     for (ptrdiff_t i = 0; i < k; i++)
         for (ptrdiff_t j = 0; j <= i; j++)
             if (!(fabs(x[i * W + j] - y[i * W + j])
-                  <= STEADY * sqrt(fabs(x[i * (W + 1)] * x[j * (W + 1)]))))
+                  <= STEADY * sqrt(fabs(x[i * (W + 1)])) * sqrt(fabs(x[j * (W + 1)]))))
                 return 0;
     return 1;
 }

@@ -56,9 +56,11 @@ SIMD_UNUSED static void add_unpadded(const Moments *part, ptrdiff_t k, Moments *
 }
 
 /* Vectors on their way to a total: moments are taken of many at a time, about their own mean. They
- * are columns, so that sums over them are sums of whole vectors. */
+ * are columns, so that sums over them are sums of whole vectors. Until `finish_buffer`, the mean of
+ * the total is less an origin near it, as differences of means far from 0 would lose digits. */
 typedef struct {
     Moments total;
+    double *origin;  /* (n,) */
     ptrdiff_t n_rows;
     double *columns; /* (n, BUFFER_STRIDE), of which BUFFER_ROWS are in use */
     double *mean;    /* (n,) */
@@ -71,7 +73,8 @@ typedef struct {
 
 SIMD_UNUSED static MomentsBuffer lay_out_moments_buffer(ptrdiff_t n, Arena *arena)
 {
-    MomentsBuffer buffer = {{n, NULL, NULL, NULL}, 0, NULL, NULL, NULL};
+    MomentsBuffer buffer = {{n, NULL, NULL, NULL}, NULL, 0, NULL, NULL, NULL};
+    buffer.origin = take_doubles(arena, n);
     start_line(arena);
     buffer.columns = take_doubles(arena, n * BUFFER_STRIDE);
     buffer.mean = take_doubles(arena, n);
@@ -79,32 +82,46 @@ SIMD_UNUSED static MomentsBuffer lay_out_moments_buffer(ptrdiff_t n, Arena *aren
     return buffer;
 }
 
+SIMD_INLINE double mean_of(const double *column, ptrdiff_t n_rows)
+{
+    double sum = 0, partial[LANES] = {0};
+    ptrdiff_t t = 0;
+    for (; t + LANES <= n_rows; t += LANES) EACH_SEGMENT partial[s] += column[t + s];
+    for (; t < n_rows; t++) partial[0] += column[t];
+    for (int s = 0; s < LANES; s++) sum += partial[s];
+    return sum / (double)n_rows;
+}
+
 SIMD_CLONES SIMD_UNUSED static void add_buffer(MomentsBuffer *buffer)
 {
     const ptrdiff_t n = buffer->total.n, n_rows = buffer->n_rows;
     if (n_rows == 0) return;
     for (ptrdiff_t i = 0; i < n; i++) {
-        double *column = buffer->columns + i * BUFFER_STRIDE, sum = 0, partial[LANES] = {0};
-        ptrdiff_t t = 0;
-        for (; t + LANES <= n_rows; t += LANES) EACH_SEGMENT partial[s] += column[t + s];
-        for (; t < n_rows; t++) partial[0] += column[t];
-        for (int s = 0; s < LANES; s++) sum += partial[s];
-        const double mean = buffer->mean[i] = sum / (double)n_rows;
+        double *column = buffer->columns + i * BUFFER_STRIDE;
+        ptrdiff_t t;
+        if (*buffer->total.weight == 0) buffer->origin[i] = mean_of(column, n_rows);
+        for (t = 0; t < n_rows; t++) column[t] -= buffer->origin[i];
+        const double mean = buffer->mean[i] = mean_of(column, n_rows);
         for (t = 0; t < n_rows; t++) column[t] -= mean;
         /* What is left of the last vector counts for nothing. */
         for (; t % LANES > 0; t++) column[t] = 0;
         for (ptrdiff_t j = 0; j <= i; j++) {
             const double *other = buffer->columns + j * BUFFER_STRIDE;
-            double squares[LANES] = {0};
+            double sum = 0, squares[LANES] = {0};
             for (t = 0; t < n_rows; t += LANES)
                 EACH_SEGMENT squares[s] += column[t + s] * other[t + s];
-            sum = 0;
             for (int s = 0; s < LANES; s++) sum += squares[s];
             buffer->scatter[i * n + j] = buffer->scatter[j * n + i] = sum;
         }
     }
     add_moments((double)n_rows, buffer->mean, 1, buffer->scatter, &buffer->total);
     buffer->n_rows = 0;
+}
+
+SIMD_UNUSED static void finish_buffer(MomentsBuffer *buffer)
+{
+    add_buffer(buffer);
+    if (*buffer->total.weight > 0) add(buffer->origin, buffer->total.n, buffer->total.mean);
 }
 
 /* Room for one more vector, whose elements are BUFFER_STRIDE apart. */
@@ -289,8 +306,8 @@ SIMD_UNUSED static void sum_row(
 SIMD_UNUSED static void finish_sums(ptrdiff_t k, ptrdiff_t W, ptrdiff_t d, Sums *sums)
 {
     const double *states = sums->states;
-    add_buffer(&sums->transitions);
-    add_buffer(&sums->emissions);
+    finish_buffer(&sums->transitions);
+    finish_buffer(&sums->emissions);
     add_joint(states + FIRST * W * W, NULL, W, NULL, 0, k, 0, sums->initial.scatter);
     add_joint(
         states + DEPARTING * W * W, states + LAGGED * W * W, W, states + ARRIVING * W * W, W, k, k,

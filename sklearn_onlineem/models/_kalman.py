@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -253,7 +254,7 @@ class Padded:
         return padded
 
 
-# Segments of a sequence come in such numbers; their rows, at least, and how well the moments have
+# Segments of a sequence come in such numbers; their rows, at least; and how well the moments have
 # to agree where they meet, in units of standard deviations.
 _SEGMENTS, _SEGMENT_ROWS, _AGREEMENT = _kalman.SEQUENCES_PER_BATCH, 512, 1e-12
 
@@ -324,17 +325,17 @@ class SharedGains:
 
     @property
     def _n_most(self):
-        return max(1, min(self._longest, _TABLE_BYTES // (32 * self._width**2)))
+        return max(1, min(self._longest, _TABLE_BYTES // (40 * self._width**2)))
 
     @cached_property
     def _tables(self):
         W = self._width
         # Large arrays would be mapped anew each time, and few systems need them.
         for n in (min(self._n_most, _USUAL_STEPS), self._n_most):
-            arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
+            arrays = (*(np.empty((n, W, W)) for _ in range(5)), np.empty(n))
             covariance = self._first[W:].copy()
             n_steps, at_rest = _kalman_shared.fill_tables(
-                self._observation_maps[-1], self._transitions, self._k, covariance, arrays
+                self._observation_maps[2], self._transitions, self._k, covariance, arrays
             )
             if at_rest or n == self._n_most:
                 break
@@ -348,7 +349,7 @@ class SharedGains:
     @cached_property
     def _reach(self):
         """Rows after which passes in the steady state have forgotten their starts; 0: too many."""
-        (filtered, _, gain, _, log_det), at_rest = self._tables
+        (filtered, _, _, gain, _, log_det), at_rest = self._tables
         if not at_rest or self._longest < len(log_det) + _FEWEST_CUT_ROWS:
             return 0
         A, F, G = self._transitions[0], filtered[-1], self._observation_maps[-1]
@@ -369,9 +370,9 @@ class SharedGains:
         whitening = lapack.dtrtri(self._root, lower=1)[0]
         # Only the first whitened values, once they are rotated, depend on the state.
         rotation, rotated = np.linalg.qr(whitening @ C[:, : self._k], mode="complete")
-        H = np.zeros_like(C)
-        H[:, : self._k] = rotated
-        return offset, whitening.T @ rotation, H, np.ascontiguousarray(H.T), H.T @ H
+        Ht = np.zeros((self._width, self._width))
+        Ht[: self._k, : len(rotated[: self._k])] = rotated[: self._k].T
+        return offset, whitening.T @ rotation, Ht, Ht @ Ht.T
 
     def expected(self, data, log_densities=NOTHING, smooths=True):
         """Return sums over sequences without missing values: statistics, and log-likelihood.
@@ -454,6 +455,7 @@ def occupancies(moves, first, like, growth):
     return _moments(sums[0]), _moments(sums[1])
 
 
+@lru_cache(maxsize=8)
 def _steps(n_rows, share, growth):
     """Return weights of the state before a piece of a sequence, of its steps, and of some ahead."""
     horizon = 0

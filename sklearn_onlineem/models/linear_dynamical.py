@@ -27,6 +27,7 @@ from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
 from sklearn_onlineem.models.levels import FEWEST_ROWS, LEAST_SQUARE, relocated
 from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
@@ -188,9 +189,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def relocated(self, data: Sequences) -> tuple[LinearDynamicalModel, Sequences] | None:
         if "offset" not in self.emissions.learnt or data.n_rows < FEWEST_ROWS:
             return None
-        # The state before the piece may have been led astray by the last rows of the one before.
-        fresh = data if data.before is None else data.continued(None)
-        states = self._inputs(fresh)[2]
+        # Not those after the state before, which the last rows of that may have led astray.
+        states = self._inputs(data.length_distribution)[2]
         # What is missing is as expected.
         largest = _regressions.largest_square(
             np.ascontiguousarray(data.X, dtype=np.float64), *self.emissions.parameters._arrays,
@@ -270,6 +270,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _inputs(self, like):
         """Return moments of the regressions' inputs per sequence, for each of the three."""
+        if like is None:
+            raise ValueError(UNKNOWN_LENGTHS)
         # In a stream, a new model is compared with the old one as it is with the next one.
         key = None if like.before is not None else like.survival.tobytes()
         known = self.__dict__.get("_known_occupancies")

@@ -16,11 +16,20 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families._checks import at_least
 
-__all__ = ["AbsorbingStates", "EndState", "GivenLength", "HORIZON", "OWN_SHARE", "Termination"]
+__all__ = [
+    "AbsorbingStates",
+    "EndState",
+    "GivenLength",
+    "HORIZON",
+    "OWN_SHARE",
+    "UNKNOWN_LENGTHS",
+    "Termination",
+]
 
 # Rows of the horizon of shorter pieces of sequences, and the share of their own occupancies.
 HORIZON = 300
 OWN_SHARE = 0.5
+UNKNOWN_LENGTHS = "lengths of sequences are given, not modelled, and unknown before first data."
 
 # Chains without an end count as if they ended once in so many steps.
 _LONGEST = 1e12
@@ -175,9 +184,7 @@ class GivenLength(Termination):
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
     ) -> tuple[Floats, Floats]:
         if like is None:
-            raise ValueError(
-                "lengths of sequences are given, not modelled, and unknown before first data."
-            )
+            raise ValueError(UNKNOWN_LENGTHS)
         transitions, emissions = np.zeros(len(start)), np.zeros(len(start))
         sums = transitions, emissions
         _forward_backward.occupancies(start, transmat, like.survival, *sums)

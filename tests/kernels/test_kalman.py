@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import kalman as textbook
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.dynamical import changed, draw_data, draw_model
 from numpy.testing import assert_allclose
@@ -318,3 +319,18 @@ def test_kernels_refuse_arrays_of_other_sizes(rng):
             nothing, np.empty(4), np.empty(1), 1,
         )  # fmt: skip
     assert len(arrays(padded.system)) == 7
+
+
+@pytest.mark.parametrize("missing", [[], [0, 2], [0, 1, 2]])
+def test_covariances_at_rest_are_those_of_the_recursions(missing, rng):
+    """Of rows whose gaps are the same for long, between others, by the textbook formulas."""
+    model = draw_model(rng, 2, 3)
+    data = draw_data(rng, [700, 3, 200], 3, 0.3)
+    data.X[50:650, missing] = np.nan
+    data.X[300] = rng.normal(size=3)
+    data.X[720:, missing] = np.nan
+    rows = textbook.filtered(model, data.X, data.offsets)
+    assert_close(model.filtered(data), (rows.mean, rows.covariance), rtol=1e-9, atol=1e-9)
+    expected = textbook.smoothed(model, rows, data.offsets)
+    assert_close(model.smoothed(data), expected, rtol=1e-9, atol=1e-9)
+    assert_close(model.row_log_likelihoods(data), rows.log_likelihood, rtol=1e-9, atol=1e-9)

@@ -74,9 +74,9 @@ CHAIN = shares(K), shares(K), shares(K, K), ones(K)
 MOVES = np.eye(W), np.eye(W), ones(W), np.eye(W)
 SYSTEM = (*MOVES, ones(D, W), ones(D), np.eye(D))
 START = np.concatenate([ones(W), np.eye(W).ravel()])
-TABLES = (*(eyes(S, W) for _ in range(4)), ones(S))
+TABLES = (*(eyes(S, W) for _ in range(5)), ones(S))
 REGRESSIONS = ones(K, D, 1), ones(K, D), eyes(K, D)
-MAPS = ones(D), np.eye(D), ones(D, W), ones(W, D), np.eye(W)
+MAPS = ones(D), np.eye(D), np.eye(W), np.eye(W)
 
 
 def evidence(k=K, d=D):

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pykalman
@@ -490,3 +491,10 @@ def test_a_model_says_how_many_parameters_it_learns(rng):
     # Turns of the coordinates of the state take up four, and shifts two.
     assert draw_model(rng, 2, 3).n_parameters() == 2 + 3 + 4 + 2 + 3 + 6 + 3 + 6 - 4 - 2
     assert draw_model(rng, 2, 3, learnt=frozenset({PARAMETERS[2]})).n_parameters() == 4
+
+
+def test_without_data_it_says_that_lengths_are_unknown(rng):
+    model = draw_model(rng, 2, 3)
+    for wanted in (model.own_statistics, partial(model.kl_divergence, draw_model(rng, 2, 3))):
+        with pytest.raises(ValueError, match="lengths of sequences are given"):
+            wanted()
