@@ -9,8 +9,8 @@ from libc.string cimport memset
 from ._arena cimport allocate_doubles
 from ._arrays cimport require
 from ._openmp cimport busy_threads
-from ._simd cimport log_double, restricted, simd_void
-from ._topics cimport WORDS_AHEAD, check_lanes, fetch_row, log_all
+from ._simd cimport restricted, simd_void
+from ._topics cimport WORDS_AHEAD, check_lanes, fetch_row, log_all, log_ratio
 
 cdef enum:
     BLOCK = 256     # words, whose sums are made by one thread
@@ -160,7 +160,7 @@ cdef simd_void add_far_divergences(
 ) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(K):
-        out[k] += (x[k] + after[k]) * log_double((x[k] + after[k]) / (x[k] + before[k]))
+        out[k] += (x[k] + after[k]) * log_ratio(x[k] + after[k], x[k] + before[k])
 
 
 def shift_divergences(

@@ -371,6 +371,28 @@ SIMD_CLONES SIMD_UNUSED static void multiply_by(
     for (ptrdiff_t i = 0; i < n; i++) x[i] *= y[i];
 }
 
+/* log(y / z) for y, z > 0 with one division: 2^k z is next to y, with the k that is the rounded
+ * difference of their bits, in units of the exponent. (That is log2(y / z) to .09.) With
+ * s = (y - 2^k z) / (y + 2^k z), |s| < .201, log(y / (2^k z)) = s (2 + s^2 P(s^2)). */
+SIMD_INLINE double log_ratio(double y, double z)
+{
+    int64_t bits = bits_of_double(z);
+    int64_t biased = bits_of_double(y) - bits + (1024LL << 52) + (1LL << 51);
+    biased = (int64_t)((uint64_t)biased >> 52);
+    z = double_of_bits(bits + (biased - 1024) * (1LL << 52));
+    double k = double_of_bits(biased | 0x4330000000000000LL) - (4503599627370496.0 + 1024.0);
+    double s = (y - z) / (y + z);
+    double x = s * s;
+    double P = 0.1513358127807951;
+    P = P * x + 0.15281972927942838;
+    P = P * x + 0.18184684870997098;
+    P = P * x + 0.22222181285686451;
+    P = P * x + 0.2857142884962405;
+    P = P * x + 0.3999999999929016;
+    P = P * x + 0.6666666666666695;
+    return k * 0.6931471803691238 + (2.0 * s + (s * x * P + k * 1.9082149292705878e-10));
+}
+
 /* x (n,) <- log x, x > 0 */
 SIMD_CLONES SIMD_UNUSED static void log_all(double *x, ptrdiff_t n)
 {

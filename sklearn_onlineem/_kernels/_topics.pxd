@@ -21,6 +21,7 @@ cdef extern from "_topics.h" nogil:
         float* shares
     uint64_t stream_of(uint64_t key, uint64_t number)
     void sum_rows(const float* rows, Py_ssize_t n, Py_ssize_t P, double* sums)
+    double log_ratio(double y, double z)
     void log_all(double* x, Py_ssize_t n)
     void fetch_row(const void* row, size_t bytes)
 

@@ -495,7 +495,9 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     def _learn_first(self, X, y, with_end, **where):
         """Learn first observations of a stream, from which its start is made."""
-        self._validate_params()
+        if "_present_rules" not in vars(self):
+            self._validate_params()
+            self._present_rules = None  # Setting a parameter drops it, as callbacks may.
         before, solver = self.__dict__.get("_fitted"), self._solver()
         with error_context(self):
             if before is not None:
@@ -536,7 +538,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             if progress.state.gate is not None:
                 warn_of_outliers(self, before and before.state.gate, progress.state.gate)
             is_first = before is None or before.state.awaits_data
+            is_valid = "_present_rules" in vars(self)
             self._commit(progress, reader.attributes if is_first else None, end)
+            if is_valid:
+                self._present_rules = None
         for state in made:
             report_update(self, state)
 
