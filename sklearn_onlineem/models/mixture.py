@@ -343,7 +343,7 @@ class MixtureModel(
 
     def log_likelihood(self, data: Rows) -> Floats:
         out = np.empty(len(data))
-        for _ in self._posterior_blocks(data, out):
+        for _ in self.posterior_blocks(data, out):
             pass
         return out
 
@@ -360,7 +360,7 @@ class MixtureModel(
         out = np.empty((len(data), self.n_components), dtype=data.dtype)
         if log_likelihoods is None:
             log_likelihoods = np.empty(len(data))
-        for start, responsibilities in self._posterior_blocks(data, log_likelihoods):
+        for start, responsibilities in self.posterior_blocks(data, log_likelihoods):
             out[start : start + len(responsibilities)] = responsibilities
         return out
 
@@ -373,7 +373,7 @@ class MixtureModel(
             Observations; labels are ignored.
         """
         out = np.empty(len(data), dtype=np.intp)
-        for start, responsibilities in self._posterior_blocks(data, np.empty(len(data))):
+        for start, responsibilities in self.posterior_blocks(data, np.empty(len(data))):
             out[start : start + len(responsibilities)] = responsibilities.argmax(axis=1)
         return out
 
@@ -424,7 +424,7 @@ class MixtureModel(
         X = self.drawn(data, np.random.default_rng(0) if rng is None else rng)
         return Rows.unchecked(X, data.sample_weight, data.labels, data.n_threads)
 
-    def _posterior_blocks(self, data, log_likelihoods):
+    def posterior_blocks(self, data, log_likelihoods):
         n_rows = max(1, min(_POSTERIOR_ROWS, _POSTERIOR_VALUES // self.n_components))
         for start in range(0, len(data), n_rows):
             block = data[start : start + n_rows]

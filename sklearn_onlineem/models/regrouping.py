@@ -32,8 +32,9 @@ _VALUES_PER_PARAMETER = 4
 # rows for the losses of merges, for the split of a component, and for a trial.
 _ROWS, _ROWS_PER_PARAMETER = 4000, 3
 _MERGE_ROWS, _SPLIT_ROWS, _TRIAL_ROWS = 1000, 500, 2000
-# Rows with a smaller responsibility of some components are not theirs.
-_LEAST_SHARE = 1e-3
+# Rows with a smaller responsibility of some components are not theirs; smaller ones of a single
+# component count as 0.
+_LEAST_SHARE, _LEAST_KEPT = 1e-3, 1e-6
 # Pairs for each component whose loss is computed; least number of trials, and trials for each
 # component; most trials with the same split, or with the same pair.
 _PAIRS, _TRIALS, _TRIALS_PER_COMPONENT, _MOST_ALIKE = 2, 10, 0.4, 3
@@ -94,11 +95,17 @@ def _some(rows, n_most, rng):
 
 
 class _Whole:
-    """A mixture, a sample of rows, and their responsibilities, of shape (n_components, n_rows)."""
+    """A mixture, a sample of rows, and their responsibilities, CSR (n_components, n_rows)."""
 
     def __init__(self, model, rows, prior, n_rows):
         self.model, self.rows, self.prior = model, rows, prior
-        self.shares = np.ascontiguousarray(model.posterior(rows).T, dtype=np.float64)
+        parts = []
+        for start, posterior in model.posterior_blocks(rows, np.empty(len(rows))):
+            number, k = np.nonzero(posterior > _LEAST_KEPT)
+            parts.append((posterior[number, k].astype(np.float64), k, number + start))
+        share, k, number = (np.concatenate(part) for part in zip(*parts, strict=True))
+        shape = model.n_components, len(rows)
+        self.shares = sparse.coo_array((share, (k, number)), shape).tocsr()
         weight = rows.sample_weight
         self.weight = np.ones(len(rows)) if weight is None else weight
         self.shares_parameters = n_shared_parameters(model.family, model.parameters) > 0
@@ -107,7 +114,13 @@ class _Whole:
 
     def rows_of(self, index, n_most=None, rng=None):
         """Return the rows of some components, by weighted responsibilities, and their share."""
-        share = self.shares[index].sum(axis=0)
+        ends, shares = self.shares.indptr, self.shares
+        parts = [slice(ends[k], ends[k + 1]) for k in index]
+        share = np.bincount(
+            np.concatenate([shares.indices[part] for part in parts]),
+            np.concatenate([shares.data[part] for part in parts]),
+            len(self.rows),
+        )
         own = np.flatnonzero((share > _LEAST_SHARE) & (self.weight > 0.0))
         weight = share[own] * self.weight[own]
         if not len(own):
@@ -232,11 +245,12 @@ def _merges(whole, rng):
     if len(rows) > _MERGE_ROWS:
         some = np.sort(rng.choice(len(rows), _MERGE_ROWS, replace=False))
     rows, weight, losses = rows[some], whole.weight[some], np.empty(len(pairs))
-    log_likelihood = model.log_likelihood(rows)
+    log_likelihood = np.empty(len(rows))
+    posterior = model.posterior(rows, log_likelihood).T.astype(np.float64)
     for start in range(0, len(pairs), _BLOCK_VALUES // len(rows)):
         own = slice(start, start + _BLOCK_VALUES // len(rows))
         log_merged = family.log_density(components(merged, own, len(pairs)), rows.X)
-        shares = whole.shares[np.ix_(i[own], some)] + whole.shares[np.ix_(j[own], some)]
+        shares = posterior[i[own]] + posterior[j[own]]
         log_both = log_likelihood + np.log(np.maximum(shares, 1e-300))
         log_merged = log_merged.T.astype(np.float64) + np.log(total[own])[:, None]
         losses[own] = (shares * (log_both - log_merged)) @ weight
@@ -285,7 +299,7 @@ def _trials(whole, halves, pairs, merged, losses, rng):
     merges = np.argsort(losses, kind="stable")[: 4 * n_trials]
     promise = gains[splits][:, None] - losses[merges]
     promise[(pairs[merges] == splits[:, None, None]).any(axis=2)] = -np.inf
-    overlap = (whole.shares * whole.weight) @ whole.shares.T
+    overlap = (whole.shares.multiply(whole.weight).tocsr() @ whole.shares.T).toarray()
     used_splits, used_merges, locals_, trials = np.zeros(n), np.zeros(len(pairs)), {}, []
     for place in np.argsort(-promise, axis=None, kind="stable"):
         row, column = np.unravel_index(place, promise.shape)
