@@ -66,7 +66,16 @@ class RegressionInput(RowsInput):
                 " None."
             )
         check_complete("y", y)
-        y = check_array(y, ensure_2d=False, dtype=X.dtype, input_name="y", order="C")
+        y = check_array(
+            y, ensure_2d=False, dtype=X.dtype, input_name="y", order="C",
+            ensure_all_finite="allow-nan",
+        )  # fmt: skip
+        if np.isnan(y).any():
+            raise ValueError(
+                "y contains NaN. Leave out rows without targets, as inputs alone say nothing of the"
+                " regressions; a GaussianMixture of inputs and targets side by side takes rows in"
+                " which any values are missing."
+            )
         if y.ndim > 2 or len(y) != len(X):
             raise ValueError(f"y must have a row for each of the {len(X)} of X, got {y.shape}.")
         targets = y.reshape(len(y), -1)
