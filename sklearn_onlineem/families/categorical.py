@@ -67,10 +67,10 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         sizes = self.n_categories
         if isinstance(sizes, np.ndarray | list):
             sizes = tuple(np.asarray(sizes).tolist())
-        of_columns = sizes if isinstance(sizes, tuple) else (sizes,)
-        if not of_columns or not all(
-            n is None or (isinstance(n, Integral) and 1 <= n <= _MOST_CATEGORIES)
-            for n in of_columns
+        each = sizes if isinstance(sizes, tuple) else (sizes,)
+        known = [n for n in each if n is not None]
+        if not each or not all(
+            isinstance(n, Integral) and 1 <= n <= _MOST_CATEGORIES for n in known
         ):
             raise ValueError(
                 f"n_categories must be whole numbers from 1 to {_MOST_CATEGORIES}, one of all"

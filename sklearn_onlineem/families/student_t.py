@@ -165,17 +165,8 @@ class StudentT(
         # so that what is added decides there, against the likelihood.
         return Gaussian(self.covariance, reg_covar=0.0, spread=self.spread)
 
-    def least_variances(self, n_features: int) -> Floats:
-        """Return the least variance along each feature, an ndarray of shape (n_features,).
-
-        Parameters
-        ----------
-        n_features : int
-            Columns of a row.
-        """
-        if self.floor is not None:
-            return self.floor
-        return np.full(n_features, self.reg_covar or 0.0)
+    def _least_variances(self, n_features):
+        return np.full(n_features, self.reg_covar or 0.0) if self.floor is None else self.floor
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         if self.floor is not None:
@@ -312,7 +303,7 @@ class StudentT(
         self, statistics: StudentTStatistics, previous: StudentTs | None = None
     ) -> StudentTs:
         kept, moments = None if previous is None else previous.gaussians, statistics.moments
-        least = self.least_variances(moments.mean.shape[1])
+        least = self._least_variances(moments.mean.shape[1])
         scatter = self.covariance._at_least(moments.scatter, moments.degrees, least)
         gaussians = self._gaussian.m_step(replace(moments, scatter=scatter), kept)
         counts, gaps = statistics.precisions.weight, statistics.precisions.total[:, 0]

@@ -64,26 +64,18 @@ class StudentTTangents(Tangents):
     def is_free(self):
         least, most = self._inner_range
         degrees, free = 2.0 * self._halves[0], self._gaussian.is_free
-        free[:, self._gaussian.d :] &= self._exceeds_floor
+        covariance = self.parameters.gaussians.covariance
+        exceeds = self._bounded(covariance, 1.0 + _AT_BOUND) == covariance
+        if exceeds.ndim == 3:
+            exceeds = exceeds.all(axis=(1, 2))[:, None]
+        free[:, self._gaussian.d :] &= exceeds
         return self._with_degrees(free, (least <= degrees) & (degrees <= most))
 
-    @property
-    def _exceeds_floor(self):
-        """Whether variances, or all in a matrix, are not at their bound, (K, 1 or n_variances)."""
-        floor, covariance = self._floor, self.parameters.gaussians.covariance
-        bounded = self._bounded(covariance, (1.0 + _AT_BOUND) * floor)
-        exceeds = bounded == covariance
-        exceeds = exceeds.all(axis=(1, 2))[:, None] if exceeds.ndim == 3 else exceeds
-        return np.broadcast_to(exceeds, (len(self._halves[0]), exceeds.shape[1]))
-
-    @property
-    def _floor(self):
-        return self.family.least_variances(self._gaussian.d)
-
-    def _bounded(self, covariance, floor):
-        per_value = self._gaussian.d / covariance.shape[1]
-        shares = np.full(len(covariance), 1.0 / per_value)
-        return self.family.covariance._at_least(covariance, shares, floor)
+    def _bounded(self, covariance, factor=1.0):
+        """Return the nearest covariances that are at least the floor, times a factor."""
+        d, shape = self._gaussian.d, self.family.covariance
+        shares = np.full(len(covariance), covariance.shape[1] / d)
+        return shape._at_least(covariance, shares, factor * self.family._least_variances(d))
 
     @property
     def _inner_range(self):
@@ -127,8 +119,8 @@ class StudentTTangents(Tangents):
             # Those at a bound are fixed, so none move there.
             degrees = np.where(moved == degrees, degrees, np.clip(moved, *self._inner_range))
         gaussians = self._gaussian.moved(v[:, : self._gaussian.n_own])
-        covariance = self._bounded(gaussians.covariance, self._floor)
-        return type(self.parameters)(Gaussians(gaussians.mean, covariance), degrees)
+        gaussians = Gaussians(gaussians.mean, self._bounded(gaussians.covariance))
+        return type(self.parameters)(gaussians, degrees)
 
     def attributes(self):
         found = self._named(self._gaussian.attributes())
