@@ -132,7 +132,10 @@ def has_arrays_of(value, other):
         return value.keys() == other.keys() and all(
             has_arrays_of(value[key], other[key]) for key in value
         )
-    return not hasattr(value, "__dict__") or has_arrays_of(vars(value), vars(other))
+    if hasattr(value, "__dict__"):
+        return has_arrays_of(vars(value), vars(other))
+    # Not a number equals itself here.
+    return bool(value == other or (value != value and other != other))
 
 
 def take(value, index):

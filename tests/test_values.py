@@ -41,6 +41,14 @@ def test_averages_reach_into_tuples():
     assert found.named.rest[1][1] == 3
 
 
+def test_settings_that_differ_are_not_averaged():
+    first, second = value_of([1.0]), value_of([2.0])
+    other = Both(second.array, second.named, "another")
+    with pytest.raises(TypeError, match="str differ and cannot be averaged"):
+        average([first, other], [0.5, 0.5])
+    assert np.isnan(average([np.nan, float("nan")], [0.5, 0.5]))
+
+
 def test_components_are_taken_within_tuples():
     value = value_of([1.0, 2.0, 3.0])
     found = take((value.array, value.named.location, np.eye(2)), np.array([2, 0, 1]))

@@ -27,7 +27,6 @@ from numpy cimport PyArray_NDIM, ndarray
 from ._arena cimport (
     Arena,
     allocate,
-    allocate_doubles,
     counting_arena,
     start_line,
     take_doubles,
@@ -612,28 +611,3 @@ def sweep(
     problem.mean, problem.concentration = &mean[0, 0], &concentration[0]
     problem.labels, problem.X, problem.is_float = &labels[0], &X[0, 0], floating is float
     return run(&problem, &uniforms[0])
-
-
-def rank_one(
-    const double[:, ::1] factor,        # IN (d, d): L, with zeros above
-    const double[::1] w,                # IN (d,)
-    double sign,                        # 1 or -1
-    double[:, ::1] changed,             # OUT (d, d)
-):
-    """Factorise L L' + sign w w'; return whether that is positive definite."""
-    cdef Py_ssize_t i, j, d = w.shape[0]
-    require(d > 0 and factor.shape[0] == d and factor.shape[1] == d and changed.shape[0] == d
-            and changed.shape[1] == d, "triangles of d x d")
-    require(sign == 1 or sign == -1, "the sign is 1 or -1")
-    cdef double* scratch = allocate_doubles(TRIANGLE_SIZE(d) + 2 * d)
-    cdef double* inverses = scratch + TRIANGLE_SIZE(d)
-    for i in range(d):
-        inverses[d + i] = w[i]
-        for j in range(i + 1):
-            scratch[ENTRY(i, j, d)] = factor[i, j]
-    cdef bint proper = change_factor(scratch, inverses, 1, d, sign, inverses + d)
-    for i in range(d):
-        for j in range(d):
-            changed[i, j] = scratch[ENTRY(i, j, d)] if j <= i else 0
-    free(scratch)
-    return bool(proper)

@@ -71,7 +71,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     estimator : estimator
         A mixture, a hidden Markov model or another estimator of this library. Its parameters set
         how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, ...), except `solver`, which `mode`
-        replaces; the first shard provides its start.
+        replaces. Its model is the start if it is fitted or known and has ``warm_start=True``; else
+        the first shard provides the start.
     mode : {"batch", "synchronous", "asynchronous"}, default="batch"
         "batch": rounds of batch EM until `tol`. "synchronous": learners are merged after every
         `sync_every` batches, and continue from the result. "asynchronous": learners are merged
@@ -334,7 +335,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
                     f" {type(self.estimator).__name__}; call fit again."
                 )
         else:
-            estimator = executor.begin(_for_workers(clone(self.estimator)))
+            # A copy keeps the model that is known, or fitted.
+            resumes_own = self.estimator.warm_start and self.estimator.__sklearn_is_fitted__()
+            begun = copy.deepcopy(self.estimator) if resumes_own else clone(self.estimator)
+            estimator = executor.begin(_for_workers(begun))
         estimator.set_params(**parameters)
         if resumes:
             estimator._check_structure()

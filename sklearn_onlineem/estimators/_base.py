@@ -652,11 +652,17 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         self._validate_params()
         random_state = check_random_state(self.random_state)
         with self._lock(), error_context(self):
-            reader = self._input(fresh=True)
+            resumes = self.warm_start and self.__sklearn_is_fitted__()
+            if resumes:
+                self._check_structure()
+            reader = self._input(fresh=not resumes)
             data = reader.read(X, y, **where)
-            with single_threaded_blas(data.n_rows):
-                start = self._start().model(data, random_state)
-            state = self._state_of(start, data, _drawn_seed(random_state))
+            if resumes:
+                model = self._known_model(data) or self._fitted.state.model
+            else:
+                with single_threaded_blas(data.n_rows):
+                    model = self._start().model(data, random_state)
+            state = self._state_of(model, data, _drawn_seed(random_state))
             self._commit(Progress(state), reader.attributes)
         return self
 

@@ -41,9 +41,9 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
 
     Parameters
     ----------
-    n_categories : int or tuple of int, default=None
-        Number of codes of all columns, or of each one. None, also in a tuple: one more than the
-        largest code of the column in the first data.
+    n_categories : int or array-like of int, default=None
+        Number of codes of all columns, or of each one, kept as a tuple. None, also for one column:
+        one more than the largest code of the column in the first data.
     min_probability : float, default=1e-10
         Floor of the probabilities, from 1e-100 to 1, so that all symbols have a probability.
 
@@ -57,7 +57,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
            [0.2]])
     """
 
-    n_categories: int | tuple[int | None, ...] | None = None
+    n_categories: int | ArrayLike | None = None
     min_probability: float = 1e-10
 
     determined_by_means = False
@@ -65,6 +65,19 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
+        sizes = self.n_categories
+        if isinstance(sizes, np.ndarray | list):
+            sizes = tuple(np.asarray(sizes).tolist())
+        each = sizes if isinstance(sizes, tuple) else (sizes,)
+        known = [n for n in each if n is not None]
+        if not each or not all(
+            isinstance(n, Integral) and 1 <= n <= _MOST_CATEGORIES for n in known
+        ):
+            raise ValueError(
+                f"n_categories must be whole numbers from 1 to {_MOST_CATEGORIES}, one of all"
+                f" columns or one of each, got {self.n_categories!r}."
+            )
+        object.__setattr__(self, "n_categories", sizes)
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         given = self.n_categories

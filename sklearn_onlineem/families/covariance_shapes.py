@@ -332,6 +332,25 @@ class _Matrices(Covariance):
             roots = vectors * np.sqrt(np.maximum(values, 1.0))[:, None]
             return Gaussians(mean, scale * (roots @ roots.mT))
 
+    def _at_least(self, scatter, degrees, floor):
+        """Return the scatters of likeliest covariances that are the diagonal floor or more."""
+        degrees = degrees[: len(scatter), None, None]
+        try:
+            np.linalg.cholesky(scatter - degrees * np.diag(floor))
+            return scatter
+        except np.linalg.LinAlgError:
+            seen, roots = degrees[:, 0, 0] > 0.0, np.sqrt(floor)
+        with np.errstate(all="ignore"):
+            unit = degrees[seen] * (roots[:, None] * roots)
+            relative = scatter[seen] / unit
+        if not np.isfinite(relative).all():
+            return scatter
+        values, vectors = np.linalg.eigh(relative)
+        roots = vectors * np.sqrt(np.maximum(values, 1.0))[:, None]
+        bounded, out = unit * (roots @ roots.mT), scatter.copy()
+        out[seen] = np.where(values[:, :1, None] < 1.0, bounded, scatter[seen])
+        return out
+
     def _own_scatter(self, degrees, gaussians, floor):
         """Return scatters from which the M-step makes the covariances."""
         scatter = np.empty_like(gaussians.covariance)
@@ -509,6 +528,11 @@ class _Variances(Covariance):
                 " similar. Decrease n_components or increase reg_covar."
             )
         return Gaussians(kept_where_empty(statistics, previous), variance)
+
+    def _at_least(self, scatter, degrees, floor):
+        n_values = self.n_parameters(len(floor))
+        least = floor.reshape(n_values, -1).sum(axis=1)
+        return np.maximum(scatter, degrees[:, None] * least)
 
     def _own_scatter(self, degrees, gaussians, floor):
         scatter = np.empty_like(gaussians.covariance)

@@ -522,10 +522,9 @@ class Product(
         return counts, ProductStatistics(evidence), log_likelihood
 
     def _side_by_side(self, rows):
-        """Return factors of all families, their features in two parts, and base measures.
+        """Return factors of all families, features, digits, their order, and base measures.
 
-        Features that are whole numbers below 256 are the second part, in bytes; the order of all,
-        reals first, is the third. The factors are None if one family has none.
+        Digits are features that are whole numbers below 256. All are None if one factor is.
         """
         none = (None,) * 5
         factors, n_features = [], 0

@@ -112,9 +112,10 @@ class StudentT(
         Whether each component learns its own :math:`\nu`, all learn one, or all have this one.
         Learnt and given ones are from 1, Cauchy's distribution, to 1000, near Gaussians.
     reg_covar : float, default=None
-        Added to the diagonals of S by the M-step, from 0 to 1e100. None: 1e-6 times the variance of
-        each feature in the first data, without its outliers if that is less, and never below the
-        resolution of the numbers themselves.
+        Least variance, from 0 to 1e100: the M-step maximises over matrices S that are at least the
+        diagonal one of this number, so that the likelihood never falls. None: 1e-6 times the
+        variance of each feature in the first data, without its outliers if that is less, and never
+        below the resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `reg_covar` by `bind`, for each feature.
     spread : ndarray of shape (n_features,), default=None
@@ -160,7 +161,12 @@ class StudentT(
 
     @property
     def _gaussian(self):
-        return Gaussian(self.covariance, self.reg_covar, self.floor, self.spread)
+        # Its floor would be added. Scatters shrink with S where a component is left with one row,
+        # so that what is added decides there, against the likelihood.
+        return Gaussian(self.covariance, reg_covar=0.0, spread=self.spread)
+
+    def _least_variances(self, n_features):
+        return np.full(n_features, self.reg_covar or 0.0) if self.floor is None else self.floor
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         if self.floor is not None:
@@ -296,8 +302,10 @@ class StudentT(
     def m_step(
         self, statistics: StudentTStatistics, previous: StudentTs | None = None
     ) -> StudentTs:
-        kept = None if previous is None else previous.gaussians
-        gaussians = self._gaussian.m_step(statistics.moments, kept)
+        kept, moments = None if previous is None else previous.gaussians, statistics.moments
+        least = self._least_variances(moments.mean.shape[1])
+        scatter = self.covariance._at_least(moments.scatter, moments.degrees, least)
+        gaussians = self._gaussian.m_step(replace(moments, scatter=scatter), kept)
         counts, gaps = statistics.precisions.weight, statistics.precisions.total[:, 0]
         if self.degrees_of_freedom == "shared":
             counts, gaps = counts.sum(keepdims=True), gaps.sum(keepdims=True)

@@ -184,9 +184,7 @@ ESTIMATORS = [
             ("full", "each"),
             ("tied", "shared"),
             ("diag", "each"),
-            # With learnt degrees of freedom one comes to sit on a single row, where the floor that
-            # is added to variances decides, and not the likelihood.
-            ("spherical", 20.0),
+            ("spherical", "each"),
         )
     ),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),

@@ -335,6 +335,31 @@ def test_a_warm_start_goes_on(rng):
     assert learner.estimator_.n_steps_ == 6
 
 
+@all_modes
+def test_a_known_model_is_the_start_and_its_fixed_parts_stay(mode, rng):
+    X = rng.standard_normal((120, 2)) + 5.0 * np.eye(2)[rng.integers(0, 2, 120)]
+    known = GaussianMixture.from_parameters(
+        weights=[0.3, 0.7], means=[[4.0, 0.0], [0.0, 4.0]], covariances=[np.eye(2)] * 2,
+        params={"weights": [False, True], "means": [True, False]}, warm_start=True, tol=0.0,
+        max_iter=5, random_state=0, reg_covar=1e-6,
+    )  # fmt: skip
+    distributed = DistributedEM(known, n_shards=3, **mode).fit(X)
+    found = distributed.estimator_
+    assert_allclose(found.weights_, [0.3, 0.7], rtol=1e-14)
+    assert_allclose(found.means_[1], [0.0, 4.0], atol=1e-14)
+    assert known.n_samples_seen_ == 0
+    if mode["mode"] == "batch":
+        alone = clone(known).set_params(solver=Batch(acceleration=None))
+        for name in ("weights_", "means_", "covariances_"):
+            setattr(alone, name, getattr(known, name))
+        alone.fit(X)
+        assert_close(found.model_.parameters, alone.model_.parameters, rtol=1e-9)
+    # Of a fitted one, too.
+    again = DistributedEM(found, n_shards=3, **mode).fit(X).estimator_
+    assert again.score(X) >= found.score(X) - 1e-3
+    assert_allclose(again.means_[1], [0.0, 4.0], atol=1e-14)
+
+
 def test_a_warm_start_needs_the_same_model(rng):
     X = rng.poisson(3.0, (90, 2)).astype(float)
     learner = DistributedEM(GaussianMixture(3, random_state=0), warm_start=True).fit(X)

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sklearn_onlineem import HMM, Mixture, StudentTMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical, StudentT, Tied
+from sklearn_onlineem.families._tangents.student_t import StudentTTangents
 from sklearn_onlineem.families.student_t import StudentTs
 
 CASES = [case for case in HIDDEN_FAMILIES if isinstance(case.family, StudentT)]
@@ -310,6 +311,47 @@ def test_floors_follow_the_middle_of_the_rows_whatever_their_units(weight, rng):
     assert_allclose(StudentT().bind(3.0 * X, weights).floor, 9.0 * floor)
     assert (floor < 1e-4 * np.array([1.0, 1e8])).all() and (floor > 0.0).all()
     assert_allclose(StudentT(reg_covar=0.5).bind(X).floor, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_likelihood_does_not_fall_where_a_component_is_left_with_one_row(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((300, 4)) + 8.0 * np.eye(4)[np.arange(300) % 3]
+    mixture = StudentTMixture(
+        7, covariance_type="spherical", solver="batch", init="random_from_data", tol=1e-4,
+        max_iter=200, random_state=0,
+    ).fit(X)  # fmt: skip
+    assert (np.diff(mixture.lower_bounds_) > -1e-10).all()
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_scales_are_the_likeliest_above_the_floor(kind, rng):
+    shape, floor = SHAPES[kind], np.array([0.02, 0.5, 1.0])
+    family = StudentT(shape, floor=floor)
+    X = rng.standard_normal((40, 3)) * [0.1, 1.0, 3.0] @ np.linalg.qr(rng.random((3, 3)))[0]
+    shares = np.repeat(np.eye(3), [35, 4, 1], axis=0)
+    statistics = family.expected_statistics(X, shares)
+    moments = statistics.moments
+    found = family.m_step(statistics).gaussians
+    free = Gaussian(shape, reg_covar=1e-9).m_step(moments).covariance_matrices
+    scales = found.covariance_matrices
+    least = np.diag(np.full(3, floor.mean()) if kind == "spherical" else floor)
+    # With the precision P, log|P| - tr(P free) is concave: conditions of its maximum, P <= 1/least.
+    assert (np.linalg.eigvalsh(scales - least) > -1e-9).all()
+    assert (np.linalg.eigvalsh(scales - free) > -1e-8).all()
+    slack = np.linalg.inv(least) - np.linalg.inv(scales)
+    assert_allclose(np.einsum("kij,kij->k", scales - free, slack), 0.0, atol=1e-6)
+    assert (scales != free).any()
+    # Their own statistics lead back to them, and those at a bound do not move along the gradient.
+    own = family.own_statistics(StudentTs(found, np.full(3, 5.0)), np.full(3, 0.3))
+    assert_allclose(family.m_step(own).gaussians.covariance, found.covariance, rtol=1e-12)
+    tangents = StudentTTangents(family, StudentTs(found, np.full(3, 5.0)))
+    spread = tangents.is_free[:, tangents.parts["scales"]]
+    one_row = spread if kind == "tied" else spread[2]
+    assert not one_row.any()
+    step = rng.standard_normal((3, tangents.n_own)) * tangents.is_free
+    moved = tangents.moved(10.0 * step).gaussians.covariance_matrices
+    assert (np.linalg.eigvalsh(moved - least) > -1e-9).all()
 
 
 @pytest.mark.parametrize("value", ["any", 0.0, 0.5, 1001.0, np.nan, None, [2.0, 3.0]])

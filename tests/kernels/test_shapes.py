@@ -294,7 +294,6 @@ CALLS = [
     Call("_collapsed_gaussian.sweep",
          (X, ones(D), ones(K), ones(K), ones(K, D), ones(K, D), ones(K), shares(N), ASSIGNED),
          {("scatter", 1)}),
-    Call("_collapsed_gaussian.rank_one", (np.eye(D), ones(D), 1.0, np.eye(D))),
     Call("_topic_tables.add_tables", (0.5, ones(D, K), 0.5, ones(D, K), ones(D, K))),
     Call("_topic_tables.scale_columns", (ones(D, K), ones(K), ones(D, K), 1)),
     Call("_topic_tables.column_divergences", (shares(D, K), shares(D, K), ones(K), 1)),

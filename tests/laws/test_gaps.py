@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from sklearn_onlineem import GaussianMixture, StudentTMixture
+from sklearn_onlineem import HMM, GaussianHMM, GaussianMixture, StudentTMixture
 from sklearn_onlineem.diagnostics import (
     convergence_certificate,
     missing_information,
@@ -106,6 +106,28 @@ def test_few_rows_with_many_gaps_determine_a_mixture(make, kind, rng):
     assert mixture.fit(rows).score(held_out) > max(without, -10.0 * d)
     # With whole rows "auto" is no prior.
     wholes = [clone(mixture).set_params(prior=p).fit(X).model_ for p in ("auto", None)]
+    assert_identical(wholes[0].parameters, wholes[1].parameters)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied"])
+@pytest.mark.parametrize("student", [False, True])
+def test_few_rows_with_many_gaps_determine_a_hidden_markov_model(student, kind, rng):
+    if student:
+        model = HMM(3, family=f"student_t_{kind}", prior="auto", random_state=0)
+        of_rows = StudentTMixture
+    else:
+        model = GaussianHMM(3, covariance_type=kind, prior="auto", random_state=0)
+        of_rows = GaussianMixture
+    d, roots = 7, rng.normal(size=(3, 7, 7))
+    X = np.concatenate([8.0 * k + rng.normal(size=(80, d)) @ roots[k] for k in range(3)])
+    rows, held_out = with_gaps(X[::2], rng, 0.5), X[1::2]
+    without = clone(model).set_params(prior=None).fit(rows).score(held_out)
+    assert model.fit(rows).score(held_out) > max(without, -10.0 * d * len(held_out))
+    # The penalty is that of a mixture of the same rows.
+    mixture = of_rows(3, covariance_type=kind, random_state=0).fit(rows)
+    assert_close(model.model_.family.spread, mixture.model_.family.spread, rtol=1e-12)
+    # Without gaps there is none.
+    wholes = [clone(model).set_params(prior=p).fit(X).model_ for p in ("auto", None)]
     assert_identical(wholes[0].parameters, wholes[1].parameters)
 
 

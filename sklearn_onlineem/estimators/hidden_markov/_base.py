@@ -108,8 +108,9 @@ class BaseHMM(FromParameters, SequenceEstimator):
     prior : dict, "auto", LearntPrior or None, default=None
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
         or the result of `as_prior` of a fitted estimator. None: maximum likelihood. "auto": half a
-        pseudo-count of all that a state may emit, of counts, bits and codes; else no prior. It
-        helps where rows have many counts, such as words, and not for symbols of few kinds.
+        pseudo-count of all that a state may emit, of counts, bits and codes, which helps where rows
+        have many counts, such as words, and not for symbols of few kinds; a penalty of full and
+        tied covariances if first rows have missing values, see :ref:`few_values`; else no prior.
     init : str or array-like, default="k-means"
         Start of the emissions: "k-means", "k-means++", "random" (responsibilities),
         "random_from_data" (rows as centres), or centres of shape (n_components, n_features). See

@@ -142,17 +142,17 @@ class HiddenMarkovInitialiser(Initialiser):
     def given(self, data):
         if self.given_emissions is None:
             return None
-        given = self.given_emissions(self._rows(data))
+        given = self.given_emissions(self._complete(data)[1])
         return None if given is None else self._model(*given, data)
 
     def estimated(self, data, random_state):
-        rows, n_states = self._rows(data, random_state), self.chain.n_states
+        (family, rows), n_states = self._complete(data, random_state), self.chain.n_states
         if len(rows) < n_states:
             raise ValueError(
                 f"at least n_components={n_states} rows are needed to start from, got"
                 f" n_samples={len(rows)}. Pass more rows, or initial parameters of the emissions."
             )
-        family, statistics = self.family.bind(rows.X), None
+        statistics = None
         if family.has_symbols:
             # No symbol is in two clusters. Emissions made of them alone would never share one, and
             # EM could not change that: each state starts from all rows, too.
@@ -161,14 +161,15 @@ class HiddenMarkovInitialiser(Initialiser):
             statistics = family.expected_statistics(rows.X, evenly)
         return self._estimated(data, rows, family, random_state, statistics)
 
-    def _rows(self, data, random_state=None):
-        """Return the rows of which anything is observed, with what is missing in them drawn."""
-        rows = observed_rows(data)
-        if not rows.has_gaps:
-            return rows
-        # A generator takes longer to make than a pass over few rows.
-        random_state = random_state or np.random.RandomState(0)
-        return without_gaps(self.family, rows, random_state, self.prior)
+    def _complete(self, data, random_state=None):
+        """Return the family, bound to rows, and those with anything observed, their gaps drawn."""
+        family, rows = self.family, observed_rows(data)
+        if rows.has_gaps:
+            # A generator takes longer to make than a pass over few rows.
+            random_state = random_state or np.random.RandomState(0)
+            family = family.with_gaps(rows.X, rows.sample_weight, self.chain.n_states)
+            rows = without_gaps(self.family, rows, random_state, self.prior)
+        return family.bind(rows.X) if len(rows) else family, rows
 
     def another(self, data, random_state):
         """Return a further start, whose transitions are drawn if they are not given."""
@@ -199,8 +200,7 @@ class HiddenMarkovInitialiser(Initialiser):
         return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
 
     def stream_model(self, data, random_state):
-        rows = self._rows(data, random_state)
-        family = self.family.bind(rows.X)
+        family, rows = self._complete(data, random_state)
         emissions = wide_pseudo_rows(family, rows, self.chain.n_states, self.prior)
         model = self._estimated(data, rows, family, random_state, emissions)
         # One pseudo-transition from each state, and one pseudo-start.

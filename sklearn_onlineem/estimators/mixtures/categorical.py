@@ -108,13 +108,7 @@ class CategoricalMixture(NominalColumns, BaseMixture):
     _takes_positive_only = True
 
     def _given_family(self, known):
-        sizes = self.n_categories
-        if sizes is not None and not isinstance(sizes, Integral):
-            given = np.asarray(sizes)
-            if given.ndim != 1 or given.dtype.kind not in "iu" or given.min(initial=1) < 1:
-                raise ValueError(f"n_categories must be whole numbers from 1 up, got {sizes!r}.")
-            sizes = tuple(given.tolist())
-        return Categorical(sizes, self.min_probability)
+        return Categorical(self.n_categories, self.min_probability)
 
     _all_parts = ("weights", "probabilities")
 

@@ -66,7 +66,13 @@ class RegressionInput(RowsInput):
                 " None."
             )
         check_complete("y", y)
-        y = check_array(y, ensure_2d=False, dtype=X.dtype, input_name="y", order="C")
+        finite = {"input_name": "y", "ensure_all_finite": "allow-nan"}
+        y = check_array(y, ensure_2d=False, dtype=X.dtype, order="C", **finite)
+        if np.isnan(y).any():
+            raise ValueError(
+                "y contains NaN. Leave out rows without targets; a GaussianMixture of inputs and"
+                " targets side by side takes rows in which any values are missing."
+            )
         if y.ndim > 2 or len(y) != len(X):
             raise ValueError(f"y must have a row for each of the {len(X)} of X, got {y.shape}.")
         targets = y.reshape(len(y), -1)

@@ -69,7 +69,7 @@ class StudentTMixture(BackgroundScores, BaseMixture):
     degrees_of_freedom : {"each", "shared"} or float, default="each"
         Whether each component learns its own, all learn one, or all have this one, from 1 to 1000.
     reg_covar : float or "relative", default="relative"
-        What each M-step adds to the diagonals of S. "relative" is 1e-6 times the variance of each
+        Least variance along each feature, of S. "relative" is 1e-6 times the variance of each
         feature in the first data, without its outliers if that is less.
     prior : dict, "auto", LearntPrior or None, default="auto"
         Hyper-parameters of the prior of means and scale matrices, as in `GaussianMixture` with the

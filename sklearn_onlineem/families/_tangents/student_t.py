@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import polygamma, psi
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem.families import Gaussians
 from sklearn_onlineem.families._tangents.base import Attribute, Tangents
 from sklearn_onlineem.families._tangents.gaussian import gaussian_tangents
 
@@ -62,8 +63,19 @@ class StudentTTangents(Tangents):
     @property
     def is_free(self):
         least, most = self._inner_range
-        degrees = 2.0 * self._halves[0]
-        return self._with_degrees(self._gaussian.is_free, (least <= degrees) & (degrees <= most))
+        degrees, free = 2.0 * self._halves[0], self._gaussian.is_free
+        covariance = self.parameters.gaussians.covariance
+        exceeds = self._bounded(covariance, 1.0 + _AT_BOUND) == covariance
+        if exceeds.ndim == 3:
+            exceeds = exceeds.all(axis=(1, 2))[:, None]
+        free[:, self._gaussian.d :] &= exceeds
+        return self._with_degrees(free, (least <= degrees) & (degrees <= most))
+
+    def _bounded(self, covariance, factor=1.0):
+        """Return the nearest covariances that are at least the floor, times a factor."""
+        d, shape = self._gaussian.d, self.family.covariance
+        shares = np.full(len(covariance), covariance.shape[1] / d)
+        return shape._at_least(covariance, shares, factor * self.family._least_variances(d))
 
     @property
     def _inner_range(self):
@@ -107,6 +119,7 @@ class StudentTTangents(Tangents):
             # Those at a bound are fixed, so none move there.
             degrees = np.where(moved == degrees, degrees, np.clip(moved, *self._inner_range))
         gaussians = self._gaussian.moved(v[:, : self._gaussian.n_own])
+        gaussians = Gaussians(gaussians.mean, self._bounded(gaussians.covariance))
         return type(self.parameters)(gaussians, degrees)
 
     def attributes(self):

@@ -93,6 +93,25 @@ def test_numbers_of_categories_may_be_given(rng):
             CategoricalMixture(2, n_categories=sizes).fit(X)
 
 
+@pytest.mark.parametrize(
+    "sizes", [(2, 4, 3, 2), [2, 4, 3, 2], np.array([2, 4, 3, 2]), [2, None, 3, 2]]
+)
+def test_families_take_numbers_of_categories_of_any_sequence(sizes, rng):
+    _, X = codes(rng)
+    for make in (Mixture, HMM):
+        given, known = (
+            make(2, family=Categorical(n_categories=n), max_iter=5, random_state=0).fit(X)
+            for n in (sizes, SIZES)
+        )
+        assert given.score(X) == known.score(X)
+
+
+@pytest.mark.parametrize("sizes", [0, 2.5, "3", (), (2, 0), (2, 2.0), {0: 3}, [[2], [3]], 1 << 21])
+def test_families_refuse_what_is_no_number_of_categories(sizes):
+    with pytest.raises(ValueError, match="n_categories must be whole numbers from 1 to 1048576"):
+        Categorical(n_categories=sizes)
+
+
 FORMS = {
     "pandas": lambda frame: frame,
     "objects": lambda frame: frame.to_numpy(dtype=object),

@@ -436,7 +436,7 @@ def test_the_family_serves_other_mixtures(rng):
     ("X", "y", "words"),
     [
         ([[np.nan], [1.0]], [1.0, 2.0], "X contains NaN"),
-        ([[1.0], [2.0]], [1.0, np.nan], "y contains NaN"),
+        ([[1.0], [2.0]], [1.0, np.nan], "y contains NaN. Leave out rows"),
         ([[1.0], [2.0]], [1.0, np.inf], "y contains infinity"),
         ([[1.0], [2.0]], [1.0, 1e200], "y has values whose squares overflow"),
         ([[1.0], [2.0]], [1.0], "y must have a row for each"),
