@@ -10,14 +10,16 @@ always explain more. In one run:
   of a row and a component;
 - a pass of scikit-learn's mixture;
 - scikit-learn's `MiniBatchKMeans` and k-means of faiss, `--passes` passes each, and one pass of
-  ours from their centres, as ``Truncated`` beyond `--most` pairs;
-- `partial_fit` of 100 rows, as ``Online`` and as ``Truncated``, and what they have learnt of
-  `--stream` rows from the start on a tenth of the rows.
+  ours from their centres, as ``Truncated`` beyond `--most` pairs.
 
 Passes that would take more than `--most` pairs, or arrays of more than a tenth of that in
 scikit-learn, are timed on fewer rows, and their seconds are multiplied.
 
-The second table is of Covertype: nats per row that ``Truncated`` has below batch EM after as many
+The second table is of streams: after a pass over a tenth of such rows, `--stream` others are learnt
+by `partial_fit` of 100 and of 1000 rows, as ``Online`` and as ``Truncated``. It has the median and
+the mean of the steps; the mean includes those that look for neighbours anew.
+
+The third table is of Covertype: nats per row that ``Truncated`` has below batch EM after as many
 passes from the same start, for rows of the fit (the bound, and the likelihood) and for others.
 """
 
@@ -46,6 +48,8 @@ def main():
         if "speed" in arguments.tables:
             for K in arguments.components:
                 speed(K, arguments)
+        if "stream" in arguments.tables:
+            stream(arguments)
         if "likelihood" in arguments.tables:
             likelihood(arguments)
 
@@ -91,20 +95,29 @@ def speed(K, arguments):
             continue
         estimator = _estimator(K, arguments, init=centres)
         timed(f"{name} and a pass of ours", estimator, X, 1, best, before=seconds)
-    start = _estimator(K, arguments).set_params(max_iter=0).fit(X[: n // 10])
-    for solver in (Online(start_rows=0), Truncated(arguments.candidates)):
-        stream(table, solver, start, X[n // 10 :][: arguments.stream], held_out)
 
 
-def stream(table, solver, start, X, held_out):
-    estimator = copy.deepcopy(start).set_params(solver=solver)
-    times = []
-    for first in range(0, len(X), 100):
-        begun = time.process_time()
-        estimator.partial_fit(X[first : first + 100])
-        times.append(time.process_time() - begun)
-    what = f"partial_fit of 100 rows, {type(solver).__name__} (median)"
-    table.row(what, f"{np.median(times):.5f}", estimator.score(held_out))
+def stream(arguments):
+    n, d = arguments.rows // 10, arguments.features
+    columns = "milliseconds", "mean", "held-out", "before"
+    title = f"partial_fit, {d} columns, {arguments.covariance_type}: components, rows"
+    table = Table(title, *columns, width=56)
+    X = surface(HELD_OUT + n + arguments.stream, d)
+    held_out, first, later = np.split(X, [HELD_OUT, HELD_OUT + n])
+    for K in arguments.components:
+        solvers = Online(), Truncated(arguments.candidates)
+        start = _estimator(K, arguments).set_params(solver=solvers[1], max_iter=1).fit(first)
+        before = start.score(held_out)
+        for n_rows in (100, 1000):
+            for solver in solvers:
+                estimator, times = copy.deepcopy(start).set_params(solver=solver), []
+                for i in range(0, len(later), n_rows):
+                    begun = time.process_time()
+                    estimator.partial_fit(later[i : i + n_rows])
+                    times.append(1e3 * (time.process_time() - begun))
+                what = f"{K:,}, {n_rows:,}, {type(solver).__name__}"
+                after = estimator.score(held_out)
+                table.row(what, float(np.median(times)), float(np.mean(times)), after, before)
 
 
 def surface(n, d):
@@ -189,7 +202,7 @@ def _arguments():
     parser.add_argument("--passes", type=int, default=10)
     parser.add_argument("--stream", type=int, default=50_000)
     parser.add_argument("--most", type=int, default=10**9, help="pairs of a row and a component")
-    parser.add_argument("--tables", nargs="+", default=["speed", "likelihood"])
+    parser.add_argument("--tables", nargs="+", default=["speed", "stream", "likelihood"])
     return parser.parse_args()
 
 

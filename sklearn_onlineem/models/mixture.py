@@ -505,8 +505,8 @@ class MixtureModel(
             chosen = rng.choice(self.n_components, size=_COORDINATE_ROWS, p=self.weights)
             own = components(parameters, chosen, self.n_components)
             X = family.sample(own, np.arange(_COORDINATE_ROWS), rng).astype(data.dtype)
-            some = Rows.unchecked(sparse.csr_array(X) if sparse.issparse(data.X) else X)
-            known = Neighbourhoods.of(self, n_candidates, some)
+            X = sparse.csr_array(X) if sparse.issparse(data.X) else X
+            known = Neighbourhoods.of(self, n_candidates, X)
         return NearMixture(self, data, known)
 
     def component_steps(

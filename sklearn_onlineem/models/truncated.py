@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_onlineem._typing import FloatsOrSparse, Integers
-from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.models._model import Model
@@ -115,8 +114,8 @@ class TruncatedEStep:
     def _first(self, model, n_candidates):
         """Return homes of rows and candidates of homes, by the nearest means if there are any."""
         if Neighbourhoods.suit(model.family):
-            some = self._data[self._rng.permutation(len(self._data))[:_COORDINATE_ROWS]]
-            near = Neighbourhoods.of(model, n_candidates, some)
+            some = self._rng.permutation(len(self._data))[:_COORDINATE_ROWS]
+            near = Neighbourhoods.of(model, n_candidates, self._data[some].X)
             return near.homes(model.family, self._data.X), near.lists
         homes = self._likeliest(model, self._data.X, 1)[:, 0]
         first = np.zeros(model.n_components, dtype=np.intp)
@@ -224,7 +223,7 @@ class Neighbourhoods(NamedTuple):
         return isinstance(family, Means) and not family.has_symbols
 
     @classmethod
-    def of(cls, model: Model, n_candidates: int, some: Rows) -> Neighbourhoods:
+    def of(cls, model: Model, n_candidates: int, rows: FloatsOrSparse) -> Neighbourhoods:
         """Return those of a mixture.
 
         Parameters
@@ -233,14 +232,14 @@ class Neighbourhoods(NamedTuple):
             Whose family these `suit`.
         n_candidates : int
             Components near each, at least 1; more than all are all.
-        some : Rows
+        rows : array of shape (n, n_features)
             A sample.
         """
-        to = model.family.start_coordinates(some.X, some.sample_weight)[0]
-        means = to(model.family.means(model.parameters).astype(some.dtype))
+        to = model.family.start_coordinates(rows)[0]
+        means = to(model.family.means(model.parameters).astype(rows.dtype))
         near = NearestPoints.of(means)
         lists = near.neighbours(min(n_candidates, model.n_components))
-        return cls(near, some.X, _with_own(lists))
+        return cls(near, rows, _with_own(lists))
 
     def homes(self, family: Family, X: FloatsOrSparse) -> Integers:
         """Return the component near each row, an ndarray of shape (n_rows,).
