@@ -38,6 +38,7 @@ SIMD_INLINE double residual_double(double x, double mean) { return x - mean; }
 #define weigh(x, ...) OF_REAL(weigh, x)(x, __VA_ARGS__)
 #define scaled_log_joint(x, ...) OF_REAL(scaled_log_joint, x)(x, __VA_ARGS__)
 #define add_scaled_moments(x, ...) OF_REAL(add_scaled_moments, x)(x, __VA_ARGS__)
+#define add_moments_of_few(x, ...) OF_REAL(add_moments_of_few, x)(x, __VA_ARGS__)
 #define small_forms(x, ...) OF_REAL(small_forms, x)(x, __VA_ARGS__)
 #define small_products(x, ...) OF_REAL(small_products, x)(x, __VA_ARGS__)
 
@@ -131,6 +132,22 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(add_scaled_moments)(
         for (int s = 0; s < PARTIAL_SUMS; s++) {
             first[j] += firsts[s];
             second[j] += seconds[s];
+        }
+    }
+}
+
+/* The same of few rows x (B, d): independent columns are innermost. */
+SIMD_CLONES SIMD_UNUSED static void NAMED(add_moments_of_few)(
+    const REAL *x, ptrdiff_t B, ptrdiff_t d, const REAL *shares, const double *mean,
+    double *first, double *second)
+{
+    for (ptrdiff_t b = 0; b < B; b++, x += d) {
+        if (shares[b] == 0) continue;
+        for (ptrdiff_t j = 0; j < d; j++) {
+            REAL difference = NAMED(residual)(x[j], mean[j]);
+            REAL weighted = shares[b] * difference;
+            first[j] += weighted;
+            second[j] += weighted * difference;
         }
     }
 }

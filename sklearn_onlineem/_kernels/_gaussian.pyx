@@ -73,6 +73,9 @@ cdef extern from "_gaussian.h" nogil:
     void add_scaled_moments(
         const reals* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const reals* shares,
         const double* mean, double* first, double* second)
+    void add_moments_of_few(
+        const reals* x, Py_ssize_t B, Py_ssize_t d, const reals* shares, const double* mean,
+        double* first, double* second)
     const Py_ssize_t MOST_SMALL
     void small_forms(
         const reals* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
@@ -82,6 +85,7 @@ cdef extern from "_gaussian.h" nogil:
 cdef enum:
     MOST_ROWS = 512
     FEWEST_ROWS = 64
+    FEW_ROWS = 8
     BLOCK_BYTES = 1 << 19
     LOCATION_ROWS = 256
 
@@ -245,8 +249,12 @@ cdef void add_moments(
     cdef floating* products = <floating*> space.products
     if shape.factors == DIAGONAL:
         for k in range(shape.K):
-            add_scaled_moments(block, B, d, shape.stride, shares + k * shape.stride, means + k * d,
-                               first + k * d, second + k * d)
+            if B < FEW_ROWS:
+                add_moments_of_few(x, B, d, shares + k * shape.stride, means + k * d,
+                                   first + k * d, second + k * d)
+            else:
+                add_scaled_moments(block, B, d, shape.stride, shares + k * shape.stride,
+                                   means + k * d, first + k * d, second + k * d)
         return
     for k in range(shape.K):
         kept = weigh(x, B, d, shares + k * shape.stride, means + k * d, block, partial)
@@ -753,7 +761,8 @@ def in_groups(
     cdef void* out = optional_writable_reals(responsibilities, n * C, type)
     cdef Shape shape = shape_of(largest, d, C, whole.factors, whole.itemsize, 1)
     cdef Py_ssize_t n_sums = whole.n_sums if all_counts != NULL else 0, slab
-    whole.n_slabs = count_slabs(n_groups, n_sums)
+    # Each slab sums over all components, which takes as long as some rows of as many candidates do.
+    whole.n_slabs = count_slabs(min(n_groups, n * C // K) if n_sums > 0 else n_groups, n_sums)
     whole.n_threads = <int> min(n_threads, whole.n_slabs)
     cdef Arena counted = counting_arena(), arena = counting_arena()
     lay_out_group(&shape, &counted)

@@ -495,7 +495,7 @@ def _nearest(X, centres):
     """Return the number of a centre that is near each row, mostly the nearest."""
     if sparse.issparse(centres):
         return pairwise_distances_argmin(X, centres)
-    return NearestPoints.of(centres).nearest(X)[:, 0]
+    return NearestPoints.of(centres).nearest(X)
 
 
 def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):

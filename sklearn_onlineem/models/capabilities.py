@@ -10,8 +10,9 @@ import numpy as np
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
+from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.component_steps import ComponentSteps
-from sklearn_onlineem.models.truncated import TruncatedEStep
+from sklearn_onlineem.models.truncated import Neighbourhoods, TruncatedEStep
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
@@ -310,6 +311,30 @@ class TruncatedESteps(ABC):
             Components of each row, at least 1; more than all are all.
         rng : numpy.random.Generator
             Source of random numbers.
+        """
+
+    @abstractmethod
+    def near(
+        self,
+        data: Batch,
+        n_candidates: int,
+        rng: np.random.Generator | None = None,
+        known: Neighbourhoods | None = None,
+    ) -> Model | None:
+        """Return the mixture of the components near some rows, for one step of a stream, or None.
+
+        See `NearMixture`. None if the model or the data need all components.
+
+        Parameters
+        ----------
+        data : Batch
+            The next batch.
+        n_candidates : int
+            Components of each row, at least 1; more than all are all.
+        rng : numpy.random.Generator, default=None
+            Required if nothing is known.
+        known : Neighbourhoods, default=None
+            Of this mixture, or of one that it was some steps ago; None: they are found.
         """
 
 

@@ -55,62 +55,74 @@ class NearestPoints(NamedTuple):
         n_groups = 1 if n <= _FEW_POINTS else math.isqrt(n)
         centres = points[np.linspace(0, n - 1, n_groups).astype(np.intp)]
         for _ in range(_PASSES):
-            groups = _scores(points, centres).argmax(axis=1)
-            sizes = np.bincount(groups, minlength=n_groups)
-            one_of_each = sparse.csr_array((np.ones(n), groups, np.arange(n + 1)), (n, n_groups))
-            means = (one_of_each.T @ points) / np.maximum(sizes, 1)[:, None]
-            centres = np.where(sizes[:, None] > 0, means, centres).astype(points.dtype)
+            # Groups without points are no more.
+            _, groups, sizes = np.unique(
+                _scores(points, centres).argmax(axis=1), return_inverse=True, return_counts=True
+            )
+            one_of_each = sparse.csr_array((np.ones(n), groups, np.arange(n + 1)))
+            centres = ((one_of_each.T @ points) / sizes[:, None]).astype(points.dtype)
         numbers = np.argsort(groups, kind="stable")
         return cls(points[numbers], numbers, centres, np.cumsum(sizes))
 
     def nearest(
         self,
         X: FloatsOrSparse,
-        n_nearest: int = 1,
         to: Callable[[FloatsOrSparse], FloatsOrSparse] | None = None,
     ) -> Integers:
-        """Return numbers of points near each row, the nearest first, (n_rows, n_nearest).
+        """Return the number of a point that is near each row, mostly the nearest, (n_rows,).
 
         Parameters
         ----------
         X : array of shape (n_rows, d)
             The rows; may be CSR.
-        n_nearest : int, default=1
-            At most as many as there are points.
         to : callable, default=None
             Map from rows to the coordinates of the points. None: they are the same.
         """
-        out = np.empty((X.shape[0], n_nearest), dtype=np.intp)
-        # As many groups as have enough points in any case.
-        sizes = np.sort(np.diff(self.ends, prepend=0)).cumsum()
-        n_probes = min(len(self.ends), max(_PROBES, 1 + int(np.searchsorted(sizes, n_nearest))))
-        n_values = max(n_probes * n_nearest, len(self.ends), len(self.points) // len(self.ends))
+        out = np.empty(X.shape[0], dtype=np.intp)
+        n_values = max(len(self.ends), len(self.points) // len(self.ends))
         step = max(1, min(_CHUNK_ROWS, _CHUNK_VALUES // n_values))
         for start in range(0, len(out), step):
-            chunk = slice(start, start + step)
-            rows = X[chunk] if to is None else to(X[chunk])
-            out[chunk] = self._nearest(rows, n_nearest, n_probes)
+            rows = X[start : start + step]
+            out[start : start + step] = self._nearest(rows if to is None else to(rows))
         return out
 
-    def _nearest(self, X, n_nearest, n_probes):
+    def _nearest(self, X):
+        n_probes = min(_PROBES, len(self.ends))
         probes = largest(_scores(X, self.centres), n_probes)
-        order, n_of_each = np.argsort(probes, axis=None, kind="stable"), np.bincount(probes.ravel())
-        rows, places = np.divmod(order, n_probes)
-        values = np.full((X.shape[0], n_probes, n_nearest), -np.inf, dtype=self.points.dtype)
-        numbers = np.zeros(values.shape, dtype=np.intp)
-        last = np.cumsum(n_of_each)
-        for g in np.flatnonzero(n_of_each):
-            of_group = slice(last[g] - n_of_each[g], last[g])
+        rows, places = np.divmod(np.argsort(probes, axis=None, kind="stable"), n_probes)
+        values, numbers = np.empty(probes.shape), np.empty(probes.shape, dtype=np.intp)
+        last = np.cumsum(np.bincount(probes.ravel(), minlength=len(self.ends)))
+        for g in np.flatnonzero(np.diff(last, prepend=0)):
+            of_group = slice(last[g - 1] if g else 0, last[g])
             start, end = self.ends[g - 1] if g else 0, self.ends[g]
-            if start == end:
-                continue
             scores = _scores(X[rows[of_group]], self.points[start:end])
-            best = largest(scores, min(n_nearest, end - start))
-            at = rows[of_group, None], places[of_group, None], np.arange(best.shape[1])
-            values[at] = np.take_along_axis(scores, best, axis=1)
+            best, at = scores.argmax(axis=1), (rows[of_group], places[of_group])
+            values[at] = scores[np.arange(len(best)), best]
             numbers[at] = self.numbers[start:end][best]
-        values, numbers = values.reshape(len(values), -1), numbers.reshape(len(values), -1)
-        return np.take_along_axis(numbers, largest(values, n_nearest), axis=1)
+        return numbers[np.arange(len(numbers)), values.argmax(axis=1)]
+
+    def neighbours(self, n: int) -> Integers:
+        """Return numbers of n points near each point, the nearest first, (n_points, n).
+
+        They are sought in the groups that are near its own.
+
+        Parameters
+        ----------
+        n : int
+            At most as many as there are points.
+        """
+        out, sizes = np.empty((len(self.points), n), dtype=np.intp), np.diff(self.ends, prepend=0)
+        # As many groups as have enough points in any case.
+        n_probes = max(2 * _PROBES, 1 + int(np.searchsorted(np.sort(sizes).cumsum(), n)))
+        near = largest(_scores(self.centres, self.centres), min(n_probes, len(sizes)))
+        groups = np.split(np.arange(len(self.points)), self.ends[:-1])
+        for g in range(len(sizes)):
+            candidates = np.concatenate([groups[h] for h in near[g]])
+            n_parts = -(-len(groups[g]) * len(candidates) // _CHUNK_VALUES)
+            for part in np.array_split(groups[g], n_parts):
+                best = largest(_scores(self.points[part], self.points[candidates]), n)
+                out[self.numbers[part]] = self.numbers[candidates[best]]
+        return out
 
 
 def _scores(X, points):

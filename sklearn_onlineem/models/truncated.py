@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
+from sklearn_onlineem._typing import FloatsOrSparse, Integers
+from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.nearest_points import NearestPoints, largest
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["TruncatedEStep"]
+__all__ = ["Neighbourhoods", "TruncatedEStep"]
 
 # Most responsibilities of a chunk of rows.
 _CHUNK_VALUES = 1 << 21
@@ -110,23 +113,14 @@ class TruncatedEStep:
 
     def _first(self, model, n_candidates):
         """Return homes of rows and candidates of homes, by the nearest means if there are any."""
-        family, X = model.family, self._data.X
-        if isinstance(family, Means) and not family.has_symbols:
-            some = self._data[self._rng.permutation(len(self._data))[:_COORDINATE_ROWS]]
-            to = family.start_coordinates(some.X, some.sample_weight)[0]
-            means = to(family.means(model.parameters).astype(self._data.dtype))
-            near = NearestPoints.of(means)
-            homes, lists = near.nearest(X, to=to)[:, 0], near.nearest(means, n_candidates)
-        else:
-            homes = self._likeliest(model, X, 1)[:, 0]
-            first = np.zeros(model.n_components, dtype=np.intp)
-            first[homes] = np.arange(len(homes))
-            lists = self._likeliest(model, X[first], n_candidates)
-        # A home is a candidate of its own rows.
-        own = np.arange(len(lists))
-        is_lacking = (lists != own[:, None]).all(axis=1)
-        lists[is_lacking, -1] = own[is_lacking]
-        return homes, lists
+        if Neighbourhoods.suit(model.family):
+            some = self._rng.permutation(len(self._data))[:_COORDINATE_ROWS]
+            near = Neighbourhoods.of(model, n_candidates, self._data[some].X)
+            return near.homes(model.family, self._data.X), near.lists
+        homes = self._likeliest(model, self._data.X, 1)[:, 0]
+        first = np.zeros(model.n_components, dtype=np.intp)
+        first[homes] = np.arange(len(homes))
+        return homes, _with_own(self._likeliest(model, self._data.X[first], n_candidates))
 
     def _likeliest(self, model, X, n_largest):
         """Return the components with the largest densities for each row, the largest first."""
@@ -195,6 +189,77 @@ class TruncatedEStep:
             self._homes[chosen[moves]] = homes[moves]
             gain += difference[moves] @ self._weight[chosen[moves]]
         return gain / self._data.total_weight
+
+
+class Neighbourhoods(NamedTuple):
+    """Components near each component of a mixture, and near rows, by the distances of means.
+
+    Parameters
+    ----------
+    near : NearestPoints
+        Of the means.
+    rows : array of shape (n, n_features)
+        They determine the coordinates in which means are near.
+    lists : ndarray of intp of shape (n_components, n_candidates)
+        The components near each component, itself among them.
+    share : float, default=1.0
+        In a stream, the share of the mixture's statistics that is as old as these.
+    """
+
+    near: NearestPoints
+    rows: FloatsOrSparse
+    lists: Integers
+    share: float = 1.0
+
+    @staticmethod
+    def suit(family: Family) -> bool:
+        """Return whether components of a family have means that can be near rows.
+
+        Parameters
+        ----------
+        family : Family
+            Of a mixture.
+        """
+        return isinstance(family, Means) and not family.has_symbols
+
+    @classmethod
+    def of(cls, model: Model, n_candidates: int, rows: FloatsOrSparse) -> Neighbourhoods:
+        """Return those of a mixture.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Whose family these `suit`.
+        n_candidates : int
+            Components near each, at least 1; more than all are all.
+        rows : array of shape (n, n_features)
+            A sample.
+        """
+        to = model.family.start_coordinates(rows)[0]
+        means = to(model.family.means(model.parameters).astype(rows.dtype))
+        near = NearestPoints.of(means)
+        lists = near.neighbours(min(n_candidates, model.n_components))
+        return cls(near, rows, _with_own(lists))
+
+    def homes(self, family: Family, X: FloatsOrSparse) -> Integers:
+        """Return the component near each row, an ndarray of shape (n_rows,).
+
+        Parameters
+        ----------
+        family : Family
+            Of the mixture.
+        X : array of shape (n_rows, n_features)
+            The rows.
+        """
+        return self.near.nearest(X, family.start_coordinates(self.rows)[0])
+
+
+def _with_own(lists):
+    """Return lists (K, C) of which each has the component that it belongs to."""
+    own = np.arange(len(lists))
+    is_lacking = (lists != own[:, None]).all(axis=1)
+    lists[is_lacking, -1] = own[is_lacking]
+    return lists
 
 
 def _distinct(lists):

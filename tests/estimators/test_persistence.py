@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import joblib
 import numpy as np
@@ -141,6 +142,8 @@ def fitted_in_all_ways(rng):
     solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
     for solver in [*solvers, SplitMerge(), Truncated(), Componentwise(), Adaptive()]:
         yield GaussianMixture(2, solver=solver).partial_fit(X)
+    with mock.patch("sklearn_onlineem.em.solvers.truncated._LEAST_COMPONENTS", 2):
+        yield GaussianMixture(2, solver=Truncated()).partial_fit(X).partial_fit(X[:10])
     yield RegressionMixture(2).partial_fit(X, X[:, 0])
     yield GaussianMixture(2, params={"means": np.array([True, False])}).partial_fit(X)
     yield GaussianMixture(4, weight_concentration_prior=-30.0).partial_fit(X)

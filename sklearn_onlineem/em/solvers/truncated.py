@@ -6,12 +6,19 @@ from dataclasses import dataclass
 
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.schedules import RateSchedule, step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import batch_passes
+from sklearn_onlineem.em.state import State
 from sklearn_onlineem.models.capabilities import TruncatedESteps
+from sklearn_onlineem.models.truncated import Neighbourhoods
 
 __all__ = ["Truncated"]
+
+# In streams of fewer components all are looked at, which takes no longer. Neighbours are found anew
+# when less of the mixture's statistics is as old as they.
+_LEAST_COMPONENTS, _LEAST_SHARE = 1 << 12, 0.8
 
 
 @dataclass(frozen=True)
@@ -29,8 +36,12 @@ class Truncated(Solver):
     falls. `score`, `score_samples`, `predict` and `predict_proba` use all components.
 
     The first homes are those of the nearest means, or of all components where the family has none.
-    Passes are those of EM: unlike `Batch`, none is accelerated. Streams take online steps with all
-    components.
+    Passes are those of EM: unlike `Batch`, none is accelerated.
+
+    Steps of streams have all components where these are fewer than 4,096, or share parameters, have
+    a prior, or no means. Else the candidates of a row are the components near the one whose mean is
+    nearest, and a step changes only these, and the weights of the others. Which are near is found
+    anew whenever a fifth of what the model remembers is newer.
 
     Parameters
     ----------
@@ -71,6 +82,31 @@ class Truncated(Solver):
 
     def __post_init__(self):
         check_count("n_candidates", self.n_candidates)
+
+    def step(self, state: State, batch: Observations, schedule: RateSchedule) -> State:
+        model, known, near = state.model, state.kept, None
+        if not isinstance(known, Neighbourhoods) or known.share < _LEAST_SHARE:
+            known = None
+        is_many = isinstance(model, TruncatedESteps) and model.n_components >= _LEAST_COMPONENTS
+        # A prior moves all components.
+        if is_many and state.prior is None:
+            rng = state.rng() if known is None else None
+            near = model.near(batch, self.n_candidates, rng, known)
+        if near is None:
+            return super().step(state._replace(kept=None), batch, schedule)
+        after = super().step(state._replace(model=near), batch, schedule)
+        return after._replace(model=model) if after.model is near else after
+
+    def _with_recent(self, after, before, batch):
+        near = before.model
+        if not hasattr(near, "whole_after"):
+            return super()._with_recent(after, before, batch)
+        known = near.neighbourhoods
+        known = known._replace(share=known.share * (1.0 - step_size(after.step.eta)))
+        after = after._replace(model=near.whole_after(after.model), kept=known)
+        after = super()._with_recent(after, before._replace(model=near.whole), batch)
+        # A component that starts elsewhere has other neighbours.
+        return after._replace(kept=None) if after.step.reinitialised >= 0 else after
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         model = self._required(progress.state.model)

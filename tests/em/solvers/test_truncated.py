@@ -1,5 +1,7 @@
 """E-steps with a few candidates for each row."""
 
+import copy
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy.special import logsumexp, softmax
 
 from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em import Batch, Truncated
+from sklearn_onlineem.em import Batch, Online, Truncated
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Gaussian, Gaussians, Poisson
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
@@ -193,7 +195,7 @@ def test_more_candidates_than_components_are_all(rng):
     assert_allclose(*fits, rtol=1e-6)
 
 
-def test_streams_take_online_steps(rng):
+def test_streams_of_few_components_look_at_all(rng):
     X = clusters(rng)
     few = GaussianMixture(3, solver=Truncated(2), random_state=0)
     every = GaussianMixture(3, solver="online", random_state=0)
@@ -201,6 +203,74 @@ def test_streams_take_online_steps(rng):
         few.partial_fit(X[start : start + 300])
         every.partial_fit(X[start : start + 300])
     assert_identical(few.model_, every.model_)
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Streams of few components are truncated, too."""
+    monkeypatch.setattr("sklearn_onlineem.em.solvers.truncated._LEAST_COMPONENTS", 2)
+
+
+def streamed(estimator, X, weight=None, size=50):
+    for start in range(0, len(X), size):
+        part = slice(start, start + size)
+        estimator.partial_fit(X[part], sample_weight=None if weight is None else weight[part])
+    return estimator
+
+
+@pytest.mark.usefixtures("few_are_many")
+@pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_streams_with_all_candidates_take_online_steps(case, weighted, rng):
+    X = case.data(rng)[0]
+    weight = rng.integers(0, 3, size=len(X)).astype(float) if weighted else None
+    few, every = (
+        streamed(case(solver=solver, prior=None, eta0=0.5), X, weight, size=20)
+        for solver in (Truncated(100), Online())
+    )
+    assert_close(few.model_.weights, every.model_.weights, rtol=1e-9)
+    assert_close(few.model_.parameters, every.model_.parameters, rtol=1e-7, atol=1e-9)
+    found, expected = ([step[1:4] for step in each.history_] for each in (few, every))
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.usefixtures("few_are_many")
+@all_covariances
+def test_streams_come_near_those_of_all_components(kind, rng):
+    X = clusters(rng, n=9000, n_clusters=200)
+    settings = {"covariance_type": kind, "random_state": 0, "max_iter": 2, "tol": 0.0}
+    start = GaussianMixture(200, solver="batch", **settings).fit(X[:3000])
+    few, every = (
+        streamed(copy.deepcopy(start).set_params(solver=solver), X[3000:8000])
+        for solver in (Truncated(16), Online())
+    )
+    assert every.score(X[8000:]) > start.score(X[8000:])
+    assert few.score(X[8000:]) > every.score(X[8000:]) - 0.01
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_a_step_of_a_stream_leaves_components_far_away(rng):
+    X = clusters(rng, n=2000, n_clusters=200)
+    mixture = GaussianMixture(200, solver=Truncated(3), max_iter=1, random_state=0).fit(X)
+    before = mixture.model_
+    after = mixture.partial_fit(X[:1]).model_
+    stay = (after.parameters.mean == before.parameters.mean).all(axis=1)
+    assert stay.sum() == 197
+    ratios = after.weights[stay] / before.weights[stay]
+    assert_allclose(ratios, ratios[0])
+    assert ratios[0] < 1.0
+    assert_allclose(after.weights.sum(), 1.0)
+
+
+@pytest.mark.usefixtures("few_are_many")
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_streams_go_on_from_a_pickle(n_threads, rng):
+    """To the bit, and on any number of threads."""
+    X = clusters(rng, n=6000)
+    estimator = GaussianMixture(K, solver=Truncated(5), random_state=0).partial_fit(X[:3000])
+    loaded = pickle.loads(pickle.dumps(streamed(estimator, X[3000:4000])))
+    loaded.set_params(n_jobs=n_threads)
+    assert_identical(streamed(estimator, X[4000:]).model_, streamed(loaded, X[4000:]).model_)
 
 
 @pytest.mark.parametrize("n_candidates", [0, -1, 1.5, None])
