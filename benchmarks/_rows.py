@@ -19,11 +19,14 @@ class Row(NamedTuple):
     case : str
         Which of the group.
     rival : str
-        Name of the other library.
+        Name of the other library; empty if there is none.
     faster : float or None
         How many times faster than the rival; None if that is not installed, or its data are not.
     floor : float or None
         Our time over the least that this processor needs; None where that is not counted.
+    baseline : float or None
+        How many times faster than a page of NumPy, or of numba where NumPy would be slow for its
+        own sake; None without one, or if numba is not installed.
     """
 
     group: str
@@ -31,6 +34,7 @@ class Row(NamedTuple):
     rival: str
     faster: float | None
     floor: float | None = None
+    baseline: float | None = None
 
 
 def rival(name):
@@ -41,16 +45,16 @@ def rival(name):
         return None
 
 
-def compared(ours, theirs, n_rounds, operations=None, n_calls=1, rel_tol=None):
-    """Return how many times faster ours is, and its best time over the floor of its operations.
+def compared(ours, theirs, n_rounds, operations=None, n_calls=1, rel_tol=None, baseline=None):
+    """Return how many times faster ours is, its best time over its floor, and the baseline's ratio.
 
-    Both take turns, and the ratio is the median of those of neighbouring runs.
+    All take turns, and ratios are medians of those of neighbouring runs.
 
     Parameters
     ----------
     ours : callable
-    theirs : callable or None
-        The same work; None if the rival is not installed.
+    theirs, baseline : callable or None
+        The same work; None if it is not installed, or there is none.
     n_rounds : int
     operations : Operations, default=None
         Of one call.
@@ -59,17 +63,17 @@ def compared(ours, theirs, n_rounds, operations=None, n_calls=1, rel_tol=None):
     rel_tol : float, default=None
         The most by which their results may differ; None if they have none that say the same.
     """
-    ratios, best = [], math.inf
     result = ours()
-    if theirs is not None:
-        other = theirs()
-        assert rel_tol is None or math.isclose(result, other, rel_tol=rel_tol), (result, other)
-    for _ in range(n_rounds):
-        slow = None if theirs is None else seconds(theirs, n_calls=n_calls)
-        fast = seconds(ours, n_calls=n_calls)
-        best = min(best, fast)
-        if slow is not None:
-            ratios.append(slow / fast)
+    others = [run for run in (theirs, baseline) if run is not None]
+    for other in others:
+        found = other()
+        assert rel_tol is None or math.isclose(result, found, rel_tol=rel_tol), (result, found)
+    rounds = [[seconds(run, n_calls=n_calls) for run in (*others, ours)] for _ in range(n_rounds)]
+    *slow, own = zip(*rounds, strict=True)
+    faster = {
+        run: median(a / b for a, b in zip(times, own, strict=True))
+        for run, times in zip(others, slow, strict=True)
+    }
     rates = operations and measured_rates()
-    floor = best / rates.floor(operations) if rates else None
-    return median(ratios) if ratios else None, floor
+    floor = min(own) / rates.floor(operations) if rates else None
+    return faster.get(theirs), floor, faster.get(baseline)

@@ -4,7 +4,9 @@
 
 All on one thread, by wall seconds, by turns with the rival, at equal log-likelihood if both have
 one. Each module is a process of its own on one processor. The floor is what that can do at least,
-see `benchmarks/floors.py`. Rivals that are not installed are named, and so are modules that fail.
+see `benchmarks/floors.py`; the baseline is what a user could write on a page, in NumPy, or in numba
+where NumPy would loop in Python. Rivals that are not installed are named, and so are modules that
+fail.
 
 `--write` replaces the tables in README.md and benchmarks/README.md, with the date, the commit, the
 processor and the versions of the libraries. It takes some minutes; run it on an idle machine.
@@ -30,14 +32,15 @@ from benchmarks.floors import measured_rates
 ROOT = Path(__file__).parents[2]
 MODULES = (
     "mixtures", "several_kinds", "hidden_markov", "kalman", "topic_sweeps", "edit_distance",
-    "compound_dirichlet",
+    "compound_dirichlet", "gaps",
 )  # fmt: skip
 LIBRARIES = (
     "scikit-learn", "numpy", "scipy", "hmmlearn", "dynamax", "jax", "pomegranate", "torch",
-    "statsmodels", "stepmix", "tomotopy", "rapidfuzz",
+    "statsmodels", "stepmix", "tomotopy", "rapidfuzz", "numba",
 )  # fmt: skip
 BEGIN, END = "<!-- python -m benchmarks.speed --write -->", "<!-- end -->"
-HEADER = "| | | rival | times faster | times the floor |"
+HEADER = "| | | rival | times faster | than the baseline | times the floor |"
+RULE = "|---|---|---|---|---|---|"
 LONGEST = 1800  # seconds of a module
 
 
@@ -46,7 +49,7 @@ def main():
     if arguments.worker:
         return work(arguments)
     found, failed = [], []
-    table = Table("what", "faster", "x floor", "rival", width=88)
+    table = Table("what", "faster", "x baseline", "x floor", "rival", width=88)
     for name in MODULES:
         if arguments.only not in name:
             continue
@@ -92,8 +95,8 @@ def work(arguments):
 
 
 def cells(row):
-    faster = "" if row.faster is None else f"{row.faster:.3g}"
-    return faster, "" if row.floor is None else f"{row.floor:.2g}"
+    numbers = row.faster, row.baseline, row.floor
+    return ["" if number is None else f"{number:.3g}" for number in numbers]
 
 
 def summary(found):
@@ -102,25 +105,27 @@ def summary(found):
     for name, row in found:
         groups.setdefault((name, row.group), []).append(row)
     lines, last = (
-        [HEADER.replace("| | |", "| |", 1) + " `python -m` |", "|---|---|---|---|---|"],
+        [HEADER.replace("| | |", "| |", 1) + " `python -m` |", RULE],
         "",
     )
     for (name, group), rows in groups.items():
-        faster, floors = {}, {}
+        faster, least = {}, {"baseline": {}, "floor": {}}
         for row in rows:
             faster.setdefault(row.rival, []).extend([] if row.faster is None else [row.faster])
-            if row.floor is not None:
-                floors[row.case] = min(row.floor, floors.get(row.case, row.floor))
+            for column, cases in least.items():
+                if (value := getattr(row, column)) is not None:
+                    cases[row.case] = min(value, cases.get(row.case, value))
         known = {rival: median(values) for rival, values in faster.items() if values}
         best = min(known, key=known.get, default=None)
         rivals = [best] if best else []
-        rivals += [f"{rival} (not installed)" for rival, values in faster.items() if not values]
+        absent = [rival for rival, values in faster.items() if rival and not values]
+        rivals += [f"{rival} (not installed)" for rival in absent]
         module = "" if name == last else f"`benchmarks.speed.{name}`"
         cells = (
             group,
             ", ".join(rivals),
             span(faster.get(best, ())),
-            span(floors.values()),
+            *(span(cases.values()) for cases in least.values()),
             module,
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -141,11 +146,12 @@ def rounded(value):
 
 def details(found):
     """The table of the benchmarks: a line for each row."""
-    lines = [HEADER, "|---|---|---|---|---|"]
+    lines = [HEADER, RULE]
     for _, row in found:
-        faster = "not installed" if row.faster is None else rounded(row.faster)
-        floor = "" if row.floor is None else rounded(row.floor)
-        lines.append(f"| {row.group} | {row.case} | {row.rival} | {faster} | {floor} |")
+        numbers = row.faster, row.baseline, row.floor
+        faster, *others = ["" if number is None else rounded(number) for number in numbers]
+        faster = faster or ("not installed" if row.rival else "")
+        lines.append(f"| {' | '.join([row.group, row.case, row.rival, faster, *others])} |")
     return lines
 
 

@@ -9,13 +9,14 @@ from scipy import sparse
 
 from benchmarks._rows import rival
 from benchmarks.floors import Operations
-from benchmarks.rivals import scipy_sparse_multinomial, sklearn_gaussian
+from benchmarks.rivals import numpy_gaussian, scipy_sparse_multinomial, sklearn_gaussian
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Multinomial, Poisson
 from sklearn_onlineem.models.mixture import MixtureModel
 
 pomegranate_poisson = rival("pomegranate_poisson")  # torch is large
+numba_multinomial = rival("numba_multinomial")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Contest:
         returns the mean log-likelihood. `rival` may be None.
     multiply_adds : callable
         Given sizes, returns the least number of multiply-adds for a row and a component.
+    baseline : callable or None
+        As `rival`, in NumPy or numba, without a number of threads.
     """
 
     kind: str
@@ -49,6 +52,7 @@ class Contest:
     ours: Callable
     rival: Callable | None
     multiply_adds: Callable
+    baseline: Callable | None = None
 
     @property
     def name(self):
@@ -155,7 +159,7 @@ def full(required, *sizes):
     return Contest(
         "full Gaussians", "scikit-learn", required, sizes, full_gaussians,
         partial(gaussian_pass, Gaussian()), partial(sklearn_pass, "full"),
-        lambda d, k: d * (d + 1),
+        lambda d, k: d * (d + 1), partial(numpy_gaussian.em_pass, covariance_type="full"),
     )  # fmt: skip
 
 
@@ -166,7 +170,7 @@ CONTESTS = (
     Contest(
         "diagonal Gaussians", "scikit-learn", 5.0, (1_000_000, 16, 32), diagonal_gaussians,
         partial(gaussian_pass, Gaussian(Diagonal())), partial(sklearn_pass, "diag"),
-        lambda d, k: 4 * d,
+        lambda d, k: 4 * d, partial(numpy_gaussian.em_pass, covariance_type="diag"),
     ),
     Contest(
         "Poissons", "pomegranate", 80.0, (500_000, 8, 16), counts,
@@ -175,5 +179,6 @@ CONTESTS = (
     Contest(
         "CSR counts, multinomials", "scipy", 2.0, (100_000, 5_000, 20, 60), documents,
         multinomial_pass, scipy_pass, lambda d, k, n_non_zeros: 2 * n_non_zeros,
+        numba_multinomial and numba_multinomial.em_pass,
     ),
 )  # fmt: skip

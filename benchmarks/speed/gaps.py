@@ -8,9 +8,12 @@ import argparse
 from functools import partial
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+from benchmarks._rows import Row, compared
 from benchmarks._table import Table
 from benchmarks._timing import CPU, ratio
+from benchmarks.floors import Operations
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Tied
 
@@ -38,6 +41,36 @@ def main():
                 required = REQUIRED.get(share, "") if (name, d) == ("full", 16) else ""
                 met = "" if not required else "met" if taken <= required else "MISSED"
                 table.row(f"{name}, d={d}", f"{share:.0%}", taken, required, met, densities)
+
+
+def rows(n_rounds, share):
+    """Rows of the tables of speed, on a share of the data; there is no other library."""
+    arguments = argparse.Namespace(rows=max(1000, int(50_000 * share)), components=10)
+    for name, d in (("full", 4), ("full", 16), ("diag", 16)):
+        family, parameters, X = mixture(SHAPES[name], d, arguments)
+        gaps = np.random.default_rng(1).random(X.shape) < 0.1
+        with threadpool_limits(1):
+            e_step, _ = steps(family, parameters, np.where(gaps, np.nan, X))
+            _, floor, _ = compared(e_step, None, n_rounds, operations(name, gaps, 10))
+        kind = {"full": "full", "diag": "diagonal"}[name]
+        group = f"an E-step of Gaussians, a tenth missing, {kind}"
+        yield Row(group, f"{len(X):,} x {d}, 10 components", "", None, floor)
+
+
+def operations(name, gaps, n_components):
+    """The least: densities of observed values, expected missing ones, and moments of both.
+
+    Of full covariances, each pattern needs the factor of its part, and what is left of the rest.
+    """
+    n, d = gaps.shape
+    if name == "diag":
+        return Operations(4 * gaps.size * n_components, n * n_components)
+    missing = gaps.sum(axis=1)
+    observed = d - missing
+    each = observed * (observed + 1) / 2 + observed * missing + d * (d + 1) / 2
+    patterns = np.unique(gaps, axis=0).sum(axis=1)
+    shared = (d - patterns) ** 3 / 6 + patterns**2 * (d - patterns) / 2
+    return Operations(n_components * (each.sum() + shared.sum()), n * n_components)
 
 
 def mixture(shape, d, arguments):

@@ -25,6 +25,7 @@ from sklearn_onlineem.families import Categorical, Diagonal, Full, Gaussian, Gau
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
 hmmlearn_hmm, dynamax_hmm = rival("hmmlearn_hmm"), rival("dynamax_hmm")
+numba_hmm = rival("numba_hmm")
 
 N_ROWS, N_FEATURES, N_SYMBOLS = 200_000, 4, 50
 MANY, ONE = [100] * 2000, [N_ROWS]
@@ -71,10 +72,12 @@ def rows(n_rounds, share):
             for library, make in zip(("hmmlearn", "dynamax"), rivals(emissions), strict=True):
                 if library == "dynamax" and emissions == "categorical":
                     continue
+                passes = [
+                    one and one(X, lengths, *parameters) for one in (make, baseline(emissions))
+                ]
                 found = compared(
-                    ours(emissions, X, lengths, parameters),
-                    make and make(X, lengths, *parameters), n_rounds,
-                    operations(emissions, n_states, len(X)), rel_tol=1e-8,
+                    ours(emissions, X, lengths, parameters), passes[0], n_rounds,
+                    operations(emissions, n_states, len(X)), rel_tol=1e-8, baseline=passes[1],
                 )  # fmt: skip
                 group = f"a pass of EM, HMM, {name}, {kinds[emissions]}"
                 yield Row(group, f"{len(X):,} rows, {n_states} states", library, *found)
@@ -127,6 +130,13 @@ def rivals(emissions):
         return hmmlearn_hmm and hmmlearn_hmm.categorical_pass, None
     theirs = [library and library.gaussian_pass for library in (hmmlearn_hmm, dynamax_hmm)]
     return [make and partial(make, covariance_type=emissions) for make in theirs]
+
+
+def baseline(emissions):
+    """The function of numba that makes a pass, or None without numba."""
+    if emissions == "categorical":
+        return numba_hmm and numba_hmm.categorical_pass
+    return numba_hmm and partial(numba_hmm.gaussian_pass, covariance_type=emissions)
 
 
 def against(make, emissions, X, lengths, parameters, n_rounds):

@@ -70,10 +70,11 @@ def rows(n_rounds, share):
         n_sequences = max(1, int(share * n_sequences))
         length = length if n_sequences > 1 else max(1000, int(share * length))
         X, model = draw(n_sequences * length, missing)
-        module = rival(f"{library}_kalman")
+        modules = rival(f"{library}_kalman"), None if missing else rival("numba_kalman")
+        theirs, baseline = (one and one.one_pass(X, n_sequences, model) for one in modules)
         found = compared(
-            ours(X, n_sequences, model), module and module.one_pass(X, n_sequences, model),
-            n_rounds, None if missing else operations(len(X)), rel_tol=1e-8,
+            ours(X, n_sequences, model), theirs, n_rounds,
+            None if missing else operations(len(X)), rel_tol=1e-8, baseline=baseline,
         )  # fmt: skip
         kind = "many sequences" if n_sequences > 1 else "one long sequence"
         kind += ", a tenth missing" if missing else ""

@@ -75,7 +75,10 @@ def rows(n_rounds, share):
     for contest in CONTESTS:
         X, parameters = contest.draw(share)
         ours, theirs = (make and make(X, parameters, 1) for make in (contest.ours, contest.rival))
-        found = compared(ours, theirs, n_rounds, contest.operations(X), rel_tol=1e-6)
+        baseline = contest.baseline and contest.baseline(X, *parameters)
+        found = compared(
+            ours, theirs, n_rounds, contest.operations(X), rel_tol=1e-6, baseline=baseline
+        )
         sizes = f"{X.shape[0]:,} x {X.shape[1]:,}, {contest.sizes[2]} components"
         yield Row(f"a pass of EM, {contest.kind}", sizes, contest.library, *found)
     for covariance_type in ("full", "diag"):

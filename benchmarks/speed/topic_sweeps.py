@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks._rows import Row
 from benchmarks._table import Table
 from benchmarks._timing import CPU, WALL, seconds
+from benchmarks.floors import Operations, measured_rates
 from benchmarks.real_data.topics import CORPORA
 from sklearn_onlineem.data.documents import Documents
 from sklearn_onlineem.data.rows import Rows
@@ -50,7 +51,10 @@ def main():
 
 
 def rows(n_rounds, share):
-    """Rows of the tables of speed, on a share of the data."""
+    """Rows of the tables of speed, on a share of the data.
+
+    A token needs the product of two numbers for each topic, and running sums of the products.
+    """
     names = {"gibbs": "of Gibbs sampling", "stochastic": "of stochastic EM"}
     try:
         X = None if tomotopy is None else CORPORA["union"]()
@@ -62,10 +66,13 @@ def rows(n_rounds, share):
         if X is not None:
             some = X[: int(share * X.shape[0])]
             taken = compare(some, n_components, settings, WALL)
-            found = {name: faster for name, _, faster, _ in taken}
+            found = {name: (faster, cost) for name, cost, faster, _ in taken}
+        rates = measured_rates() if found else None
         for name, kind in names.items():
             group = f"topics: a sweep {kind}"
-            yield Row(group, f"{n_components} topics", "tomotopy", found.get(name))
+            faster, cost = found.get(name, (None, None))
+            floor = rates and cost / (1e9 * rates.floor(Operations(2 * n_components)))
+            yield Row(group, f"{n_components} topics", "tomotopy", faster, floor)
 
 
 def compare(X, n_components, arguments, clock=CPU):
