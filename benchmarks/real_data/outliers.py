@@ -11,8 +11,8 @@ of the rows, at random), the gate's less those without it:
 1e6 standard deviations in each of three rows, in the middle of the stream, with the gate, how many
 it has left out then, and without it. "dropped": the stream without these three rows. A stream that
 lacks three rows may end in another optimum, better or worse, so what the gate costs is "three" less
-"dropped". "jump": all rows of the second half are moved by ten standard deviations, and so are those
-held out; here the difference is from the stream without the gate.
+"dropped". "jump": all rows of the second half are moved by ten standard deviations, and so are
+those held out; here the difference is from the stream without the gate.
 """
 
 import argparse
@@ -103,7 +103,8 @@ def main():
         for batch_size in arguments.batches:
             table = Table(
                 f"{setting}, batches of {batch_size}",
-                "left out", "ordinary", "of three", "three", "dropped", "three, off", "jump", width=40,
+                *("left out", "ordinary", "of three", "three", "dropped", "three, off", "jump"),
+                width=40,
             )  # fmt: skip
             worst = []
             for name in names:
