@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import (
+    CategoricalHMM,
     GaussianHMM,
     GaussianMixture,
     LatentDirichletAllocation,
@@ -478,6 +479,29 @@ def test_a_restart_after_another_counts_the_rows_since():
         mixture.partial_fit(rng.poisson(rng.choice([2.0, 20.0], size=(100, 1))))
         counted.append(mixture._fitted.state.size_seen)
     assert counted == pytest.approx([*range(100, 1000, 100), 100, 100, 150, 250, 350])
+
+
+def symbols(rng, n, jumped=False):
+    """Symbols of a chain of two states that stay for ten rows; after a jump they have others."""
+    states = (np.cumsum(rng.random(n) < 0.1) + rng.integers(2)) % 2
+    likely = np.array([[0, 2], [3, 5]])[int(jumped)][states]
+    return np.where(rng.random(n) < 0.8, likely, rng.integers(6, size=n))[:, None]
+
+
+def test_a_warning_tells_of_states_that_cannot_come_back_after_a_jump_and_only_then(rng):
+    chain = CategoricalHMM(2, n_features=6, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(150):
+            chain.partial_fit([symbols(rng, 50)])
+    with pytest.warns(UserWarning, match="a state is nearly empty, and cannot be .* fit on the"):
+        for _ in range(200):
+            chain.partial_fit([symbols(rng, 50, True)])
+    chain.set_params(solver=Online(reinitialises=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(70):
+            chain.partial_fit([symbols(rng, 50, True)])
 
 
 # ------------------------------------------------------------------------------------------ topics
