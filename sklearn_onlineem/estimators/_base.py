@@ -37,6 +37,7 @@ from sklearn_onlineem.em.solvers import (
     Solver,
     solvers_for,
 )
+from sklearn_onlineem.em.solvers.base import PERIOD
 from sklearn_onlineem.em.state import History, Opening, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._challengers import with_sample
@@ -57,6 +58,7 @@ from sklearn_onlineem.estimators._progress import (
     report_end,
     report_pass,
     report_update,
+    warn_of_lost_components,
     warn_of_outliers,
     warn_of_passes,
     warn_of_reinitialisation,
@@ -575,6 +577,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 state = progress.state
             if state.step.reinitialised >= 0:
                 warn_of_reinitialisation(self, state)
+            if state.n_rows // PERIOD > fitted.state.n_rows // PERIOD:
+                warn_of_lost_components(self, state.model, data)
             if state.gate is not None and state.gate.left_out:
                 warn_of_outliers(self, fitted.state.gate, state.gate)
             end = None

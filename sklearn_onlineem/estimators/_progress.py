@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem.em.schedules import BETA_SCHEDULES
 from sklearn_onlineem.em.stopping import StandardErrorStopping, expected_passes, remaining_gain
+from sklearn_onlineem.models.capabilities import Reinitialises
 
 __all__ = [
     "CallbackSupportMixin",
@@ -23,6 +24,7 @@ __all__ = [
     "report_pass",
     "report_update",
     "log",
+    "warn_of_lost_components",
     "warn_of_outliers",
     "warn_of_passes",
     "warn_of_reinitialisation",
@@ -155,9 +157,30 @@ def warn_of_unused_rates(estimator, progress):
     warn_user(f"{whose}: {why}")
 
 
-def warn_of_reinitialisation(estimator, state):
+def warn_of_lost_components(estimator, model, data):
+    """Warn of nearly empty components that cannot come back, as their family has no halves."""
+    if (
+        isinstance(model, Reinitialises)
+        and getattr(getattr(model, "family", None), "is_nominal", False)
+        and estimator._solver().reinitialises
+        and model.has_empty(data)
+    ):
+        part = _part_of(model)
+        warn_user(
+            f"{type(estimator).__name__}: a {part} is nearly empty, and cannot be reinitialised, as"
+            " categories have no distances. If the source of the rows has changed, begin anew with"
+            f" fit on the latest rows; else take fewer {part}s. solver=Online(reinitialises=False)"
+            " does not warn."
+        )
+
+
+def _part_of(model):
     names = {"transmat": "state", "topics_T": "topic"}
-    part = next((names[name] for name in names if hasattr(state.model, name)), "component")
+    return next((names[name] for name in names if hasattr(model, name)), "component")
+
+
+def warn_of_reinitialisation(estimator, state):
+    part = _part_of(state.model)
     warn_user(
         f"{type(estimator).__name__}: {part} {state.step.reinitialised} was nearly empty, and has"
         f" been reinitialised as half of {part} {state.step.half_of}. The source of the rows may"

@@ -194,9 +194,14 @@ def reinitialised(model, data):
     if halving is None:
         return None
     k, (known, unknown) = halving.k, halves
-    latest = _with_latest(model, k, target, known, weighted_posterior(model, known)[:, k])
+    posterior = weighted_posterior(model, known)
+    latest = _with_latest(model, k, target, known, posterior[:, k])
     new, gain_of_one = latest, _gain(model.e_step(unknown)[1], latest, unknown)
-    if (gain - gain_of_one) * unknown.total_weight > LOG_ODDS:
+    # The share of what the model remembers that is not among the latest rows. Much of it may be
+    # needed again, and then the other half has to keep what it knows.
+    absent = np.maximum(weights - posterior.sum(axis=0) / posterior.sum(), 0.0).sum()
+    are_two = (gain - gain_of_one) * unknown.total_weight > LOG_ODDS
+    if are_two and absent < EMPTY_SHARE:
         # The latest rows are of two clusters. The halves are learnt from them alone, so the other
         # component must hardly remember other rows; the share of these is the least that makes it
         # as unlike the latest ones, if they are as unlike as the rows of another component.

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import (
+    CategoricalHMM,
     GaussianHMM,
     GaussianMixture,
     LatentDirichletAllocation,
@@ -21,8 +22,11 @@ from sklearn_onlineem import (
     combine_estimators,
 )
 from sklearn_onlineem._values import components, take
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import BayesianOnline, Constant, Forgetting, Online, Restart, SplitMerge
+from sklearn_onlineem.families import Gaussians
 from sklearn_onlineem.families.capabilities import n_shared_parameters
+from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import (
     _Halving,
     _likeliest,
@@ -236,6 +240,26 @@ def sorted_clusters(reinitialises, seed, n_rows=1000):
 def test_clusters_that_are_over_are_remembered_where_rows_are_sorted():
     changes = [sorted_clusters(True, seed) - sorted_clusters(False, seed) for seed in range(6)]
     assert np.median(changes) > -0.01 and min(changes) > -1.0
+
+
+@pytest.mark.parametrize("weights", [[0.6, 0.398, 0.002], [0.978, 0.02, 0.002]], ids=str)
+def test_a_component_keeps_what_it_knows_while_others_without_latest_rows_have_weight(weights, rng):
+    """The latest rows are two clusters of the first one; the second one may return, if it is of
+    weight, and so may what else the first one knows."""
+    family = GaussianMixture(3).fit(rng.standard_normal((9, 2))).model_.family
+    means = np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 3.0]])
+    model = MixtureModel(
+        family, np.array(weights), Gaussians(means, np.tile(np.diag([6.0, 0.25]), (3, 1, 1)))
+    )
+    rows = np.outer(rng.choice([-1.5, 1.5], 400), [1.0, 0.0])
+    move = model.reinitialised(Rows(rows + 0.3 * rng.standard_normal((400, 2))))
+    assert (move.reinitialised, move.half_of) == (2, 0)
+    kept, new = (move.model.parameters.mean[k, 0] for k in (0, 2))
+    if weights[1] > 0.2:
+        np.testing.assert_allclose(move.model.parameters.mean[:2], means[:2], atol=1e-12)
+        assert abs(new) < 0.3
+    else:
+        np.testing.assert_allclose(sorted([kept, new]), [-1.5, 1.5], atol=0.1)
 
 
 def test_counts_come_back_too():
@@ -455,6 +479,29 @@ def test_a_restart_after_another_counts_the_rows_since():
         mixture.partial_fit(rng.poisson(rng.choice([2.0, 20.0], size=(100, 1))))
         counted.append(mixture._fitted.state.size_seen)
     assert counted == pytest.approx([*range(100, 1000, 100), 100, 100, 150, 250, 350])
+
+
+def symbols(rng, n, jumped=False):
+    """Symbols of a chain of two states that stay for ten rows; after a jump they have others."""
+    states = (np.cumsum(rng.random(n) < 0.1) + rng.integers(2)) % 2
+    likely = np.array([[0, 2], [3, 5]])[int(jumped)][states]
+    return np.where(rng.random(n) < 0.8, likely, rng.integers(6, size=n))[:, None]
+
+
+def test_a_warning_tells_of_states_that_cannot_come_back_after_a_jump_and_only_then(rng):
+    chain = CategoricalHMM(2, n_features=6, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(150):
+            chain.partial_fit([symbols(rng, 50)])
+    with pytest.warns(UserWarning, match="a state is nearly empty, and cannot be .* fit on the"):
+        for _ in range(200):
+            chain.partial_fit([symbols(rng, 50, True)])
+    chain.set_params(solver=Online(reinitialises=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(70):
+            chain.partial_fit([symbols(rng, 50, True)])
 
 
 # ------------------------------------------------------------------------------------------ topics

@@ -58,8 +58,8 @@ class Online(Solver):
     reinitialises : bool, default=True
         Whether empty components of a mixture, states of a hidden Markov model or topics may be
         reinitialised in a stream. While there are some, the last 500 of each 3,200 rows are kept.
-        False for sources that return to what they were, as by day and by night, and where no rows
-        must be kept.
+        Those of nominal families cannot, and a warning says so. False for sources that return to
+        what they were, as by day and by night, and where no rows must be kept.
     start_rows : int, default=100
         First rows or documents of a stream that are kept, for each component, and more where a
         component has more parameters than three for each column. As they come, the start is made
