@@ -30,7 +30,7 @@ OPTIMISE_BEGIN(SELECTS)
 #define CHAIN_ROWS 256
 
 /* States under the model itself are stationary where so many rows later a step changes nothing. */
-#define STATIONARY_ROWS 4096
+#define STATIONARY_ROWS 64
 #define LEAST_CHANGE 1e-16
 
 enum { IS_IN_DOUBT = 1, IS_LOST = 2, LANES = 8, MOST_RUNS = 4 };
@@ -142,6 +142,11 @@ SIMD_INLINE void product(
     }
     if (W == 4) {
         product_of_four(x, table, out);
+        return;
+    }
+    if (tile > WIDEST_TILE) {
+        const ChainProduct alone = { x, out, 1 };
+        products(&alone, 1, table, W);
         return;
     }
     for (ptrdiff_t start = 0; start < W; start += tile) {
@@ -453,7 +458,9 @@ SIMD_CLONES SIMD_UNUSED static void occupy(
     switch (W) {
     case 4: occupy_of(&all, weights, T, 4, 4, states, left, emitted); break;
     case 8: occupy_of(&all, weights, T, 8, 8, states, left, emitted); break;
-    default: occupy_of(&all, weights, T, W, 8, states, left, emitted);
+    default:
+        if (W > FEWEST_MANY) occupy_of(&all, weights, T, W, W, states, left, emitted);
+        else occupy_of(&all, weights, T, W, 8, states, left, emitted);
     }
 }
 
