@@ -210,20 +210,6 @@ class Sequences(Batch):
     def observations_of(self, n_rows: int) -> int:
         return min(int(np.searchsorted(self.offsets, n_rows)), len(self))
 
-    def cut(self, n_rows: int) -> tuple[Sequences, Sequences]:
-        """Return the first rows, and those after them, which begin within a sequence.
-
-        Parameters
-        ----------
-        n_rows : int
-            Rows of the first part, which end before a sequence does.
-        """
-        n_whole, cut = int(np.searchsorted(self.offsets, n_rows)), [n_rows]
-        ends = np.concatenate((self.offsets[:n_whole], cut))
-        later = np.concatenate((cut, self.offsets[n_whole:])) - n_rows
-        first = Sequences.unchecked(self.rows[:n_rows], ends, self.before)
-        return first, Sequences.unchecked(self.rows[n_rows:], later)
-
     def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
         """Cut between sequences into even chunks; those of several are for one thread each.
 

@@ -269,9 +269,6 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
 
-    # Whether observations are sequences, of which pieces may be learnt.
-    _can_continue = False
-
     def _settling_batch(self, n):
         """Return how many of n first observations of a stream are a batch while it is settled."""
         return n

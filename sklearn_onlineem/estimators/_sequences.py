@@ -207,20 +207,12 @@ class SequenceEstimator(
     def _check_continues(self, continues):
         """Raise ValueError if `continues` is no bool, or sequences of the model cannot continue."""
         check_bool(f"continues of {type(self).__name__}", continues)
-        if continues and not self._can_continue:
+        termination = getattr(self, "termination", "given_length")
+        if continues and termination != "given_length":
             raise ValueError(
                 f"{type(self).__name__}: continues=True requires termination='given_length', got"
-                f" {self.termination!r}, with which sequences end."
+                f" {termination!r}, with which sequences end."
             )
-
-    @property
-    def _can_continue(self):
-        return getattr(self, "termination", "given_length") == "given_length"
-
-    def _continued(self, state, data, rest):
-        """Return the state, and the rows that continue the last sequence of data."""
-        state, end = _with_end(state, data)
-        return state, rest.continued(end)
 
     # ---------------------------------------------------------------------------------- inference
 

@@ -68,10 +68,6 @@ class Initialiser(ABC):
         """Return a further start that a stream's may be settled from, as that of a fit, or None."""
         return None
 
-    def for_rows_of(self, data):
-        """Return the initialiser for data of which a start is made from some rows only."""
-        return self
-
     def lasting(self, pseudo_statistics):
         """Return the part of a stream's pseudo-statistics that settled starts need, too, or None.
 

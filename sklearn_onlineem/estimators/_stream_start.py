@@ -38,8 +38,7 @@ def learn_first(estimator, data, before):
     The start depends on the first rows alone, not on how they are cut into batches. With few of
     them it is regularised by pseudo-statistics; from a quarter of the rows that are kept on it is
     settled by batch EM, and from all of them also by split and merge steps. It is made anew when
-    there are half as many rows more; batches between take online steps. A long sequence is cut: its
-    first rows make the start, and what follows continues it.
+    there are half as many rows more; batches between take online steps.
 
     Parameters
     ----------
@@ -74,10 +73,10 @@ def learn_first(estimator, data, before):
             return state._replace(kept=opening, recent=()), data, None
     else:
         batches = (*opening.batches, data)
-    kept, rest, is_cut = batches[0].followed_by(batches[1:]), None, False
+    kept, rest = batches[0].followed_by(batches[1:]), None
     if n_rows > n_needed > 0:
-        whole, (kept, rest, is_cut) = kept, _first_rows(estimator, kept, n_needed)
-        initialiser = initialiser.for_rows_of(whole) if is_cut else initialiser
+        n_first = kept.observations_of(n_needed)
+        kept, rest = kept[:n_first], kept[n_first:]
     usual, n_outliers = kept, 0
     if solver.skips_outliers and _may_lack_rows(estimator, kept):
         rows = far_away(kept)
@@ -99,7 +98,7 @@ def learn_first(estimator, data, before):
     start = start._replace(kept=opening.kept)
     state = solver.start(start, usual, pseudo_statistics, n_passes)
     if before is not None:
-        state = _after(before, state, data, rest, is_cut)
+        state = _after(before, state, data, rest)
     elif n_outliers:
         state = state._replace(n_rows=kept.n_rows, step=state.step._replace(n_rows=kept.n_rows))
     if solver.skips_outliers:
@@ -107,19 +106,7 @@ def learn_first(estimator, data, before):
     if not is_last:
         opening = opening._replace(batches=(kept,), n_started=kept.n_rows, kept=state.kept)
         state = state._replace(kept=opening)
-    if is_cut:
-        state, rest = estimator._continued(state, usual, rest)
     return state, usual, rest or None
-
-
-def _first_rows(estimator, data, n_rows):
-    """Return first observations of so many rows, the others, and whether these begin within one."""
-    n_first = data.observations_of(n_rows)
-    first, rest = data[:n_first], data[n_first:]
-    if first.n_rows <= 2 * _MOST_ROWS or not estimator._can_continue:
-        return first, rest, False
-    first, later = first.cut(_MOST_ROWS)
-    return first, later.followed_by([rest]), True
 
 
 def _may_lack_rows(estimator, data):
@@ -129,12 +116,11 @@ def _may_lack_rows(estimator, data):
     return isinstance(data, Rows)
 
 
-def _after(before, state, data, rest, is_cut):
+def _after(before, state, data, rest):
     """Return the state of a new start as one after another; it counts what was read since."""
     n_seen, n_rows = data.total_weight, data.n_rows
     if rest:
-        # Both parts of a sequence that was cut count as one.
-        n_seen, n_rows = n_seen - rest.total_weight + is_cut, n_rows - rest.n_rows
+        n_seen, n_rows = n_seen - rest.total_weight, n_rows - rest.n_rows
     n_rows += before.n_rows
     log_likelihood = before.model.e_step(data)[1]
     # Components are others than before.
@@ -158,7 +144,7 @@ def _size(estimator, initialiser, data):
     """Return the size of the model in components; 0 if the start is of the first batch alone."""
     if not estimator._keeps_first_rows or not isinstance(getattr(estimator, "init", ""), str):
         return 0.0
-    few, _, _ = _first_rows(estimator, data, _FEW_ROWS)
+    few = data[: data.observations_of(_FEW_ROWS)]
     model, _ = initialiser.stream_model(few, random_state_of((0,)))
     n_components = getattr(model, "n_components", 1)
     return max(n_components, model.n_parameters() / (3.0 * max(1, data.n_features)))

@@ -34,7 +34,7 @@ CASES = {
     "Poisson HMM": (PoissonHMM(2, random_state=0), counts),
     "categorical HMM": (
         CategoricalHMM(2, n_features=20, random_state=0),
-        lambda rng, n=700: np.minimum(counts(rng, n), 19),
+        lambda rng: np.minimum(counts(rng), 19),
     ),
     "local level": (
         KalmanFilter(transition_matrices=1.0, observation_matrices=1.0, random_state=0),
@@ -131,36 +131,6 @@ def test_the_first_call_learns_as_fit_does(case, seed, rng):
     # The filter of a fit begins anew, as a fit has ended.
     a_day = 0.02 * 200
     assert days(first, X[500:]) > days(fitted, X[500:]) - a_day
-
-
-@pytest.mark.parametrize("n_before", [0, 50])
-@pytest.mark.parametrize("case", CASES)
-def test_a_long_first_piece_is_a_start_and_what_continues_it(case, n_before, rng):
-    estimator, X = made(case, rng)
-    X = CASES[case][1](rng, 33_000)
-    other = estimator.__class__(**estimator.get_params())
-    pieces = [(estimator, [n_before, len(X)]), (other, [n_before, 16_384, len(X)])]
-    for learner, cuts in pieces:
-        for begin, end in zip([0, *cuts[:-1]], cuts, strict=True):
-            learner.partial_fit(X[begin:end], continues=True)
-    assert (estimator.n_samples_seen_, estimator.n_steps_) == (
-        other.n_samples_seen_,
-        other.n_steps_,
-    )
-    states = zip(*map(parts, (estimator.filtered_state_, other.filtered_state_)), strict=True)
-    assert all(np.array_equal(a, b) for a, b in states)
-    assert estimator.score(X[:500]) == other.score(X[:500])
-    # A sequence that does not go on is cut, too.
-    whole = estimator.__class__(**estimator.get_params()).partial_fit(X)
-    assert whole.n_steps_ == 2 and whole.history_[0].n_rows == 16_384
-    if n_before == 0:
-        assert whole.score(X[:500]) == other.score(X[:500])
-
-
-def test_a_start_from_part_of_a_sequence_knows_all_of_its_symbols(rng):
-    X = rng.integers(3, size=(40_000, 1))
-    X[39_000:] = rng.integers(6, size=(1_000, 1))
-    assert CategoricalHMM(2, random_state=0).partial_fit(X).emissionprob_.shape == (2, 6)
 
 
 @pytest.mark.parametrize("seed", range(6))

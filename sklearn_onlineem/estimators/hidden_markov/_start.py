@@ -190,12 +190,6 @@ class HiddenMarkovInitialiser(Initialiser):
         except ValueError:  # as of clusters without a variance
             return None
 
-    def for_rows_of(self, data):
-        # Later rows may have codes that the first ones lack.
-        if not self.family.is_nominal:
-            return self
-        return replace(self, family=self.family.bind(self._rows(data).X))
-
     def lasting(self, pseudo_statistics):
         return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
 
