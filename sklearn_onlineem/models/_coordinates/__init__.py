@@ -44,7 +44,7 @@ def coordinates_of(model, statistics):
             f" got a {type(model).__name__}."
         )
     if getattr(model, "fixed", None) is not None:
-        raise ValueError("Some parameters are fixed by params: there are no coordinates.")
+        raise ValueError("Standard errors and rates need all parameters learnt; params fixes some.")
     if not _has_tangents(model):
         known = ", ".join(sorted(kind.__name__ for kind in TANGENTS))
         raise ValueError(f"The family must be one of {known}, got {type(model.family).__name__}.")
