@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._validation import error_context
+from sklearn_onlineem.models._coordinates import coordinates_of
+from sklearn_onlineem.statistics import combine
 
-__all__ = ["model_and_data", "prior_of", "prior_share"]
+__all__ = ["coordinates_at", "model_and_data", "prior_of"]
 
 
 def model_and_data(estimator, X, **where):
@@ -26,7 +28,11 @@ def prior_of(estimator):
     return seen._solver().prior_of(seen.model_, seen._fitted.state.prior)
 
 
-def prior_share(estimator, data):
-    """Return the prior as terms of the sum of an M-step, one or none."""
-    prior = prior_of(estimator)
-    return () if prior is None else ((1.0 / data.total_weight, prior),)
+def coordinates_at(estimator, model, data):
+    """Return the statistics of data and prior, and the coordinates about the model."""
+    prior, terms = prior_of(estimator), [(1.0, model.e_step(data)[0])]
+    if prior is not None:
+        terms.append((1.0 / data.total_weight, prior))
+    statistics = combine(terms)
+    with error_context(estimator):
+        return statistics, coordinates_of(model, statistics)

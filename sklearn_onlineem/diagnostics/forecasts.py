@@ -9,13 +9,11 @@ import numpy as np
 
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
+from sklearn_onlineem.diagnostics._reading import coordinates_at, model_and_data
 from sklearn_onlineem.diagnostics.standard_errors import LEAST_INFORMATION, check_converged
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter
-from sklearn_onlineem.models._coordinates import coordinates_of
-from sklearn_onlineem.statistics import combine
 
 __all__ = ["forecast_moments"]
 
@@ -111,8 +109,7 @@ def _added_covariances(estimator, model, data, n_steps):
     variances = model.forecast(data, n_steps)[1].diagonal(axis1=2, axis2=3)
     if not any(part.learnt for part in (model.initial, model.transitions, model.emissions)):
         return np.zeros((*variances.shape, variances.shape[-1]))
-    statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
-    coordinates = coordinates_of(model, statistics)
+    statistics, coordinates = coordinates_at(estimator, model, data)
     information = np.eye(math.prod(coordinates.shape)) - missing_of(coordinates, data).dense()
     values, vectors = np.linalg.eigh(information)
     moves = np.array([

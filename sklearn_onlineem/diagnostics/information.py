@@ -13,10 +13,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
+from sklearn_onlineem.diagnostics._reading import coordinates_at, model_and_data
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.models._coordinates import coordinates_of
-from sklearn_onlineem.statistics import combine
 
 __all__ = ["Direction", "MissingInformation", "missing_information"]
 
@@ -197,8 +195,7 @@ def missing_information(
         raise ValueError(f"tol of missing_information must be in [0, 1), got {tol!r}.")
     n_values, tol = int(n_values), float(tol)
     model, data = model_and_data(estimator, X, **where)
-    statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
-    coordinates = coordinates_of(model, statistics)
+    _, coordinates = coordinates_at(estimator, model, data)
     missing = missing_of(coordinates, data, single=tol >= _SINGLE and not _is_small(coordinates))
     values, vectors = _leading(coordinates, missing, int(n_values), float(tol))
     shown = coordinates.shown_by(estimator)

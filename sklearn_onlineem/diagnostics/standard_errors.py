@@ -13,13 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of, prior_share
+from sklearn_onlineem.diagnostics._reading import coordinates_at, model_and_data, prior_of
 from sklearn_onlineem.diagnostics._topic_errors import topic_errors
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.models._coordinates import coordinates_of
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
-from sklearn_onlineem.statistics import combine
 
 __all__ = ["LEAST_INFORMATION", "StandardErrors", "check_converged", "standard_errors"]
 
@@ -191,8 +189,7 @@ def standard_errors(
         if robust:
             raise ValueError("robust=True is not implemented for topics.")
         return _errors_of_topics(estimator, model, data)
-    statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
-    coordinates = coordinates_of(model, statistics)
+    statistics, coordinates = coordinates_at(estimator, model, data)
     coordinates.check_determined(data.total_weight, prior_of(estimator))
     if robust and len(data) < 2:
         raise ValueError("robust=True requires several observations, got one.")

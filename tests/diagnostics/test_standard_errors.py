@@ -14,11 +14,16 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     MarkovChainMixture,
+    Mixture,
     MultinomialMixture,
     PoissonMixture,
     WishartMixture,
 )
-from sklearn_onlineem.diagnostics import convergence_certificate, standard_errors
+from sklearn_onlineem.diagnostics import (
+    convergence_certificate,
+    missing_information,
+    standard_errors,
+)
 from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
 from sklearn_onlineem.families import Gamma, Wishart
 from sklearn_onlineem.families._tangents import TANGENTS
@@ -298,3 +303,14 @@ def test_invalid_arguments_are_refused(rng):
     chain = GaussianHMM(1, tol=1e-9, max_iter=200).fit(X)
     with pytest.raises(ValueError, match="several observations"):
         standard_errors(chain, X, robust=True)
+
+
+@pytest.mark.parametrize("diagnose", [standard_errors, missing_information])
+def test_models_without_coordinates_are_named(diagnose, rng):
+    X = np.hstack([rng.standard_normal((200, 1)), rng.integers(0, 3, (200, 1))])
+    of_kinds = Mixture(2, family={0: "gaussian", 1: "categorical"}, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="Mixture: The family must be one of .*, got Product"):
+        diagnose(of_kinds, X)
+    masked = GaussianMixture(2, params={"weights": [True, False]}, random_state=0).fit(X[:, :1])
+    with pytest.raises(ValueError, match="GaussianMixture: .*all parameters learnt; params fixes"):
+        diagnose(masked, X[:, :1])

@@ -32,7 +32,7 @@ def coordinates_of(model, statistics):
             f" got a {type(model).__name__}."
         )
     if getattr(model, "fixed", None) is not None:
-        raise ValueError("Some parameters are fixed by params: there are no coordinates.")
+        raise ValueError("Standard errors and rates need all parameters learnt; params fixes some.")
     if not _has_tangents(model):
         known = ", ".join(sorted(home.rpartition(".")[2] for home in TANGENTS.homes))
         raise ValueError(f"The family must be one of {known}, got {type(model.family).__name__}.")
