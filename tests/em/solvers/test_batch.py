@@ -186,7 +186,8 @@ def test_threads_and_shards_change_nothing(kind, rng):
     settings = {"random_state": 0, "solver": "batch"}
     settings |= {} if kind is EditDistance else {"n_components": 2}
     alone, threads = (kind(n_jobs=n_jobs, **settings).fit(X) for n_jobs in (1, 3))
-    assert 10 < alone.n_iter_ < 200
+    plain = kind(**settings | {"solver": PLAIN, "max_iter": alone.n_iter_, "tol": 0.0}).fit(X)
+    assert 10 < alone.n_iter_ < 200 and alone.lower_bounds_ != plain.lower_bounds_
     assert_identical(alone.model_, threads.model_)
     shards = DistributedEM(kind(**settings), mode="batch", n_shards=3).fit(X).estimator_
     assert shards.converged_ and shards.n_iter_ < 200
