@@ -496,7 +496,6 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """Learn first observations of a stream, from which its start is made."""
         if "_present_rules" not in vars(self):
             self._validate_params()
-            self._present_rules = None  # Setting a parameter drops it, as callbacks may.
         before, solver = self.__dict__.get("_fitted"), self._solver()
         with error_context(self):
             if before is not None:
@@ -537,10 +536,9 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             if progress.state.gate is not None:
                 warn_of_outliers(self, before and before.state.gate, progress.state.gate)
             is_first = before is None or before.state.awaits_data
-            is_valid = "_present_rules" in vars(self)
             self._commit(progress, reader.attributes if is_first else None, end)
-            if is_valid:
-                self._present_rules = None
+            if not self.callbacks:  # which may have set a parameter
+                self._present_rules = None  # Parameters are valid; setting one drops it.
         for state in made:
             report_update(self, state)
 

@@ -244,11 +244,11 @@ class Multinomial(GroupedCounts):
         concentration : array broadcasting to (n_components, n_features), default=1.0
             Above 0; pseudo-counts of the categories are one less.
         """
-        concentration = above("concentration", concentration, 0.0, (n_components, n_features))
-        if concentration.strides[1]:
-            return self._pseudo_counts(concentration - 1.0)
+        alpha = above("concentration", concentration, 0.0, (n_components, n_features))
+        if alpha.strides[1]:
+            return self._pseudo_counts(alpha - 1.0)
         # One number for all words: no array of all of them is made.
-        total = WordSum.of_constants(n_features, concentration[:, 0] - 1.0)
+        total = WordSum.of_constants(n_features, alpha[:, 0] - 1.0)
         return WordSums(_collapsed.rows_of(total.sums, self.mean_total), total)
 
     def predictive_log_density(
