@@ -77,7 +77,7 @@ def speed(K, arguments):
     new = _estimator(K, arguments)
     of_start, start = timed("start", new, X, 0, truncated)
     one, _ = timed("", start, few, 1, every, n / len(few) * (1.0 - 1e-9))
-    table.row(f"a pass, all components, of {len(few):,} rows", one)
+    table.row(f"a pass, all components (timed on {len(few):,} rows)", one)
     what = f"start and {n_passes} passes"
     seconds, _ = timed(f"{what}, truncated", start, X, n_passes, truncated, before=of_start)
     table.row("a pass, truncated", seconds / n_passes)
@@ -85,7 +85,7 @@ def speed(K, arguments):
         timed(f"{what}, all components", start, X, n_passes, every, before=of_start)
     few = X[: arguments.most // 10 // K]
     seconds = _sklearn_pass(few, K, arguments) * n / len(few)
-    table.row(f"a pass of scikit-learn, of {len(few):,} rows", seconds)
+    table.row(f"a pass of scikit-learn (timed on {len(few):,} rows)", seconds)
     for name, centres_of in (("MiniBatchKMeans", _mini_batch), ("faiss", _faiss)):
         begun = time.process_time()
         centres = centres_of(X, K, n_passes)

@@ -283,6 +283,7 @@ def model_world(case):
         "prior": evidence,
         "n_merges": 2,
         "n_candidates": 2,
+        "known": None,
         "fixed": True,
         "prior_terms": [(0.5, evidence)],
         "n_remembered": 100.0,
