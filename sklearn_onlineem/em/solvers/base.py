@@ -228,9 +228,8 @@ class Solver(Settings, ABC):
         located = before.relocated(rows)
         start, learnt = (before, rows) if located is None else located
         is_usual = located is None and rows is batch
-        known = found if is_usual else None
         model, log_likelihood = self._stepped(
-            start, state, learnt, eta, size, total_size, rng, known
+            start, state, learnt, eta, size, total_size, rng, found if is_usual else None
         )
         if not is_usual:
             log_likelihood = (found or before.e_step(batch))[1]
