@@ -251,7 +251,8 @@ class State(NamedTuple):
     moments : Moments or None
         Sums over all rows so far, if scores have a `background`.
     recent : tuple of Batch
-        Latest observations of a stream, kept while a component is empty, see `Solver.step`.
+        Latest observations of a stream, kept while a component is empty or a level may be new, see
+        `Solver.step`.
     n_rows_forgotten : int
         Rows that no longer count, after a `Restart`.
     gate : Gate or None

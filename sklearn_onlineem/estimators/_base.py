@@ -849,7 +849,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def n_rows_kept_(self) -> int:
         """First rows of a stream until its start is final; then rows while a component is empty.
 
-        And those of `sample_`.
+        And those of `sample_`, and fewer than 10 of a Kalman stream that may be at a new level.
         """
         state = self._fitted_at_once.state
         kept = [state.kept] if isinstance(state.kept, Opening) else [*state.recent]

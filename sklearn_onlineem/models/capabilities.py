@@ -197,12 +197,24 @@ class Levels(ABC):
     """Models of sequences about a level that their source may leave; streams keep them stable."""
 
     lacking = "has no level that a source may leave"
+    # Rows that tell a new level.
+    fewest_rows = 10
+
+    @abstractmethod
+    def is_far(self, data: Batch) -> bool:
+        """Return whether a row of data is as far from the level as those of another level.
+
+        Parameters
+        ----------
+        data : Batch
+            A batch of a stream.
+        """
 
     @abstractmethod
     def relocated(self, data: Batch) -> tuple[Self, Batch] | None:
         """Return the model at the level of data, and those of the data to learn at that level.
 
-        None: the data may be at the level of the model.
+        None: the data may be at the level of the model, or are too few to tell.
 
         Parameters
         ----------

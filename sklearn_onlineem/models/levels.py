@@ -9,10 +9,8 @@ import numpy as np
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 
-__all__ = ["FEWEST_ROWS", "LEAST_SQUARE", "relocated"]
+__all__ = ["LEAST_SQUARE", "relocated"]
 
-# Rows of a piece that may have a new level, and rows after a jump that tell it from outliers.
-FEWEST_ROWS = 10
 # A level is new if it is so far off, as a square in units of the covariance of a row, and if it
 # explains its rows by so many nats better. Lower bounds relocate systems of too few states, whose
 # noise is correlated, as on air quality with one state of four columns.
@@ -52,7 +50,7 @@ def relocated(model, data, means, covariances):
         return None
     jump = int(np.argmax(surprises > _SHARE * surprises.max()))
     before, after = _cut(model, data, jump)
-    if after.n_rows < FEWEST_ROWS:
+    if after.n_rows < model.fewest_rows:
         return model, before
     # An outlier moves means, but not medians; means are what states can explain in part.
     columns = [column[~np.isnan(column)] for column in deviations[jump:].T]

@@ -25,7 +25,7 @@ from sklearn_onlineem.models._kalman import (
 )
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
-from sklearn_onlineem.models.levels import FEWEST_ROWS, LEAST_SQUARE, relocated
+from sklearn_onlineem.models.levels import LEAST_SQUARE, relocated
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
 from sklearn_onlineem.statistics import combine
@@ -186,8 +186,19 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         np.concatenate(rows, out=log_likelihoods)
         return sums
 
+    def is_far(self, data: Sequences) -> bool:
+        return self._states_if_far(data) is not None
+
     def relocated(self, data: Sequences) -> tuple[LinearDynamicalModel, Sequences] | None:
-        if "offset" not in self.emissions.learnt or data.n_rows < FEWEST_ROWS:
+        if data.n_rows < self.fewest_rows or (states := self._states_if_far(data)) is None:
+            return None
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            covariance = states.scatter / states.weight[:, None, None]
+            return relocated(self, data, states.mean, covariance)
+
+    def _states_if_far(self, data):
+        """Return moments of states of data if a row is as far off as of a new level, or None."""
+        if "offset" not in self.emissions.learnt:
             return None
         # Not those after the state before, which the last rows of that may have led astray.
         states = self._inputs(data.length_distribution)[2]
@@ -196,11 +207,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             np.ascontiguousarray(data.X, dtype=np.float64), *self.emissions.parameters._arrays,
             states.weight, states.mean, states.scatter,
         )  # fmt: skip
-        if not largest > LEAST_SQUARE:
-            return None
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            covariance = states.scatter / states.weight[:, None, None]
-            return relocated(self, data, states.mean, covariance)
+        return states if largest > LEAST_SQUARE else None
 
     def bounded(self, before: LinearDynamicalModel) -> LinearDynamicalModel:
         if "matrix" not in self.transitions.learnt or self._growth <= before._growth:

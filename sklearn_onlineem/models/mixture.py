@@ -322,9 +322,9 @@ class MixtureModel(
 
     def has_empty(self, data: Rows) -> bool:
         # Mostly the lightest one has enough, which takes less time to see.
-        lightest = self.weights[self.weights.argmin()]
-        may_be = not lightest * self.n_active >= EMPTY_SHARE
-        return may_be and self.fixed is None and bool(emptied(self.weights).any())
+        if self.weights[self.weights.argmin()] * self.n_active >= EMPTY_SHARE:
+            return False
+        return self.fixed is None and bool(emptied(self.weights).any())
 
     def reinitialised(self, data: Rows) -> SplitMergeStep | None:
         return reinitialised(self, self.without_gaps(data))

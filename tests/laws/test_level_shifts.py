@@ -65,6 +65,34 @@ def radius(kalman):
     return np.abs(np.linalg.eigvals(kalman.transition_matrices_)).max()
 
 
+@pytest.mark.parametrize(("size", "shift"), [(1, 6.0), (5, 6.0), (5, 100.0)])
+@pytest.mark.filterwarnings("ignore:.*far more surprising")
+def test_a_stream_of_small_pieces_recovers_from_a_new_level(size, shift, rng):
+    k, d, parameters = FORMS["two states of three features"]
+    X = rows(rng, 8000, k, d)
+    X[1000:] += shift
+    X, later = X[:6000], X[6000:]
+    kalman = learn(KalmanFilter(k, random_state=0, **parameters), X, True, size)
+    new = learn(KalmanFilter(k, random_state=0, **parameters), X[1100:], True)
+    assert score(kalman, later, True) > score(new, later, True) - 0.1
+    assert radius(kalman) <= max(1.0, radius(new)) + 1e-12
+    assert kalman.n_samples_seen_ > 0 and kalman.history_[-1].n_rows == 6000
+
+
+def test_few_rows_that_are_far_off_wait_for_the_next_ones(rng):
+    k, d, parameters = FORMS["scalar"]
+    X = rows(rng, 2000, k, d)
+    kalman = learn(KalmanFilter(k, random_state=0, **parameters), X, True)
+    before, far = kalman.model_, X.mean() + 8.0 * X.std()
+    kalman.partial_fit([[far]], continues=True)
+    assert kalman.model_ is before and kalman.n_rows_kept_ == 1
+    copied = pickle.loads(pickle.dumps(kalman))
+    for each in (kalman, copied):
+        each.partial_fit([[X[-1, 0]]], continues=True)
+        assert each.model_ is not before and each.n_rows_kept_ == 0
+    assert_identical(kalman.model_, copied.model_)
+
+
 @pytest.mark.parametrize("begin", [1000, 1050, 1097], ids="at row {}".format)
 @pytest.mark.parametrize("continues", [True, False], ids=["endless", "independent"])
 @pytest.mark.parametrize("form", FORMS)

@@ -158,7 +158,8 @@ class Solver(Settings, ABC):
         """Return the state after the next batch of a stream.
 
         While a component is empty, the last 500 of each 3,200 rows are kept, from batch to batch;
-        after them it may become half of another one.
+        after them it may become half of another one. A few rows that may be at a new level are
+        kept until there are enough to tell.
 
         Parameters
         ----------
@@ -201,6 +202,9 @@ class Solver(Settings, ABC):
 
     def _with_recent(self, after, before, batch):
         """Return the state after a step; it may keep the batch, or make a split or merge step."""
+        if after.model is before.model and isinstance(after.model, Levels):
+            # A step waits for more rows, see `_followed`.
+            return after._replace(recent=(*before.recent, copy.deepcopy(batch)))
         n_rows = before.n_rows % PERIOD + batch.n_rows
         if n_rows <= PERIOD - _RECENT or not self._may_move(after.model, batch):
             return after
@@ -213,14 +217,21 @@ class Solver(Settings, ABC):
         return after if move is None else after.moved(move, before, batch)
 
     def _followed(self, before, state, batch, eta, size, total_size, rng, found):
-        """Take a step of a model whose source may have left its level."""
-        located = before.relocated(batch)
-        start, learnt = (before, batch) if located is None else located
-        known = found if located is None else None
+        """Take a step of a model whose source may have left its level.
+
+        A few rows that are far from it wait for those after them, which tell whether it has: the
+        model is then the one before.
+        """
+        rows = state.recent[0].followed_by((*state.recent[1:], batch)) if state.recent else batch
+        if rows.n_rows < before.fewest_rows and before.is_far(batch):
+            return before, (found or before.e_step(batch))[1]
+        located = before.relocated(rows)
+        start, learnt = (before, rows) if located is None else located
+        is_usual = located is None and rows is batch
         model, log_likelihood = self._stepped(
-            start, state, learnt, eta, size, total_size, rng, known
+            start, state, learnt, eta, size, total_size, rng, found if is_usual else None
         )
-        if located is not None:
+        if not is_usual:
             log_likelihood = (found or before.e_step(batch))[1]
         return model.bounded(before), log_likelihood
 
