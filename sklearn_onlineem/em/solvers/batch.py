@@ -111,8 +111,9 @@ def batch_passes(
 
         if here is None:
             here = evaluate(state.model)
-            may_accelerate = may_accelerate and suits(here)
-            gains_tell = may_accelerate and here.coordinates.gains_tell
+            if not values:
+                may_accelerate = may_accelerate and suits(here)
+                gains_tell = may_accelerate and here.coordinates.gains_tell
         values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
         if newton is None and may_accelerate and len(values) > _LEAST_GAINS:
             gains = [after - before for before, after in pairwise(values)]
@@ -121,7 +122,7 @@ def batch_passes(
             is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES
             n_rows = state.model.size_of(here.data)
             is_slow = n_passes > _FEW_PASSES * (1.0 + _ROWS_OF_A_STEP / n_rows)
-            if not gains_tell or (is_slow and not is_early):
+            if (not gains_tell or (is_slow and not is_early)) and suits(here):
                 newton = QuasiNewton()
         there = promised = None
         if newton is None:
