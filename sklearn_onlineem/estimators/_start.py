@@ -507,8 +507,7 @@ def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
         centres = _two_levels(X, rows.sample_weight, n_components, rng, centres_within)
         return _nearest(X, centres)
     best, most, few = None, -np.inf, None
-    # Seeds in a third kind of coordinates gain less than they cost.
-    for to in maps[:2]:
+    for to in maps:
         X = to(rows.X)
         centres = centres_within(X, rows.sample_weight, n_components)
         labels = pairwise_distances_argmin(X, centres)

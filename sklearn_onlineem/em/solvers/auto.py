@@ -34,9 +34,9 @@ class Auto(Solver):
     Mixtures of at least 5 components, and of at most as many parameters as rows, take
     :class:`~sklearn_onlineem.em.SplitMerge` steps before batch EM has converged, which keep the
     number of components. With 16,000 rows or more one fit is then better than the best of ten
-    without them. With fewer rows, ``n_init="auto"`` is the best of two fits, and of three with
-    fewer than 4,096: that is as good as the best of ten. It is one fit without steps, and none are
-    taken, where components have their places, by given start values, labels, a learnt prior, or the
+    without them. With fewer rows, ``n_init="auto"`` keeps the best of two starts, and of three with
+    fewer than 4,096: that is about as good as the best of ten. There is one start, and there are no
+    steps, where components have their places, by given start values, labels, a learnt prior, or the
     model that a fit continues; with priors that remove components; and with ``tol=0``.
 
     Parameters

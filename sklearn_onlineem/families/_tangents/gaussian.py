@@ -7,7 +7,7 @@ divided by sqrt(2), so that scores have variance 1.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -107,6 +107,13 @@ class _GaussianTangents(Tangents):
         return self.whitened_sums(raw[:, : self.d], self._unpacked(raw[:, self.d :]))
 
 
+@lru_cache(maxsize=8)
+def _upper_triangle(d):
+    """Return the indices of the upper triangle of matrices, and which are on the diagonal."""
+    upper = np.triu_indices(d)
+    return upper, upper[0] == upper[1]
+
+
 class MatrixTangents(_GaussianTangents):
     """Tangents of Gaussians with full and tied covariances."""
 
@@ -114,18 +121,19 @@ class MatrixTangents(_GaussianTangents):
     def n_spread(self):
         return self.d * (self.d + 1) // 2
 
-    @cached_property
+    @property
     def _upper(self):
-        return np.triu_indices(self.d)
+        return _upper_triangle(self.d)[0]
 
-    @cached_property
+    @property
     def _is_diagonal(self):
-        return self._upper[0] == self._upper[1]
+        return _upper_triangle(self.d)[1]
 
     @cached_property
     def _factor(self):
         """Matrices P with P P' the precision, (K, d, d): inverses of R'."""
-        return np.broadcast_to(self.parameters.precision_factor, (len(self.shift), self.d, self.d))
+        factor, shape = self.parameters.precision_factor, (len(self.shift), self.d, self.d)
+        return factor if factor.shape == shape else np.broadcast_to(factor, shape)
 
     @cached_property
     def _root(self):
