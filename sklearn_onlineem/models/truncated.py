@@ -14,7 +14,7 @@ from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.nearest_points import NearestPoints, largest
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["Neighbourhoods", "TruncatedEStep"]
+__all__ = ["Neighbourhoods", "TruncatedEStep", "has_means"]
 
 # Most responsibilities of a chunk of rows.
 _CHUNK_VALUES = 1 << 21
@@ -113,7 +113,7 @@ class TruncatedEStep:
 
     def _first(self, model, n_candidates):
         """Return homes of rows and candidates of homes, by the nearest means if there are any."""
-        if Neighbourhoods.suit(model.family):
+        if has_means(model.family):
             some = self._rng.permutation(len(self._data))[:_COORDINATE_ROWS]
             near = Neighbourhoods.of(model, n_candidates, self._data[some].X)
             return near.homes(model.family, self._data.X), near.lists
@@ -211,17 +211,6 @@ class Neighbourhoods(NamedTuple):
     lists: Integers
     share: float = 1.0
 
-    @staticmethod
-    def suit(family: Family) -> bool:
-        """Return whether components of a family have means that can be near rows.
-
-        Parameters
-        ----------
-        family : Family
-            Of a mixture.
-        """
-        return isinstance(family, Means) and not family.has_symbols
-
     @classmethod
     def of(cls, model: Model, n_candidates: int, rows: FloatsOrSparse) -> Neighbourhoods:
         """Return those of a mixture.
@@ -229,7 +218,7 @@ class Neighbourhoods(NamedTuple):
         Parameters
         ----------
         model : MixtureModel
-            Whose family these `suit`.
+            Whose family `has_means`.
         n_candidates : int
             Components near each, at least 1; more than all are all.
         rows : array of shape (n, n_features)
@@ -252,6 +241,11 @@ class Neighbourhoods(NamedTuple):
             The rows.
         """
         return self.near.nearest(X, family.start_coordinates(self.rows)[0])
+
+
+def has_means(family: Family) -> bool:
+    """Return whether components of a family have means that can be near rows."""
+    return isinstance(family, Means) and not family.has_symbols
 
 
 def _with_own(lists):
