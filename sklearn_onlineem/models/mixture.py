@@ -583,13 +583,7 @@ class NearMixture(MixtureModel):
         return MixtureStatistics(counts, emissions).scale(share), log_likelihood
 
     def whole_after(self, after: MixtureModel) -> MixtureModel:
-        """Return the whole mixture after a step of this one.
-
-        Parameters
-        ----------
-        after : MixtureModel
-            What became of this one.
-        """
+        """Return the whole mixture after a step, which made `after` of this one."""
         whole, n = self.whole, len(self.members)
         others = after.weights[n:] / np.maximum(self.weights[n:], np.finfo(float).tiny)
         weights = whole.weights * others if len(others) else np.empty(n)

@@ -213,16 +213,9 @@ class Neighbourhoods(NamedTuple):
 
     @classmethod
     def of(cls, model: Model, n_candidates: int, rows: FloatsOrSparse) -> Neighbourhoods:
-        """Return those of a mixture.
+        """Return those of a mixture whose family `has_means`, in the coordinates of a sample.
 
-        Parameters
-        ----------
-        model : MixtureModel
-            Whose family `has_means`.
-        n_candidates : int
-            Components near each, at least 1; more than all are all.
-        rows : array of shape (n, n_features)
-            A sample.
+        More candidates than there are components are all of these.
         """
         to = model.family.start_coordinates(rows)[0]
         means = to(model.family.means(model.parameters).astype(rows.dtype))
@@ -231,15 +224,7 @@ class Neighbourhoods(NamedTuple):
         return cls(near, rows, _with_own(lists))
 
     def homes(self, family: Family, X: FloatsOrSparse) -> Integers:
-        """Return the component near each row, an ndarray of shape (n_rows,).
-
-        Parameters
-        ----------
-        family : Family
-            Of the mixture.
-        X : array of shape (n_rows, n_features)
-            The rows.
-        """
+        """Return the component near each row of X, of a mixture of this family, (n_rows,)."""
         return self.near.nearest(X, family.start_coordinates(self.rows)[0])
 
 
