@@ -638,7 +638,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         ]
 
     def _has_start_values(self):
-        values = [getattr(self, name) for name in self._start_parameters()]
+        values = map(partial(getattr, self), self._start_parameters())
         return not all(isinstance(value, str | None) for value in values)
 
     def _begin(self, X, y=None, **where):
@@ -714,7 +714,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def _fitted_with(self, progress, attributes, end=None):
         """Return the fitted state after a progress; `attributes` are those of first data."""
         if attributes:
-            values = (getattr(self, name) for name in self._structural_parameters)
+            values = map(partial(getattr, self), self._structural_parameters)
             structure = tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
         else:
             attributes, structure = self._fitted.attributes, self._fitted.structure
