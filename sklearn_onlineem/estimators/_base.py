@@ -319,14 +319,14 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
                 # Start.
-                history, bounds = History(), ()
+                history, bounds, first = History(), (), None
                 if resumes:
                     log(self, "continues from the fitted model")
-                    start = self._continued(data, _drawn_seed(random_state))
                     history, bounds = self._fitted.history, self._fitted.lower_bounds
                 else:
                     initialiser = self._start()
-                    start = self._started(initialiser.model, data, random_state)
+                    first = initialiser.model
+                start = self._started(first, data, random_state)
                 plan = self._plan(start, data, bounds)
                 n_init = 1 if resumes else getattr(self, "n_init", 1)
                 # Starts that the user has not asked for may fail, but not their callbacks.
@@ -360,18 +360,13 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         return self
 
     def _started(self, start_from, data, random_state):
-        """Return the state that a fit starts from."""
-        model = start_from(data, random_state)
-        start = self._state_of(model, data, _drawn_seed(random_state))
-        return self._with_moments(start, start, data) if self.background else start
-
-    def _continued(self, data, seed):
-        """Return the fitted state, or that of a known model, for a fit that goes on from it."""
-        known = self._known_model(data)
-        if known is None:
+        """Return the state that a fit starts from: without `start_from`, of the present model."""
+        model = self._known_model(data) if start_from is None else start_from(data, random_state)
+        seed = _drawn_seed(random_state)
+        if model is None:
             start = self._resumed(seed=seed)
         else:
-            start = self._state_of(known, data, seed)._replace(is_known=True)
+            start = self._state_of(model, data, seed)._replace(is_known=start_from is None)
         return self._with_moments(start, start, data) if self.background else start
 
     @property
@@ -643,7 +638,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         ]
 
     def _has_start_values(self):
-        values = [getattr(self, name) for name in self._start_parameters()]
+        values = map(partial(getattr, self), self._start_parameters())
         return not all(isinstance(value, str | None) for value in values)
 
     def _begin(self, X, y=None, **where):
@@ -719,7 +714,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def _fitted_with(self, progress, attributes, end=None):
         """Return the fitted state after a progress; `attributes` are those of first data."""
         if attributes:
-            values = (getattr(self, name) for name in self._structural_parameters)
+            values = map(partial(getattr, self), self._structural_parameters)
             structure = tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
         else:
             attributes, structure = self._fitted.attributes, self._fitted.structure

@@ -7,18 +7,11 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _log_factorials
 
-__all__ = ["log_factorial_sums", "log_multinomial_coefficients"]
+__all__ = ["log_factorial_sums"]
 
 
-def log_factorial_sums(X, n_threads=1):
-    return _per_row(X, False, n_threads)
-
-
-def log_multinomial_coefficients(X, n_threads=1):
-    return _per_row(X, True, n_threads)
-
-
-def _per_row(X, minus_that_of_the_sum, n_threads):
+def log_factorial_sums(X, n_threads=1, *, minus_that_of_the_sum=False):
+    """Return sums of the log factorials of the entries of each row, (n_rows,)."""
     out = np.empty(X.shape[0])
     if sparse.issparse(X):
         _log_factorials.log_factorial_sums_csr(

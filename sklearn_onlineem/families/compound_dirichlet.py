@@ -22,8 +22,7 @@ from sklearn_onlineem.families._checks import (
     check_setting,
 )
 from sklearn_onlineem.families._collapsed import mean_total
-from sklearn_onlineem.families._event_moments import moments
-from sklearn_onlineem.families._events import counted_events, events_of, word_counts
+from sklearn_onlineem.families._events import counted_events, events_of, moments, word_counts
 from sklearn_onlineem.families._family import (
     NOTHING,
     Family,

@@ -14,7 +14,7 @@ from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
+from sklearn_onlineem.families._base_measures import log_factorial_sums
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import (
     ExponentialFamily,
@@ -154,7 +154,7 @@ class Multinomial(GroupedCounts):
         return parameters / parameters.sum(axis=1, keepdims=True)
 
     def log_base_measure(self, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
-        return log_multinomial_coefficients(X, n_threads)
+        return log_factorial_sums(X, n_threads, minus_that_of_the_sum=True)
 
     def regularise(self, mean: Floats) -> Floats:
         length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)

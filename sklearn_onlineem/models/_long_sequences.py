@@ -15,6 +15,8 @@ for each row, of which a cache does not hold that many.
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -67,12 +69,16 @@ class _Half:
         found = self._log_densities.pop(i, None)
         return self._model._log_densities(piece)[0] if found is None else found
 
-    def keep(self, i, log_densities):
+    def seen(self, i, row_log_likelihoods):
+        """Return the log densities of a piece, which may be kept for the way back."""
+        piece, where = self.piece(i)
+        log_densities = self.log_densities(i, piece)
+        if row_log_likelihoods is not None:
+            out = row_log_likelihoods[where]
+            self._model._best_of_rows(piece, log_densities, out[::-1] if self.is_reversed else out)
         if i >= self._first_kept:
             self._log_densities[i] = log_densities
-
-    def best_of_rows(self, piece, log_densities, out):
-        self._model._best_of_rows(piece, log_densities, out[::-1] if self.is_reversed else out)
+        return log_densities
 
 
 def _forward(kernels, halves, row_log_likelihoods=None):
@@ -92,14 +98,7 @@ def _forward(kernels, halves, row_log_likelihoods=None):
         ]  # fmt: skip
         if not going:
             break
-        densities = []
-        for h in going:
-            piece, where = halves[h].piece(i)
-            densities.append(halves[h].log_densities(i, piece))
-            if row_log_likelihoods is not None:
-                halves[h].best_of_rows(piece, densities[-1], row_log_likelihoods[where])
-            halves[h].keep(i, densities[-1])
-        offsets = np.cumsum([0, *map(len, densities)])
+        densities = [halves[h].seen(i, row_log_likelihoods) for h in going]
         n_blocks = [1 - (-len(rows) // _KERNEL_ROWS) for rows in densities]
         by_block = np.empty((sum(n_blocks), K))
         parts = np.split(by_block, np.cumsum(n_blocks)[:-1])
@@ -107,9 +106,8 @@ def _forward(kernels, halves, row_log_likelihoods=None):
             part[0] = predicted[h]
         ends, of_pieces = np.empty((len(going), K)), np.empty(len(going))
         doubts = kernels.forward(
-            _joined(densities), offsets, transmat, by_block, ends, of_pieces,
-            halves[going[-1]].is_reversed,
-        )  # fmt: skip
+            *_joined(densities), transmat, by_block, ends, of_pieces, halves[going[-1]].is_reversed
+        )
         filtered[going], log_likelihoods[going] = ends, log_likelihoods[going] + of_pieces
         for h, part, doubt in zip(going, parts, doubts, strict=True):
             halves[h].in_doubt |= doubt
@@ -121,37 +119,34 @@ def _forward(kernels, halves, row_log_likelihoods=None):
 def _backward(kernels, halves, laters, visit):
     """Return of each half transitions, what `visit` says of its pieces, and the first posterior.
 
-    None for a half that needs logs.
+    None if a half needs logs.
     """
     transmat, K = _in(kernels, halves[0].transmat), len(halves[0].first)
     transitions, visited = np.zeros((len(halves), K, K)), [[] for _ in halves]
-    is_wrong, first = [False] * len(halves), [None] * len(halves)
+    first = [None] * len(halves)
     for i in range(max(half.n_pieces for half in halves) - 1, -1, -1):
-        going = [h for h, half in enumerate(halves) if i < half.n_pieces and not is_wrong[h]]
+        going = [h for h, half in enumerate(halves) if i < half.n_pieces]
         pieces = [halves[h].piece(i) for h in going]
-        densities = [
-            halves[h].log_densities(i, piece) for h, (piece, _) in zip(going, pieces, strict=True)
-        ]
-        offsets, posteriors = np.cumsum([0, *map(len, densities)]), _joined(densities)
-        predicted = _joined([halves[h].predicted_by_block[i] for h in going])
+        posteriors, offsets = _joined(
+            [halves[h].log_densities(i, piece) for h, (piece, _) in zip(going, pieces, strict=True)]
+        )
+        predicted, _ = _joined([halves[h].predicted_by_block[i] for h in going])
         later, sums = laters[going], transitions[going]
         doubts = kernels.backward(
             posteriors, offsets, transmat, predicted, later, sums, halves[going[-1]].is_reversed
         )
+        if any(doubt and halves[h].in_doubt for h, doubt in zip(going, doubts, strict=True)):
+            return None
         laters[going], transitions[going] = later, sums
-        for h, doubt, (piece, where), posterior in zip(
-            going, doubts, pieces, np.split(posteriors, offsets[1:-1]), strict=True
-        ):
-            is_wrong[h] = doubt and halves[h].in_doubt
-            if visit is not None and not is_wrong[h]:
+        parts = np.split(posteriors, offsets[1:-1])
+        for h, (piece, where), posterior in zip(going, pieces, parts, strict=True):
+            if visit is not None:
                 lead = int(piece.before is not None)
                 visited[h].append(visit(piece, posterior[lead:], where, halves[h].is_reversed))
             first[h] = posterior[0].astype(np.float64)
     return [
-        None if wrong else (sums.T if half.is_reversed else sums, *rest)
-        for half, wrong, sums, *rest in zip(
-            halves, is_wrong, transitions, visited, first, strict=True
-        )
+        (sums.T if half.is_reversed else sums, *rest)
+        for half, sums, *rest in zip(halves, transitions, visited, first, strict=True)
     ]
 
 
@@ -176,7 +171,7 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
         groups = [halves] if is_shared else [[half] for half in halves]
         n = len(groups)
         found = walk(_forward, n_threads, [kernels] * n, groups, [row_log_likelihoods] * n)
-        found = [half for group in found for half in group]
+        found = [*chain(*found)]
         log_likelihood = sum(of_half for of_half, _ in found)
         if not log_likelihood > -np.inf:
             continue
@@ -196,9 +191,8 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
         laters[1, 0] = logsumexp(log_transmat.T + alpha, axis=1) - share
         laters = laters if kernels is _log_chains else np.exp(laters)
         found = walk(_backward, n_threads, [kernels] * n, groups, np.split(laters, n), [visit] * n)
-        found = [half for group in found for half in group]
         if None not in found:
-            (transitions, visited, first), (others, visited_others, last) = found
+            (transitions, visited, first), (others, visited_others, last) = chain(*found)
             both = transitions + others, first, last, visited + visited_others
             return log_likelihood, both if visit is not None else None
     return log_likelihood, None
@@ -211,7 +205,7 @@ def filtered_end(model, data, n_piece):
     [(log_likelihood, filtered)] = _forward(_forward_backward, [run])
     if log_likelihood > -np.inf:
         alone = np.array([[np.ones(len(filtered)), np.zeros(len(filtered))]])
-        if not run.in_doubt or _backward(_forward_backward, [run], alone, None) != [None]:
+        if not run.in_doubt or _backward(_forward_backward, [run], alone, None) is not None:
             return filtered
     [(log_likelihood, filtered)] = _forward(_log_chains, [run])
     return np.exp(filtered) if log_likelihood > -np.inf else np.zeros(len(filtered))
@@ -266,7 +260,9 @@ def _rows_of_piece(n_rows):
 
 
 def _joined(arrays):
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    """Return arrays one after the other, and where each begins, with the end."""
+    joined = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return joined, np.cumsum([0, *map(len, arrays)])
 
 
 def _in(kernels, probabilities):

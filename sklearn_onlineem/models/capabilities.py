@@ -330,7 +330,7 @@ class TruncatedESteps(ABC):
         self,
         data: Batch,
         n_candidates: int,
-        rng: np.random.Generator | None = None,
+        rng: np.random.Generator,
         known: Neighbourhoods | None = None,
     ) -> Model | None:
         """Return the mixture of the components near some rows, for one step of a stream, or None.
@@ -343,8 +343,8 @@ class TruncatedESteps(ABC):
             The next batch.
         n_candidates : int
             Components of each row, at least 1; more than all are all.
-        rng : numpy.random.Generator, default=None
-            Required if nothing is known.
+        rng : numpy.random.Generator
+            Source of random numbers.
         known : Neighbourhoods, default=None
             Of this mixture, or of one that it was some steps ago; None: they are found.
         """

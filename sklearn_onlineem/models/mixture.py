@@ -62,7 +62,7 @@ from sklearn_onlineem.models.split_merge import (
     restructured,
     split_merge_steps,
 )
-from sklearn_onlineem.models.truncated import Neighbourhoods, TruncatedEStep
+from sklearn_onlineem.models.truncated import Neighbourhoods, TruncatedEStep, has_means
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
@@ -491,7 +491,7 @@ class MixtureModel(
         self,
         data: Rows,
         n_candidates: int,
-        rng: np.random.Generator | None = None,
+        rng: np.random.Generator,
         known: Neighbourhoods | None = None,
     ) -> NearMixture | None:
         family, parameters = self.family, vars(self)["parameters"]
@@ -499,7 +499,7 @@ class MixtureModel(
             self.fixed is not None
             or data.has_gaps
             or data.labels is not None
-            or not (family.is_conjugate and Neighbourhoods.suit(family))
+            or not (family.is_conjugate and has_means(family))
             or n_shared_parameters(family, parameters)
             or isinstance(parameters, WordTable)
         ):
@@ -583,13 +583,7 @@ class NearMixture(MixtureModel):
         return MixtureStatistics(counts, emissions).scale(share), log_likelihood
 
     def whole_after(self, after: MixtureModel) -> MixtureModel:
-        """Return the whole mixture after a step of this one.
-
-        Parameters
-        ----------
-        after : MixtureModel
-            What became of this one.
-        """
+        """Return the whole mixture after a step, which made `after` of this one."""
         whole, n = self.whole, len(self.members)
         others = after.weights[n:] / np.maximum(self.weights[n:], np.finfo(float).tiny)
         weights = whole.weights * others if len(others) else np.empty(n)

@@ -44,13 +44,7 @@ class NearestPoints(NamedTuple):
 
     @classmethod
     def of(cls, points: Floats) -> NearestPoints:
-        """Return the groups of points, an ndarray of shape (n_points, d).
-
-        Parameters
-        ----------
-        points : ndarray of shape (n_points, d)
-            At least one.
-        """
+        """Return the groups of points (n_points, d), of which there is at least one."""
         n = len(points)
         n_groups = 1 if n <= _FEW_POINTS else math.isqrt(n)
         centres = points[np.linspace(0, n - 1, n_groups).astype(np.intp)]
@@ -71,12 +65,7 @@ class NearestPoints(NamedTuple):
     ) -> Integers:
         """Return the number of a point that is near each row, mostly the nearest, (n_rows,).
 
-        Parameters
-        ----------
-        X : array of shape (n_rows, d)
-            The rows; may be CSR.
-        to : callable, default=None
-            Map from rows to the coordinates of the points. None: they are the same.
+        X may be CSR. `to` maps rows to the coordinates of the points; None: they are the same.
         """
         out = np.empty(X.shape[0], dtype=np.intp)
         n_values = max(len(self.ends), len(self.points) // len(self.ends))
@@ -105,11 +94,6 @@ class NearestPoints(NamedTuple):
         """Return numbers of n points near each point, the nearest first, (n_points, n).
 
         They are sought in the groups that are near its own.
-
-        Parameters
-        ----------
-        n : int
-            At most as many as there are points.
         """
         out, sizes = np.empty((len(self.points), n), dtype=np.intp), np.diff(self.ends, prepend=0)
         # As many groups as have enough points in any case.

@@ -14,7 +14,7 @@ from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.nearest_points import NearestPoints, largest
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["Neighbourhoods", "TruncatedEStep"]
+__all__ = ["Neighbourhoods", "TruncatedEStep", "has_means"]
 
 # Most responsibilities of a chunk of rows.
 _CHUNK_VALUES = 1 << 21
@@ -113,7 +113,7 @@ class TruncatedEStep:
 
     def _first(self, model, n_candidates):
         """Return homes of rows and candidates of homes, by the nearest means if there are any."""
-        if Neighbourhoods.suit(model.family):
+        if has_means(model.family):
             some = self._rng.permutation(len(self._data))[:_COORDINATE_ROWS]
             near = Neighbourhoods.of(model, n_candidates, self._data[some].X)
             return near.homes(model.family, self._data.X), near.lists
@@ -211,29 +211,11 @@ class Neighbourhoods(NamedTuple):
     lists: Integers
     share: float = 1.0
 
-    @staticmethod
-    def suit(family: Family) -> bool:
-        """Return whether components of a family have means that can be near rows.
-
-        Parameters
-        ----------
-        family : Family
-            Of a mixture.
-        """
-        return isinstance(family, Means) and not family.has_symbols
-
     @classmethod
     def of(cls, model: Model, n_candidates: int, rows: FloatsOrSparse) -> Neighbourhoods:
-        """Return those of a mixture.
+        """Return those of a mixture whose family `has_means`, in the coordinates of a sample.
 
-        Parameters
-        ----------
-        model : MixtureModel
-            Whose family these `suit`.
-        n_candidates : int
-            Components near each, at least 1; more than all are all.
-        rows : array of shape (n, n_features)
-            A sample.
+        More candidates than there are components are all of these.
         """
         to = model.family.start_coordinates(rows)[0]
         means = to(model.family.means(model.parameters).astype(rows.dtype))
@@ -242,16 +224,13 @@ class Neighbourhoods(NamedTuple):
         return cls(near, rows, _with_own(lists))
 
     def homes(self, family: Family, X: FloatsOrSparse) -> Integers:
-        """Return the component near each row, an ndarray of shape (n_rows,).
-
-        Parameters
-        ----------
-        family : Family
-            Of the mixture.
-        X : array of shape (n_rows, n_features)
-            The rows.
-        """
+        """Return the component near each row of X, of a mixture of this family, (n_rows,)."""
         return self.near.nearest(X, family.start_coordinates(self.rows)[0])
+
+
+def has_means(family: Family) -> bool:
+    """Return whether components of a family have means that can be near rows."""
+    return isinstance(family, Means) and not family.has_symbols
 
 
 def _with_own(lists):

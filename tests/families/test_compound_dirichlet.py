@@ -27,8 +27,7 @@ from sklearn_onlineem.em import Online
 from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families import Gaussian, Gaussians
-from sklearn_onlineem.families._event_moments import moments
-from sklearn_onlineem.families._events import counted_events, events_of, word_counts
+from sklearn_onlineem.families._events import counted_events, events_of, moments, word_counts
 from sklearn_onlineem.families._likelihood_ascent import _derivatives
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel

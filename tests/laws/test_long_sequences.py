@@ -102,6 +102,23 @@ def test_lost_digits_are_brought_back(dtype, rng, blocks):
     assert_identical(uses(model, with_threads(data, 2)), found)
 
 
+@pytest.mark.parametrize("row", [100, 300, 600], ids="row {}".format)
+def test_states_in_doubt_may_be_needed_in_any_piece(row, rng, blocks):
+    """Some digits of a state are lost, and that is seen on the way back only."""
+    model, _ = left_to_right(rng, 600)
+    X = 0.1 * rng.normal(size=(1500, 3))
+    X[row, 0] -= 742.0
+    X[row + 1 : row + 21, 0] += 30.0
+    X[1200:, 1:] -= 0.5
+    data = Sequences(Rows(X), np.array([0, len(X)]))
+    whole, end = uses(model, data), model.filtered_end(data)
+    blocks()
+    found = uses(model, data)
+    assert_close(found, whole, rtol=1e-10, atol=1e-10)
+    assert_identical(uses(model, with_threads(data, 2)), found)
+    assert_allclose(model.filtered_end(data), end, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("kind", ["full", "triangular", "sparse"])
 @pytest.mark.parametrize("n_rows", [1535, 1536, 1537])
 def test_many_states(kind, n_rows, rng, blocks):

@@ -227,13 +227,19 @@ class Adaptive(Solver):
         ends = before.ends if before.ends and batch.before is not None else ()
         return led._replace(kept=Memories(tuple(models), shares, ends))
 
+    def n_starts(self, state: State, data: Batch, plan: Plan) -> int:
+        return Auto().n_starts(state, data, _plan_of_fit(state, plan))
+
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
-        state = progress.state
-        if state.model.is_exact:
-            # Of the parameters for rates, the defaults.
-            schedule = PowerDecayInRows(state.observations_needed, 0.6)
-            plan = replace(plan, schedule=schedule, rate_is_chosen=False)
-        yield from Auto().passes(progress, data, plan)
+        yield from Auto().passes(progress, data, _plan_of_fit(progress.state, plan))
+
+
+def _plan_of_fit(state, plan):
+    """Return a plan with the default of the parameters for rates, but of topics."""
+    if not state.model.is_exact:
+        return plan
+    schedule = PowerDecayInRows(state.observations_needed, 0.6)
+    return replace(plan, schedule=schedule, rate_is_chosen=False)
 
 
 @lru_cache(maxsize=128)

@@ -90,10 +90,9 @@ class Truncated(Solver):
         is_many = isinstance(model, TruncatedESteps) and model.n_components >= _LEAST_COMPONENTS
         # A prior moves all components.
         if is_many and state.prior is None:
-            rng = state.rng() if known is None else None
-            near = model.near(batch, self.n_candidates, rng, known)
+            near = model.near(batch, self.n_candidates, state.rng(), known)
         if near is None:
-            return super().step(state._replace(kept=None), batch, schedule)
+            return super().step(state, batch, schedule)
         after = super().step(state._replace(model=near), batch, schedule)
         return after._replace(model=model) if after.model is near else after
 

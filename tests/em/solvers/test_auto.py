@@ -36,6 +36,13 @@ def test_few_rows_take_several_starts(n_rows, n_starts):
         np.testing.assert_array_equal(own, other)
 
 
+@pytest.mark.parametrize("eta0", ["auto", 0.5], ids="eta0={}".format)
+def test_adaptive_fits_take_as_many_starts(eta0):
+    mixture = GaussianMixture(5, random_state=0).fit(X)
+    adaptive = GaussianMixture(5, solver="adaptive", eta0=eta0, random_state=0).fit(X)
+    np.testing.assert_array_equal(adaptive.means_, mixture.means_)
+
+
 def test_starts_of_its_own_accord_may_fail():
     """Seeds have clusters of one row, which without a floor have no covariance."""
     rows = np.random.default_rng(38).normal(size=(40, 2))
