@@ -30,6 +30,7 @@ from sklearn_onlineem.estimators._validation import (
 )
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.fixed import floored
 
 __all__ = [
     "FromParameters",
@@ -157,6 +158,16 @@ def put_parameters(put: Callable[[Any, Any, Floats], object]) -> Callable[..., M
 
     def put_into(model, values):
         return replace(model, parameters=put(model.family, model.parameters, values))
+
+    return put_into
+
+
+def put_probabilities(put: Callable[[Any, Any, Floats], Floats]) -> Callable[..., Model]:
+    """Return as `put_parameters`, of probabilities, with floors where they are learnt."""
+
+    def put_into(model, values):
+        given, learnt = put(model.family, model.parameters, values), getattr(model, "learnt", "e")
+        return replace(model, parameters=floored(model.family, given, model.fixed, learnt))
 
     return put_into
 

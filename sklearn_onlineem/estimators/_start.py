@@ -35,6 +35,7 @@ __all__ = [
     "Initialiser",
     "LearntPrior",
     "STARTS",
+    "bound",
     "check_columns",
     "distinct_rows",
     "prior_statistics",
@@ -270,6 +271,14 @@ def check_columns(X):
     if is_empty.any():
         j = np.flatnonzero(is_empty)[0]
         raise ValueError(f"Feature {j} of X has no value in the data to start from.")
+
+
+def bound(family, data, n_components):
+    """Return a family bound to rows, which may have gaps."""
+    if not data.has_gaps:
+        return family.bind(data.X, data.sample_weight)
+    family = family.with_gaps(data.X, data.sample_weight, n_components)
+    return family.bind(data.filled().X, data.sample_weight)
 
 
 def without_gaps(family, rows, rng, prior=None):

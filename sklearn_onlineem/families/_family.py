@@ -457,7 +457,9 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
 
     def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         natural = self.to_natural(parameters)
-        inner = np.einsum("kp,kp->", statistics.total, natural)
+        # Of what is impossible there is no evidence, and no prior changes it.
+        possible = np.where(np.isneginf(natural), 0.0, natural)
+        inner = np.einsum("kp,kp->", statistics.total, possible)
         return float(inner - statistics.weight @ self.log_partition(natural))
 
     def kl_divergence(self, p: Parameters, q: Parameters) -> Floats:

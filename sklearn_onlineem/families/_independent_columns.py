@@ -148,6 +148,7 @@ class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Flo
             return np.concatenate([phi, ~missing], axis=1, dtype=phi.dtype), base
         if not sparse.issparse(X):  # One-hot: it has one number for each value.
             phi.data[missing.ravel()] = 0.0
+            phi.eliminate_zeros()  # 0 * -inf would be NaN.
             missing = sparse.csr_array(missing)
         phi = promoted(phi)
         return sparse.hstack([phi, missing.astype(phi.dtype)], format="csr"), base

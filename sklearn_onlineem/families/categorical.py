@@ -45,7 +45,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         Number of codes of all columns, or of each one, kept as a tuple. None, also for one column:
         one more than the largest code of the column in the first data.
     min_probability : float, default=1e-10
-        Floor of the probabilities, from 1e-100 to 1, so that all symbols have a probability.
+        Floor of the probabilities in M-steps, from 1e-100 to 1, so that all symbols have a
+        probability.
 
     Examples
     --------
@@ -189,7 +190,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
             return super().log_density(parameters, X, n_threads)  # The error.
         out = np.empty((len(X), len(parameters)), dtype=X.dtype)
         offset = -np.log(self._sums(parameters)).sum(axis=1)
-        natural_T = np.ascontiguousarray(np.log(parameters).T)
+        natural_T = np.ascontiguousarray(self.to_natural(parameters).T)
         _counts.log_density(*parts, natural_T, offset, NOTHING, out, n_threads)
         return out
 
@@ -205,7 +206,9 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return rel_entr(p, q).sum(axis=1)
 
     def to_natural(self, parameters: Floats) -> Floats:
-        return np.log(parameters)
+        # Probabilities that are fixed may be 0.
+        with np.errstate(divide="ignore"):
+            return np.log(parameters)
 
     def from_natural(self, natural: Floats) -> Floats:
         return self._normalised(np.exp(natural))

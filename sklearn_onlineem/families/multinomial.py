@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
@@ -81,7 +82,8 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
             Not below 0; None: 1 for each row.
         """
         length = _collapsed.mean_total(X, sample_weight)
-        return self.regularise(parameters * (length / parameters.sum(axis=1, keepdims=True)))
+        means = self.regularise(parameters * (length / parameters.sum(axis=1, keepdims=True)))
+        return np.where(parameters > 0.0, means, 0.0)
 
     def start_coordinates(
         self, X: FloatsOrSparse, sample_weight: Floats | None = None
@@ -89,7 +91,9 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
         return hellinger, unchanged
 
     def to_natural(self, parameters: Floats) -> Floats:
-        return np.log(self.probabilities(parameters))
+        # Probabilities that are fixed may be 0.
+        with np.errstate(divide="ignore"):
+            return np.log(self.probabilities(parameters))
 
     def from_natural(self, natural: Floats) -> Floats:
         # Means for sums of 1: natural parameters do not depend on the sums of groups.
@@ -113,7 +117,10 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
         """
 
     def kl_divergence(self, p: Floats, q: Floats) -> Floats:
-        return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
+        with np.errstate(invalid="ignore"):
+            ratios = self.to_natural(p) - self.to_natural(q)
+        ratios[p == 0.0] = 0.0
+        return np.einsum("kp,kp->k", p, ratios)
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,8 @@ class Multinomial(GroupedCounts):
     Parameters
     ----------
     min_probability : float, default=1e-12
-        Floor of the probabilities, from 1e-100 to 1, so that all symbols have a probability.
+        Floor of the probabilities in M-steps, from 1e-100 to 1, so that all symbols have a
+        probability.
     mean_total : ndarray of shape (1,), default=None
         Mean sum of the first rows, from `bind`: pseudo-counts of priors are in so long rows.
 
@@ -165,6 +173,7 @@ class Multinomial(GroupedCounts):
     def log_density(
         self, parameters: Floats | WordTable, X: FloatsOrSparse, n_threads: int = 1
     ) -> Floats:
+        X = _without_zeros(parameters, X)
         few = few_words(X, len(parameters))
         if few is None:
             return super().log_density(_as_array(parameters), X, n_threads)
@@ -180,6 +189,9 @@ class Multinomial(GroupedCounts):
         uniforms: Floats | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, Sums, float]:
+        X = _without_zeros(parameters, rows.X)
+        if X is not rows.X:
+            rows = replace(rows, X=X)
         few = rows.remember("few words", lambda: few_words(rows.X, len(log_weights)))
         if few is None:
             return super().e_step(
@@ -278,8 +290,18 @@ def _as_array(parameters):
     return parameters if isinstance(parameters, np.ndarray) else parameters.array_T
 
 
+def _without_zeros(parameters, X):
+    """Return X as CSR without zeros, whose products with -inf are NaN, if probabilities are 0."""
+    if isinstance(parameters, WordTable) or parameters.all():
+        return X
+    X = sparse.csr_array(X, copy=True)
+    X.eliminate_zeros()
+    return X
+
+
 def _log_probabilities(parameters, words):
     """Return the natural parameters of some words, (K, n)."""
     if isinstance(parameters, np.ndarray):
-        return np.log(parameters[:, words] / parameters.sum(axis=1, keepdims=True))
+        with np.errstate(divide="ignore"):
+            return np.log(parameters[:, words] / parameters.sum(axis=1, keepdims=True))
     return np.log(parameters.at(words) / parameters.sums).T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,10 @@ from numpy.typing import NDArray
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import components, with_components
 
-__all__ = ["Fixed"]
+__all__ = ["Fixed", "floored"]
+
+# Of sums of probabilities, after many M-steps.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +87,17 @@ class Fixed:
             new = with_components(new, index, components(old, index, n), n)
         if self.probabilities is None:
             return new
-        shape = len(new), -1, self.probabilities.shape[-1]
+        n_masked, shape = self.probabilities[0].size, (len(new), *self.probabilities.shape[1:])
+        if new.shape[1] != n_masked:
+            raise ValueError(
+                f"params has a mask of {n_masked} probabilities of each state, which has"
+                f" {new.shape[1]}."
+            )
         groups, before = new.reshape(shape), old.reshape(shape)
-        totals = groups.sum(axis=2, keepdims=True)
-        shares = self.shares(
-            "probabilities", groups / totals, before / before.sum(axis=2, keepdims=True)
-        )
-        return (shares * totals).reshape(new.shape)
+        scale = groups.sum(axis=2, keepdims=True) / before.sum(axis=2, keepdims=True)
+        # Fixed probabilities stay to the bit, whose sums are 1 but for rounding.
+        scale[np.abs(scale - 1.0) <= _ROUNDING] = 1.0
+        return self.shares("probabilities", groups, before * scale).reshape(new.shape)
 
     def n_free(self, name: str, used: NDArray[np.bool]) -> int:
         """Return how many shares are free, but for one of each row.
@@ -120,3 +128,23 @@ class Fixed:
         if self.components is not None:
             free = free & ~self.components[:, None, None]
         return int(np.maximum(free.sum(axis=2) - 1, 0).sum())
+
+
+def floored(family: Any, given: Floats, fixed: Fixed | None, learnt: str = "e") -> Floats:
+    """Return given probabilities, those that are learnt at the family's floor or above it.
+
+    Parameters
+    ----------
+    family : Family
+        A family with floors, of which fixed probabilities may be 0.
+    given : ndarray
+        Of all components.
+    fixed : Fixed, default=None
+        What is fixed, of a model with these parameters.
+    learnt : str, default="e"
+        Has no "e" if the model learns no parameters of components.
+    """
+    if "e" not in learnt:
+        return given
+    above = family.regularise(given)
+    return above if fixed is None else fixed.parameters(above, given)

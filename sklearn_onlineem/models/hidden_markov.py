@@ -603,7 +603,7 @@ def _check_possible(log_likelihoods, transitions):
     if np.isneginf(log_likelihoods).any():
         raise ValueError(
             "Some sequences are impossible under the model, because of known states or zeros"
-            " among start and transition probabilities."
+            " among probabilities of starts, transitions and symbols."
         )
     if not (np.isfinite(log_likelihoods).all() and np.isfinite(transitions).all()):
         raise ValueError(

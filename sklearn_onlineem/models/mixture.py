@@ -214,6 +214,10 @@ class MixtureModel(
         else:
             found = family.e_step(parameters, log_weights, data, uniforms, log_likelihoods)
         counts, emissions, log_likelihood = found
+        if self.fixed is not None and np.isneginf(log_likelihood):
+            raise ValueError(
+                "Some rows are impossible under the model, because of zeros among fixed parameters."
+            )
         if log_likelihoods is not None and data.sample_weight is not None:
             log_likelihoods[data.sample_weight == 0.0] = np.nan
         return MixtureStatistics(counts, emissions), log_likelihood

@@ -1,20 +1,27 @@
 """What `params` leaves as it is: by letters, and by masks of entries."""
 
+import copy
+from itertools import product
+
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_identical
+from scipy import sparse
 from scipy.optimize import minimize
+from scipy.stats import multinomial
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import (
     HMM,
     BernoulliMixture,
     CategoricalHMM,
+    CategoricalMixture,
     GaussianHMM,
     GaussianMixture,
     LaplaceMixture,
     Mixture,
     MultinomialHMM,
+    MultinomialMixture,
     PoissonHMM,
     PoissonMixture,
     combine_estimators,
@@ -309,7 +316,7 @@ def test_some_emissions_may_be_fixed(rng):
     symbols = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.4, 0.4, 0.2]])
     mask = np.array([[False, True, True], [True, True, True], [False, False, True]])
     hmm = known_chain(CategoricalHMM, {"emissionprob": symbols}, {"emissionprob": mask}).fit(X)
-    np.testing.assert_allclose(hmm.emissionprob_[~mask], symbols[~mask], rtol=1e-14)
+    np.testing.assert_array_equal(hmm.emissionprob_[~mask], symbols[~mask])
     np.testing.assert_allclose(hmm.emissionprob_.sum(axis=1), 1.0)
     np.testing.assert_allclose(hmm.emissionprob_[2], symbols[2], rtol=1e-14)
     assert (hmm.emissionprob_[1] != symbols[1]).all()
@@ -325,6 +332,108 @@ def test_some_emissions_may_be_fixed(rng):
         np.testing.assert_array_equal(hmm.emissionprob_, known_chain(
             CategoricalHMM, {"emissionprob": symbols}, params).emissionprob_)  # fmt: skip
         assert hmm.startprob_[0] != 0.5
+
+
+# Of four symbols; no state emits 3 and 1, and only the zero of the second state is learnt.
+ZEROS = np.array([[0.5, 0.0, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], [0.25, 0.25, 0.5, 0.0]])
+LEARNT = np.array([[True, False, True, False], [True, True, True, False], [False] * 4])
+
+
+def symbols_of(kind, symbols):
+    """Rows of these symbols as a model takes them."""
+    return np.eye(4)[symbols] if kind is MultinomialHMM else np.array(symbols)[:, None]
+
+
+@pytest.mark.parametrize("kind", [CategoricalHMM, MultinomialHMM])
+@pytest.mark.parametrize("is_set", [True, False])
+def test_fixed_zeros_of_symbols_are_exact(kind, is_set, rng):
+    emissions, symbols = {"emissionprob": ZEROS}, [0, 2, 1, 2, 2, 0]
+    hmm, X = known_chain(kind, emissions, {"emissionprob": LEARNT}), symbols_of(kind, symbols)
+    start, transmat = hmm.startprob_, hmm.transmat_
+    if not is_set:
+        chain = {"startprob_init": start, "transmat_init": transmat, "emissionprob_init": ZEROS}
+        hmm = kind(3, max_iter=0, params={"emissionprob": LEARNT}, **chain).fit(X)
+    free = hmm.emissionprob_[1, 0]
+    assert (hmm.emissionprob_ == 0.0).sum() == 4 and 0.0 < free < 1e-9
+    paths = np.array(list(product(range(3), repeat=len(symbols))))
+    joint = start[paths[:, 0]] * transmat[paths[:, :-1], paths[:, 1:]].prod(axis=1)
+    joint *= hmm.emissionprob_[paths, symbols].prod(axis=1)
+    np.testing.assert_allclose(hmm.score(X), np.log(joint.sum()))
+    np.testing.assert_array_equal(hmm.predict(X), paths[joint.argmax()])
+    shares, counts = joint / joint.sum(), np.zeros((3, 4))
+    for t, symbol in enumerate(symbols):
+        np.add.at(counts, (paths[:, t], symbol), shares)
+    hmm = hmm.set_params(max_iter=1, tol=0.0, solver="batch", warm_start=True).fit(X)
+    expected = np.where(LEARNT, counts, 0.0)
+    expected *= np.where(LEARNT, ZEROS, 0.0).sum(axis=1, keepdims=True) / np.maximum(
+        expected.sum(axis=1, keepdims=True), 1e-300
+    )
+    found = hmm.emissionprob_
+    np.testing.assert_allclose(found, np.where(LEARNT, expected, ZEROS), atol=1e-9)
+    # Streams, gaps and merging keep them.
+    parts = [copy.deepcopy(hmm).partial_fit(X[i : i + 4]) for i in range(3)]
+    for one in (*parts, combine_estimators(parts)):
+        assert (one.emissionprob_ == 0.0).sum() == 4
+        np.testing.assert_array_equal(one.sample(200)[0][:, -1] == 3, False)
+    impossible = symbols_of(kind, [0, 3, 0])
+    assert hmm.score(impossible) == -np.inf
+    with pytest.raises(ValueError, match=f"{kind.__name__}.*impossible under the model"):
+        hmm.partial_fit(impossible)
+
+
+def test_masks_of_symbols_must_fit_the_columns(rng):
+    X, mask = rng.integers(0, 2, (30, 2)), np.array([[True, False, True, True]] * 2)
+    hmm = CategoricalHMM(2, params={"emissionprob": mask})
+    with pytest.raises(ValueError, match="CategoricalHMM.*masks of several columns.*n_features"):
+        hmm.fit(X)
+    fixed = hmm.set_params(n_features=2).fit(X).emissionprob_
+    np.testing.assert_allclose(fixed.reshape(2, 2, 2).sum(axis=2), 1.0)
+    with pytest.raises(ValueError, match="CategoricalHMM.*mask of 4 probabilities.*has 2"):
+        hmm.set_params(n_features=None).fit(X[:, :1])
+
+
+WEIGHTS_OF_TWO = np.array([0.4, 0.6])
+
+
+def assert_refuses(mixture, impossible):
+    assert mixture.score_samples(impossible)[0] == -np.inf
+    with pytest.raises(ValueError, match=f"{type(mixture).__name__}.*rows are impossible"):
+        mixture.partial_fit(impossible)
+
+
+def test_fixed_components_keep_zeros_of_symbols(rng):
+    tables = [np.array([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8]]), np.array([[1.0, 0.0], [0.5, 0.5]])]
+    for params in ("w", {"parameters": np.array([False, True])}):
+        mixture = CategoricalMixture.from_parameters(
+            weights=WEIGHTS_OF_TWO, probabilities=tables, params=params, random_state=0
+        )
+        first, second = mixture.probabilities_
+        assert first[0, 2] == second[0, 1] == 0.0 and (first[1, 0] == 0.0) == (params == "w")
+        X = mixture.sample(100)[0].astype(float)
+        gaps = X.copy()
+        gaps[::2, 0] = np.nan
+        for rows in (X, gaps):
+            of_first = np.where(np.isnan(rows[:, 0]), 1.0, first[:, X[:, 0].astype(int)])
+            joint = WEIGHTS_OF_TWO @ (of_first * second[:, X[:, 1].astype(int)])
+            np.testing.assert_allclose(mixture.score_samples(rows), np.log(joint))
+        if params == "w":
+            assert_refuses(mixture, [[0, 1]])
+        for rows in (X, gaps):
+            mixture.partial_fit(rows)
+            np.testing.assert_array_equal(mixture.probabilities_[0][0], tables[0][0])
+
+
+def test_fixed_components_keep_zeros_of_words(rng):
+    mixture = MultinomialMixture.from_parameters(
+        weights=WEIGHTS_OF_TWO, probabilities=ZEROS[:2], params="w", random_state=0
+    )
+    X = np.array([rng.multinomial(5, ZEROS[k]) for k in rng.integers(0, 2, 60)])
+    densities = [multinomial(5, probabilities).pmf(X) for probabilities in ZEROS[:2]]
+    for rows in (X, sparse.csr_array(X)):
+        mixture.weights_ = WEIGHTS_OF_TWO
+        np.testing.assert_allclose(mixture.score_samples(rows), np.log(WEIGHTS_OF_TWO @ densities))
+        np.testing.assert_array_equal(mixture.partial_fit(rows).probabilities_, ZEROS[:2])
+    assert_refuses(mixture, [[0, 0, 1, 1]])
 
 
 def test_masks_of_gaussian_states(rng):

@@ -116,7 +116,7 @@ def test_few_rows_with_many_gaps_determine_a_hidden_markov_model(student, kind, 
         model = HMM(3, family=f"student_t_{kind}", prior="auto", random_state=0)
         of_rows = StudentTMixture
     else:
-        model = GaussianHMM(3, covariance_type=kind, prior="auto", random_state=0)
+        model = GaussianHMM(3, covariance_type=kind, random_state=0)
         of_rows = GaussianMixture
     d, roots = 7, rng.normal(size=(3, 7, 7))
     X = np.concatenate([8.0 * k + rng.normal(size=(80, d)) @ roots[k] for k in range(3)])
@@ -129,6 +129,34 @@ def test_few_rows_with_many_gaps_determine_a_hidden_markov_model(student, kind, 
     # Without gaps there is none.
     wholes = [clone(model).set_params(prior=p).fit(X).model_ for p in ("auto", None)]
     assert_identical(wholes[0].parameters, wholes[1].parameters)
+
+
+def test_gaps_penalise_covariances_of_hidden_markov_models_however_they_start(rng):
+    X, means, unit = (
+        with_gaps(rng.normal(size=(60, 2)), rng, 0.4),
+        np.eye(2),
+        np.array([np.eye(2)] * 2),
+    )
+    chain = {"startprob": [0.5, 0.5], "transmat": np.full((2, 2), 0.5)}
+    given = GaussianHMM(2, covariance_type="full", means_init=means, covars_init=unit)
+    known = GaussianHMM.from_parameters(covariance_type="full", means=means, covars=unit, **chain)
+    fitted = GaussianHMM(2, covariance_type="full", random_state=0).fit(X)
+    scatter = fitted._fitted.state.prior.emissions.scatter
+    assert np.linalg.eigvalsh(scatter).min() > 0.0
+    for hmm in (given.fit(X), known.partial_fit(X)):
+        assert_close(hmm._fitted.state.prior.emissions.scatter, scatter, rtol=1e-12)
+    # Rows of the start of a stream decide, and priors of other parameters replace it.
+    assert known.partial_fit(X[:5])._fitted.state.prior is not None
+    for hmm, rows in (
+        (clone(given), np.nan_to_num(X)),
+        (clone(given).set_params(covars_prior=3.0), X),
+        (clone(given).set_params(prior=None, covars_prior=3.0), X),
+    ):
+        prior = hmm.fit(rows).partial_fit(X)._fitted.state.prior
+        if hmm.covars_prior is None:
+            assert prior is None
+        else:
+            assert_close(prior.emissions.scatter, 3.0 * unit, rtol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

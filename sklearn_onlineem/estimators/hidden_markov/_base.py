@@ -23,7 +23,7 @@ from sklearn_onlineem.estimators._sequences import (
     SequencesInput,
     observed_rows,
 )
-from sklearn_onlineem.estimators._start import STARTS, LearntPrior
+from sklearn_onlineem.estimators._start import STARTS, LearntPrior, bound
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
     Chain,
@@ -110,7 +110,7 @@ class BaseHMM(FromParameters, SequenceEstimator):
         or the result of `as_prior` of a fitted estimator. None: maximum likelihood. "auto": half a
         pseudo-count of all that a state may emit, of counts, bits and codes, which helps where rows
         have many counts, such as words, and not for symbols of few kinds; a penalty of full and
-        tied covariances if first rows have missing values, see :ref:`few_values`; else no prior.
+        tied covariances if the first data have missing values, see :ref:`few_values`; else none.
     init : str or array-like, default="k-means"
         Start of the emissions: "k-means", "k-means++", "random" (responsibilities),
         "random_from_data" (rows as centres), or centres of shape (n_components, n_features). See
@@ -273,9 +273,8 @@ class BaseHMM(FromParameters, SequenceEstimator):
         return np.full((self.n_components, n_features), 1.0 / n_features)
 
     def _bound(self, model, data, lacks_lengths=False):
-        rows = observed_rows(data)
-        rows = rows.filled() if rows.has_gaps else rows
-        family, parameters = model.family.bind(rows.X), model.parameters
+        rows, parameters = observed_rows(data), model.parameters
+        family = bound(model.family, rows, self.n_components)
         if lacks_lengths:
             parameters = family.with_mean_length(parameters, rows.X)
         return replace(model, family=family, parameters=parameters)

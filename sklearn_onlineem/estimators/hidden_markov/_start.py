@@ -10,6 +10,7 @@ import numpy as np
 from sklearn_onlineem.estimators._sequences import observed_rows
 from sklearn_onlineem.estimators._start import (
     Initialiser,
+    bound,
     prior_statistics,
     start_model,
     warn_of_few,
@@ -142,8 +143,13 @@ class HiddenMarkovInitialiser(Initialiser):
     def given(self, data):
         if self.given_emissions is None:
             return None
-        given = self.given_emissions(self._complete(data)[1])
-        return None if given is None else self._model(*given, data)
+        given, rows = self.given_emissions(self._complete(data)[1]), observed_rows(data)
+        if given is None:
+            return None
+        family, parameters = given
+        if rows.has_gaps:
+            family = bound(family, rows, self.chain.n_states)
+        return self._model(family, parameters, data)
 
     def estimated(self, data, random_state):
         (family, rows), n_states = self._complete(data, random_state), self.chain.n_states

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
+from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -17,15 +17,16 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     dirichlet_prior,
 )
 from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.models.fixed import floored
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
 __all__ = ["CategoricalHMM"]
 
 
-@put_parameters
+@put_probabilities
 def _put_probabilities(family, parameters, values):
     by_column = values.reshape(len(values), -1, family.n_categories)
-    return family.regularise(shares_as_given("emissionprob_", by_column).reshape(values.shape))
+    return shares_as_given("emissionprob_", by_column).reshape(values.shape)
 
 
 @estimator
@@ -43,14 +44,14 @@ class CategoricalHMM(BaseHMM):
         Number of symbols. None: that of `emissionprob_init`, and without it one more than the
         largest code in the first data.
     emissionprob_init : array-like of shape (n_components, n_features), default=None
-        Probabilities to start from.
+        Probabilities to start from. Zeros that `params` fixes stay zero.
     emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
         Concentration of the Dirichlet prior of the probabilities. None: 1, no prior.
 
     Attributes
     ----------
     emissionprob_ : ndarray of shape (n_components, n_features)
-        Probabilities of the symbols, at least 1e-10.
+        Probabilities of the symbols, those that are learnt at least 1e-10.
 
     See Also
     --------
@@ -101,6 +102,9 @@ class CategoricalHMM(BaseHMM):
         return Categorical(self.n_features)
 
     def _given_emissions(self, rows):
+        has_mask = isinstance(self._learnt()["emissionprob"], np.ndarray)
+        if has_mask and self.n_features is None and rows.n_features > 1:
+            raise ValueError("params with masks of several columns needs n_features.")
         if self.emissionprob_init is None:
             return None
         family = self._family()
@@ -111,7 +115,7 @@ class CategoricalHMM(BaseHMM):
         shape = (self.n_components, rows.n_features * family.n_categories)
         given = checked_probabilities(self.emissionprob_init, shape)
         family.check(rows.X)
-        return family, family.regularise(given)
+        return family, floored(family, given, self._fixed(), self._learnt_letters())
 
     def _emission_prior(self, family, n_features):
         if self.emissionprob_prior is None:

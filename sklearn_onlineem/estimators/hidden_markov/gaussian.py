@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
 from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
 from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._start import LearntPrior
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
@@ -87,6 +89,12 @@ class GaussianHMM(BackgroundScores, BaseHMM):
     covars_init : array-like, default=None
         Covariances to start from: of shape (n_components, n_features) diagonal, (n_components,
         n_features, n_features) full, (n_features, n_features) tied or (n_components,) spherical.
+    prior : dict, "auto", LearntPrior or None, default="auto"
+        Hyper-parameters of the conjugate prior of means and covariances, as in `GaussianMixture`
+        with the same `covariance_type`; or the result of `as_prior` of a fitted estimator. None:
+        maximum likelihood, but for the parameters below. "auto": if none of these is set, and the
+        first data have missing values, a penalty of full and tied covariances, see
+        :ref:`few_values`; else as None.
     means_prior : array-like broadcasting to (n_components, n_features), default=0.0
         Mean of the normal prior of the means.
     means_weight : float, default=0.0
@@ -142,6 +150,9 @@ class GaussianHMM(BackgroundScores, BaseHMM):
     covars_prior: object = parameter(
         default=None, valid=[None, Interval(Real, 0, None, closed="left"), "array-like"]
     )
+    prior: Mapping[str, object] | LearntPrior | str | None = parameter(
+        default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
+    )
     covars_weight: float = parameter(default=1.0, valid=[Interval(Real, 0, None, closed="left")])
 
     _emission_letters = _LETTERS
@@ -192,10 +203,9 @@ class GaussianHMM(BackgroundScores, BaseHMM):
         return values
 
     def _emission_prior(self, family, n_features):
-        if self._hyperparameters is not None:
+        has_own = self.covars_prior is not None or self.means_weight or self.covars_weight > 1.0
+        if not has_own or self._hyperparameters not in (None, "auto"):
             return super()._emission_prior(family, n_features)
-        if self.covars_prior is None and self.means_weight == 0.0 and self.covars_weight <= 1.0:
-            return None
         shape = (self.n_components, n_features)
         scatter = 0.0 if self.covars_prior is None else self.covars_prior
         # hmmlearn subtracts this from `covars_weight`.

@@ -7,7 +7,7 @@ from numbers import Real
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
+from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -15,14 +15,14 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     dirichlet_prior,
 )
 from sklearn_onlineem.families import Multinomial
+from sklearn_onlineem.models.fixed import floored
 
 __all__ = ["MultinomialHMM"]
 
 
-@put_parameters
+@put_probabilities
 def _put_probabilities(family, parameters, values):
-    probabilities = shares_as_given("emissionprob_", values)
-    return family.regularise(probabilities * parameters.sum(axis=1, keepdims=True))
+    return shares_as_given("emissionprob_", values) * parameters.sum(axis=1, keepdims=True)
 
 
 @estimator
@@ -36,14 +36,14 @@ class MultinomialHMM(BaseHMM):
     Parameters
     ----------
     emissionprob_init : array-like of shape (n_components, n_features), default=None
-        Probabilities to start from.
+        Probabilities to start from. Zeros that `params` fixes stay zero.
     emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
         Concentration of the Dirichlet prior of the probabilities. None: 1, no prior.
 
     Attributes
     ----------
     emissionprob_ : ndarray of shape (n_components, n_features)
-        Probabilities of the categories.
+        Probabilities of the categories, those that are learnt at least 1e-12.
 
     See Also
     --------
@@ -89,7 +89,8 @@ class MultinomialHMM(BaseHMM):
         given = checked_probabilities(self.emissionprob_init, shape)
         # Totals are not modelled, but the inertia of a state depends on them.
         family = self._family().bind(rows.X)
-        return family, family.regularise(given * rows.X.sum(axis=1).mean())
+        given = given * rows.X.sum(axis=1).mean()
+        return family, floored(family, given, self._fixed(), self._learnt_letters())
 
     def _emission_prior(self, family, n_features):
         if self.emissionprob_prior is None:

@@ -32,6 +32,7 @@ from sklearn_onlineem.estimators._start import (
     STARTS,
     Initialiser,
     LearntPrior,
+    bound,
     check_columns,
     start_model,
     wide_pseudo_rows,
@@ -150,14 +151,6 @@ class MixtureInitialiser(Initialiser):
                 raise ValueError(f"means_init: {error}") from error
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters, self.fixed)
-
-
-def bound(family, data, n_components):
-    """Return a family bound to rows, which may have gaps."""
-    if not data.has_gaps:
-        return family.bind(data.X, data.sample_weight)
-    family = family.with_gaps(data.X, data.sample_weight, n_components)
-    return family.bind(data.filled().X, data.sample_weight)
 
 
 def _put_weights(model, values):

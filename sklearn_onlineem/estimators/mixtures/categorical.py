@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import NominalColumns
 from sklearn_onlineem.estimators._fitted import fitted_property
-from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
+from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Categorical
@@ -20,7 +20,7 @@ from sklearn_onlineem.models.mixture import MixtureModel
 __all__ = ["CategoricalMixture"]
 
 
-@put_parameters
+@put_probabilities
 def _put_probabilities(family, parameters, values):
     sizes = [part.shape[1] for part in family.probabilities(parameters)]
     tables = _tables(values)
@@ -31,7 +31,7 @@ def _put_probabilities(family, parameters, values):
             f" shapes {found}."
         )
     shares = [shares_as_given("probabilities_", table) for table in tables]
-    return family.regularise(np.concatenate(shares, axis=1))
+    return np.concatenate(shares, axis=1)
 
 
 def _tables(values):
@@ -62,7 +62,8 @@ class CategoricalMixture(NominalColumns, BaseMixture):
         Number of categories of all columns, or of each. None: the declared categories of a data
         frame, the texts of the first data, or one more than the largest code there.
     min_probability : float, default=1e-10
-        Floor of the probabilities, from 1e-100 to 1.
+        Floor of the probabilities, from 1e-100 to 1. Zeros of components that `params` fixes stay
+        zero.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.preprocessing import binarize
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
+from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
 from sklearn_onlineem.families import Bernoulli, Multinomial, Poisson
@@ -63,10 +63,9 @@ class PoissonMixture(BaseMixture):
         return self.means_
 
 
-@put_parameters
+@put_probabilities
 def _put_probabilities(family, parameters, values):
-    probabilities = shares_as_given("probabilities_", values)
-    return family.regularise(probabilities * parameters.sum(axis=1, keepdims=True))
+    return shares_as_given("probabilities_", values) * parameters.sum(axis=1, keepdims=True)
 
 
 @estimator

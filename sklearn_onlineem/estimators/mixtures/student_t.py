@@ -74,7 +74,8 @@ class StudentTMixture(BackgroundScores, BaseMixture):
     prior : dict, "auto", LearntPrior or None, default="auto"
         Hyper-parameters of the prior of means and scale matrices, as in `GaussianMixture` with the
         same `covariance_type`; or the result of `as_prior` of a fitted estimator. Degrees of
-        freedom have no prior. "auto" and None are maximum likelihood.
+        freedom have no prior. None: maximum likelihood. "auto": the same, but for a penalty of full
+        and tied matrices if the first data have missing values, see :ref:`few_values`.
 
     Attributes
     ----------
