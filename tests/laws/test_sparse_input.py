@@ -169,7 +169,7 @@ def test_lists_and_diagonals_of_other_lengths_are_refused():
             canonical_csr(X)
 
 
-@pytest.mark.parametrize("case", SPARSE_ESTIMATORS[:2], ids=repr)
+@pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
 @pytest.mark.parametrize("corrupt", CORRUPTIONS, ids=lambda corrupt: corrupt.__name__)
 @pytest.mark.parametrize("form", ["csr", "csc"])
 def test_estimators_refuse_corrupt_matrices_by_name(case, corrupt, form, rng):
