@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import gammaln, polygamma, psi
-from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import (
     HMM,
@@ -408,16 +407,6 @@ def test_words_never_seen_and_one_word_documents(rng):
         assert model.alpha_[6:].max() < 0.1
         single = CompoundDirichlet(solver=solver).fit(np.eye(4)[rng.integers(0, 4, 50)])
         assert np.isfinite(single.alpha_).all() and np.isfinite(single.score(np.eye(4)))
-
-
-def test_nothing_can_be_asked_before_a_fit():
-    model = CompoundDirichlet()
-    for method in (model.score, model.transform, model.score_samples):
-        with pytest.raises(NotFittedError):
-            method(np.ones((2, 2)))
-    with pytest.raises(NotFittedError):
-        model.sample()
-    assert not hasattr(model, "alpha_") and not hasattr(model, "predict")
 
 
 def test_bursty_documents_are_told_apart_where_mean_counts_are_alike(rng):

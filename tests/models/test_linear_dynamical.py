@@ -1,11 +1,10 @@
-"""Linear dynamical systems: against brute force, textbook formulas and other libraries."""
+"""Linear dynamical systems: against brute force and textbook formulas."""
 
 import itertools
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pykalman
 import pytest
 from cases import kalman
 from cases.comparing import assert_close
@@ -13,12 +12,10 @@ from cases.dynamical import ALL, PARAMETERS, changed, draw_data, draw_model, val
 from cases.numerical import minimiser
 from numpy.testing import assert_allclose
 from scipy import stats
-from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.estimators.kalman._start import FIELDS, array_of
 from sklearn_onlineem.families import Diagonal
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 
@@ -298,54 +295,6 @@ def test_what_is_known_stays(rng):
         model = draw_model(rng, 2, 3, learnt=ALL - {name})
         step, _ = batch_step(model, data)
         np.testing.assert_array_equal(value(step, name), value(model, name))
-
-
-# ------------------------------------------------------------------------------- other libraries
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_moments_are_those_of_statsmodels(missing, rng):
-    model, data = draw_model(rng, 3, 4), draw_data(rng, [60], 4, missing)
-    ssm = KalmanSmoother(k_endog=4, k_states=3)
-    ssm.bind(np.asfortranarray(data.X.T.copy()))
-    ssm["design"], ssm["obs_cov"] = model.emissions.matrix, model.emissions.covariance
-    ssm["obs_intercept"] = model.emissions.offset[:, None]
-    ssm["transition"], ssm["state_cov"] = model.transitions.matrix, model.transitions.covariance
-    ssm["state_intercept"] = model.transitions.offset[:, None]
-    ssm["selection"] = np.eye(3)
-    ssm.initialize_known(model.initial.offset, model.initial.covariance)
-    found = ssm.smooth()
-    means, covariances, lags = model.smoothed(data)
-    assert_allclose(model.log_likelihood(data), found.llf, rtol=1e-8)
-    filtered = model.filtered(data)
-    assert_allclose(filtered[0], found.filtered_state.T, rtol=1e-8, atol=1e-8)
-    assert_allclose(filtered[1], found.filtered_state_cov.transpose(2, 0, 1), atol=1e-8)
-    assert_allclose(means, found.smoothed_state.T, rtol=1e-8, atol=1e-8)
-    assert_allclose(covariances, found.smoothed_state_cov.transpose(2, 0, 1), atol=1e-8)
-    expected = found.smoothed_state_autocov.transpose(2, 0, 1)[:-1]
-    assert_allclose(lags[1:], expected, atol=1e-8)
-
-
-def test_batch_em_is_that_of_pykalman(rng):
-    model, data = draw_model(rng, 2, 3), draw_data(rng, [40], 3)
-    other = pykalman.KalmanFilter(
-        transition_matrices=model.transitions.matrix,
-        observation_matrices=model.emissions.matrix,
-        transition_covariance=model.transitions.covariance,
-        observation_covariance=model.emissions.covariance,
-        transition_offsets=model.transitions.offset,
-        observation_offsets=model.emissions.offset,
-        initial_state_mean=model.initial.offset,
-        initial_state_covariance=model.initial.covariance,
-        em_vars=["transition_matrices", "observation_matrices", "transition_covariance",
-                 "observation_covariance", "initial_state_mean", "initial_state_covariance"],
-    )  # fmt: skip
-    model = changed(model, learnt=ALL - {"transitions__offset", "emissions__offset"})
-    for _ in range(5):
-        other = other.em(data.X, n_iter=1)
-        model, _ = batch_step(model, data)
-        for name in FIELDS:
-            assert_allclose(array_of(model, name), getattr(other, name), rtol=1e-6, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------ robustness
