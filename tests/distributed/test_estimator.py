@@ -1,7 +1,6 @@
 """Shards, learners and merges, without a cluster."""
 
 import copy
-import math
 import pickle
 import sys
 
@@ -12,6 +11,7 @@ import pytest
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS, by_likelihood
 from cases.merged_cases import EXACT, NUMBERED, REGULAR
+from cases.shards import all_modes, batch_pass
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
@@ -50,20 +50,11 @@ def with_and_without_labels(cases):
     )
 
 
-MODES = [
-    {"mode": "batch"},
-    {"mode": "synchronous", "sync_every": 2},
-    {"mode": "asynchronous"},
-    {"mode": "synchronous", "combine": "averaging"},
-]
 CUTS_MOVE = {
     f"check_sample_weight_equivalence_on_{form}_data": "repeated rows move the cuts between shards,"
     " of which the first provides the start"
     for form in ("dense", "sparse")
 }
-all_modes = pytest.mark.parametrize(
-    "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
-)
 
 
 @all_modes
@@ -77,16 +68,6 @@ def test_a_smoothing_prior_counts_once(mode, rng):
 
 def shards_of(X, n_shards, estimator):
     return cut({"X": X}, n_shards, estimator)["X"]
-
-
-def batch_pass(estimator, data):
-    """Take one iteration of batch EM; return the log-likelihood before it."""
-    fitted = estimator._fitted
-    state = Batch()._updated(
-        fitted.state, data, math.inf, fitted.state.size_of(data), data.total_weight
-    )
-    estimator._fitted = fitted._replace(state=state)
-    return state.step.log_likelihood
 
 
 def made(case, is_labelled, **arguments):

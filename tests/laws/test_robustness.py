@@ -15,6 +15,7 @@ from cases.comparing import arrays, assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.family_cases import IMPROPER, LIMITS, hyperparameters
 from cases.merged_cases import WAYS
+from cases.states import state_of
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -52,11 +53,6 @@ all_readers = pytest.mark.parametrize("case", [*READERS, GIBBS[0]], ids=repr)
 by_em = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 gaussians = where(lambda case: case.is_gaussian)
 scalable = where(lambda case: case.is_scalable)
-
-
-def state_of(mixture):
-    steps = (mixture.n_steps_, mixture.n_samples_seen_, mixture.n_features_in_)
-    return (*steps, len(mixture.history_), *arrays(mixture.model_))
 
 
 def error_of(mixture):

@@ -11,6 +11,7 @@ from cases.capabilities import cases_where
 from cases.comparing import arrays, assert_identical
 from cases.merged_cases import WAYS
 from cases.sequence_cases import KALMAN_FILTERS, N_STATES, SEQUENCE_ESTIMATORS
+from cases.states import state_of
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -43,11 +44,6 @@ READERS = [c for c in SEQUENCE_ESTIMATORS + KALMAN_FILTERS if repr(c) in WAYS]
 all_readers = pytest.mark.parametrize("case", READERS, ids=repr)
 gaussians = where(lambda case: case.is_gaussian)
 scalable = where(lambda case: case.is_scalable)
-
-
-def state_of(hmm):
-    steps = (hmm.n_steps_, hmm.n_samples_seen_, hmm.n_features_in_)
-    return (*steps, len(hmm.history_), *arrays(hmm.model_))
 
 
 def error_of(hmm, kinds=ValueError):

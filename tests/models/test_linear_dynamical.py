@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cases import kalman
 from cases.comparing import assert_close
+from cases.coordinates import DynamicalCoordinates
 from cases.dynamical import ALL, PARAMETERS, changed, draw_data, draw_model, value
 from cases.numerical import minimiser
 from numpy.testing import assert_allclose
@@ -204,38 +205,6 @@ def test_other_sequences_are_not_touched_by_the_one_that_continues(rng):
 # -------------------------------------------------------------------------- one step, numerically
 
 
-def encode(model, learnt):
-    """What is learnt, as a vector."""
-    parts = []
-    for name in PARAMETERS:
-        array = value(model, name)
-        if name in learnt and "covariance" in name:
-            root = np.linalg.cholesky(array)
-            lower = root - np.diag(np.diag(root)) + np.diag(np.log(np.diag(root)))
-            parts.append(lower[np.tril_indices(len(root))])
-        elif name in learnt:
-            parts.append(array.ravel())
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def decode(vector, like, learnt):
-    values, begin = {}, 0
-    for name in PARAMETERS:
-        array = value(like, name)
-        if name not in learnt:
-            continue
-        if "covariance" in name:
-            i, j = np.tril_indices(len(array))
-            root = np.zeros_like(array)
-            root[i, j] = vector[begin : begin + len(i)]
-            root[np.diag_indices(len(array))] = np.exp(np.diag(root))
-            values[name], begin = root @ root.T, begin + len(i)
-        else:
-            end = begin + array.size
-            values[name], begin = vector[begin:end].reshape(array.shape), end
-    return changed(like, **values)
-
-
 def bound(evidence, new):
     """U of the old model at the new one, up to what the new one does not change, and KL."""
     total = -_expected_log(evidence.initial, new.initial)
@@ -275,16 +244,17 @@ def test_online_step_minimises_bound_plus_divergence(learnt, k, d, eta, rng):
     model = draw_model(rng, k, d, learnt=learnt)
     data = draw_data(rng, [3, 1, 4], d, missing=0.2)
     evidence, _ = model.e_step(data)
+    space = DynamicalCoordinates(model, [name for name in PARAMETERS if name in learnt])
 
     def objective(vector):
-        new = decode(vector, model, learnt)
+        new = space.decode(vector)
         return bound(evidence, new) + model.kl_divergence(new, data) / eta
 
     step, _ = online_step(model, data, eta)
-    start = encode(step, learnt)
+    start = space.encode(step)
     found = minimiser(objective, start + 0.02 * rng.standard_normal(len(start)))
     assert objective(start) <= objective(found) + 1e-10
-    found = decode(found, model, learnt)
+    found = space.decode(found)
     for name in PARAMETERS:
         assert_allclose(value(step, name), value(found, name), rtol=1e-6, atol=1e-6)
 

@@ -35,10 +35,6 @@ def noisy_pairs(rng, n, letters="abcdefgh"):
     return pairs
 
 
-def state(edit):
-    return {k: v for k, v in edit.__dict__.items() if k not in ("_mutex", "_valid_rates")}
-
-
 @both
 @pytest.mark.parametrize("solver", ["online", "batch"])
 def test_fitting_finds_the_kinds_of_operations(parametrization, solver, rng):
