@@ -273,23 +273,6 @@ def test_float32_is_preserved(case, rng):
 
 
 @sparse_estimators
-@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
-@pytest.mark.parametrize("solver", ["online", "batch"])
-def test_sparse_rows_are_as_dense_rows(case, form, solver, rng):
-    X, y = case.data(rng)
-    S, weight = form(X), rng.random(300)
-    labels = np.where(rng.random(300) < 0.2, y, -1)
-    arguments = {"init": centres(X, y), "solver": solver, "batch_size": 100, **LABELLED}
-    dense, thin = (case(**arguments).fit(data, labels, weight) for data in (X, S))
-    for mixture in (dense, thin):
-        mixture.partial_fit(form(X[:50]) if mixture is thin else X[:50])
-    assert_close(thin.model_, dense.model_, rtol=1e-8)
-    assert_allclose(thin.predict_proba(S), dense.predict_proba(X), rtol=1e-7, atol=1e-10)
-    assert_allclose(thin.score_samples(S), dense.score_samples(X), rtol=1e-10)
-    assert_allclose(thin.bic(S), dense.bic(X), rtol=1e-10)
-
-
-@sparse_estimators
 @pytest.mark.parametrize("init", INITS)
 def test_sparse_rows_are_never_made_dense(case, init, rng, monkeypatch):
     X, _ = case.data(rng, 400)
