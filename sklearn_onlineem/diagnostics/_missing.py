@@ -19,9 +19,8 @@ _STEP = 1e-4
 
 def missing_of(coordinates, data, single=False):
     """Return the missing information; `single` allows products in single precision."""
-    tangents = getattr(coordinates, "tangents", None)
     is_mixture = isinstance(coordinates, MixtureCoordinates)
-    if not is_mixture or not tangents.has_features or data.has_gaps:
+    if not is_mixture or not coordinates.tangents.has_features or data.has_gaps:
         return ChainMissing(coordinates, data)
     single = single and coordinates.tangents.takes_single
     return MixtureMissing(coordinates, data, np.float32 if single else np.float64)

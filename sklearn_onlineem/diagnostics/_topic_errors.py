@@ -14,7 +14,8 @@ _TINY, _LEAST = np.finfo(float).tiny, 1e-6
 def topic_errors(topics, proportions, counts, smoothing=0.0, sample_weight=None):
     r"""Return standard errors of the words' probabilities in topics, (n_components, n_words).
 
-    Given proportions, the observed information has a block for each word,
+    Given the proportions of documents, (n_documents, n_components), their `counts` of words, CSR,
+    and `smoothing` pseudo-counts of each word, the observed information has a block for each word,
 
     .. math::
         p_{dw} &= \sum_k \theta_{dk} \phi_{kw}, \\
@@ -27,19 +28,6 @@ def topic_errors(topics, proportions, counts, smoothing=0.0, sample_weight=None)
     short documents. Probabilities of 0 are known. ValueError is raised for words whose
     probabilities the documents do not determine, such as those in fewer documents than there are
     topics, unless `smoothing` does.
-
-    Parameters
-    ----------
-    topics : ndarray of shape (n_components, n_words)
-        Rows add up to 1.
-    proportions : ndarray of shape (n_documents, n_components)
-        Rows add up to 1.
-    counts : CSR array of shape (n_documents, n_words)
-        Of the words in each document.
-    smoothing : float, default=0.0
-        Pseudo-counts of each word in each topic, beta.
-    sample_weight : ndarray of shape (n_documents,), default=None
-        Weights of the documents.
     """
     counts = sparse.csc_array(counts, dtype=np.float64)
     weight = np.ones(counts.shape[0]) if sample_weight is None else sample_weight

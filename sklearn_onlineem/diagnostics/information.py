@@ -197,7 +197,7 @@ def missing_information(
     model, data = model_and_data(estimator, X, **where)
     _, coordinates = coordinates_at(estimator, model, data)
     missing = missing_of(coordinates, data, single=tol >= _SINGLE and not _is_small(coordinates))
-    values, vectors = _leading(coordinates, missing, int(n_values), float(tol))
+    values, vectors = _leading(coordinates, missing, n_values, tol)
     shown = coordinates.shown_by(estimator)
     directions = (
         _direction(coordinates, missing, value, x, shown)

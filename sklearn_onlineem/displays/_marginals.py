@@ -53,6 +53,8 @@ class Marginal:
 
     def draw(self, ax, weights, line_kw):
         """Return the bars, the lines of the components, and that of the mixture."""
+        from matplotlib.ticker import MaxNLocator
+
         bars = None
         if self.heights is not None:
             gap = 0.85 if self.is_discrete and np.diff(self.edges).max() == 1.0 else 1.0
@@ -64,7 +66,9 @@ class Marginal:
         ax.set(xlabel=self.name, ylabel="probability" if self.is_discrete else "density")
         ax.set_ylim(0.0, 1.08 * self._top())
         ax.margins(x=0.02)
-        _finish(ax, is_integer=self.is_discrete)
+        if self.is_discrete:
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        without_frame(ax)
         return bars, lines, total
 
     def _top(self):
@@ -96,7 +100,7 @@ class Profile:
         step = max(1, -(-len(x) // 30))
         is_wide = len(x) * max(map(len, self.names)) > 45
         ax.set_xticks(x[::step], self.names[::step], rotation=90 if is_wide else 0)
-        _finish(ax)
+        without_frame(ax)
         return bars, lines, total
 
 
@@ -141,14 +145,6 @@ def _draw_total(ax, x, is_nominal, values):
         style = {"color": foreground(), "linestyle": "none", "marker": "_", "markersize": 13.0}
         style["markeredgewidth"] = 2.0
     return ax.plot(x, values, label="mixture", zorder=2, **style)[0]
-
-
-def _finish(ax, is_integer=False):
-    from matplotlib.ticker import MaxNLocator
-
-    if is_integer:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    without_frame(ax)
 
 
 # ------------------------------------------------------------------------- densities of features

@@ -225,17 +225,13 @@ def _panels_of(estimator, model, names, chosen, X, max_rows):
         if not hasattr(estimator, "feature_names_in_"):
             names, xlabel = list(map(str, range(len(names)))), "feature"
         return [profile(model, X, chosen, names, xlabel)], None
-    if isinstance(family, _SINGLE):
-        chosen = _most_telling(model, 4) if chosen is None else chosen
-        return [marginal(model, _column(X, j), j, names[j]) for j in chosen], None
     d = len(names)
-    if isinstance(family, Product):
-        chosen = range(min(4, d)) if chosen is None else chosen
+    if chosen is None and isinstance(family, _SINGLE):
+        chosen = _most_telling(model, 4)
+    elif chosen is None and (isinstance(family, Product) or d <= 2):
+        chosen = list(range(min(4, d)))
+    if isinstance(family, (*_SINGLE, Product)) or (chosen is not None and len(chosen) == 1):
         return [marginal(model, _column(X, j), j, names[j]) for j in chosen], None
-    chosen = list(range(d)) if chosen is None and d <= 2 else chosen
-    if chosen is not None and len(chosen) == 1:
-        j = chosen[0]
-        return [marginal(model, _column(X, j), j, names[j])], None
     if chosen is not None and len(chosen) > 2:
         raise ValueError(
             f"features of {type(estimator).__name__} must be one or two, got {len(chosen)}."

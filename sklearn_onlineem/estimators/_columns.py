@@ -313,7 +313,9 @@ def _n_features_of(families):
 
 
 def _positions(key, names, n_features):
-    if isinstance(key, tuple):
+    if isinstance(key, slice):
+        key = range(*key.indices(n_features))
+    if isinstance(key, tuple | range):
         return [column for part in key for column in _positions(part, names, n_features)]
     if isinstance(key, str):
         if names is None:
@@ -326,10 +328,6 @@ def _positions(key, names, n_features):
             shown = ", ".join(map(repr, names[:_MOST_SHOWN]))
             raise ValueError(f"family has the column {key!r}, which X lacks; it has {shown}.")
         return found.tolist()
-    if isinstance(key, slice):
-        return _positions(tuple(range(*key.indices(n_features))), names, n_features)
-    if isinstance(key, range):
-        return _positions(tuple(key), names, n_features)
     if not isinstance(key, Integral) or isinstance(key, bool):
         raise ValueError(
             f"family has the key {key!r}; keys are names of columns, positions, slices, or tuples"

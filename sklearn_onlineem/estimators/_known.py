@@ -122,15 +122,10 @@ def settable(
 ) -> Callable[[Callable[[Any], Value]], Settable[Value]]:
     """Declare a fitted attribute that can be set, by the function that reads it.
 
-    Parameters
-    ----------
-    axes : str, callable (estimator, values) -> str, or None
-        A letter for each axis, "k" for components or states, "d" for columns of the data; equal
-        letters have equal sizes. None: the value is no array.
-    put : callable (model, values) -> Model
-        Returns the model with new values, all else as before; ValueError if they are invalid.
-    parts : str
-        Parts of the model that it determines, separated by blanks, see `KnownModel._parts`.
+    `axes` are a letter for each axis, "k" for components or states, "d" for columns of the data, or
+    a function of the estimator and the values; None: the value is no array. `put` returns a model
+    with new values, or raises ValueError. `parts`, separated by blanks, are those of
+    `KnownModel._all_parts` that it determines.
     """
     return lambda read: Settable(read, axes, put, parts)
 

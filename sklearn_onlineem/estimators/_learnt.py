@@ -14,15 +14,9 @@ __all__ = ["fixed_entries", "gaussian_mask_shapes", "learnt_gaussians", "learnt_
 def learnt_parts(params, letters, shapes):
     """Return what is learnt of each part by name: True, False, or a mask of booleans.
 
-    Parameters
-    ----------
-    params : str or mapping
-        Letters of the parts that are learnt; or masks by names of parts, True where an entry is
-        learnt. Parts without a mask are.
-    letters : dict of str
-        Names of parts by their letters. A part may have several.
-    shapes : dict of list of tuple
-        Shapes that masks may have, by names of parts; None for an axis of any length.
+    `params` are letters of the parts that are learnt, or masks by names of parts, which are learnt
+    without one. `letters` has the names of parts by letter, and `shapes` lists the shapes that
+    masks may have by name, with None for an axis of any length.
     """
     if isinstance(params, str):
         if set(params) - set(letters):

@@ -4,7 +4,8 @@ import numpy as np
 from scipy.special import softmax
 
 from cases.dynamical import PARAMETERS, changed, value
-from sklearn_onlineem.families import Diagonal, Full, Spherical
+from cases.regressions import COVARIANCE_CODES
+from sklearn_onlineem.families import Full
 from sklearn_onlineem.models.edit_transducer import EditTransducer
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
@@ -94,13 +95,13 @@ class DynamicalCoordinates:
             "transitions__covariance": model.transitions.family.shape,
             "emissions__covariance": model.emissions.family.shape,
         }
-        self.covariances = {name: _COVARIANCES[type(shape)] for name, shape in shapes.items()}
+        self.covariances = {name: COVARIANCE_CODES[type(shape)] for name, shape in shapes.items()}
 
     def encode(self, model):
         parts = []
         for name in self.names:
             encode, _ = self.covariances.get(name, (np.ravel, None))
-            parts.append(encode(value(model, name)))
+            parts.append(encode(value(model, name)[None]))
         return np.concatenate(parts)
 
     def decode(self, vector):
@@ -108,33 +109,9 @@ class DynamicalCoordinates:
         for name in self.names:
             like = value(self.model, name)
             encode, decode = self.covariances.get(name, (np.ravel, np.reshape))
-            n = len(encode(like))
-            values[name], vector = decode(vector[:n], like.shape), vector[n:]
+            n = len(encode(like[None]))
+            values[name], vector = decode(vector[:n], (1, *like.shape))[0], vector[n:]
         return changed(self.model, **values)
 
     def identified(self, model):
         return tuple(value(model, name) for name in PARAMETERS)
-
-
-def _encode_full(covariance):
-    root = np.linalg.cholesky(covariance)
-    return np.append(np.log(np.diag(root)), root[np.tril_indices(len(root), -1)])
-
-
-def _decode_full(vector, shape):
-    root = np.diag(np.exp(vector[: shape[0]]))
-    root[np.tril_indices(shape[0], -1)] = vector[shape[0] :]
-    return root @ root.T
-
-
-_COVARIANCES = {
-    Full: (_encode_full, _decode_full),
-    Diagonal: (
-        lambda covariance: np.log(np.diag(covariance)),
-        lambda vector, shape: np.diag(np.exp(vector)),
-    ),
-    Spherical: (
-        lambda covariance: np.log(covariance[0, :1]),
-        lambda vector, shape: np.exp(vector) * np.eye(shape[0]),
-    ),
-}

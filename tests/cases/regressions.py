@@ -80,7 +80,7 @@ def _decode_full(vector, shape):
     return roots @ roots.mT
 
 
-_CODES = {
+COVARIANCE_CODES = {
     Full: (_encode_full, _decode_full),
     Diagonal: (
         lambda covariance: np.log(np.einsum("kii->ki", covariance)).ravel(),
@@ -102,7 +102,7 @@ class RegressionCase(FamilyCase):
 
 
 def _case(shape):
-    encode_covariance, decode_covariance = _CODES[type(shape)]
+    encode_covariance, decode_covariance = COVARIANCE_CODES[type(shape)]
 
     def draw(rng, n_components, d):
         covariances = positive_definite(rng, n_components, d - N_INPUTS)

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS, document_clusters
+from cases.shards import MODES, all_modes
 from sklearn.base import clone
 
 from sklearn_onlineem import GaussianHMM, GaussianMixture, LatentDirichletAllocation
@@ -24,15 +25,6 @@ from sklearn_onlineem.distributed import DistributedEM, DistributionError
 from sklearn_onlineem.distributed._executors import DaskExecutor, Heartbeats
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-MODES = [
-    {"mode": "batch"},
-    {"mode": "synchronous", "sync_every": 2},
-    {"mode": "asynchronous"},
-    {"mode": "synchronous", "combine": "averaging"},
-]
-all_modes = pytest.mark.parametrize(
-    "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
-)
 LIMIT = 60.0  # seconds for a cluster to answer
 LONGEST = 300  # seconds for a test, on a machine that is busy with other things: none may hang
 

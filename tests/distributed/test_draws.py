@@ -1,13 +1,13 @@
 """What is drawn on shards: by the seed, the number of the step, and the number of the document."""
 
 import copy
-import math
 import pickle
 
 import joblib
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
+from cases.shards import all_modes, batch_pass
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -17,21 +17,11 @@ from sklearn_onlineem.distributed import DistributedEM, _tasks
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
-from sklearn_onlineem.em import Batch, Online, PowerDecay
+from sklearn_onlineem.em import Online, PowerDecay
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 from sklearn_onlineem.statistics import combine
-
-MODES = [
-    {"mode": "batch"},
-    {"mode": "synchronous", "sync_every": 2},
-    {"mode": "asynchronous"},
-    {"mode": "synchronous", "combine": "averaging"},
-]
-all_modes = pytest.mark.parametrize(
-    "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
-)
 
 
 @pytest.fixture
@@ -45,14 +35,6 @@ def X(rng):
 def lda(**arguments):
     arguments = {"max_iter": 3, "batch_size": 10, "n_sweeps": 4, "burn_in": 2, **arguments}
     return LatentDirichletAllocation(3, random_state=0, **arguments)
-
-
-def batch_pass(estimator, data):
-    fitted = estimator._fitted
-    size = fitted.state.size_of(data)
-    state = Batch()._updated(fitted.state, data, math.inf, size, size)
-    estimator._fitted = fitted._replace(state=state)
-    return state.step.log_likelihood
 
 
 def with_start(X, **arguments):

@@ -1,7 +1,6 @@
 """Shards, learners and merges, without a cluster."""
 
 import copy
-import math
 import pickle
 import sys
 
@@ -12,6 +11,7 @@ import pytest
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS, by_likelihood
 from cases.merged_cases import EXACT, NUMBERED, REGULAR
+from cases.shards import all_modes, batch_pass
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
@@ -38,24 +38,23 @@ from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.statistics import Sums
 
-all_estimators = pytest.mark.parametrize("case", EXACT, ids=repr)
 NUMBERED_NAMES = {repr(case) for case in NUMBERED}
-# Statistics that learners return have the weight of their rows alone, without that of a prior.
-regular_estimators = pytest.mark.parametrize("case", by_likelihood(REGULAR), ids=repr)
-MODES = [
-    {"mode": "batch"},
-    {"mode": "synchronous", "sync_every": 2},
-    {"mode": "asynchronous"},
-    {"mode": "synchronous", "combine": "averaging"},
-]
+
+
+def with_and_without_labels(cases):
+    """Each case, and once more with labels and weights, if it takes rows."""
+    cases = list(cases)
+    labelled_too = [(case, True) for case in cases if isinstance(case(), RowEstimator)]
+    return pytest.mark.parametrize(
+        ("case", "is_labelled"), [*((case, False) for case in cases), *labelled_too], ids=repr
+    )
+
+
 CUTS_MOVE = {
     f"check_sample_weight_equivalence_on_{form}_data": "repeated rows move the cuts between shards,"
     " of which the first provides the start"
     for form in ("dense", "sparse")
 }
-all_modes = pytest.mark.parametrize(
-    "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
-)
 
 
 @all_modes
@@ -71,66 +70,10 @@ def shards_of(X, n_shards, estimator):
     return cut({"X": X}, n_shards, estimator)["X"]
 
 
-def batch_pass(estimator, data):
-    """Take one iteration of batch EM; return the log-likelihood before it."""
-    fitted = estimator._fitted
-    state = Batch()._updated(
-        fitted.state, data, math.inf, fitted.state.size_of(data), data.total_weight
-    )
-    estimator._fitted = fitted._replace(state=state)
-    return state.step.log_likelihood
-
-
-@all_estimators
-def test_rounds_of_batch_em_are_those_of_one_machine(case, rng):
-    X, _ = case.data(rng, 60)
-    estimator = case(max_iter=4, tol=0.0, batch_size=10)
-    learner = DistributedEM(estimator, n_shards=5).fit(X)
-    local = clone(estimator)._begin(shards_of(X, 5, estimator)[0])
-    path = [batch_pass(local, local._input().read(X)) for _ in range(4)]
-    assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
-    assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-10)
-    assert learner.estimator_.n_samples_seen_ == 60
-    assert learner.estimator_.n_steps_ == 4
-
-
-@regular_estimators
-def test_merging_after_every_step_is_one_machine_with_larger_batches(case, rng):
-    """Also with rates that decay, and priors are spread over the same rows."""
-    X, _ = case.data(rng, 3 * 80)
-    X = [*X] if isinstance(X, list) else X
-    # Floors, which add up otherwise, are far from components of all kinds of rows.
-    init = {"init": "random"} if repr(case) in NUMBERED_NAMES else {}
-    estimator = case(batch_size=8, schedule="harmonic", eta0=0.5, **init)
-    arguments = {"mode": "synchronous", "shuffle": False, "n_shards": 3}
-    learner = DistributedEM(estimator, **arguments).fit(X)
-    shards = shards_of(X, 3, estimator)
-    local = clone(estimator)._begin(shards[0])
-    model, schedule = local.model_, local._rules().schedule
-    for t in range(10):
-        parts = [shard[8 * t : 8 * (t + 1)] for shard in shards]
-        batch = sum(parts, []) if isinstance(X, list) else np.concatenate(parts)
-        data = local._input().read(batch)
-        model, _ = online_step(model, data, rate_of(schedule, 24.0 * t, 24.0))
-    assert_close(learner.estimator_.model_, model, rtol=1e-9, atol=1e-9)
-    assert learner.estimator_.n_samples_seen_ == 240
-    assert len(learner.history_) == learner.estimator_.n_steps_ == 10
-
-
-row_estimators = pytest.mark.parametrize(
-    "case", [case for case in EXACT if isinstance(case(), RowEstimator)], ids=repr
-)
-
-
-regular_row_estimators = pytest.mark.parametrize(
-    "case", by_likelihood(case for case in REGULAR if isinstance(case(), RowEstimator)), ids=repr
-)
-
-
-def labelled(estimator):
-    """An estimator that learns from labels, if it can."""
-    can = "semi_supervised" in estimator.get_params()
-    return estimator.set_params(semi_supervised=True) if can else estimator
+def made(case, is_labelled, **arguments):
+    """An estimator, which learns from labels if it can and should."""
+    learns = is_labelled and "semi_supervised" in case().get_params()
+    return case(**({"semi_supervised": True} if learns else {}), **arguments)
 
 
 def besides(rng, estimator, n):
@@ -140,72 +83,71 @@ def besides(rng, estimator, n):
     return {"y": y, "sample_weight": rng.integers(0, 4, n).astype(float)}
 
 
-def parts_of(arguments, part):
-    return {name: values[part] for name, values in arguments.items()}
+def shards_of_all(arguments, n_shards, estimator):
+    """Arguments of fits, one for each shard."""
+    columns = cut(arguments, n_shards, estimator)
+    return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
 
 
-@row_estimators
-def test_labels_and_weights_are_those_of_one_machine(case, rng):
-    X, _ = case.data(rng, 60)
-    estimator = labelled(case(max_iter=4, tol=0.0))
-    arguments = besides(rng, estimator, 60)
-    learner = DistributedEM(estimator, n_shards=5).fit(X, **arguments)
-    local = clone(estimator)._begin(X[:12], **parts_of(arguments, slice(12)))
-    data = local._input().read(X, **arguments)
+def parts_of(shard, part):
+    return {name: values[part] for name, values in shard.items()}
+
+
+def joined(shards):
+    columns = {name: [shard[name] for shard in shards] for name in shards[0]}
+    return {
+        name: sum(parts, []) if isinstance(parts[0], list) else np.concatenate(parts)
+        for name, parts in columns.items()
+    }
+
+
+@with_and_without_labels(EXACT)
+def test_rounds_of_batch_em_are_those_of_one_machine(case, is_labelled, rng):
+    estimator = made(case, is_labelled, max_iter=4, tol=0.0, batch_size=10)
+    more = besides(rng, estimator, 60) if is_labelled else {}
+    arguments = {"X": case.data(rng, 60)[0], **more}
+    learner = DistributedEM(estimator, n_shards=5).fit(**arguments)
+    local = clone(estimator)._begin(**shards_of_all(arguments, 5, estimator)[0])
+    data = local._input().read(**arguments)
     path = [batch_pass(local, data) for _ in range(4)]
     assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
     assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-10)
-    assert learner.estimator_.n_samples_seen_ == arguments["sample_weight"].sum()
+    assert learner.estimator_.n_samples_seen_ == data.total_weight
+    assert learner.estimator_.n_steps_ == 4
 
 
-@pytest.mark.parametrize(
-    "case", by_likelihood(case for case in EXACT if isinstance(case(), RowEstimator)), ids=repr
-)
-def test_learners_take_labels_and_weights(case, rng):
-    X, _ = case.data(rng, 90)
-    # Labels at random, against clear clusters, would make components change places.
+# Statistics that learners return have the weight of their rows alone, without that of a prior.
+@with_and_without_labels(by_likelihood(REGULAR))
+def test_merging_after_every_step_is_one_machine_with_larger_batches(case, is_labelled, rng):
+    """Also with rates that decay, and priors are spread over the same rows."""
+    X, _ = case.data(rng, 3 * 80)
+    # Floors, which add up otherwise, are far from components of all kinds of rows.
     init = {"init": "random"} if repr(case) in NUMBERED_NAMES else {}
-    estimator = labelled(case(batch_size=10, schedule="harmonic", eta0=0.5, **init))
-    arguments = besides(rng, estimator, 90)
-    arguments["sample_weight"] += 1.0
-    learner = DistributedEM(estimator, mode="asynchronous", shuffle=False, n_shards=3)
-    learner.fit(X, **arguments)
-    slices = [slice(start, start + 30) for start in range(0, 90, 30)]
-    start, members = clone(estimator)._begin(X[:30], **parts_of(arguments, slices[0])), []
-    for part in slices:
-        member, own = copy.deepcopy(start), parts_of(arguments, part)
-        for t in range(0, 30, 10):
-            batch = slice(t, t + 10)
-            member.partial_fit(X[part][batch], **parts_of(own, batch))
-        members.append(member)
-    assert_close(learner.estimator_.model_, combine_estimators(members).model_, rtol=1e-8)
-    assert learner.estimator_.n_samples_seen_ == arguments["sample_weight"].sum()
-
-
-@regular_row_estimators
-def test_merging_after_every_step_takes_labels_and_weights(case, rng):
-    """Equal to one machine where the learners' batches weigh the same."""
-    X, _ = case.data(rng, 3 * 40)
-    init = {"init": "random"} if repr(case) in NUMBERED_NAMES else {}
-    estimator = labelled(case(batch_size=8, schedule="harmonic", eta0=0.5, **init))
-    arguments = besides(rng, estimator, 120)
-    arguments["sample_weight"] = np.tile(rng.integers(1, 4, 40).astype(float), 3)
+    estimator = made(case, is_labelled, batch_size=8, schedule="harmonic", eta0=0.5, **init)
+    arguments = {"X": [*X] if isinstance(X, list) else X}
+    if is_labelled:
+        arguments |= besides(rng, estimator, 240)
+        # The learners' batches weigh the same.
+        arguments["sample_weight"] = np.tile(rng.integers(1, 4, 80).astype(float), 3)
     learner = DistributedEM(estimator, mode="synchronous", shuffle=False, n_shards=3)
-    learner.fit(X, **arguments)
-    local = clone(estimator)._begin(X[:40], **parts_of(arguments, slice(40)))
+    learner.fit(**arguments)
+    shards = shards_of_all(arguments, 3, estimator)
+    local = clone(estimator)._begin(**shards[0])
     model, schedule, n_seen = local.model_, local._rules().schedule, 0.0
-    rows = np.arange(120).reshape(3, 5, 8).swapaxes(0, 1).reshape(5, 24)
-    for batch in rows:
-        data = local._input().read(X[batch], **parts_of(arguments, batch))
+    for t in range(10):
+        batch = joined([parts_of(shard, slice(8 * t, 8 * (t + 1))) for shard in shards])
+        data = local._input().read(**batch)
         model, _ = online_step(model, data, rate_of(schedule, n_seen, data.total_weight))
         n_seen += data.total_weight
     assert_close(learner.estimator_.model_, model, rtol=1e-9, atol=1e-9)
+    assert learner.estimator_.n_samples_seen_ == n_seen
+    assert len(learner.history_) == learner.estimator_.n_steps_ == 10
 
 
 def test_states_of_sequences_are_cut_as_they_are(rng):
     X = [rng.standard_normal((length, 2)) for length in (5, 3, 8, 4)]
     y = [rng.integers(-1, 2, len(sequence)) for sequence in X]
-    estimator = labelled(GaussianHMM(2, random_state=0, max_iter=3, tol=0.0))
+    estimator = GaussianHMM(2, semi_supervised=True, random_state=0, max_iter=3, tol=0.0)
     learner = DistributedEM(estimator, n_shards=2).fit(X, y)
     local = clone(estimator)._begin(X[:2], y=y[:2])
     for _ in range(3):
@@ -249,20 +191,27 @@ def test_solvers_in_whose_place_is_no_mode_are_refused(solver, rng):
             DistributedEM(estimator, mode=mode).fit(X)
 
 
-@pytest.mark.parametrize("case", by_likelihood(EXACT), ids=repr)
-def test_asynchronous_learners_are_merged_as_estimators_are(case, rng):
-    X, _ = case.data(rng, 90)
-    estimator = case(batch_size=10, schedule="harmonic", eta0=0.5)
-    arguments = {"mode": "asynchronous", "shuffle": False, "n_shards": 3}
-    learner = DistributedEM(estimator, **arguments).fit(X)
-    shards = shards_of(X, 3, estimator)
-    start, members = clone(estimator)._begin(shards[0]), []
+@with_and_without_labels(by_likelihood(EXACT))
+def test_asynchronous_learners_are_merged_as_estimators_are(case, is_labelled, rng):
+    # Labels at random, against clear clusters, would make components change places.
+    init = {"init": "random"} if is_labelled and repr(case) in NUMBERED_NAMES else {}
+    estimator = made(case, is_labelled, batch_size=10, schedule="harmonic", eta0=0.5, **init)
+    arguments = {"X": case.data(rng, 90)[0]}
+    if is_labelled:
+        arguments |= besides(rng, estimator, 90)
+        arguments["sample_weight"] += 1.0
+    learner = DistributedEM(estimator, mode="asynchronous", shuffle=False, n_shards=3)
+    learner.fit(**arguments)
+    shards = shards_of_all(arguments, 3, estimator)
+    start, members = clone(estimator)._begin(**shards[0]), []
     for shard in shards:
         member = copy.deepcopy(start)
         for t in range(0, 30, 10):
-            member.partial_fit(shard[t : t + 10])
+            member.partial_fit(**parts_of(shard, slice(t, t + 10)))
         members.append(member)
-    assert_close(learner.estimator_.model_, combine_estimators(members).model_, rtol=1e-9)
+    expected = combine_estimators(members)
+    assert_close(learner.estimator_.model_, expected.model_, rtol=1e-9)
+    assert learner.estimator_.n_samples_seen_ == expected.n_samples_seen_
 
 
 @all_modes

@@ -656,12 +656,6 @@ def test_invalid_topics_are_named():
         lda.topic_word_prior_ = 1.0
 
 
-def test_known_topics_merge():
-    known = LatentDirichletAllocation.from_parameters(components=TOPICS, doc_topic_prior=0.5)
-    merged = combine_estimators([known, known], [1.0, 3.0])
-    np.testing.assert_allclose(merged.model_.topics_T, known.model_.topics_T, rtol=1e-10)
-
-
 # -------------------------------------------------------------------------------- edit distances
 
 OPERATIONS = {"match": 0.5, "mismatch": 0.1, "delete": 0.1, "insert": 0.05, "end": 0.25}
@@ -757,10 +751,3 @@ def test_invalid_operations_are_named():
         full.substitution_probabilities_ = SUBSTITUTIONS / SUBSTITUTIONS.sum()
     with pytest.raises(ValueError, match="needs symbols, too"):
         EditDistance.from_parameters(operations=OPERATIONS)
-
-
-def test_known_distances_merge():
-    known = EditDistance.from_parameters(symbols="ab", **FULL)
-    merged = combine_estimators([known, known], [1.0, 3.0])
-    assert merged.symbols_ == ["a", "b"]
-    np.testing.assert_allclose(merged.distance("ab", "b"), known.distance("ab", "b"))

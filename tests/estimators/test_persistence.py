@@ -125,6 +125,13 @@ def test_a_sequence_that_continues_goes_on(case, way, rng):
     assert_identical(state_of(loaded), state_of(stream))
 
 
+def test_callbacks_are_not_pickled_with_the_model(rng):
+    X = rng.standard_normal((50, 2))
+    mixture = GaussianMixture(2, callbacks=[lambda step: False], random_state=0).fit(X)
+    loaded = by_pickle(mixture.set_params(callbacks=None))
+    assert_identical(loaded.partial_fit(X).model_, mixture.partial_fit(X).model_)
+
+
 # ------------------------------------------------------------------------------- trusted types
 
 

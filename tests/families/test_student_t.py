@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-from cases.comparing import assert_close
 from cases.family_cases import HIDDEN_FAMILIES
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, stats
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from sklearn_onlineem import HMM, Mixture, StudentTMixture
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem import Mixture, StudentTMixture
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical, StudentT, Tied
 from sklearn_onlineem.families._tangents.student_t import StudentTTangents
 from sklearn_onlineem.families.student_t import StudentTs
@@ -34,13 +32,6 @@ def student(parameters, k, features=slice(None)):
     mean, matrices = parameters.gaussians.mean, parameters.gaussians.covariance_matrices
     degrees = np.broadcast_to(parameters.degrees_of_freedom, len(mean))[k]
     return stats.multivariate_t(mean[k, features], matrices[k][features][:, features], degrees)
-
-
-def with_gaps(case, rng, n=12, d=3):
-    X = case.rows(rng, n, d)
-    X[rng.random(X.shape) < 0.4] = np.nan
-    X[0] = np.nan
-    return X
 
 
 # ------------------------------------------------------------------------------------ densities
@@ -104,28 +95,6 @@ def test_expected_precisions_are_integrals():
         assert_allclose(found.precisions.weight, 1.0)
 
 
-@all_cases
-def test_densities_of_observed_values_are_those_of_marginals(case, rng):
-    parameters, X = case.draw(rng, 4, 3), with_gaps(case, rng)
-    found = case.family.marginal_log_density(parameters, X)
-    assert_array_equal(found[0], 0.0)
-    for row, densities in zip(X[1:], found[1:], strict=True):
-        observed = ~np.isnan(row)
-        for k in range(4) if observed.any() else ():
-            expected = student(parameters, k, observed).logpdf(row[observed])
-            assert_allclose(densities[k], expected, rtol=1e-10, atol=1e-10)
-
-
-@all_cases
-def test_without_gaps_they_are_those_of_whole_rows(case, rng):
-    parameters, X, shares = case.draw(rng, 4, 3), case.rows(rng, 30, 3), rng.random((30, 4))
-    family = case.family
-    found = family.marginal_log_density(parameters, X)
-    assert_allclose(found, family.log_density(parameters, X), rtol=1e-9, atol=1e-9)
-    found = family.marginal_statistics(parameters, X, shares)
-    assert_close(found, family.posterior_statistics(parameters, X, shares), rtol=1e-9, atol=1e-9)
-
-
 def expected_of_gap(family, parameters, row, k, m, function):
     """The mean of a function of completed rows, over the only missing value, by an integral."""
     observed = np.arange(len(row)) != m
@@ -174,13 +143,6 @@ def test_statistics_of_gaps_are_integrals_over_the_missing_value(case, rng):
 
 
 @all_cases
-def test_rows_without_values_have_the_statistics_of_their_component(case, rng):
-    family, parameters, shares = case.family, case.draw(rng, 3, 3), rng.random((5, 3))
-    found = family.marginal_statistics(parameters, np.full((5, 3), np.nan), shares)
-    assert_close(found, family.own_statistics(parameters, shares.sum(axis=0)), atol=1e-12)
-
-
-@all_cases
 def test_gaps_are_completed_and_drawn_as_the_conditional_distribution(case, rng):
     family, parameters = case.family, case.draw(rng, 2, 3)
     row = case.rows(rng, 1, 3)[0]
@@ -197,17 +159,6 @@ def test_gaps_are_completed_and_drawn_as_the_conditional_distribution(case, rng)
     assert_array_equal(draws[:, :2], np.tile(row[:2], (n, 1)))
     test = stats.kstest(draws[:, 2], stats.t(degrees + 2.0, expected, scale).cdf)
     assert test.pvalue > 1e-3
-
-
-@pytest.mark.parametrize("kind", SHAPES)
-def test_gaps_never_lower_the_likelihood_of_hidden_markov_models(kind, rng):
-    sequences = [2.0 * rng.standard_t(2.0, (30, 3)) for _ in range(5)]
-    for X in sequences:
-        X[rng.random(X.shape) < 0.3] = np.nan
-    family = StudentT(SHAPES[kind], reg_covar=0.0)
-    hmm = HMM(2, family=family, solver="batch", max_iter=30, tol=0.0, random_state=0)
-    path = [record.log_likelihood for record in hmm.fit(sequences).history_]
-    assert (np.diff(path) >= -1e-9 * np.abs(path[1:])).all() and path[-1] > path[0] + 0.1
 
 
 # ---------------------------------------------------------------------------- maxima, by others
@@ -382,22 +333,3 @@ def test_given_degrees_are_no_parameters_and_do_not_change(rng):
     assert len(set(shared.degrees_of_freedom_)) == 1 and len(set(each.degrees_of_freedom_)) == 2
     numbers = [mixture.model_.n_parameters() for mixture in (each, shared, given)]
     assert numbers == [13, 12, 11]
-
-
-def test_e_step_of_a_mixture_equals_the_sum_over_rows(rng):
-    """By the definition, with weights; more rows than a block has."""
-    case, n = CASES[0], 1500
-    parameters, X, weights = case.draw(rng, 2, 2), case.rows(rng, n, 2), rng.random(n)
-    counts, found, _ = case.family.e_step(parameters, np.log([0.3, 0.7]), Rows(X, weights))
-    joint = np.log([0.3, 0.7]) + np.transpose([student(parameters, k).logpdf(X) for k in range(2)])
-    r = weights[:, None] * np.exp(joint - logsumexp(joint, axis=1, keepdims=True)) / weights.sum()
-    assert_allclose(counts, r.sum(axis=0))
-    for k in range(2):
-        deviation, nu = X - parameters.gaussians.mean[k], parameters.degrees_of_freedom[k]
-        precision = np.linalg.inv(parameters.gaussians.covariance[k])
-        u = (nu + 2.0) / (nu + np.einsum("ni,ij,nj->n", deviation, precision, deviation))
-        assert_allclose(found.moments.weight[k], r[:, k] @ u)
-        mean = (r[:, k] * u) @ X / (r[:, k] @ u)
-        assert_allclose(found.moments.mean[k], mean)
-        scatter = ((r[:, k] * u)[:, None] * (X - mean)).T @ (X - mean)
-        assert_allclose(found.moments.scatter[k], scatter)

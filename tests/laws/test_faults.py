@@ -57,53 +57,65 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, rng):
         assert np.isfinite(mixture.set_params(callbacks=None).partial_fit(X).score(X))
 
 
-@pytest.mark.parametrize("case", ESTIMATORS[:1], ids=repr)
-def test_partial_fit_can_be_interrupted_at_any_line(case, rng):
-    """An update is made or not made, wherever Ctrl-C comes."""
+@pytest.mark.parametrize(
+    ("case", "going_on"),
+    [(ESTIMATORS[0], {}), (SEQUENCE_ESTIMATORS[0], {"continues": True})],
+    ids=repr,
+)
+def test_partial_fit_can_be_interrupted_at_any_line(case, going_on, rng):
+    """An update is made or not made, and a sequence goes on or starts afresh."""
     X, _ = case.data(rng, 60)
-    fitted = case().partial_fit(X)
-    updated = copy.deepcopy(fitted).partial_fit(X[:20])
+    fitted, batch = case().partial_fit(X), X[1] if going_on else X[:20]
+    if going_on:
+        fitted.partial_fit(X[2], **going_on)
+    updated = copy.deepcopy(fitted).partial_fit(batch, **going_on)
     before, after, saved = essentials_of(fitted), essentials_of(updated), pickle.dumps(fitted)
     line, done = 0, False
     while not done:
         line += 1
-        mixture = pickle.loads(saved)
+        estimator = pickle.loads(saved)
         try:
             with InterruptAtLine(line):
-                mixture.partial_fit(X[:20])
+                estimator.partial_fit(batch, **going_on)
                 done = True
         except KeyboardInterrupt:
-            found = essentials_of(mixture)
-            assert_identical(found, before if found[0] == before[0] else after)
+            found, end = essentials_of(estimator), estimator._fitted.end
+            is_updated = found[0] != before[0]
+            assert_identical(found, after if is_updated else before)
+            expected = (updated if is_updated else fitted)._fitted.end
+            assert np.array_equal(end, expected) or (is_updated and end is None)
     assert line > 50
 
 
 # One process fits after the other, as most of the time goes by until a process has started.
 INTERRUPTED_SCRIPT = """
     import numpy as np
-    import sklearn_onlineem
+    from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
 
     rng = np.random.default_rng(0)
-    for name, n_rows in [("GaussianMixture", 200_000), ("PoissonMixture", 400_000)]:
-        X = rng.poisson(5.0, (n_rows, 16)) + rng.random((n_rows, 16))
-        for solver in ("online", "batch"):
-            mixture = getattr(sklearn_onlineem, name)(
-                32, init=X[:32], solver=solver, max_iter=1000, tol=0.0
-            )
-            mixture.set_params(callbacks=[lambda step: print("step", flush=True)])
-            try:
-                mixture.fit(X)
-            except KeyboardInterrupt:
-                print(name, solver, mixture.__sklearn_is_fitted__(), flush=True)
+    for make, solver, shape in {}:
+        X = rng.poisson(5.0, shape) + rng.random(shape)
+        estimator = locals()[make](
+            16, init=X.reshape(-1, shape[-1])[:16], solver=solver, max_iter=1000, tol=0.0
+        )
+        estimator.set_params(callbacks=[lambda step: print("step", flush=True)])
+        try:
+            estimator.fit(X)
+        except KeyboardInterrupt:
+            print(make, solver, shape, estimator.__sklearn_is_fitted__(), flush=True)
 """
+LONG_FITS = [
+    *(("GaussianMixture", solver, (200_000, 16)) for solver in ("online", "batch")),
+    *(("PoissonMixture", solver, (400_000, 16)) for solver in ("online", "batch")),
+    *(("GaussianHMM", solver, (2000, 50, 8)) for solver in ("online", "batch")),
+    ("GaussianHMM", "batch", (1, 100_000, 8)),
+]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_ends_a_long_fit_within_a_second():
-    assert_interrupted(INTERRUPTED_SCRIPT, [
-        f"{name} {solver}"
-        for name in ("GaussianMixture", "PoissonMixture") for solver in ("online", "batch")
-    ])  # fmt: skip
+    names = [f"{make} {solver} {shape}" for make, solver, shape in LONG_FITS]
+    assert_interrupted(INTERRUPTED_SCRIPT.format(LONG_FITS), names)
 
 
 def long_documents():

@@ -6,11 +6,17 @@ import pickle
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
-from cases.merged_cases import KNOWN
+from cases.estimator_cases import ESTIMATORS
+from cases.merged_cases import KNOWN, SINGLE, TOPICS
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from sklearn_onlineem import CompoundDirichlet, LatentDirichletAllocation, MultinomialHMM
+from sklearn_onlineem import (
+    CompoundDirichlet,
+    LatentDirichletAllocation,
+    MultinomialHMM,
+    combine_estimators,
+)
 from sklearn_onlineem.estimators._known import _settables
 
 # Tests stop fits on purpose before they converge.
@@ -249,3 +255,12 @@ def test_class_methods_make_fitted_estimators(case, rng):
         type(estimator).from_parameters(**settings, **values, colour="red")
     with pytest.raises(ValueError, match="from_parameters needs"):
         type(estimator).from_parameters(**settings)
+
+
+# Sequences have lengths, which are unknown before first data.
+@pytest.mark.parametrize("case", [*ESTIMATORS, *SINGLE, *TOPICS], ids=repr)
+def test_known_models_merge(case, rng):
+    estimator, X = fitted(case, rng)
+    known = made_of(case, values_of(estimator))
+    merged = combine_estimators([known, known], weights=[1.0, 3.0])
+    np.testing.assert_allclose(merged.score_samples(X), known.score_samples(X), rtol=1e-7)

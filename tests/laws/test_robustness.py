@@ -12,9 +12,10 @@ import pytest
 from cases.capabilities import cases_where
 from cases.collapsed_cases import GIBBS
 from cases.comparing import arrays, assert_close, assert_identical
-from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
+from cases.estimator_cases import ESTIMATORS
 from cases.family_cases import IMPROPER, LIMITS, hyperparameters
 from cases.merged_cases import WAYS
+from cases.states import state_of
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -49,14 +50,8 @@ all_estimators = pytest.mark.parametrize("case", [*ESTIMATORS, *GIBBS[:2]], ids=
 READERS = [case for case in ESTIMATORS if repr(case) in {*WAYS, "WishartMixture"}]
 all_readers = pytest.mark.parametrize("case", [*READERS, GIBBS[0]], ids=repr)
 by_em = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
-sparse_estimators = pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
 gaussians = where(lambda case: case.is_gaussian)
 scalable = where(lambda case: case.is_scalable)
-
-
-def state_of(mixture):
-    steps = (mixture.n_steps_, mixture.n_samples_seen_, mixture.n_features_in_)
-    return (*steps, len(mixture.history_), *arrays(mixture.model_))
 
 
 def error_of(mixture):
@@ -403,54 +398,6 @@ def test_layouts(case, rng):
 
 
 # ----------------------------------------------------------------------------------- sparse counts
-
-
-def rough_csr(X, rng, form, index):
-    """The same matrix with entries split in two and in disorder, some of them 0."""
-    entries = sparse.coo_array(X)
-    rows, columns = np.tile(entries.coords, 2)
-    values = np.concatenate([0.25 * entries.data, 0.75 * entries.data])
-    order = np.lexsort([rng.random(len(rows)), rows])
-    indptr = np.searchsorted(rows[order], np.arange(len(X) + 1))
-    parts = (values[order], columns[order].astype(index), indptr.astype(index))
-    rough = form(parts, shape=X.shape)
-    rough.indices, rough.indptr = rough.indices.astype(index), rough.indptr.astype(index)
-    assert not rough.has_canonical_format
-    return rough
-
-
-@sparse_estimators
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
-def test_rough_csr(case, form, index, rng):
-    X, y = case.data(rng)
-    rough = rough_csr(X, rng, form, index)
-    parts = rough.data.copy(), rough.indices.copy(), rough.indptr.copy()
-    init = np.array([X[y == k].mean(axis=0) for k in range(3)])
-    dense, thin = case(init=init).fit(X), case(init=init).fit(rough)
-    dense.partial_fit(X), thin.partial_fit(rough)
-    assert_close(thin.model_, dense.model_, rtol=1e-8)
-    assert_allclose(thin.score_samples(rough), dense.score_samples(X), rtol=1e-9)
-    for found, expected in zip((rough.data, rough.indices, rough.indptr), parts, strict=True):
-        assert_array_equal(found, expected)
-
-
-@sparse_estimators
-@pytest.mark.parametrize("index", [-1, 10**6, 2**31 - 1])
-def test_csr_indices_out_of_range(case, index, rng):
-    good, _ = case.data(rng)
-    bad = sparse.csr_array(good)
-    bad.indices[-1] = index
-    assert_refused(case, good, bad)
-
-
-@sparse_estimators
-@pytest.mark.parametrize("place, value", [(0, -1), (0, 1), (5, 10**6), (5, -3), (-1, 10**6)])
-def test_csr_pointers_that_point_elsewhere(case, place, value, rng):
-    good, _ = case.data(rng)
-    bad = sparse.csr_array(good)
-    bad.indptr[place] = value
-    assert_refused(case, good, bad)
 
 
 @where(lambda case: case.is_document)

@@ -70,7 +70,7 @@ class SymbolsOfAnyRows(Categorical):
         return super()._one_hot(np.floor(np.abs(X)) % 4)
 
 
-class CategoricalHMMOfAnyRows(CategoricalHMM):
+class _OfAnyRows:
     def _family(self):
         return SymbolsOfAnyRows()
 
@@ -80,14 +80,12 @@ class CategoricalHMMOfAnyRows(CategoricalHMM):
         return tags
 
 
-class CategoricalMixtureOfAnyRows(CategoricalMixture):
-    def _family(self):
-        return SymbolsOfAnyRows()
+class CategoricalHMMOfAnyRows(_OfAnyRows, CategoricalHMM):
+    pass
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = False
-        return tags
+
+class CategoricalMixtureOfAnyRows(_OfAnyRows, CategoricalMixture):
+    pass
 
 
 class MarkovChainMixtureOfAnyRows(MarkovChainMixture):

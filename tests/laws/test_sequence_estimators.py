@@ -89,13 +89,6 @@ def test_absorbed_sequences_do_not_go_on(rng):
 
 
 @all_models
-def test_same_seed_same_bits(case, rng):
-    X, _ = case.data(rng)
-    first, second = (case(init="random").fit(X) for _ in range(2))
-    assert_identical(state_of(first), state_of(second))
-
-
-@all_models
 def test_results_do_not_depend_on_n_jobs(case, rng):
     X, y = case.data(rng, 200)
     arguments = {**case.start(X, y), "max_iter": 2}
@@ -103,15 +96,6 @@ def test_results_do_not_depend_on_n_jobs(case, rng):
     assert_identical(state_of(first), state_of(second))
     for method in case.row_methods:
         assert_identical(getattr(first, method)(X), getattr(second, method)(X))
-
-
-@all_models
-def test_warm_start_goes_on(case, rng):
-    X, _ = case.data(rng)
-    arguments = {"solver": "batch", "tol": 0.0}
-    once = case(**arguments, max_iter=6).fit(X)
-    twice = case(**arguments, max_iter=3, warm_start=True).fit(X).fit(X)
-    assert_identical(arrays(twice.model_), arrays(once.model_))
 
 
 @all_models

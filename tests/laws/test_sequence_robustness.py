@@ -1,19 +1,17 @@
 """What bad input and faults get, over all estimators of sequences.
 
-Lengths and groups that are none are in `estimators/test_sequences.py`, more of Ctrl-C in
-`test_sequence_use.py`.
+Lengths and groups that are none are in `estimators/test_sequences.py`, Ctrl-C in `test_faults.py`.
 """
 
-import os
 import warnings
 
 import numpy as np
 import pytest
 from cases.capabilities import cases_where
 from cases.comparing import arrays, assert_identical
-from cases.interruptions import assert_interrupted
 from cases.merged_cases import WAYS
 from cases.sequence_cases import KALMAN_FILTERS, N_STATES, SEQUENCE_ESTIMATORS
+from cases.states import state_of
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -46,11 +44,6 @@ READERS = [c for c in SEQUENCE_ESTIMATORS + KALMAN_FILTERS if repr(c) in WAYS]
 all_readers = pytest.mark.parametrize("case", READERS, ids=repr)
 gaussians = where(lambda case: case.is_gaussian)
 scalable = where(lambda case: case.is_scalable)
-
-
-def state_of(hmm):
-    steps = (hmm.n_steps_, hmm.n_samples_seen_, hmm.n_features_in_)
-    return (*steps, len(hmm.history_), *arrays(hmm.model_))
 
 
 def error_of(hmm, kinds=ValueError):
@@ -587,30 +580,3 @@ def test_start_values_that_are_none(hmm, rng):
     for method in (hmm.fit, hmm.partial_fit):
         with error_of(hmm):
             method(X)
-
-
-# ------------------------------------------------------------------------------------------ Ctrl-C
-
-
-INTERRUPTED_SCRIPT = """
-    import numpy as np
-    from sklearn_onlineem import GaussianHMM
-
-    for solver, shape in [
-        ("online", (2000, 50, 8)), ("batch", (2000, 50, 8)), ("batch", (1, 100_000, 8))
-    ]:
-        X = np.random.default_rng(0).normal(size=shape)
-        hmm = GaussianHMM(16, init=X[0, :16], solver=solver, max_iter=1000, tol=0.0)
-        hmm.set_params(callbacks=[lambda step: print("step", flush=True)])
-        try:
-            hmm.fit(X)
-        except KeyboardInterrupt:
-            print(solver, shape, hmm.__sklearn_is_fitted__(), flush=True)
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_ctrl_c_ends_a_long_fit_within_a_second():
-    assert_interrupted(INTERRUPTED_SCRIPT, [
-        "online (2000, 50, 8)", "batch (2000, 50, 8)", "batch (1, 100000, 8)"
-    ])  # fmt: skip

@@ -169,7 +169,7 @@ def test_lists_and_diagonals_of_other_lengths_are_refused():
             canonical_csr(X)
 
 
-@pytest.mark.parametrize("case", SPARSE_ESTIMATORS[:2], ids=repr)
+@pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
 @pytest.mark.parametrize("corrupt", CORRUPTIONS, ids=lambda corrupt: corrupt.__name__)
 @pytest.mark.parametrize("form", ["csr", "csc"])
 def test_estimators_refuse_corrupt_matrices_by_name(case, corrupt, form, rng):
@@ -310,6 +310,8 @@ def test_every_format_is_read_as_dense_data_and_left_alone(case, form, kind, rng
     before, init = snapshot(X), np.array([dense[y == k].mean(axis=0) for k in range(3)])
     found, wanted = case(init=init).fit(X), case(init=init).fit(dense)
     assert_allclose(found.score_samples(X), wanted.score_samples(dense), rtol=1e-8)
+    posterior = wanted.predict_proba(dense)
+    assert_allclose(found.predict_proba(X), posterior, rtol=1e-7, atol=1e-10)
     assert_untouched(X, before)
 
 

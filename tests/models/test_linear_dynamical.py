@@ -1,24 +1,22 @@
-"""Linear dynamical systems: against brute force, textbook formulas and other libraries."""
+"""Linear dynamical systems: against brute force and textbook formulas."""
 
 import itertools
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pykalman
 import pytest
 from cases import kalman
 from cases.comparing import assert_close
+from cases.coordinates import DynamicalCoordinates
 from cases.dynamical import ALL, PARAMETERS, changed, draw_data, draw_model, value
 from cases.numerical import minimiser
 from numpy.testing import assert_allclose
 from scipy import stats
-from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.estimators.kalman._start import FIELDS, array_of
 from sklearn_onlineem.families import Diagonal
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 
@@ -207,38 +205,6 @@ def test_other_sequences_are_not_touched_by_the_one_that_continues(rng):
 # -------------------------------------------------------------------------- one step, numerically
 
 
-def encode(model, learnt):
-    """What is learnt, as a vector."""
-    parts = []
-    for name in PARAMETERS:
-        array = value(model, name)
-        if name in learnt and "covariance" in name:
-            root = np.linalg.cholesky(array)
-            lower = root - np.diag(np.diag(root)) + np.diag(np.log(np.diag(root)))
-            parts.append(lower[np.tril_indices(len(root))])
-        elif name in learnt:
-            parts.append(array.ravel())
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def decode(vector, like, learnt):
-    values, begin = {}, 0
-    for name in PARAMETERS:
-        array = value(like, name)
-        if name not in learnt:
-            continue
-        if "covariance" in name:
-            i, j = np.tril_indices(len(array))
-            root = np.zeros_like(array)
-            root[i, j] = vector[begin : begin + len(i)]
-            root[np.diag_indices(len(array))] = np.exp(np.diag(root))
-            values[name], begin = root @ root.T, begin + len(i)
-        else:
-            end = begin + array.size
-            values[name], begin = vector[begin:end].reshape(array.shape), end
-    return changed(like, **values)
-
-
 def bound(evidence, new):
     """U of the old model at the new one, up to what the new one does not change, and KL."""
     total = -_expected_log(evidence.initial, new.initial)
@@ -278,16 +244,17 @@ def test_online_step_minimises_bound_plus_divergence(learnt, k, d, eta, rng):
     model = draw_model(rng, k, d, learnt=learnt)
     data = draw_data(rng, [3, 1, 4], d, missing=0.2)
     evidence, _ = model.e_step(data)
+    space = DynamicalCoordinates(model, [name for name in PARAMETERS if name in learnt])
 
     def objective(vector):
-        new = decode(vector, model, learnt)
+        new = space.decode(vector)
         return bound(evidence, new) + model.kl_divergence(new, data) / eta
 
     step, _ = online_step(model, data, eta)
-    start = encode(step, learnt)
+    start = space.encode(step)
     found = minimiser(objective, start + 0.02 * rng.standard_normal(len(start)))
     assert objective(start) <= objective(found) + 1e-10
-    found = decode(found, model, learnt)
+    found = space.decode(found)
     for name in PARAMETERS:
         assert_allclose(value(step, name), value(found, name), rtol=1e-6, atol=1e-6)
 
@@ -298,54 +265,6 @@ def test_what_is_known_stays(rng):
         model = draw_model(rng, 2, 3, learnt=ALL - {name})
         step, _ = batch_step(model, data)
         np.testing.assert_array_equal(value(step, name), value(model, name))
-
-
-# ------------------------------------------------------------------------------- other libraries
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_moments_are_those_of_statsmodels(missing, rng):
-    model, data = draw_model(rng, 3, 4), draw_data(rng, [60], 4, missing)
-    ssm = KalmanSmoother(k_endog=4, k_states=3)
-    ssm.bind(np.asfortranarray(data.X.T.copy()))
-    ssm["design"], ssm["obs_cov"] = model.emissions.matrix, model.emissions.covariance
-    ssm["obs_intercept"] = model.emissions.offset[:, None]
-    ssm["transition"], ssm["state_cov"] = model.transitions.matrix, model.transitions.covariance
-    ssm["state_intercept"] = model.transitions.offset[:, None]
-    ssm["selection"] = np.eye(3)
-    ssm.initialize_known(model.initial.offset, model.initial.covariance)
-    found = ssm.smooth()
-    means, covariances, lags = model.smoothed(data)
-    assert_allclose(model.log_likelihood(data), found.llf, rtol=1e-8)
-    filtered = model.filtered(data)
-    assert_allclose(filtered[0], found.filtered_state.T, rtol=1e-8, atol=1e-8)
-    assert_allclose(filtered[1], found.filtered_state_cov.transpose(2, 0, 1), atol=1e-8)
-    assert_allclose(means, found.smoothed_state.T, rtol=1e-8, atol=1e-8)
-    assert_allclose(covariances, found.smoothed_state_cov.transpose(2, 0, 1), atol=1e-8)
-    expected = found.smoothed_state_autocov.transpose(2, 0, 1)[:-1]
-    assert_allclose(lags[1:], expected, atol=1e-8)
-
-
-def test_batch_em_is_that_of_pykalman(rng):
-    model, data = draw_model(rng, 2, 3), draw_data(rng, [40], 3)
-    other = pykalman.KalmanFilter(
-        transition_matrices=model.transitions.matrix,
-        observation_matrices=model.emissions.matrix,
-        transition_covariance=model.transitions.covariance,
-        observation_covariance=model.emissions.covariance,
-        transition_offsets=model.transitions.offset,
-        observation_offsets=model.emissions.offset,
-        initial_state_mean=model.initial.offset,
-        initial_state_covariance=model.initial.covariance,
-        em_vars=["transition_matrices", "observation_matrices", "transition_covariance",
-                 "observation_covariance", "initial_state_mean", "initial_state_covariance"],
-    )  # fmt: skip
-    model = changed(model, learnt=ALL - {"transitions__offset", "emissions__offset"})
-    for _ in range(5):
-        other = other.em(data.X, n_iter=1)
-        model, _ = batch_step(model, data)
-        for name in FIELDS:
-            assert_allclose(array_of(model, name), getattr(other, name), rtol=1e-6, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------ robustness

@@ -15,9 +15,7 @@ from sklearn_onlineem.estimators._validation import check_in_memory, error_conte
 __all__ = [
     "PairsInput",
     "SymbolCodes",
-    "are_text",
     "codes_of",
-    "entries_of",
     "pairs_of",
     "strings_of",
 ]

@@ -106,6 +106,14 @@ class _GaussianTangents(Tangents):
     def whitened(self, raw):
         return self.whitened_sums(raw[:, : self.d], self._unpacked(raw[:, self.d :]))
 
+    def attributes(self):
+        parameters = self.parameters
+        return {
+            "means_": Attribute(parameters.mean, "real"),
+            "covariances_": Attribute(self._in_shape(parameters.covariance), self.kind),
+            "covars_": Attribute(parameters.covariance_matrices, "covariance"),
+        }
+
 
 @lru_cache(maxsize=8)
 def _upper_triangle(d):
@@ -116,6 +124,8 @@ def _upper_triangle(d):
 
 class MatrixTangents(_GaussianTangents):
     """Tangents of Gaussians with full and tied covariances."""
+
+    kind = "covariance"
 
     @property
     def n_spread(self):
@@ -194,15 +204,6 @@ class MatrixTangents(_GaussianTangents):
         roots = self._root[:n] @ symmetric_exponential(0.5 * self._matrices(v[:n, self.d :]))
         return Gaussians(means, roots @ roots.mT)
 
-    def attributes(self):
-        parameters = self.parameters
-        every = parameters.covariance_matrices
-        return {
-            "means_": Attribute(parameters.mean, "real"),
-            "covariances_": Attribute(self._in_shape(every), "covariance"),
-            "covars_": Attribute(every, "covariance"),
-        }
-
     def _in_shape(self, matrices):
         return matrices[0] if self.family.covariance.is_shared else matrices
 
@@ -232,6 +233,8 @@ class MatrixTangents(_GaussianTangents):
 
 class AxisTangents(_GaussianTangents):
     """Tangents of Gaussians with diagonal and spherical covariances."""
+
+    kind = "positive"
 
     @property
     def n_spread(self):
@@ -281,15 +284,6 @@ class AxisTangents(_GaussianTangents):
         relative, parameters = self._unit * v[:, self.d :], self.parameters
         means = parameters.mean + v[:, : self.d] / parameters.precision_factor
         return Gaussians(means, parameters.covariance * np.exp(relative))
-
-    def attributes(self):
-        parameters = self.parameters
-        every = parameters.covariance_matrices
-        return {
-            "means_": Attribute(parameters.mean, "real"),
-            "covariances_": Attribute(self._in_shape(parameters.covariance), "positive"),
-            "covars_": Attribute(every, "covariance"),
-        }
 
     def _in_shape(self, variances):
         return variances[:, 0] if isinstance(self.family.covariance, Spherical) else variances

@@ -42,13 +42,13 @@ class Coordinates(ABC):
     def scale(self):
         """Factors from coordinates of unit information to others; 0 for fixed ones."""
 
-    @abstractmethod
     def direction(self, x):
         """Return a direction v from coordinates of unit information."""
+        return self.scale * x
 
-    @abstractmethod
     def unit_score(self, score):
         """Return a score in coordinates of unit information: the adjoint of `direction`."""
+        return self.scale * score
 
     @abstractmethod
     def score(self, statistics):
@@ -58,9 +58,9 @@ class Coordinates(ABC):
     def is_proper(self, prior):
         """Return whether a prior, as pseudo-statistics, keeps parameters inside of their range."""
 
-    @abstractmethod
     def floor_penalty(self, statistics):
         """Return the log density of pseudo-data that floors of variances stand for, in nats."""
+        return 0.0
 
     @abstractmethod
     def moved(self, v):
@@ -89,9 +89,11 @@ class Coordinates(ABC):
     def parts(self):
         """Columns of the coordinates, by the names of parameters."""
 
-    @abstractmethod
     def check_determined(self, n_observations, prior):
-        """Raise ValueError if data and prior plainly do not determine parameters."""
+        """Raise ValueError if data and prior plainly do not determine parameters.
+
+        Where they do not by chance, the information is singular.
+        """
 
 
 class ComponentCoordinates(Coordinates):

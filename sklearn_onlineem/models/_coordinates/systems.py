@@ -326,12 +326,6 @@ class SystemCoordinates(Coordinates):
     def scale(self):
         return np.ones(self.shape)
 
-    def direction(self, x):
-        return x
-
-    def unit_score(self, score):
-        return score
-
     def _by_part(self, v):
         return [v[0, columns] for columns in self._columns]
 

@@ -36,20 +36,11 @@ class TransducerCoordinates(Coordinates):
     def scale(self):
         return np.where(self._shares.is_free, np.sqrt(inverse(self._effective_count)), 0.0)
 
-    def direction(self, x):
-        return self.scale * x
-
-    def unit_score(self, score):
-        return self.scale * score
-
     def score(self, statistics):
         return self._shares.score(statistics.counts[None])
 
     def is_proper(self, prior):
         return bool((prior.counts >= 0.0).all())
-
-    def floor_penalty(self, statistics):
-        return 0.0
 
     def moved(self, v):
         return replace(self.model, probabilities=self._shares.moved(v)[0])
@@ -75,6 +66,3 @@ class TransducerCoordinates(Coordinates):
     def parts(self):
         spread = self.model.operations.spread
         return {kind: spread(unit) > 0.0 for kind, unit in zip(KINDS, np.eye(5), strict=True)}
-
-    def check_determined(self, n_observations, prior):
-        """Accept all; where pairs do not determine operations, the information is singular."""

@@ -5,7 +5,7 @@ import pytest
 from cases.comparing import assert_close
 from cases.enumeration import Enumeration
 from cases.random_rows import count_rows, normal_rows
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import stats
 from sklearn.base import clone
 
@@ -111,45 +111,6 @@ def test_a_step_of_em_completes_rows_in_expectation(kind, rng):
 
 
 @all_kinds
-@pytest.mark.parametrize("share", [0.1, 0.6])
-def test_em_with_gaps_never_lowers_the_likelihood(kind, share, rng):
-    X = gaussian_data(rng, 300, share)
-    hmm = GaussianHMM(
-        3, covariance_type=kind, reg_covar=0.0, solver="batch", max_iter=25, tol=0.0, random_state=0
-    ).fit(X, lengths=[100, 1, 150, 49])
-    path = np.append(hmm.lower_bounds_, hmm.score(X, lengths=[100, 1, 150, 49]))
-    assert (np.diff(path) >= -1e-10 * np.abs(path[1:])).all()
-    assert path[-1] > path[0] + 1.0
-
-
-@pytest.mark.parametrize("family", ["bernoulli", "categorical", "exponential", "gamma", "laplace"])
-@pytest.mark.parametrize("share", [0.1, 0.6])
-def test_em_with_gaps_never_lowers_the_likelihood_of_independent_columns(family, share, rng):
-    hidden = rng.integers(0, 2, (300, 1))
-    X = {
-        "bernoulli": rng.random((300, 4)) < 0.2 + 0.6 * hidden,
-        "categorical": (2.99 * rng.random((300, 4)) ** (1 + 2 * hidden)).astype(int),
-        "exponential": rng.exponential(1.0 + 3.0 * hidden, (300, 4)),
-        "gamma": rng.gamma(2.0 + 3.0 * hidden, size=(300, 4)),
-        "laplace": rng.laplace(3.0 * hidden, size=(300, 4)),
-    }[family]
-    X = np.where(rng.random(X.shape) < share, np.nan, X)
-    hmm = HMM(2, family=family, solver="batch", max_iter=25, tol=0.0, init="random", random_state=0)
-    hmm.fit(X, lengths=[100, 1, 150, 49])
-    path = np.append(hmm.lower_bounds_, hmm.score(X, lengths=[100, 1, 150, 49]))
-    assert (np.diff(path) >= -1e-10 * np.abs(path[1:])).all()
-    assert path[-1] > path[0] + 1.0
-
-
-@all_kinds
-def test_gaps_in_single_precision(kind, rng):
-    hmm, X = fitted(kind, rng), gaussian_data(rng)
-    single = X.astype(np.float32)
-    assert_allclose(hmm.score_samples(single), hmm.score_samples(X), rtol=1e-5)
-    assert hmm.predict_proba(single).dtype == np.float32
-
-
-@all_kinds
 def test_streams_with_gaps_find_the_states(kind, rng):
     y = np.repeat(rng.integers(0, 2, 120), 10)
     X = rng.standard_normal((1200, 3)) + 6.0 * y[:, None]
@@ -230,19 +191,6 @@ def test_unobserved_rows_count_for_no_emission(hmm, rng):
     assert_close(first.model_.parameters, model.family.m_step(statistics), rtol=1e-9)
 
 
-@pytest.mark.parametrize("hmm", [MultinomialHMM(2), HMM(2, family="multinomial")], ids=repr)
-def test_rows_with_gaps_are_an_error_where_nothing_integrates_them_out(hmm, rng):
-    hmm = clone(hmm).set_params(random_state=0)
-    X = np.repeat(other_data(hmm, rng), 2, axis=1)
-    hmm.fit(X)
-    before = hmm.model_
-    X[4:6, 0], X[4:6, 1:] = np.nan, 1.0
-    for method in (hmm.fit, hmm.partial_fit, hmm.predict):
-        with pytest.raises(ValueError, match=f"{type(hmm).__name__}.*NaN"):
-            method(X)
-    assert hmm.model_ is before
-
-
 @others
 def test_nothing_but_gaps(hmm, rng):
     hmm = clone(hmm).set_params(random_state=0)
@@ -257,16 +205,3 @@ def test_nothing_but_gaps(hmm, rng):
     filtered = hmm.filter([X, nothing])[1]
     assert_allclose(filtered[-1], hmm.startprob_ @ np.linalg.matrix_power(hmm.transmat_, 4))
     hmm.partial_fit([X, nothing])
-
-
-def test_a_live_filter_takes_rows_with_gaps(rng):
-    hmm, X = fitted("full", rng), gaussian_data(rng)
-    live = hmm.live_filter()
-    assert_allclose([live.update(row) for row in X], hmm.filter(X), rtol=1e-9, atol=1e-14)
-
-
-def test_data_are_not_written_to(rng):
-    X = gaussian_data(rng, 100)
-    before = X.copy()
-    fitted("full", rng).partial_fit(X).predict(X)
-    assert_array_equal(X, before)

@@ -18,10 +18,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_onlineem import MarkovChainMixture, combine_estimators
+from sklearn_onlineem import MarkovChainMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.distributed import DistributedEM
-from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.families import MarkovChain
 
 # Tests stop fits on purpose before they converge.
@@ -249,23 +248,6 @@ def test_a_row_may_add_up_sequences_of_one_origin(rng):
     assert_allclose(fitted.score_samples(both), expected, rtol=1e-10)
 
 
-def test_weights_stand_for_repeated_sequences(rng):
-    X, repeats = walks(rng), rng.integers(0, 3, 40)
-    _, given = given_start(rng)
-    weighted = mixture(solver="batch", **given).fit(X, sample_weight=repeats)
-    repeated = mixture(solver="batch", **given).fit(
-        [part for part, n in zip(X, repeats, strict=True) for _ in range(n)]
-    )
-    assert_close(weighted.model_, repeated.model_, rtol=1e-9)
-
-
-def test_float32_stays(rng):
-    X = [part.astype("f4") for part in walks(rng)]
-    fitted = mixture().fit(X)
-    outputs = (fitted.startprob_, fitted.transmat_, fitted.predict_proba(X), fitted.sample()[0][0])
-    assert {output.dtype for output in outputs} == {np.dtype("f4")}
-
-
 # ---------------------------------------------------------------------------------------- symbols
 
 
@@ -418,19 +400,6 @@ def test_lengths_of_what_is_drawn(rng):
             fitted.sample(3, lengths=wrong)
     with pytest.raises(ValueError, match="lengths of MarkovChainMixture is too large"):
         fitted.sample(3, lengths=1 << 60)
-
-
-def test_models_of_sequences_merge(rng):
-    X = walks(rng, 60)
-    _, given = given_start(rng)
-    parts = [
-        mixture(schedule=PowerDecay(1.0), n_symbols=3, prior=None, **given).partial_fit(rows)
-        for rows in (X[:20], X[20:40], X[40:])
-    ]
-    whole = mixture(schedule=PowerDecay(1.0), prior=None, **given).partial_fit(X)
-    merged = combine_estimators(parts)
-    assert_close(merged.model_, whole.model_, rtol=1e-9)
-    assert_allclose(merged.score(X), whole.score(X), rtol=1e-9)
 
 
 @all_forms

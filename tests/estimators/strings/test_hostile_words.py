@@ -192,6 +192,10 @@ def test_what_is_no_list_of_words_is_refused(X, edit, classifier):
         refused(EditDistanceClassifier(dictionary=X).fit, WORDS, WORDS, by=name)
 
 
+def test_the_first_pairs_need_a_symbol():
+    refused(EditDistance().partial_fit, [("", "")])
+
+
 def test_numbers_of_words_and_neighbours_are_checked(edit, classifier):
     refused(classifier.score, WORDS, WORDS[:2], by="EditDistanceClassifier")
     refused(classifier.score, [], [], by="EditDistanceClassifier")
