@@ -431,7 +431,22 @@ class MixtureModel(
         X = self.drawn(data, np.random.default_rng(0) if rng is None else rng)
         return Rows.unchecked(X, data.sample_weight, data.labels, data.n_threads)
 
-    def posterior_blocks(self, data, log_likelihoods):
+    def posterior_blocks(self, data: Rows, log_likelihoods: Floats) -> Iterator[tuple[int, Floats]]:
+        """Yield posteriors block by block, as no array has all rows and all components.
+
+        Parameters
+        ----------
+        data : Rows
+            n of them.
+        log_likelihoods : ndarray of shape (n,)
+            Is set to those of the rows.
+
+        Yields
+        ------
+        start : int
+            The first row of the block.
+        posterior : ndarray of shape (n_rows, n_components)
+        """
         n_rows = max(1, min(_POSTERIOR_ROWS, _POSTERIOR_VALUES // self.n_components))
         for start in range(0, len(data), n_rows):
             block = data[start : start + n_rows]

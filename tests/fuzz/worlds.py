@@ -475,6 +475,7 @@ def algorithm_world(case):
         "prior": [(0.5, objects[2])],
         "resumed.prior": objects[2],
         "component_rates": None,
+        "model_weights": None,
         "score.data": data,
         "prior_of.prior": objects[2],
         "state": state,
