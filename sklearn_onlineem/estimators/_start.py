@@ -415,9 +415,7 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
     def centres_within(X, sample_weight, k):
         return clusters(X, sample_weight, k, max_iter=_LEVEL_PASSES).cluster_centers_
 
-    few, is_many = rows, n_components > _MANY_COMPONENTS
-    if len(rows) > _COMPARED_ROWS:
-        few = rows[_compared(rows, rng)]
+    few, is_many = rows[_compared(rows, rng)], n_components > _MANY_COMPONENTS
     maps = family.start_coordinates(few.X, few.sample_weight)
     best, most, best_to = None, -np.inf, maps[0]
     if len(maps) > 1 and len(rows) >= _FEWEST_ROWS * n_components:
@@ -427,7 +425,7 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
             likelihood = likelihood_of(few, found.labels_, k)
             if best is None or likelihood > most + _LEAST_GAIN:
                 best, most, best_to = found, likelihood, to
-    if best is not None and few is rows and not is_many:
+    if best is not None and len(few) == len(rows) and not is_many:
         return best.labels_
     X = best_to(rows.X)
     if is_many:

@@ -427,7 +427,16 @@ class MixtureModel(
         X = self.drawn(data, np.random.default_rng(0) if rng is None else rng)
         return Rows.unchecked(X, data.sample_weight, data.labels, data.n_threads)
 
-    def posterior_blocks(self, data, log_likelihoods):
+    def posterior_blocks(self, data: Rows, log_likelihoods: Floats) -> Iterator[tuple[int, Floats]]:
+        """Yield the `posterior` by blocks of rows, each after the number of its first row.
+
+        Parameters
+        ----------
+        data : Rows
+            Observations; labels are ignored.
+        log_likelihoods : ndarray of float64 of shape (n_rows,)
+            Receives log p(x_i), in nats.
+        """
         n_rows = max(1, min(_POSTERIOR_ROWS, _POSTERIOR_VALUES // self.n_components))
         for start in range(0, len(data), n_rows):
             block = data[start : start + n_rows]
