@@ -26,20 +26,10 @@ def topic_errors(topics, proportions, counts, smoothing=0.0, sample_weight=None)
     as topics add up to 1. Errors are too small by what is unknown of proportions, most of all in
     short documents. Probabilities of 0 are known. ValueError is raised for words whose
     probabilities the documents do not determine, such as those in fewer documents than there are
-    topics, unless `smoothing` does.
+    topics, unless `smoothing` does, the pseudo-counts beta of each word in each topic.
 
-    Parameters
-    ----------
-    topics : ndarray of shape (n_components, n_words)
-        Rows add up to 1.
-    proportions : ndarray of shape (n_documents, n_components)
-        Rows add up to 1.
-    counts : CSR array of shape (n_documents, n_words)
-        Of the words in each document.
-    smoothing : float, default=0.0
-        Pseudo-counts of each word in each topic, beta.
-    sample_weight : ndarray of shape (n_documents,), default=None
-        Weights of the documents.
+    `topics` (n_components, n_words) and `proportions` (n_documents, n_components) have rows that
+    add up to 1; `counts` (n_documents, n_words) are CSR.
     """
     counts = sparse.csc_array(counts, dtype=np.float64)
     weight = np.ones(counts.shape[0]) if sample_weight is None else sample_weight

@@ -538,14 +538,8 @@ class NearMixture(MixtureModel):
     A step of online EM changes only the weights of the others, all by one factor, so that it is
     the step of the whole mixture. The E-step is truncated to the neighbours of each row's home.
 
-    Parameters
-    ----------
-    whole : MixtureModel
-        Without shared or fixed parameters.
-    data : Rows
-        Complete, without labels.
-    neighbourhoods : Neighbourhoods
-        Of the mixture, or of one that it was a few steps ago.
+    The whole has no shared or fixed parameters; rows are complete, without labels; neighbourhoods
+    are of the whole, or of what it was a few steps ago.
 
     Attributes
     ----------
