@@ -179,20 +179,9 @@ def learn_usual_rows(
     n_rows: int,
     rng: np.random.Generator | None = None,
 ) -> tuple[Batch | None, tuple[Statistics | None, float], Gate | None]:
-    """Take the E-step of a batch without its outliers.
+    """Take the E-step of a batch without its outliers; steps and rows are those before it.
 
-    Parameters
-    ----------
-    model : Model
-        The present model.
-    data : Batch
-        In the form that the model takes.
-    gate : Gate or None
-        Of the stream before; None for its beginning.
-    n_steps, n_rows : int
-        Steps and rows before.
-    rng : numpy.random.Generator, default=None
-        If given, hidden variables are drawn instead of averaged over.
+    With a generator, hidden variables are drawn instead of averaged over.
 
     Returns
     -------

@@ -786,12 +786,13 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
         params = super().get_params(deep)
-        return params | {name: self.__dict__.get(name, params[name]) for name in self._defaults}
+        return {name: self.__dict__.get(name, value) for name, value in params.items()}
 
     def set_params(self, **params: object) -> Self:
+        known = self._get_param_names()
         for name in (key.partition("__")[0] for key in params):
-            if name not in self._defaults:
-                raise ValueError(unknown_parameter(type(self), name, list(self._defaults)))
+            if name not in known:
+                raise ValueError(unknown_parameter(type(self), name, known))
         for name, value in merged_params(self, params).items():
             setattr(self, name, value)
         return self

@@ -19,20 +19,8 @@ _GROWTH, _SHARE = 1.5, 0.2
 def with_sample(estimator, state, data):
     """Return the state after a batch, with a sample that has it; a challenger may have taken over.
 
-    Parameters
-    ----------
-    estimator : OnlineEM
-        Whose start and solver are used.
-    state : State
-        After the batch.
-    data : Batch or None
-        The batch; None if all of its rows are outliers.
-
-    Raises
-    ------
-    ValueError
-        If a sample of this size cannot begin now, or the batch continues a sequence, which is not
-        whole.
+    `data` is None if all of its rows are outliers. ValueError if a sample of this size cannot begin
+    now, or if the batch continues a sequence, which is not whole.
     """
     size, sample = estimator._solver().sample, state.sample
     if size is None:

@@ -426,7 +426,7 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
 
     few, is_many = rows, n_components > _MANY_COMPONENTS
     if len(rows) > _COMPARED_ROWS:
-        few = rows[_compared(rows, rng)]
+        few = rows[_some_of(len(rows), _COMPARED_ROWS, rng)]
     maps = family.start_coordinates(few.X, few.sample_weight)
     best, most, best_to = None, -np.inf, maps[0]
     if len(maps) > 1 and len(rows) >= _FEWEST_ROWS * n_components:
@@ -446,11 +446,11 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
     return clusters(X, rows.sample_weight, n_components, **settings).labels_
 
 
-def _compared(rows, rng):
-    """Return sorted indices of the rows in which starts are compared."""
-    if len(rows) <= _COMPARED_ROWS:
+def _some_of(n_rows, n_most, rng):
+    """Return sorted indices of a sample of rows, or of all if these are no more."""
+    if n_rows <= n_most:
         return slice(None)
-    return np.sort(rng.choice(len(rows), _COMPARED_ROWS, replace=False))
+    return np.sort(rng.choice(n_rows, n_most, replace=False))
 
 
 def _two_levels(X, sample_weight, n_components, rng, centres_within):
@@ -459,9 +459,7 @@ def _two_levels(X, sample_weight, n_components, rng, centres_within):
     A group has candidates by its weight; how many of them are needed is seen from all of them.
     ``centres_within(X, sample_weight, k)`` returns k centres of rows.
     """
-    n_groups, some = round(math.sqrt(n_components)), slice(None)
-    if X.shape[0] > _MOST_ROWS:
-        some = np.sort(rng.choice(X.shape[0], _MOST_ROWS, replace=False))
+    n_groups, some = round(math.sqrt(n_components)), _some_of(X.shape[0], _MOST_ROWS, rng)
     labels = pairwise_distances_argmin(X, centres_within(X[some], sample_weight[some], n_groups))
     order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=n_groups)
     weight = np.bincount(labels, sample_weight, n_groups)
@@ -523,7 +521,7 @@ def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
         if len(maps) == 1:
             return labels
         if few is None:
-            few = _compared(rows, rng)
+            few = _some_of(len(rows), _COMPARED_ROWS, rng)
         likelihood = likelihood_of(rows[few], labels[few], n_components)
         if best is None or likelihood > most + _LEAST_GAIN:
             best, most = labels, likelihood

@@ -40,14 +40,7 @@ def learn_first(estimator, data, before):
     settled by batch EM, and from all of them also by split and merge steps. It is made anew when
     there are half as many rows more; batches between take online steps.
 
-    Parameters
-    ----------
-    estimator : OnlineEM
-        Whose start, prior and solver are used.
-    data : Batch
-        The next batch.
-    before : State or None
-        With the `Opening` so far; None for the first batch.
+    `before` is the state with the `Opening` so far, or None for the first batch.
     """
     initialiser, solver = estimator._start(), estimator._solver()
     if before is None:

@@ -323,14 +323,7 @@ class _Matrices(Covariance):
         except ValueError:
             # In single precision a scatter about a few rows may be further below 0 than the floor
             # is above.
-            scale = np.sqrt(np.outer(floor, floor))
-            with np.errstate(all="ignore"):
-                relative = covariance / scale
-            if not np.isfinite(relative).all():
-                raise
-            values, vectors = np.linalg.eigh(relative)
-            roots = vectors * np.sqrt(np.maximum(values, 1.0))[:, None]
-            return Gaussians(mean, scale * (roots @ roots.mT))
+            return Gaussians(mean, self._at_least(covariance, np.ones(len(covariance)), floor))
 
     def _at_least(self, scatter, degrees, floor):
         """Return the scatters of likeliest covariances that are the diagonal floor or more."""

@@ -432,20 +432,14 @@ class MixtureModel(
         return Rows.unchecked(X, data.sample_weight, data.labels, data.n_threads)
 
     def posterior_blocks(self, data: Rows, log_likelihoods: Floats) -> Iterator[tuple[int, Floats]]:
-        """Yield posteriors block by block, as no array has all rows and all components.
+        """Yield the `posterior` by blocks of rows, each after the number of its first row.
 
         Parameters
         ----------
         data : Rows
-            n of them.
-        log_likelihoods : ndarray of shape (n,)
-            Is set to those of the rows.
-
-        Yields
-        ------
-        start : int
-            The first row of the block.
-        posterior : ndarray of shape (n_rows, n_components)
+            Observations; labels are ignored.
+        log_likelihoods : ndarray of float64 of shape (n_rows,)
+            Receives log p(x_i), in nats.
         """
         n_rows = max(1, min(_POSTERIOR_ROWS, _POSTERIOR_VALUES // self.n_components))
         for start in range(0, len(data), n_rows):
@@ -548,14 +542,8 @@ class NearMixture(MixtureModel):
     A step of online EM changes only the weights of the others, all by one factor, so that it is
     the step of the whole mixture. The E-step is truncated to the neighbours of each row's home.
 
-    Parameters
-    ----------
-    whole : MixtureModel
-        Without shared or fixed parameters.
-    data : Rows
-        Complete, without labels.
-    neighbourhoods : Neighbourhoods
-        Of the mixture, or of one that it was a few steps ago.
+    The whole has no shared or fixed parameters; rows are complete, without labels; neighbourhoods
+    are of the whole, or of what it was a few steps ago.
 
     Attributes
     ----------

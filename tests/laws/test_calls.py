@@ -9,7 +9,7 @@ from cases.comparing import assert_identical
 from cases.merged_cases import MERGED
 from cases.public_names import public
 from cases.states import state_of
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import LatentDirichletAllocation as SklearnLDA
 from sklearn.mixture import BayesianGaussianMixture
 from sklearn.mixture import GaussianMixture as SklearnMixture
@@ -170,6 +170,22 @@ def test_classes_of_users_have_their_name():
         Mine(2).fit([[1.0], [2.0]])
     with pytest.raises(TypeError, match="^Mine has no parameter 'n_iter'"):
         Mine(n_iter=3)
+
+
+def test_classes_of_users_may_have_other_parameters():
+    class Mine(GaussianMixture):
+        def __init__(self, n_components=2, *, random_state=None, share=0.5):
+            super().__init__(n_components, random_state=random_state)
+            self.share = share
+
+    own = clone(Mine(3, share=0.2)).set_params(share=0.3, random_state=0)
+    assert own.get_params() == {"n_components": 3, "random_state": 0, "share": 0.3}
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    np.testing.assert_array_equal(
+        own.fit(X).means_, GaussianMixture(3, random_state=0).fit(X).means_
+    )
+    with pytest.raises(ValueError, match="^Mine has no parameter 'shares'; did you mean 'share'"):
+        own.set_params(shares=1)
 
 
 def test_other_errors_are_as_they_were():

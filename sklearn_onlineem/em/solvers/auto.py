@@ -80,9 +80,8 @@ class Auto(Solver):
         yield from batch.passes(progress, data, plan)
 
     def n_starts(self, state: State, data: Observations, plan: Plan) -> int:
-        if not self.split_merge or plan.rate_is_chosen or plan.max_iter == 0:
-            return 1
-        if len(data) >= _MANY_ROWS or not _may_regroup(state, data, plan):
+        may_start_anew = self.split_merge and not plan.rate_is_chosen and plan.max_iter != 0
+        if len(data) >= _MANY_ROWS or not (may_start_anew and _may_regroup(state, data, plan)):
             return 1
         return 3 if len(data) < _FEW_ROWS else 2
 

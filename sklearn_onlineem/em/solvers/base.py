@@ -225,9 +225,8 @@ class Solver(Settings, ABC):
         rows = state.recent[0].followed_by((*state.recent[1:], batch)) if state.recent else batch
         if rows.n_rows < before.fewest_rows and before.is_far(batch):
             return before, (found or before.e_step(batch))[1]
-        located = before.relocated(rows)
-        start, learnt = (before, rows) if located is None else located
-        is_usual = located is None and rows is batch
+        start, learnt = before.relocated(rows) or (before, rows)
+        is_usual = start is before and learnt is batch
         model, log_likelihood = self._stepped(
             start, state, learnt, eta, size, total_size, rng, found if is_usual else None
         )
