@@ -206,12 +206,11 @@ class BaseHMM(FromParameters, SequenceEstimator):
     def _learnt_letters(self):
         """Return which of start, transitions and emissions are learnt at all, as models take it."""
         learnt = self._learnt()
-        start, transmat, emissions = (
-            learnt.pop(name) is not False for name in ("startprob", "transmat", "emissions")
-        )
+        start, transmat, emissions = map(learnt.pop, ("startprob", "transmat", "emissions"))
+        letters = "s" * (start is not False) + "t" * (transmat is not False)
         # What is left are parts of the emissions, if they have names.
-        emissions = emissions and any(part is not False for part in learnt.values() or [True])
-        return "s" * start + "t" * transmat + "e" * emissions
+        learns_part = any(part is not False for part in learnt.values() or [True])
+        return letters + "e" * (emissions is not False and learns_part)
 
     def _fixed(self):
         """Return what is fixed by masks, as models take it, or None."""
