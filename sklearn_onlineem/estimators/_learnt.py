@@ -22,8 +22,7 @@ def learnt_parts(params, letters, shapes):
         if set(params) - set(letters):
             known = "".join(letters)
             raise ValueError(f"params has letters other than {known!r}: {params!r}.")
-        learnt = {name for letter in params for name in letters[letter]}
-        told = {name for names in letters.values() for name in names}
+        learnt, told = set().union(*map(letters.get, params)), set().union(*letters.values())
         return {name: name in learnt or name not in told for name in shapes}
     if not isinstance(params, Mapping):
         raise ValueError(f"params must be letters, or a dict of masks, got {params!r:.60}.")

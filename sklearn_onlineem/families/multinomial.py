@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -117,10 +118,12 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
         """
 
     def kl_divergence(self, p: Floats, q: Floats) -> Floats:
-        with np.errstate(invalid="ignore"):
-            ratios = self.to_natural(p) - self.to_natural(q)
-        ratios[p == 0.0] = 0.0
-        return np.einsum("kp,kp->k", p, ratios)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_ratios = np.log(self.probabilities(p) / self.probabilities(q))
+            divergences = np.einsum("kp,kp->k", p, log_ratios)
+        if math.isnan(divergences.sum()):  # 0 log 0 is 0.
+            divergences = np.einsum("kp,kp->k", p, np.where(p > 0.0, log_ratios, 0.0))
+        return divergences
 
 
 @dataclass(frozen=True)
@@ -291,8 +294,14 @@ def _as_array(parameters):
 
 
 def _without_zeros(parameters, X):
-    """Return X as CSR without zeros, whose products with -inf are NaN, if probabilities are 0."""
-    if isinstance(parameters, WordTable) or parameters.all():
+    """Return X as CSR without zeros, whose products with -inf are NaN, unless none may be so."""
+    if sparse.issparse(X):
+        is_finite = np.count_nonzero(X.data) == X.nnz
+    else:
+        is_finite = isinstance(parameters, WordTable) or (
+            np.count_nonzero(parameters) == parameters.size
+        )
+    if is_finite:
         return X
     X = sparse.csr_array(X, copy=True)
     X.eliminate_zeros()

@@ -76,7 +76,7 @@ def learn_rows(model, data, before, step_sizes, prior=(), n_held=0):
     if impossible >= 0:
         raise ValueError(
             "Some sequences are impossible under the model, because of known states or zeros"
-            " among start and transition probabilities."
+            " among probabilities of starts, transitions and symbols."
         )
     start, transmat, parameters = learnt
     model = replace(model, start=start, transmat=transmat, parameters=parameters)

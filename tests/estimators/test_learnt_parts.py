@@ -9,6 +9,7 @@ from cases.comparing import arrays, assert_identical
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.stats import multinomial
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import (
@@ -336,6 +337,7 @@ def test_some_emissions_may_be_fixed(rng):
 
 # Of four symbols; no state emits 3 and 1, and only the zero of the second state is learnt.
 ZEROS = np.array([[0.5, 0.0, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], [0.25, 0.25, 0.5, 0.0]])
+START_OF_ZEROS = {"transmat_init": np.full((3, 3), 1.0 / 3.0), "emissionprob_init": ZEROS}
 LEARNT = np.array([[True, False, True, False], [True, True, True, False], [False] * 4])
 
 
@@ -379,6 +381,18 @@ def test_fixed_zeros_of_symbols_are_exact(kind, is_set, rng):
     assert hmm.score(impossible) == -np.inf
     with pytest.raises(ValueError, match=f"{kind.__name__}.*impossible under the model"):
         hmm.partial_fit(impossible)
+
+
+@pytest.mark.parametrize("prior", [None, "auto"])
+def test_solvers_and_priors_keep_zeros_of_symbols(prior, rng):
+    hmm = known_chain(CategoricalHMM, {"emissionprob": ZEROS}, "st", prior=prior)
+    X = [hmm.sample(200)[0] for _ in range(3)]
+    hmm.set_params(max_iter=100, tol=1e-7, warm_start=False, **START_OF_ZEROS)
+    start = clone(hmm).set_params(max_iter=0).fit(X).score(X)
+    for solver in ("batch", "online", "adaptive", "stochastic", "bayesian", "recursive"):
+        fit = clone(hmm).set_params(solver=solver).fit(X)
+        assert fit.score(X) > start
+        np.testing.assert_array_equal(fit.partial_fit(X[0]).emissionprob_, ZEROS)
 
 
 def test_masks_of_symbols_must_fit_the_columns(rng):

@@ -206,12 +206,11 @@ class BaseHMM(FromParameters, SequenceEstimator):
     def _learnt_letters(self):
         """Return which of start, transitions and emissions are learnt at all, as models take it."""
         learnt = self._learnt()
-        start, transmat, emissions = (
-            learnt.pop(name) is not False for name in ("startprob", "transmat", "emissions")
-        )
+        start, transmat, emissions = map(learnt.pop, ("startprob", "transmat", "emissions"))
+        letters = "s" * (start is not False) + "t" * (transmat is not False)
         # What is left are parts of the emissions, if they have names.
-        emissions = emissions and any(part is not False for part in learnt.values() or [True])
-        return "s" * start + "t" * transmat + "e" * emissions
+        learns_part = any(part is not False for part in learnt.values() or [True])
+        return letters + "e" * (emissions is not False and learns_part)
 
     def _fixed(self):
         """Return what is fixed by masks, as models take it, or None."""
@@ -220,16 +219,16 @@ class BaseHMM(FromParameters, SequenceEstimator):
         if self.termination == "end_state" and np.shape(transmat)[-1:] == (self.n_components,):
             # The end takes a part in the rest.
             transmat = np.column_stack([transmat, np.ones(len(transmat), dtype=bool)])
+        symbols = learnt.get("emissionprob", True)
+        if symbols is not True:
+            n_symbols = getattr(self, "n_features", None) or symbols.shape[1]
+            symbols = symbols.reshape(len(symbols), -1, n_symbols)
         fixed = fixed_entries(
             weights=learnt["startprob"], transmat=transmat, components=learnt["emissions"],
-            probabilities=self._learnt_probabilities(learnt),
+            probabilities=symbols,
         )  # fmt: skip
         has_masks = any(isinstance(mask, np.ndarray) for mask in learnt.values())
         return Fixed() if fixed is None and has_masks else fixed
-
-    def _learnt_probabilities(self, learnt):
-        """Return the mask of probabilities of symbols in groups, or True."""
-        return True
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)

@@ -92,12 +92,6 @@ class CategoricalHMM(BaseHMM):
     def _mask_shapes(self):
         return {**super()._mask_shapes(), "emissionprob": [(self.n_components, None)]}
 
-    def _learnt_probabilities(self, learnt):
-        mask = learnt["emissionprob"]
-        return (
-            mask if mask is True else mask.reshape(len(mask), -1, self.n_features or mask.shape[1])
-        )
-
     def _family(self):
         return Categorical(self.n_features)
 

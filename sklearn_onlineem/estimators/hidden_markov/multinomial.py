@@ -75,10 +75,6 @@ class MultinomialHMM(BaseHMM):
     def _mask_shapes(self):
         return {**super()._mask_shapes(), "emissionprob": [(self.n_components, None)]}
 
-    def _learnt_probabilities(self, learnt):
-        mask = learnt["emissionprob"]
-        return mask if mask is True else mask[:, None]
-
     def _family(self):
         return Multinomial()
 
