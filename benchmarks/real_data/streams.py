@@ -61,6 +61,7 @@ SETTINGS = {
     "beta=.6": {"beta": 0.6},
     "beta=.7": {"beta": 0.7},
     "beta=.8": {"beta": 0.8},
+    "beta=.85": {"beta": 0.85},
     "beta=.9": {"beta": 0.9},
     "beta=1": {"beta": 1.0},
     "harmonic": {"schedule": "harmonic"},
@@ -652,8 +653,8 @@ def main():
             orders(names, settings, rivals, first=first, most_rows=most_rows, **how)
         elif part == "long":
             long = [name for name in LONG if name in names]
-            how = {"which": ("given",), "batches": (100,), "n_seeds": 1, "most_rows": 125_000}
-            orders(long, settings, rivals, first=first, **how)
+            how = {"which": ("given",), "batches": (100,), "n_seeds": n_seeds}
+            orders(long, settings, rivals, first=first, most_rows=125_000, **how)
         elif part == "fit":
             fits(names, settings, most_rows=5 * most_rows, n_seeds=min(n_seeds, 3))
         elif part == "others":

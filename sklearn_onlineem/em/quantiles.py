@@ -62,7 +62,8 @@ class RunningQuantiles(NamedTuple):
             return math.nan
         position = q * (n_values - 1)
         below, above = math.floor(position), math.ceil(position)
-        ordered = np.partition(self.latest, (below, above))
+        # Several times as fast as `np.partition` with two numbers.
+        ordered = np.sort(self.latest)
         low, high, share = float(ordered[below]), float(ordered[above]), position - below
         # Infinite or equal ones have nothing between them.
         return low if low == high else (1.0 - share) * low + share * high
