@@ -357,37 +357,75 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
     @available_if(_estimator_has("score"))
     def score(self, X: SequenceData, y: object = None, **arguments: object) -> float:
-        """Return the `score` of `estimator_` for local data, not shards."""
+        """Return the `score` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
+        y : object
+            Ignored.
+        """
         return self._delegated("score", X, {"y": y, **arguments})
 
     @available_if(_estimator_has("score_samples"))
     @_NAMED
     def score_samples(self, X: SequenceData, **arguments: object) -> Floats:
-        """Return the `score_samples` of `estimator_` for local data, not shards."""
+        """Return the `score_samples` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
+        """
         return self._delegated("score_samples", X, arguments)
 
     @available_if(_estimator_has("predict"))
     @_NAMED
     def predict(self, X: SequenceData, **arguments: object) -> IntegersOrList:
-        """Return the `predict` of `estimator_` for local data, not shards."""
+        """Return the `predict` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
+        """
         return self._delegated("predict", X, arguments)
 
     @available_if(_estimator_has("predict_proba"))
     @_NAMED
     def predict_proba(self, X: SequenceData, **arguments: object) -> FloatsOrList:
-        """Return the `predict_proba` of `estimator_` for local data, not shards."""
+        """Return the `predict_proba` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
+        """
         return self._delegated("predict_proba", X, arguments)
 
     @available_if(_estimator_has("transform"))
     def fit_transform(self, X: SequenceData, y: object = None, **arguments: object) -> FloatsOrList:
-        """Fit, and return the result of `transform` for X, which is local data."""
+        """Fit, and return the result of `transform` for X, which is local data.
+
+        Parameters
+        ----------
+        X, y, **arguments
+            As in `fit`.
+        """
         with rollback(self):
             return self.fit(X, y, **arguments).transform(X)
 
     @available_if(_estimator_has("transform"))
     @_NAMED
     def transform(self, X: SequenceData, **arguments: object) -> FloatsOrList:
-        """Return the `transform` of `estimator_` for local data, not shards."""
+        """Return the `transform` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
+        """
         return self._delegated("transform", X, arguments)
 
 

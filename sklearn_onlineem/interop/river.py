@@ -58,7 +58,13 @@ class _Adapter:
         self.keys = keys
 
     def learn_many(self, X: object) -> None:
-        """Learn the rows of a frame of pandas or polars, with columns as the keys of a dict."""
+        """Learn the rows of a data frame in one step.
+
+        Parameters
+        ----------
+        X : data frame
+            Of pandas or polars; its columns are as the keys of a dict, with the same errors.
+        """
         keys, gap = self._columns(X.columns), np.full(len(X), math.nan)
         columns = [np.asarray(X[key], float) if key in X.columns else gap for key in keys]
         self._call("partial_fit", X.columns, keys, np.column_stack(columns))
@@ -69,17 +75,35 @@ class _Adapter:
         return sorted(found, key=str) if self.keys is None else self.keys
 
     def predict_one(self, x: Mapping[Hashable, float]) -> int:
-        """Return the most probable component of a row, as `learn_one` takes it."""
+        """Return the most probable component of a row.
+
+        Parameters
+        ----------
+        x : dict
+            As in `learn_one`, with the same errors.
+        """
         return int(self._infer("predict", x)[0]) if self.keys is not None else 0
 
     def predict_proba_one(self, x: Mapping[Hashable, float]) -> dict[int, float]:
-        """Return the responsibilities of the components for a row, as `learn_one` takes it."""
+        """Return the responsibilities of the components for a row.
+
+        Parameters
+        ----------
+        x : dict
+            As in `learn_one`, with the same errors.
+        """
         if self.keys is None:
             return {}
         return dict(enumerate(self._infer("predict_proba", x)[0].tolist()))
 
     def score_one(self, x: Mapping[Hashable, float]) -> float:
-        """Return the negative log-likelihood of a row, in nats; larger is more anomalous."""
+        """Return the negative log-likelihood of a row, in nats; larger is more anomalous.
+
+        Parameters
+        ----------
+        x : dict
+            As in `learn_one`, with the same errors.
+        """
         return -float(self._infer("score_samples", x)[0]) if self.keys is not None else 0.0
 
     def _infer(self, method, x):
