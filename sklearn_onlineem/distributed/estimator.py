@@ -365,6 +365,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             Local data, not shards.
         y : object
             Ignored.
+
+        Returns
+        -------
+        log_likelihood : float
         """
         return self._delegated("score", X, {"y": y, **arguments})
 
@@ -377,6 +381,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ----------
         X : array-like, or other data that `estimator_` takes
             Local data, not shards.
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_samples,)
         """
         return self._delegated("score_samples", X, arguments)
 
@@ -389,6 +397,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ----------
         X : array-like, or other data that `estimator_` takes
             Local data, not shards.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_samples,), or list
         """
         return self._delegated("predict", X, arguments)
 
@@ -401,6 +413,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ----------
         X : array-like, or other data that `estimator_` takes
             Local data, not shards.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_samples, n_components), or list
         """
         return self._delegated("predict_proba", X, arguments)
 
@@ -412,6 +428,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ----------
         X, y, **arguments
             As in `fit`.
+
+        Returns
+        -------
+        transformed : ndarray of shape (n_samples, n_features_out), or list
         """
         with rollback(self):
             return self.fit(X, y, **arguments).transform(X)
@@ -425,6 +445,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ----------
         X : array-like, or other data that `estimator_` takes
             Local data, not shards.
+
+        Returns
+        -------
+        transformed : ndarray of shape (n_samples, n_features_out), or list
         """
         return self._delegated("transform", X, arguments)
 

@@ -63,7 +63,12 @@ class _Adapter:
         Parameters
         ----------
         X : data frame
-            Of pandas or polars; its columns are as the keys of a dict, with the same errors.
+            Of pandas or polars; its columns are as the keys of a dict.
+
+        Raises
+        ------
+        ValueError
+            As `learn_one`.
         """
         keys, gap = self._columns(X.columns), np.full(len(X), math.nan)
         columns = [np.asarray(X[key], float) if key in X.columns else gap for key in keys]
@@ -80,7 +85,16 @@ class _Adapter:
         Parameters
         ----------
         x : dict
-            As in `learn_one`, with the same errors.
+            As in `learn_one`.
+
+        Returns
+        -------
+        component : int
+
+        Raises
+        ------
+        ValueError
+            As `learn_one`.
         """
         return int(self._infer("predict", x)[0]) if self.keys is not None else 0
 
@@ -90,19 +104,38 @@ class _Adapter:
         Parameters
         ----------
         x : dict
-            As in `learn_one`, with the same errors.
+            As in `learn_one`.
+
+        Returns
+        -------
+        responsibilities : dict of int -> float
+
+        Raises
+        ------
+        ValueError
+            As `learn_one`.
         """
         if self.keys is None:
             return {}
         return dict(enumerate(self._infer("predict_proba", x)[0].tolist()))
 
     def score_one(self, x: Mapping[Hashable, float]) -> float:
-        """Return the negative log-likelihood of a row, in nats; larger is more anomalous.
+        """Return how surprising a row is.
 
         Parameters
         ----------
         x : dict
-            As in `learn_one`, with the same errors.
+            As in `learn_one`.
+
+        Returns
+        -------
+        score : float
+            Its negative log-likelihood in nats; larger is more anomalous.
+
+        Raises
+        ------
+        ValueError
+            As `learn_one`.
         """
         return -float(self._infer("score_samples", x)[0]) if self.keys is not None else 0.0
 
