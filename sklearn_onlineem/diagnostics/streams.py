@@ -190,8 +190,7 @@ class StreamCertificate:
 def positive(name, value, or_zero=False):
     """Return a parameter as a float; ValueError if it is not positive, or not finite."""
     least = "not below 0" if or_zero else "above 0"
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number {least}, got {value!r}.")
-    if not (value > 0.0 or (or_zero and value == 0.0)):
+    is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or value < 0.0 or (value == 0.0 and not or_zero):
         raise ValueError(f"{name} must be a finite number {least}, got {value!r}.")
     return float(value)

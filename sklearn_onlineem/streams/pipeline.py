@@ -100,12 +100,7 @@ class StreamPipeline(Pipeline):
     """
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return the routing of `Pipeline`, and that of `partial_fit`.
-
-        Returns
-        -------
-        routing : MetadataRouter
-        """
+        """Return the routing of `Pipeline`, and that of `partial_fit`."""
         router, (last, _) = super().get_metadata_routing(), self.steps[-1]
         for name, (mapping, _) in router:
             method = "partial_fit" if _learns(self.named_steps[name]) else "fit"

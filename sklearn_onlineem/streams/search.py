@@ -273,21 +273,8 @@ class PrequentialSearch(BaseSearchCV):
 
         Parameters
         ----------
-        chunks : iterable
-            As in :meth:`StreamPipeline.fit_stream`: each is an X, or a tuple (X, y) or
-            (X, y, sample_weight).
-        **params : object
-            Further arguments of `partial_fit`, for all chunks.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError, TypeError
-            If `chunks` is not an iterable of chunks, or a chunk is refused; a note of the error has
-            its number. What was learnt of those before stays.
+        chunks, **params
+            As in :meth:`StreamPipeline.fit_stream`, with the same errors.
         """
 
         def learn(X, y, sample_weight):
@@ -360,12 +347,7 @@ class PrequentialSearch(BaseSearchCV):
         return self.best_estimator_.feature_names_in_
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return the routing to the estimator, and to the scorer of `score`.
-
-        Returns
-        -------
-        routing : MetadataRouter
-        """
+        """Return the routing to the estimator, and to the scorer of `score`."""
         learning = MethodMapping().add(caller="partial_fit", callee="partial_fit")
         learning.add(caller="fit", callee="partial_fit")
         scoring = MethodMapping().add(caller="score", callee="score")

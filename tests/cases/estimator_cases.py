@@ -227,3 +227,15 @@ def by_likelihood(cases):
 
 
 SPARSE_ESTIMATORS = [case for case in ESTIMATORS if case.sparse]
+
+
+def covariance_matrices(mixture):
+    """Covariances of components, as scikit-learn's attributes define them."""
+    kind, covariances = mixture.covariance_type, mixture.covariances_
+    K, d = mixture.means_.shape
+    return {
+        "full": lambda: covariances,
+        "tied": lambda: np.broadcast_to(covariances, (K, d, d)),
+        "diag": lambda: covariances[:, :, None] * np.eye(d),
+        "spherical": lambda: covariances[:, None, None] * np.eye(d),
+    }[kind]()

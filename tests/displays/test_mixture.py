@@ -5,6 +5,7 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from cases.estimator_cases import covariance_matrices
 from matplotlib.figure import Figure
 from scipy import sparse, stats
 from sklearn import mixture as rival
@@ -40,17 +41,6 @@ CIRCLE = np.array([[np.cos(t), np.sin(t)] for t in np.linspace(0.0, 6.0, 13)])
 def named(value):
     """A name that is the same in each process."""
     return getattr(value, "__name__", str(value)[:60])
-
-
-def covariance_matrices(mixture):
-    """Covariances of any shape as matrices, one for each component."""
-    K, d = mixture.means_.shape
-    kind, found = mixture.covariance_type, mixture.covariances_
-    if kind == "tied":
-        return np.tile(found, (K, 1, 1))
-    if kind in ("diag", "spherical"):
-        return np.array([np.diag(np.broadcast_to(row, d)) for row in found])
-    return found
 
 
 def boundary(ellipse):

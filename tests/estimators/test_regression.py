@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases.comparing import assert_identical
+from cases.estimator_cases import covariance_matrices
 from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
@@ -48,18 +49,6 @@ def bent(n=2000, seed=0, n_outputs=1):
 def flat(data):
     X, y = data
     return X, y[:, 0]
-
-
-def covariance_matrices(mixture_):
-    """As scikit-learn's attributes define them."""
-    kind, covariances = mixture_.covariance_type, mixture_.covariances_
-    K, d = mixture_.means_.shape
-    return {
-        "full": lambda: covariances,
-        "tied": lambda: np.broadcast_to(covariances, (K, d, d)),
-        "diag": lambda: covariances[:, :, None] * np.eye(d),
-        "spherical": lambda: covariances[:, None, None] * np.eye(d),
-    }[kind]()
 
 
 def log_density(mixture_, rows, columns):

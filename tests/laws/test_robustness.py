@@ -15,6 +15,7 @@ from cases.comparing import arrays, assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.family_cases import IMPROPER, LIMITS, hyperparameters
 from cases.merged_cases import WAYS
+from cases.refusals import assert_refused_by, error_of, fits_unless_refused
 from cases.states import state_of
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
@@ -54,27 +55,10 @@ gaussians = where(lambda case: case.is_gaussian)
 scalable = where(lambda case: case.is_scalable)
 
 
-def error_of(mixture):
-    return pytest.raises(ValueError, match=type(mixture).__name__)
-
-
-def assert_refused(case, good, bad, *, predicted=True, **arguments):
-    """`bad` is an error everywhere, and leaves estimators as they were."""
-    fresh = case()
-    with error_of(fresh):
-        fresh.fit(bad, **arguments)
-    with pytest.raises(NotFittedError):
-        fresh.predict(good)
-    with error_of(fresh):
-        case().partial_fit(bad, **arguments)
-    fitted = case().partial_fit(good)
-    before = state_of(fitted)
-    with error_of(fitted):
-        fitted.partial_fit(bad, **arguments)
-    for method in ("predict", "predict_proba", "score_samples") if predicted else ():
-        with error_of(fitted):
-            getattr(fitted, method)(bad)
-    assert_identical(state_of(fitted), before)
+def assert_refused(*data, predicted=True, **arguments):
+    """Bad rows, after a case and good ones, are an error everywhere."""
+    methods = ("predict", "predict_proba", "score_samples") if predicted else ()
+    assert_refused_by(methods, *data, **arguments)
 
 
 def assert_finite(mixture, X):
@@ -85,14 +69,8 @@ def assert_finite(mixture, X):
 
 
 def assert_refused_or_finite(case, X):
-    for method in ("fit", "partial_fit"):
-        mixture = case()
-        try:
-            getattr(mixture, method)(X)
-        except ValueError as error:
-            assert type(mixture).__name__ in str(error)
-        else:
-            assert_finite(mixture, X)
+    for estimator in fits_unless_refused(case, X):
+        assert_finite(estimator, X)
 
 
 def assert_same_fit(case, X, expected, **arguments):

@@ -10,6 +10,7 @@ import pytest
 from cases.capabilities import cases_where
 from cases.comparing import arrays, assert_identical
 from cases.merged_cases import WAYS
+from cases.refusals import assert_refused_by, error_of, fits_unless_refused
 from cases.sequence_cases import KALMAN_FILTERS, N_STATES, SEQUENCE_ESTIMATORS
 from cases.states import state_of
 from cases.streams import AT_ONCE
@@ -46,24 +47,9 @@ gaussians = where(lambda case: case.is_gaussian)
 scalable = where(lambda case: case.is_scalable)
 
 
-def error_of(hmm, kinds=ValueError):
-    return pytest.raises(kinds, match=type(hmm).__name__)
-
-
-def assert_refused(case, good, bad, *, kinds=ValueError, **arguments):
-    """`bad` is an error everywhere, and leaves estimators as they were."""
-    fresh = case()
-    for method in (fresh.fit, fresh.partial_fit):
-        with error_of(fresh, kinds):
-            method(bad, **arguments)
-        with pytest.raises(NotFittedError):
-            fresh.transform(good)
-    fitted = case().partial_fit(good)
-    before = state_of(fitted)
-    for method in ("partial_fit", *case.inference, "filter"):
-        with error_of(fitted, kinds):
-            getattr(fitted, method)(bad, **arguments)
-    assert_identical(state_of(fitted), before)
+def assert_refused(case, *data, **arguments):
+    """Bad sequences, after good ones, are an error everywhere."""
+    assert_refused_by((*case.inference, "filter"), case, *data, **arguments)
 
 
 def assert_finite(hmm, X):
@@ -81,14 +67,8 @@ def assert_finite(hmm, X):
 
 
 def assert_refused_or_finite(case, X):
-    for method in ("fit", "partial_fit"):
-        hmm = case()
-        try:
-            getattr(hmm, method)(X)
-        except ValueError as error:
-            assert type(hmm).__name__ in str(error)
-        else:
-            assert_finite(hmm, X)
+    for estimator in fits_unless_refused(case, X):
+        assert_finite(estimator, X)
 
 
 def assert_same_fit(case, X, expected):
