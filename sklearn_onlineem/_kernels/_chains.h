@@ -455,13 +455,8 @@ SIMD_CLONES SIMD_UNUSED static void occupy(
     double *left, double *emitted)
 {
     const ChainTable all = { .dense = table };
-    switch (W) {
-    case 4: occupy_of(&all, weights, T, 4, 4, states, left, emitted); break;
-    case 8: occupy_of(&all, weights, T, 8, 8, states, left, emitted); break;
-    default:
-        if (W > FEWEST_MANY) occupy_of(&all, weights, T, W, W, states, left, emitted);
-        else occupy_of(&all, weights, T, W, 8, states, left, emitted);
-    }
+    if (W > FEWEST_MANY) occupy_of(&all, weights, T, W, W, states, left, emitted);
+    else occupy_of(&all, weights, T, W, 8, states, left, emitted);
 }
 
 /* sums (W, W) <- sums + filtered (T, W)' later (T, W), where transitions are not 0. `counts` (rows of

@@ -833,9 +833,10 @@ def forward(
     """
     cdef Py_ssize_t K = transmat.shape[0], b, k, r
     cdef int R = <int> log_likelihoods.shape[0]
-    check_middle(log_densities.shape[0], log_densities.shape[1], offsets, transmat, predicted)
-    require(R == offsets.shape[0] - 1 and filtered.shape[0] == R and filtered.shape[1] == K,
-            "filtered states")
+    _log_chains._check_middle(
+        log_densities.shape[0], log_densities.shape[1], offsets, transmat, predicted)
+    require(R == offsets.shape[0] - 1 and R <= MOST_RUNS and filtered.shape[0] == R
+            and filtered.shape[1] == K, "filtered states")
     cdef Chains chains = Chains(transmat, predicted[0], longest(offsets), 1, R)
     cdef Chain* chain
     cdef const floating* x = &log_densities[0, 0]
@@ -881,9 +882,10 @@ def backward(
     """
     cdef Py_ssize_t K = transmat.shape[0], last, b, r, i = 0, j
     cdef int R = <int> transitions.shape[0]
-    check_middle(log_densities.shape[0], log_densities.shape[1], offsets, transmat, predicted)
-    require(R == offsets.shape[0] - 1 and transitions.shape[1] == K and transitions.shape[2] == K,
-            "transitions are (R, K, K)")
+    _log_chains._check_middle(
+        log_densities.shape[0], log_densities.shape[1], offsets, transmat, predicted)
+    require(R == offsets.shape[0] - 1 and R <= MOST_RUNS and transitions.shape[1] == K
+            and transitions.shape[2] == K, "transitions are (R, K, K)")
     require(later.shape[0] == R and later.shape[1] == 2 and later.shape[2] == K, "beta and w")
     cdef Chains chains = Chains(transmat, later[0, 0], longest(offsets), 1, R)
     cdef Chain* chain
@@ -917,20 +919,6 @@ def backward(
                     transitions[r, i, j] += sums[r, i, j] * (
                         transmat[j, i] if chain.is_reversed else transmat[i, j])
     return [chains.all[r].lost != 0 for r in range(R)]
-
-
-cdef int check_middle(
-    Py_ssize_t n, Py_ssize_t n_columns, const int64_t[::1] offsets, const double[:, ::1] transmat,
-    const double[:, ::1] predicted,
-) except -1:
-    cdef Py_ssize_t K = transmat.shape[0], R = offsets.shape[0] - 1, n_blocks = 0, r
-    require(K > 0 and n_columns == K and transmat.shape[1] == K, "rows of K states")
-    require(0 < R <= MOST_RUNS and offsets[0] == 0 and offsets[R] == n, "offsets of all rows")
-    for r in range(R):
-        require(offsets[r] < offsets[r + 1], "runs have rows")
-        n_blocks += n_blocks_of(offsets[r + 1] - offsets[r])
-    return require(predicted.shape[0] == n_blocks + R and predicted.shape[1] == K,
-                   "predicted states of all blocks")
 
 
 # Chains as parameters

@@ -261,15 +261,6 @@ SIMD_UNUSED static void take_gap_sums(
  * -----
  */
 
-/* With the usual numbers of states as constants, so that the compiler unrolls the loops. */
-#define FOR_STATES(k, step, ...) \
-    do { \
-        if ((k) == 1) step(1, __VA_ARGS__); \
-        else if ((k) == 2) step(2, __VA_ARGS__); \
-        else if ((k) == 3) step(3, __VA_ARGS__); \
-        else step(k, __VA_ARGS__); \
-    } while (0)
-
 /* Moments of the states of a row, before and after it was seen. */
 typedef struct {
     double *predicted; /* (k, LANES) */
@@ -456,10 +447,12 @@ SIMD_INLINE void weigh(
     }
 }
 
-SIMD_INLINE void filter_lanes_of(
-    const ptrdiff_t k, const System *system, ptrdiff_t t, BatchSpace *space, double *log_densities)
+/* state <- moments given the rows of a step and the past, from space->mean and ->covariance, which
+ * move on; log_densities (LANES,) <- those of the rows */
+SIMD_CLONES SIMD_UNUSED static void filter_lanes(
+    const System *system, ptrdiff_t t, BatchSpace *space, double *log_densities)
 {
-    const ptrdiff_t W = system->W, d = system->d, size = k * k * LANES;
+    const ptrdiff_t k = system->k, W = system->W, d = system->d, size = k * k * LANES;
     const BatchedState state = batched_state_at(space->states, t, k);
     const Table C = rows_of(system->C, W), Ct = columns_of(system->C, W), A = rows_of(system->A, W);
     double *residual = space->residual, *M = space->M, *x = space->x, *y = space->y;
@@ -517,14 +510,6 @@ SIMD_INLINE void filter_lanes_of(
     add_lanes_form(A, 1, columns_of(state.moved, k), k, k, k, 1, 1, space->covariance);
 }
 
-/* state <- moments given the rows of a step and the past, from space->mean and ->covariance, which
- * move on; log_densities (LANES,) <- those of the rows */
-SIMD_CLONES SIMD_UNUSED static void filter_lanes(
-    const System *system, ptrdiff_t t, BatchSpace *space, double *log_densities)
-{
-    FOR_STATES(system->k, filter_lanes_of, system, t, space, log_densities);
-}
-
 /* Moments of a row: predicted mean and root of the covariance, smoothed mean and covariance. */
 SIMD_INLINE ptrdiff_t border_size(ptrdiff_t k) { return 2 * (k + k * k); }
 
@@ -552,10 +537,12 @@ SIMD_INLINE void put_kept(
         EACH_SEGMENT out[i + s] = keeps[s] ? x[i + s] : out[i + s];
 }
 
-SIMD_INLINE void smooth_lanes_of(
-    const ptrdiff_t k, const System *system, ptrdiff_t t, BatchSpace *space)
+/* space->mean and ->covariance <- smoothed moments of step t, from those of the step after; sums of
+ * covariances with these */
+SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
+    const System *system, ptrdiff_t t, BatchSpace *space)
 {
-    const ptrdiff_t W = system->W, size = k * k * LANES;
+    const ptrdiff_t k = system->k, W = system->W, size = k * k * LANES;
     const BatchedState now = batched_state_at(space->states, t, k);
     const Table At = columns_of(system->A, W);
     double *gain = space->M, *shrink = space->M_upper, *lag = space->x, *inner = space->y;
@@ -602,14 +589,6 @@ SIMD_INLINE void smooth_lanes_of(
     add_kept(arrives, covariance, k * k, space->sums + ARRIVING * size);
     if (t == 0) add_kept(is_first, covariance, k * k, space->sums + FIRST * size);
     add_kept(is_seen, covariance, k * k, space->sums + EMITTING * size);
-}
-
-/* space->mean and ->covariance <- smoothed moments of step t, from those of the step after; sums of
- * covariances with these */
-SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
-    const System *system, ptrdiff_t t, BatchSpace *space)
-{
-    FOR_STATES(system->k, smooth_lanes_of, system, t, space);
 }
 
 /* Room for n <= LANES more vectors, of which element i of number r is at i * BUFFER_STRIDE + r */

@@ -99,8 +99,8 @@ def forward(
     The first of `log_predicted` comes in.
     """
     cdef Py_ssize_t K = log_transmat.shape[0], R = log_likelihoods.shape[0], i = 0, r, b, k, row, T
-    check_middle(log_densities.shape[0], log_densities.shape[1], offsets, log_transmat,
-                 log_predicted)
+    _check_middle(log_densities.shape[0], log_densities.shape[1], offsets, log_transmat,
+                  log_predicted)
     require(R == offsets.shape[0] - 1 and log_filtered.shape[0] == R
             and log_filtered.shape[1] == K, "filtered states")
     cdef double[:, ::1] alpha = np.empty((CHAIN_ROWS, K))
@@ -145,8 +145,8 @@ def backward(
     Adds expected transitions within, and to the row after if its w is not 0.
     """
     cdef Py_ssize_t K = log_transmat.shape[0], R = transitions.shape[0], i = 0, r, k, row, T, b
-    check_middle(log_densities.shape[0], log_densities.shape[1], offsets, log_transmat,
-                 log_predicted)
+    _check_middle(log_densities.shape[0], log_densities.shape[1], offsets, log_transmat,
+                  log_predicted)
     require(R == offsets.shape[0] - 1 and transitions.shape[1] == K and transitions.shape[2] == K,
             "transitions are (R, K, K)")
     require(log_later.shape[0] == R and log_later.shape[1] == 2 and log_later.shape[2] == K,
@@ -181,17 +181,18 @@ cdef Py_ssize_t n_blocks_of(Py_ssize_t T) noexcept nogil:
     return (T + CHAIN_ROWS - 1) // CHAIN_ROWS
 
 
-cdef int check_middle(
-    Py_ssize_t n, Py_ssize_t n_columns, const int64_t[::1] offsets,
-    const double[:, ::1] log_transmat, const double[:, ::1] log_predicted,
+cpdef int _check_middle(
+    Py_ssize_t n, Py_ssize_t n_columns, const int64_t[::1] offsets, const double[:, ::1] transmat,
+    const double[:, ::1] predicted,
 ) except -1:
-    cdef Py_ssize_t K = log_transmat.shape[0], R = offsets.shape[0] - 1, n_blocks = 0, r
-    require(K > 0 and n_columns == K and log_transmat.shape[1] == K, "rows of K states")
+    """Raise unless the arrays of `forward` and `backward`, as logarithms or not, fit each other."""
+    cdef Py_ssize_t K = transmat.shape[0], R = offsets.shape[0] - 1, n_blocks = 0, r
+    require(K > 0 and n_columns == K and transmat.shape[1] == K, "rows of K states")
     require(R > 0 and offsets[0] == 0 and offsets[R] == n, "offsets of all rows")
     for r in range(R):
         require(offsets[r] < offsets[r + 1], "runs have rows")
         n_blocks += n_blocks_of(offsets[r + 1] - offsets[r])
-    return require(log_predicted.shape[0] == n_blocks + R and log_predicted.shape[1] == K,
+    return require(predicted.shape[0] == n_blocks + R and predicted.shape[1] == K,
                    "predicted states of all blocks")
 
 
