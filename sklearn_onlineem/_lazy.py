@@ -1,12 +1,25 @@
 """Names of a package, imported when first asked for; type checkers read imports beside them."""
 
+import os
 import sys
+import threading
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pkgutil import resolve_name
 from typing import Any
 
 __all__ = ["ByClass", "lazy_names"]
+
+# Held while a name is imported, and while the process forks: a child would wait for ever for what
+# another thread of its parent was importing.
+_IMPORTING = threading.RLock()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_IMPORTING.acquire,
+        after_in_parent=_IMPORTING.release,
+        after_in_child=_IMPORTING.release,
+    )
 
 
 def lazy_names(
@@ -26,14 +39,15 @@ def lazy_names(
     home = {name: module for module, exported in names.items() for name in exported}
 
     def __getattr__(name):
-        if name in subpackages:
-            return import_module(f"{package}.{name}")
-        if name not in home:
+        if name not in home and name not in subpackages:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        try:
-            value = getattr(import_module(f"{package}.{home[name]}"), name)
-        except AttributeError as error:  # `from package import name` would hide it
-            raise ImportError(f"{package}.{home[name]}: {error}") from error
+        with _IMPORTING:
+            if name in subpackages:
+                return import_module(f"{package}.{name}")
+            try:
+                value = getattr(import_module(f"{package}.{home[name]}"), name)
+            except AttributeError as error:  # `from package import name` would hide it
+                raise ImportError(f"{package}.{home[name]}: {error}") from error
         setattr(sys.modules[package], name, value)
         return value
 
@@ -60,5 +74,6 @@ class ByClass(dict[type, Any]):
     def __missing__(self, kind: type) -> Any:
         home = self.homes.get(f"{kind.__module__}.{kind.__qualname__}")
         if home is not None:
-            self[kind] = resolve_name(home)
+            with _IMPORTING:
+                self[kind] = resolve_name(home)
         return self.get(kind)
