@@ -28,20 +28,20 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions.
 LIMITS = {
-    "GaussianHMM.fit, functions": 280,
+    "GaussianHMM.fit, functions": 278,
     "GaussianHMM.fit, files": 42,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 70,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 212,
-    "Python code": 26_450,
-    "Python docstrings": 13_120,
+    "Python code": 26_920,
+    "Python docstrings": 13_220,
     "kernel files": 59,
-    "kernel code": 14_420,
+    "kernel code": 14_860,
     "public names": 95,
     "import circles": 0,
-    "test code": 38_600,
+    "test code": 38_780,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
