@@ -24,7 +24,6 @@ import numpy as np
 
 from sklearn_onlineem import CategoricalHMM
 from sklearn_onlineem.displays import TransitionDisplay
-from sklearn_onlineem.em import Online
 
 PAGES = (
     "front, news, tech, local, opinion, on-air, misc, weather, msn-news, health, living, business,"
@@ -64,8 +63,7 @@ def learnt(solver):
 moves = np.full((12, 12), 0.3 / 11) + (0.7 - 0.3 / 11) * np.eye(12)
 lengths = np.array([len(visit) for visit in visits[1:]])
 by_click, clicks = learnt("recursive")
-# A state that is hardly used is no reason to begin anew: nothing warns of it.
-by_visit, steps = learnt(Online(reinitialises=False))
+by_visit, steps = learnt("online")
 
 # %%
 # The rival counts which page followed which so far; all pairs start with a count of one.

@@ -72,6 +72,7 @@ class Recursive(Solver):
 
     warm_up: int = 100
     requires = RowUpdates
+    reinitialises = False
     start_rows = 0
 
     def __post_init__(self):
