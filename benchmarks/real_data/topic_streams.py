@@ -5,8 +5,9 @@
 
 An eighth of the documents is held out. The stream has the others at random or in the order of the
 file (chapters of the Bible, addresses from 1790 on). Perplexities of second halves of the held-out
-documents given the first: after `fit`; after one pass with the defaults; and after one whose start
-is made of the first batch alone, `Online(start_rows=0)`. Means over the seeds.
+documents given the first: after `fit`; after one pass with the defaults; after one whose start is
+made of the first batch alone, `Online(start_rows=0)`; and after one that keeps a sample of 500
+documents. Means over the seeds.
 """
 
 import argparse
@@ -47,7 +48,9 @@ def main():
     parser.add_argument("--topics", type=int, nargs="+", default=[10, 30])
     parser.add_argument("--seeds", type=int, default=2)
     arguments = parser.parse_args()
-    table = Table("documents, topics, order, batches of", "fit", "stream", "first batch", width=44)
+    table = Table(
+        "documents, topics, order, batches of", "fit", "stream", "first batch", "sample", width=44
+    )
     for name, load in DATA.items():
         X = sparse.csr_array(load())
         chosen = np.random.default_rng(0).permutation(X.shape[0])
@@ -68,7 +71,7 @@ def main():
                             streamed(train, batch, n_topics, seed, solver).perplexity(test)
                             for seed in seeds
                         ])
-                        for solver in (Online(), Online(start_rows=0))
+                        for solver in (Online(), Online(start_rows=0), Online(sample=500))
                     ]  # fmt: skip
                     table.row(f"{name}, {n_topics}, {order}, {batch}", fitted, *streams)
 
