@@ -58,7 +58,7 @@ class InterruptAtLine:
         self.numeric_errors.__exit__()
 
 
-def seconds_until_interrupted(call, after=0.1):
+def seconds_until_interrupted(call, after=0.02):
     """How long a call goes on after a signal that comes amid it, whose handler raises.
 
     In seconds of processor time, so that a busy machine makes no difference.
