@@ -67,11 +67,13 @@ class Evaluation:
         return coordinates_of(self.model, self.statistics)
 
     @cached_property
-    @np.errstate(over="ignore", invalid="ignore")
     def log_posterior(self) -> float:
         """Mean log-likelihood, and the log density of the prior."""
-        terms = (a * self.model.expected_log_likelihood(term) for a, term in self.prior)
-        return self.log_likelihood + sum(terms)
+        if not self.prior:
+            return self.log_likelihood
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = (a * self.model.expected_log_likelihood(term) for a, term in self.prior)
+            return self.log_likelihood + sum(terms)
 
     @cached_property
     def objective(self) -> float:
@@ -168,23 +170,23 @@ class QuasiNewton:
                 # There is no such model.
                 gain = -np.inf
             if gain >= _SUFFICIENT * length * slope:
-                self._last = length * direction, gradient
+                self._last = length * direction.ravel(), gradient.ravel()
                 return there, 0.5 * slope
             length *= _SHORTER
         return None
 
     def _direction(self, gradient):
         """Return the inverse of the observed information times the gradient, by the pairs."""
+        direction, shares = gradient.flatten(), []
         if self._last is not None:
             step, before = self._last
-            change = before - gradient
-            curvature = np.vdot(step, change)
-            if curvature > 1e-8 * math.sqrt(np.vdot(step, step) * np.vdot(change, change)):
-                self._pairs.append((step, change, 1.0 / curvature))
-        direction, shares = gradient.copy(), []
+            change = before - direction
+            curvature = step.dot(change)
+            if curvature > 1e-8 * math.sqrt(step.dot(step) * change.dot(change)):
+                self._pairs.append((step, change, 1.0 / float(curvature)))
         for step, change, scale in reversed(self._pairs):
-            shares.append(scale * np.vdot(step, direction))
+            shares.append(float(scale * step.dot(direction)))
             direction -= shares[-1] * change
         for step, change, scale in self._pairs:
-            direction += (shares.pop() - scale * np.vdot(change, direction)) * step
-        return direction
+            direction += (shares.pop() - float(scale * change.dot(direction))) * step
+        return direction.reshape(gradient.shape)

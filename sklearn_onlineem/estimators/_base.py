@@ -20,7 +20,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
 
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
@@ -602,9 +606,12 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         return checked_callbacks(self.callbacks, self, attributes)
 
     def _validate_params(self):
-        super()._validate_params()
+        # Defaults are valid, and to check all takes longer than some fits.
+        defaults, values = self._defaults, vars(self).items()
+        given = {name: x for name, x in values if name in defaults and x is not defaults[name]}
+        validate_parameter_constraints(self._parameter_constraints, given, type(self).__name__)
         with error_context(self):
-            for name, value in self.get_params(deep=False).items():
+            for name, value in given.items():
                 check_complete(name, value)
             if self.schedule == "constant" and self.eta0 == "auto":
                 raise ValueError("eta0 must be a number with schedule='constant', got 'auto'.")
@@ -617,8 +624,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         if not isinstance(self.schedule, str):
             return self.schedule
         eta0, beta, keeps = self.eta0, self.beta, is_stream and self._keeps_first_rows
-        is_given = state.is_known or self._has_start_values()
-        is_settled = keeps and self._solver().start_rows > 0 and not is_given
+        is_settled = keeps and self._solver().start_rows > 0 and not state.is_known
+        is_settled = is_settled and not self._has_start_values()
         # What comes from a start that was not settled has to be forgotten soon.
         if eta0 == "auto" and not is_settled:
             eta0 = self._first_rate

@@ -256,7 +256,7 @@ class FitTasks:
         self._told = {"estimator": estimator, "X": X, "y": y}
         self._estimator, self._n_starts = estimator, n_starts
         self._fit = self._start = None
-        if hasattr(estimator, "_init_callback_context"):
+        if not vars(estimator).keys().isdisjoint(("_skl_callbacks", "_parent_callback_ctx")):
             n_tasks = estimator._most_passes if n_starts == 1 else n_starts
             self._fit = estimator._init_callback_context(max_subtasks=n_tasks)
             self._fit.call_on_fit_task_begin(**self._told)

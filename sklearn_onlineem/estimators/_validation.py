@@ -166,6 +166,10 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
     The first data of a known model define the names alone.
     The estimator is not changed.
     """
+    # scikit-learn takes longer to find nothing wrong with an array than a pass over few rows does.
+    is_plain = fresh and type(X) is np.ndarray and X.ndim == 2 and X.dtype in _FLOATS
+    if is_plain and X.flags.carray and _SMALLEST_SQUARE <= _sum_of_squares(X) < math.inf:
+        return X, {"n_features_in_": X.shape[1], "_dtype": X.dtype}
     fitted = None if fresh else vars(estimator).get("_fitted")
     awaits_data = fitted is not None and fitted.state.awaits_data
     if not (fresh or awaits_data):

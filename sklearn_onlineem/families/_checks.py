@@ -97,7 +97,7 @@ def positive_semidefinite(name, value, size):
 
 def check_setting(name, value, least, most):
     """Raise ValueError unless a setting of a family is a number from `least` to `most`."""
-    number = finite(name, value)
+    number = value if type(value) is float and abs(value) <= LARGEST else finite(name, value)
     _require(least <= number <= most, name, f"from {least:g} to {most:g}", value)
 
 

@@ -171,6 +171,8 @@ class Gaussian(
     def n_parameters(self, parameters: Gaussians) -> int:
         of_each = self.covariance.n_parameters(parameters.mean.shape[1])
         n_covariances = len(parameters.covariance)
+        if self.learns_means is True and self.learns_covariances is True:
+            return parameters.mean.size + n_covariances * of_each
         n_of_means = np.broadcast_to(self.learns_means, parameters.mean.shape).sum()
         n_of_covariances = np.broadcast_to(self.learns_covariances, n_covariances).sum() * of_each
         return int(n_of_means + n_of_covariances)

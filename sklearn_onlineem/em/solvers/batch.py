@@ -17,11 +17,12 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Batch", "batch_passes"]
 
-# Gains that tell how fast EM is; passes that it may still need without acceleration, if one takes
-# much longer than a quasi-Newton step alone, which takes about as long as so many rows do.
-_LEAST_GAINS, _FEW_PASSES, _ROWS_OF_A_STEP = 3, 10, 2000
-# Passes after which gains that do not fall are those of a slow fit.
-_MANY_PASSES = 30
+# Gains that tell how fast EM is.
+_LEAST_GAINS = 3
+# Passes that it may still need without acceleration, and those after which gains that do not fall
+# are those of a slow fit, if one takes much longer than a quasi-Newton step alone, which takes
+# about as long as so many rows do.
+_FEW_PASSES, _MANY_PASSES, _ROWS_OF_A_STEP = 10, 30, 2000
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,10 @@ def batch_passes(
         if newton is None and may_accelerate and len(values) > _LEAST_GAINS:
             gains = [after - before for before, after in pairwise(values)]
             n_passes = settled.outlook(gains).n_passes
+            cost = 1.0 + _ROWS_OF_A_STEP / max(state.model.size_of(here.data), here.data.n_rows)
             # Early gains may rise.
-            is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES
-            n_rows = state.model.size_of(here.data)
-            is_slow = n_passes > _FEW_PASSES * (1.0 + _ROWS_OF_A_STEP / n_rows)
-            if not gains_tell or (is_slow and not is_early):
+            is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES * cost
+            if not gains_tell or (n_passes > _FEW_PASSES * cost and not is_early):
                 may_accelerate = suits(here)
                 newton = QuasiNewton() if may_accelerate else None
         there = promised = None
@@ -133,7 +133,8 @@ def batch_passes(
             there, promised = newton.step(here, evaluate)
             model = there.model
         data = here.data
-        state = state._replace(n_rows=state.n_rows + (n_read - 1) * data.n_rows)
+        if n_read != 1:
+            state = state._replace(n_rows=state.n_rows + (n_read - 1) * data.n_rows)
         take(state.after(model, math.inf, here.log_likelihood, data, state.size_of(data)))
         step = progress.state.step
         is_settled = settled(values[-1], step.kl_divergence, promised)

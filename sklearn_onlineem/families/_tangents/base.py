@@ -62,6 +62,10 @@ class Shares:
         return np.where(self.p > _BOUND, np.sqrt(self.p), 0.0)
 
     @cached_property
+    def _inverse_root(self):
+        return inverse(self.root)
+
+    @cached_property
     def is_free(self):
         """Which coordinates move: none in rows with a single positive entry."""
         positive = self.p > _BOUND
@@ -69,7 +73,7 @@ class Shares:
 
     def logarithms(self, v):
         """Return the derivative of log p along v."""
-        return v * inverse(self.root) - (self.root * v).sum(axis=-1, keepdims=True)
+        return v * self._inverse_root - (self.root * v).sum(axis=-1, keepdims=True)
 
     def probabilities(self, v):
         """Return the derivative of p along v."""
@@ -77,14 +81,14 @@ class Shares:
 
     def score(self, counts):
         """Return the scores of counts, the adjoint of `logarithms`."""
-        return counts * inverse(self.root) - self.root * counts.sum(axis=-1, keepdims=True)
+        return counts * self._inverse_root - self.root * counts.sum(axis=-1, keepdims=True)
 
     def moved(self, v):
         """Return probabilities moved along v; fixed ones stay."""
-        is_free = self.root > 0.0
-        moved = np.where(is_free, self.p * np.exp(self.logarithms(v)), 0.0)
-        left = np.where(is_free, self.p, 0.0).sum(axis=-1, keepdims=True)
-        return np.where(is_free, moved * left * inverse(moved.sum(axis=-1, keepdims=True)), self.p)
+        left = np.where(self.root > 0.0, self.p, 0.0)
+        moved = left * np.exp(self.logarithms(v))
+        moved *= left.sum(axis=-1, keepdims=True) * inverse(moved.sum(axis=-1, keepdims=True))
+        return np.where(self.root > 0.0, moved, self.p)
 
 
 def symmetric_units(d):
@@ -96,9 +100,10 @@ def symmetric_units(d):
 
 
 def symmetric_exponential(matrices):
-    """Return exp of symmetric matrices, which is positive definite for all of them."""
-    values, vectors = np.linalg.eigh(matrices)
-    return (vectors * np.exp(values)[..., None, :]) @ vectors.mT
+    """Return exp of symmetric matrices to second order, which is positive definite for all."""
+    half = 0.5 * matrices
+    root = np.eye(matrices.shape[-1]) + half + 0.5 * (half @ half)
+    return root @ root
 
 
 def inverse(x):

@@ -24,8 +24,16 @@ class _GaussianTangents(Tangents):
 
     def __init__(self, family, parameters, centre=None):
         super().__init__(family, parameters)
-        self.centre = parameters.mean.mean(axis=0) if centre is None else centre
-        self.shift = parameters.mean - self.centre
+        if centre is not None:
+            self.centre = centre
+
+    @cached_property
+    def centre(self):
+        return self.parameters.mean.mean(axis=0)
+
+    @cached_property
+    def shift(self):
+        return self.parameters.mean - self.centre
 
     @property
     def n_own(self):
@@ -45,7 +53,7 @@ class _GaussianTangents(Tangents):
 
     @property
     def is_free(self):
-        family, free = self.family, np.ones((len(self.shift), self.n_own), dtype=bool)
+        family, free = self.family, np.ones((len(self.parameters.mean), self.n_own), dtype=bool)
         free[:, : self.d], free[:, self.d :] = family.learns_means, family.learns_covariances
         return free
 
@@ -86,25 +94,15 @@ class _GaussianTangents(Tangents):
     def score(self, statistics):
         weight, first = statistics.weight[:, None], statistics.mean - self.parameters.mean
         first = np.where(weight > NEGLIGIBLE, weight * first, 0.0)
-        return self._about_means.whitened_sums(first, self._second(statistics, first))
-
-    @cached_property
-    def _about_means(self):
-        """These tangents with features about the mean of each component."""
-        own = type(self)(self.family, self.parameters, self.centre)
-        own.shift = np.zeros_like(self.shift)
-        return own
+        return self.whitened_sums(first, self._second(statistics, first))
 
     def is_proper(self, prior):
         return bool((prior.weight >= 0.0).all() and np.all(prior.degrees >= 0.0))
 
     def floor_penalty(self, statistics):
-        floor, squares = self.family._added(self.d), self.parameters.precision_factor**2
-        squares = squares.sum(axis=2) if squares.ndim == 3 else squares
+        floor, squares = self.family._added(self.d), self.parameters.precision
+        squares = np.einsum("kii->ki", squares) if squares.ndim == 3 else squares
         return -0.5 * float((self._degrees(statistics)[:, None] * squares * floor).sum())
-
-    def whitened(self, raw):
-        return self.whitened_sums(raw[:, : self.d], self._unpacked(raw[:, self.d :]))
 
     def attributes(self):
         parameters = self.parameters
@@ -117,9 +115,11 @@ class _GaussianTangents(Tangents):
 
 @lru_cache(maxsize=8)
 def _upper_triangle(d):
-    """Return the indices of the upper triangle of matrices, and which are on the diagonal."""
-    upper = np.triu_indices(d)
-    return upper, upper[0] == upper[1]
+    """Return the indices of the upper triangle, factors of its entries, and their places."""
+    upper, places = np.triu_indices(d), np.empty((d, d), dtype=np.intp)
+    i, j = upper
+    places[i, j] = places[j, i] = np.arange(len(i))
+    return upper, np.where(i == j, np.sqrt(2.0), 1.0), places
 
 
 class MatrixTangents(_GaussianTangents):
@@ -135,19 +135,9 @@ class MatrixTangents(_GaussianTangents):
     def _upper(self):
         return _upper_triangle(self.d)[0]
 
-    @property
-    def _is_diagonal(self):
-        return _upper_triangle(self.d)[1]
-
-    @cached_property
-    def _factor(self):
-        """Matrices P with P P' the precision, (K, d, d): inverses of R'."""
-        factor, shape = self.parameters.precision_factor, (len(self.shift), self.d, self.d)
-        return factor if factor.shape == shape else np.broadcast_to(factor, shape)
-
     @cached_property
     def _root(self):
-        return np.linalg.inv(self._factor).mT
+        return self.parameters.covariance @ self.parameters.precision_factor
 
     @cached_property
     def mean(self):
@@ -164,37 +154,33 @@ class MatrixTangents(_GaussianTangents):
 
     def _matrices(self, packed):
         """Return symmetric matrices from the coordinates of V."""
-        V, (i, j) = np.empty((len(packed), self.d, self.d)), self._upper
-        V[:, i, j] = V[:, j, i] = packed * np.where(self._is_diagonal, np.sqrt(2.0), 1.0)
-        return V
+        _, factors, places = _upper_triangle(self.d)
+        return (packed * factors).take(places, axis=1)
 
     def natural(self, v):
-        P = self._factor
+        P = self.parameters.precision_factor
         A = P @ self._matrices(v[:, self.d :]) @ P.mT
         linear = (P @ v[:, : self.d, None] - A @ self.shift[:, :, None])[:, :, 0]
-        products = A[:, *self._upper] * np.where(self._is_diagonal, 0.5, 1.0)
+        products = A[:, *self._upper] / _upper_triangle(self.d)[1] ** 2
         return np.concatenate([linear, products], axis=1)
 
-    def _unpacked(self, products):
-        """Return sums of products as `whitened_sums` takes them."""
-        second, (i, j) = np.empty((len(products), self.d, self.d)), self._upper
-        second[:, i, j] = second[:, j, i] = products
-        return second
+    def whitened(self, raw):
+        first, outer = raw[:, : self.d], self.shift[:, :, None] * raw[:, None, : self.d]
+        second = raw[:, self.d :].take(_upper_triangle(self.d)[2], axis=1)
+        return self.whitened_sums(first, second - outer - outer.mT)
 
     def whitened_sums(self, first, second):
-        """Return the scores of sums of rows and of their products."""
-        P, outer = self._factor, self.shift[:, :, None] * first[:, None, :]
-        T = P.mT @ (second - outer - outer.mT) @ P
-        u = (P.mT @ first[:, :, None])[:, :, 0]
-        spread = T[:, *self._upper] * np.where(self._is_diagonal, np.sqrt(0.5), 1.0)
-        return np.concatenate([u, spread], axis=1)
+        """Return the scores of sums of rows about their means, and of their products."""
+        P = self.parameters.precision_factor
+        T, u = P.mT @ second @ P, (P.mT @ first[:, :, None])[:, :, 0]
+        return np.concatenate([u, T[:, *self._upper] / _upper_triangle(self.d)[1]], axis=1)
 
     def _second(self, statistics, first):
         """Return second moments about the present means less their expectations."""
         scatter = self._share(statistics)[:, None, None] * statistics.scatter
         deviation = statistics.mean - self.parameters.mean
         # The M-step adds the floor to the mean of the squares.
-        unfloored = self.parameters.covariance_matrices - np.diag(self.family._added(self.d))
+        unfloored = self.parameters.covariance - np.diag(self.family._added(self.d))
         expected = self._degrees(statistics)[:, None, None] * unfloored
         return scatter + first[:, :, None] * deviation[:, None, :] - expected
 
@@ -228,7 +214,8 @@ class MatrixTangents(_GaussianTangents):
 
     def _standardised(self, k, X):
         """Return rows in coordinates in which component k is standard normal."""
-        return (X - self.parameters.mean[k]) @ self._factor[k]
+        factors = self.parameters.precision_factor
+        return (X - self.parameters.mean[k]) @ factors[k if len(factors) > 1 else 0]
 
 
 class AxisTangents(_GaussianTangents):
@@ -263,13 +250,14 @@ class AxisTangents(_GaussianTangents):
         linear = parameters.precision_factor * v[:, : self.d] - A * self.shift
         return np.concatenate([linear, 0.5 * A], axis=1)
 
-    def _unpacked(self, products):
-        return products
+    def whitened(self, raw):
+        first = raw[:, : self.d]
+        outer = self.family.covariance._summed(self.shift * first)
+        return self.whitened_sums(first, raw[:, self.d :] - 2.0 * outer)
 
     def whitened_sums(self, first, second):
         parameters = self.parameters
-        about = second - 2.0 * self.family.covariance._summed(self.shift * first)
-        spread = 0.5 * self._unit * parameters.precision * about
+        spread = 0.5 * self._unit * parameters.precision * second
         return np.concatenate([parameters.precision_factor * first, spread], axis=1)
 
     def _second(self, statistics, first):

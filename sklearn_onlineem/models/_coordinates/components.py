@@ -179,18 +179,18 @@ class MixtureCoordinates(ComponentCoordinates):
 
     @property
     def _is_free(self):
-        return np.column_stack([self.weights.is_free[0], self.tangents.is_free])
+        return np.hstack([self.weights.is_free.T, self.tangents.is_free])
 
     def is_proper(self, prior):
         return bool((prior.counts >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
 
     def _all_counts(self, statistics):
         counts = self.tangents.effective_counts(statistics.emissions)
-        return np.column_stack([np.full(len(counts), statistics.counts.sum()), counts])
+        return np.hstack([np.full((len(counts), 1), statistics.counts.sum()), counts])
 
     def score(self, statistics):
-        weights = self.weights.score(statistics.counts[None])[0]
-        return np.column_stack([weights, self.tangents.score(statistics.emissions)])
+        weights = self.weights.score(statistics.counts[None]).T
+        return np.hstack([weights, self.tangents.score(statistics.emissions)])
 
     def moved(self, v):
         weights = self.weights.moved(v[None, :, 0])[0]
@@ -233,8 +233,8 @@ class ChainCoordinates(ComponentCoordinates):
     @property
     def _is_free(self):
         learnt = self.model.learnt
-        return np.column_stack([
-            self.start.is_free[0] & ("s" in learnt),
+        return np.hstack([
+            self.start.is_free.T & ("s" in learnt),
             self.transmat.is_free & ("t" in learnt),
             self.tangents.is_free & ("e" in learnt),
         ])  # fmt: skip
@@ -245,15 +245,15 @@ class ChainCoordinates(ComponentCoordinates):
 
     def _all_counts(self, statistics):
         n_transitions = statistics.transitions.sum(axis=1, keepdims=True)
-        return np.column_stack([
-            np.full(len(n_transitions), statistics.start.sum()),
+        return np.hstack([
+            np.full_like(n_transitions, statistics.start.sum()),
             np.repeat(n_transitions, statistics.transitions.shape[1], axis=1),
             self.tangents.effective_counts(statistics.emissions),
         ])  # fmt: skip
 
     def score(self, statistics):
-        return np.column_stack([
-            self.start.score(statistics.start[None])[0],
+        return np.hstack([
+            self.start.score(statistics.start[None]).T,
             self.transmat.score(statistics.transitions),
             self.tangents.score(statistics.emissions),
         ])  # fmt: skip
