@@ -37,9 +37,18 @@ SIMD_INLINE Table columns_of(const double *x, ptrdiff_t stride)
     return table;
 }
 
-/* out (m, n, LANES) <- out + sign a b, or its upper triangle; a (m, l) of numbers that all share or,
- * with `is_shared` 0, side by side, b (l, n) side by side */
-SIMD_INLINE void add_lanes_form(
+/* out (m, n, LANES) <- sum (4, LANES), or out + sign sum */
+SIMD_INLINE void put_sums(
+    const double (*sum)[LANES], const int n, const double sign, double *RESTRICT out)
+{
+    for (int c = 0; c < n; c++)
+        EACH_SEGMENT
+            out[c * LANES + s] = sign == 0 ? sum[c][s] : out[c * LANES + s] + sign * sum[c][s];
+}
+
+/* out (m, n, LANES) <- out + sign a b, or a b with sign 0, or its upper triangle; a (m, l) of numbers
+ * that all share or, with `is_shared` 0, side by side, b (l, n) side by side */
+SIMD_INLINE void lanes_form(
     const Table a, const int is_shared, const Table b, const ptrdiff_t m, const ptrdiff_t l,
     const ptrdiff_t n, const double sign, const int is_upper, double *RESTRICT out)
 {
@@ -58,26 +67,25 @@ SIMD_INLINE void add_lanes_form(
                 EACH_SEGMENT sum[2][s] += x[is_shared ? 0 : s] * y[2 * next + s];
                 EACH_SEGMENT sum[3][s] += x[is_shared ? 0 : s] * y[3 * next + s];
             }
-            for (int c = 0; c < 4; c++)
-                EACH_SEGMENT out[c * LANES + s] += sign * sum[c][s];
+            put_sums(sum, 4, sign, out);
         }
         for (; j < n; j++, out += LANES) {
-            double sum[LANES] = {0};
+            double sum[1][LANES] = {{0}};
             for (ptrdiff_t h = 0; h < l; h++) {
                 const double *x = a.elements + (i * a.rows + h * a.columns) * width;
                 const double *y = b.elements + (h * b.rows + j * b.columns) * LANES;
-                EACH_SEGMENT sum[s] += x[is_shared ? 0 : s] * y[s];
+                EACH_SEGMENT sum[0][s] += x[is_shared ? 0 : s] * y[s];
             }
-            EACH_SEGMENT out[s] += sign * sum[s];
+            put_sums(sum, 1, sign, out);
         }
     }
 }
 
-SIMD_INLINE void add_lanes_product(
+SIMD_INLINE void lanes_product(
     const Table a, const int is_shared, const Table b, const ptrdiff_t m, const ptrdiff_t l,
     const ptrdiff_t n, const double sign, double *RESTRICT out)
 {
-    add_lanes_form(a, is_shared, b, m, l, n, sign, 0, out);
+    lanes_form(a, is_shared, b, m, l, n, sign, 0, out);
 }
 
 /* x (k, k, LANES) <- with its upper triangle below */
@@ -162,8 +170,9 @@ SIMD_INLINE void substitute_lanes_backward(
 typedef struct {
     uint64_t code;       /* a bit for each missing value, and one above them; 0: no pattern yet */
     ptrdiff_t n_observed;
-    double log_det;      /* of R of the observed values */
-    double *precision;   /* (d, D): its inverse, 0 for missing values; D is whole vectors */
+    double log_det;      /* of 2 pi R of the observed values */
+    ptrdiff_t *missing;  /* (d - n_observed,) */
+    double *precision;   /* (d, d): the inverse of R of the observed values, 0 for missing ones */
     double *G;           /* (k, k): C' times it times C */
     double *weights;     /* (d, d): of observed values in the expectation of each missing one */
     double *rest;        /* (d, d): covariance of missing values given observed ones and the state */
@@ -172,15 +181,11 @@ typedef struct {
     double *covariances; /* (k, k): sum of those of their states */
 } GapPattern;
 
-SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d)
-{
-    return (d + WIDEST_TILE - 1) / WIDEST_TILE * WIDEST_TILE;
-}
-
 SIMD_UNUSED static GapPattern lay_out_gap_pattern(ptrdiff_t k, ptrdiff_t d, Arena *arena)
 {
     GapPattern pattern = {0};
-    pattern.precision = take_doubles(arena, d * gap_stride(d));
+    pattern.missing = (ptrdiff_t *)take(arena, d, sizeof(ptrdiff_t));
+    pattern.precision = take_doubles(arena, d * d);
     pattern.G = take_doubles(arena, k * k);
     pattern.weights = take_doubles(arena, d * d);
     pattern.rest = take_doubles(arena, d * d);
@@ -189,17 +194,12 @@ SIMD_UNUSED static GapPattern lay_out_gap_pattern(ptrdiff_t k, ptrdiff_t d, Aren
     return pattern;
 }
 
-SIMD_INLINE int is_missing(const GapPattern *pattern, ptrdiff_t i)
-{
-    return (int)(pattern->code >> i & 1);
-}
-
 /* pattern <- that of a code; `whitened` and square (d, d) are scratch memory. */
 SIMD_UNUSED static void make_gap_pattern(
     const System *system, uint64_t code, ObservedPattern *whitened, double *square,
     GapPattern *pattern)
 {
-    const ptrdiff_t k = system->k, W = system->W, d = system->d, D = gap_stride(d);
+    const ptrdiff_t k = system->k, W = system->W, d = system->d;
     double row[MOST_GAP_COLUMNS];
     for (ptrdiff_t i = 0; i < d; i++) row[i] = code >> i & 1 ? NAN : 0;
     whiten(system, row, whitened);
@@ -210,15 +210,15 @@ SIMD_UNUSED static void make_gap_pattern(
     substitute_backward(whitened->upper, whitened->inverse, n, n, n, square);
     pattern->code = code;
     pattern->n_observed = n;
-    pattern->log_det = whitened->log_det;
+    pattern->log_det = (double)n * LOG_2_PI + whitened->log_det;
     unpad(whitened->G, k, k, W, pattern->G);
-    set_zero(d * D, pattern->precision);
+    set_zero(d * d, pattern->precision);
     set_zero(d * d, pattern->weights);
     for (ptrdiff_t i = 0; i < n; i++)
         for (ptrdiff_t j = 0; j < n; j++)
-            pattern->precision[observed[i] * D + observed[j]] = square[i * n + j];
+            pattern->precision[observed[i] * d + observed[j]] = square[i * n + j];
     for (ptrdiff_t m = n; m < d; m++) {
-        const ptrdiff_t missing = observed[m];
+        const ptrdiff_t missing = pattern->missing[m - n] = observed[m];
         double *weights = pattern->weights + missing * d, *rest = pattern->rest + missing * d;
         double *slope = pattern->slope + missing * k;
         copy(system->R + missing * d, d, rest);
@@ -240,18 +240,20 @@ SIMD_UNUSED static void take_gap_sums(
     const System *system, GapPattern *pattern, double *product, Sums *sums)
 {
     const ptrdiff_t k = system->k, W = system->W, d = system->d;
+    const ptrdiff_t n_missing = d - pattern->n_observed, *missing = pattern->missing;
     if (pattern->n_rows == 0) return;
-    for (ptrdiff_t m = 0; m < d; m++) {
-        if (!is_missing(pattern, m)) continue;
+    for (ptrdiff_t a = 0; a < n_missing; a++) {
+        const ptrdiff_t m = missing[a];
         set_zero(k, product);
         for (ptrdiff_t i = 0; i < k; i++)
             for (ptrdiff_t j = 0; j < k; j++)
                 product[j] += pattern->slope[m * k + i] * pattern->covariances[i * k + j];
         add(product, k, sums->across + m * W);
-        for (ptrdiff_t l = 0; l < d; l++)
-            if (is_missing(pattern, l))
-                sums->within[m * d + l] += dot(product, pattern->slope + l * k, k)
-                                           + pattern->n_rows * pattern->rest[m * d + l];
+        for (ptrdiff_t b = 0; b < n_missing; b++) {
+            const ptrdiff_t l = missing[b];
+            sums->within[m * d + l] += dot(product, pattern->slope + l * k, k)
+                                       + pattern->n_rows * pattern->rest[m * d + l];
+        }
     }
     pattern->n_rows = 0;
     set_zero(k * k, pattern->covariances);
@@ -286,6 +288,9 @@ SIMD_INLINE BatchedState batched_state_at(double *states, ptrdiff_t t, ptrdiff_t
     return state;
 }
 
+/* States of all lanes that depart, arrive and emit. */
+enum { INNER = N_SUMS };
+
 /* Sequences side by side, and what a thread needs for them. */
 typedef struct {
     ptrdiff_t T;                  /* rows of the longest */
@@ -295,6 +300,9 @@ typedef struct {
     ptrdiff_t until[LANES];       /* and the row after the last that does */
     double *borders[LANES];       /* of each: moments of these two rows, or NULL */
     GapPattern *present[LANES];   /* patterns of the rows of a step */
+    ptrdiff_t gapped[LANES];      /* those of them that have gaps */
+    ptrdiff_t n_gapped;
+    GapPattern complete;
     ptrdiff_t n_patterns;
     GapPattern *patterns;
     ObservedPattern whitened;
@@ -305,9 +313,10 @@ typedef struct {
     double *values;               /* (longest, d, LANES): rows less offsets, 0 where missing */
     double *v;                    /* (d, LANES): those of a step */
     double *residual, *weighed, *filled; /* (d, LANES) */
+    double *log_det;              /* (LANES,): of the patterns of a step */
     double *a, *b;                /* (k, LANES) */
     double *G, *M, *M_upper, *M_inverse, *x, *y; /* (k, k, LANES) */
-    double *sums;                 /* (N_SUMS, k, k, LANES) */
+    double *sums;                 /* (N_SUMS + 1, k, k, LANES); the last is that of INNER states */
     double *after;                /* (k, LANES): smoothed means of the rows after */
     double *product;              /* (W,) */
     Sums total;
@@ -356,12 +365,14 @@ SIMD_UNUSED static BatchSpace *lay_out_batch(
     space->M_inverse = take_doubles(arena, k * LANES);
     space->x = take_doubles(arena, size);
     space->y = take_doubles(arena, size);
-    space->sums = take_doubles(arena, N_SUMS * size);
+    space->log_det = take_doubles(arena, LANES);
+    space->sums = take_doubles(arena, (N_SUMS + 1) * size);
     space->after = take_doubles(arena, k * LANES);
     space->product = take_doubles(arena, W);
     space->square = take_doubles(arena, d * d);
     space->whitened = lay_out_pattern(W, d, arena);
     space->total = lay_out_sums(k, W, d, arena);
+    space->complete = lay_out_gap_pattern(k, d, arena);
     space->patterns = (GapPattern *)take(arena, space->n_patterns, sizeof(GapPattern));
     for (ptrdiff_t i = 0; i < space->n_patterns; i++) {
         GapPattern pattern = lay_out_gap_pattern(k, d, arena);
@@ -377,6 +388,8 @@ SIMD_UNUSED static void clear_batch(const System *system, BatchSpace *space)
         space->patterns[i].n_rows = 0;
         set_zero(system->k * system->k, space->patterns[i].covariances);
     }
+    make_gap_pattern(
+        system, (uint64_t)1 << system->d, &space->whitened, space->square, &space->complete);
 }
 
 /* The pattern of a code, of sequence s. Sums of a pattern are taken before its place is another's;
@@ -397,53 +410,64 @@ SIMD_INLINE GapPattern *gap_pattern_of(
     }
 }
 
-/* v (d, LANES), present <- rows and patterns of step t, which was read before */
+/* v (d, LANES) and patterns <- those of step t */
 SIMD_INLINE void recall_step(const System *system, ptrdiff_t t, BatchSpace *space)
 {
+    const uint64_t *codes = space->codes + t * LANES;
+    ptrdiff_t n = 0;
     space->v = space->values + t * system->d * LANES;
-    for (int s = 0; s < LANES; s++)
-        space->present[s] = gap_pattern_of(system, space->codes[t * LANES + s], s, space);
+    for (int s = 0; s < LANES; s++) {
+        space->present[s] = &space->complete;
+        space->gapped[n] = s;
+        n += codes[s] != space->complete.code;
+    }
+    space->n_gapped = n;
+    for (ptrdiff_t r = 0; r < n; r++) {
+        const int s = (int)space->gapped[r];
+        space->present[s] = gap_pattern_of(system, codes[s], s, space);
+    }
 }
 
-/* values, codes <- rows less offsets, 0 where they are missing, and gaps, of step t; nothing is
- * observed after the end of a sequence */
-SIMD_INLINE void read_step(const System *system, ptrdiff_t t, BatchSpace *space)
+/* values, codes <- rows less offsets, 0 where they are missing, and gaps; nothing is observed after
+ * the end of a sequence */
+SIMD_CLONES SIMD_UNUSED static void read_batch(const System *system, BatchSpace *space)
 {
     const ptrdiff_t d = system->d;
-    double *v = space->values + t * d * LANES;
+    double *v = space->values;
     for (int s = 0; s < LANES; s++) {
-        const double *row = space->rows[s] + t * d;
-        const int is_there = t < space->lengths[s];
-        uint64_t code = (uint64_t)1 << d;
-        for (ptrdiff_t i = 0; i < d; i++) {
-            const int is_missing = !is_there || isnan(row[i]);
-            code |= (uint64_t)is_missing << i;
-            v[i * LANES + s] = is_missing ? 0 : row[i] - system->offset[i];
-        }
-        space->codes[t * LANES + s] = code;
+        const ptrdiff_t n = space->lengths[s] * d;
+        for (ptrdiff_t i = 0; i < n; i++) v[i * LANES + s] = space->rows[s][i];
+        for (ptrdiff_t i = n; i < space->T * d; i++) v[i * LANES + s] = NAN;
     }
-    recall_step(system, t, space);
-}
-
-/* out (d, LANES) <- precision of each x (d, LANES), or squares (LANES,) of x by it */
-SIMD_INLINE void weigh(
-    const BatchSpace *space, const ptrdiff_t d, const double *x, double *out, double *squares)
-{
-    const ptrdiff_t D = gap_stride(d);
-    for (int s = 0; s < LANES; s++) {
-        const double *precision = space->present[s]->precision;
-        double total = 0;
-        for (ptrdiff_t start = 0; start < d; start += WIDEST_TILE) {
-            double sum[WIDEST_TILE] = {0};
-            for (ptrdiff_t i = 0; i < d; i++)
-                for (int j = 0; j < WIDEST_TILE; j++)
-                    sum[j] += x[i * LANES + s] * precision[i * D + start + j];
-            for (ptrdiff_t j = start; j < start + WIDEST_TILE && j < d; j++) {
-                if (out) out[j * LANES + s] = sum[j - start];
-                else total += sum[j - start] * x[j * LANES + s];
+    for (ptrdiff_t t = 0; t < space->T; t++) {
+        uint64_t codes[LANES];
+        EACH_SEGMENT codes[s] = (uint64_t)1 << d;
+        for (ptrdiff_t i = 0; i < d; i++, v += LANES) {
+            const uint64_t bit = (uint64_t)1 << i;
+            const double offset = system->offset[i];
+            EACH_SEGMENT {
+                const double value = v[s] - offset;
+                codes[s] |= value != value ? bit : 0;
+                v[s] = value != value ? 0 : value;
             }
         }
-        if (squares) squares[s] = total;
+        for (int s = 0; s < LANES; s++) space->codes[t * LANES + s] = codes[s];
+    }
+}
+
+/* out (d, LANES) <- precision of each x (d, LANES): first as if no row had gaps */
+SIMD_INLINE void weigh(
+    const BatchSpace *space, const ptrdiff_t d, const double *x, double *out)
+{
+    lanes_product(columns_of(space->complete.precision, d), 1, rows_of(x, 1), d, d, 1, 0, out);
+    for (ptrdiff_t r = 0; r < space->n_gapped; r++) {
+        const ptrdiff_t s = space->gapped[r];
+        const double *precision = space->present[s]->precision;
+        for (ptrdiff_t j = 0; j < d; j++) {
+            double sum = 0;
+            for (ptrdiff_t i = 0; i < d; i++) sum += x[i * LANES + s] * precision[i * d + j];
+            out[j * LANES + s] = sum;
+        }
     }
 }
 
@@ -456,58 +480,55 @@ SIMD_CLONES SIMD_UNUSED static void filter_lanes(
     const BatchedState state = batched_state_at(space->states, t, k);
     const Table C = rows_of(system->C, W), Ct = columns_of(system->C, W), A = rows_of(system->A, W);
     double *residual = space->residual, *M = space->M, *x = space->x, *y = space->y;
-    double *information = space->a, *root = space->b, squares[LANES], log_det[LANES] = {0};
-    read_step(system, t, space);
+    double *information = space->a, *root = space->b, *weighed = space->weighed;
+    double squares[LANES] = {0}, log_det[LANES] = {0};
+    recall_step(system, t, space);
+    repeat(space->complete.G, k * k, space->G);
+    repeat(&space->complete.log_det, 1, space->log_det);
+    for (ptrdiff_t r = 0; r < space->n_gapped; r++) {
+        const ptrdiff_t s = space->gapped[r];
+        for (ptrdiff_t i = 0; i < k * k; i++) space->G[i * LANES + s] = space->present[s]->G[i];
+        space->log_det[s] = space->present[s]->log_det;
+    }
     copy(space->mean, k * LANES, state.predicted);
     factorise_lanes(space->covariance, k, state.upper, state.inverse);
     copy(space->v, d * LANES, residual);
-    add_lanes_product(C, 1, rows_of(state.predicted, 1), d, k, 1, -1, residual);
-    weigh(space, d, residual, space->weighed, NULL);
-    set_zero(k * LANES, information);
-    add_lanes_product(Ct, 1, rows_of(space->weighed, 1), k, d, 1, 1, information);
+    lanes_product(C, 1, rows_of(state.predicted, 1), d, k, 1, -1, residual);
+    weigh(space, d, residual, weighed);
+    lanes_product(Ct, 1, rows_of(weighed, 1), k, d, 1, 0, information);
     /* M = I + U G U', X = M^-1/2 U; the filtered covariance is X'X. */
-    for (int s = 0; s < LANES; s++)
-        for (ptrdiff_t i = 0; i < k * k; i++) space->G[i * LANES + s] = space->present[s]->G[i];
-    set_zero(size, y);
-    add_lanes_product(rows_of(space->G, k), 0, columns_of(state.upper, k), k, k, k, 1, y);
-    set_zero(size, M);
-    for (ptrdiff_t i = 0; i < k; i++) EACH_SEGMENT M[i * (k + 1) * LANES + s] = 1;
-    add_lanes_form(rows_of(state.upper, k), 0, rows_of(y, k), k, k, k, 1, 1, M);
+    lanes_product(rows_of(space->G, k), 0, columns_of(state.upper, k), k, k, k, 0, y);
+    lanes_form(rows_of(state.upper, k), 0, rows_of(y, k), k, k, k, 0, 1, M);
+    for (ptrdiff_t i = 0; i < k; i++) EACH_SEGMENT M[i * (k + 1) * LANES + s] += 1;
     factorise_lanes(M, k, space->M_upper, space->M_inverse);
     copy(state.upper, size, x);
     substitute_lanes_forward(space->M_upper, space->M_inverse, k, k, x);
-    set_zero(size, state.filtered);
-    add_lanes_form(columns_of(x, k), 0, rows_of(x, k), k, k, k, 1, 1, state.filtered);
+    lanes_form(columns_of(x, k), 0, rows_of(x, k), k, k, k, 0, 1, state.filtered);
     mirror_lanes(k, state.filtered);
     /* The mean moves by U' M^-1 U information. */
-    set_zero(k * LANES, root);
-    add_lanes_product(rows_of(state.upper, k), 0, rows_of(information, 1), k, k, 1, 1, root);
+    lanes_product(rows_of(state.upper, k), 0, rows_of(information, 1), k, k, 1, 0, root);
     substitute_lanes_forward(space->M_upper, space->M_inverse, k, 1, root);
     substitute_lanes_backward(space->M_upper, space->M_inverse, k, 1, root);
-    set_zero(k * LANES, state.mean);
-    add_lanes_product(columns_of(state.upper, k), 0, rows_of(root, 1), k, k, 1, 1, state.mean);
-    add_lanes_product(C, 1, rows_of(state.mean, 1), d, k, 1, -1, residual);
-    weigh(space, d, residual, NULL, squares);
+    lanes_product(columns_of(state.upper, k), 0, rows_of(root, 1), k, k, 1, 0, state.mean);
+    lanes_product(C, 1, rows_of(state.mean, 1), d, k, 1, -1, residual);
+    weigh(space, d, residual, weighed);
+    for (ptrdiff_t i = 0; i < d * LANES; i += LANES)
+        EACH_SEGMENT squares[s] += weighed[i + s] * residual[i + s];
     add(state.predicted, k * LANES, state.mean);
     for (ptrdiff_t i = 0; i < k; i++)
         EACH_SEGMENT {
             squares[s] += root[i * LANES + s] * root[i * LANES + s];
             log_det[s] -= 2 * log_double(space->M_inverse[i * LANES + s]);
         }
-    for (int s = 0; s < LANES; s++) {
-        const GapPattern *pattern = space->present[s];
-        log_densities[s] = -0.5 * ((double)pattern->n_observed * LOG_2_PI + pattern->log_det
-                                   + log_det[s] + squares[s]);
-    }
+    EACH_SEGMENT log_densities[s] = -0.5 * (space->log_det[s] + log_det[s] + squares[s]);
     for (ptrdiff_t i = 0; i < k; i++) EACH_SEGMENT space->mean[i * LANES + s] = system->b[i];
-    add_lanes_product(A, 1, rows_of(state.mean, 1), k, k, 1, 1, space->mean);
-    set_zero(size, state.moved);
-    add_lanes_product(A, 1, rows_of(state.filtered, k), k, k, k, 1, state.moved);
+    lanes_product(A, 1, rows_of(state.mean, 1), k, k, 1, 1, space->mean);
+    lanes_product(A, 1, rows_of(state.filtered, k), k, k, k, 0, state.moved);
     for (ptrdiff_t i = 0; i < k; i++)
         for (ptrdiff_t j = 0; j < k; j++)
             EACH_SEGMENT space->covariance[(i * k + j) * LANES + s] = system->Q[i * W + j];
     /* A P A' = A (A P)', as P is symmetric. */
-    add_lanes_form(A, 1, columns_of(state.moved, k), k, k, k, 1, 1, space->covariance);
+    lanes_form(A, 1, columns_of(state.moved, k), k, k, k, 1, 1, space->covariance);
 }
 
 /* Moments of a row: predicted mean and root of the covariance, smoothed mean and covariance. */
@@ -547,14 +568,17 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
     const Table At = columns_of(system->A, W);
     double *gain = space->M, *shrink = space->M_upper, *lag = space->x, *inner = space->y;
     double *mean = space->mean, *covariance = space->covariance, *rest = space->a;
+    const uint64_t nothing = ((uint64_t)2 << system->d) - 1, *codes = space->codes + t * LANES;
     int64_t arrives[LANES], departs[LANES], ends[LANES], is_seen[LANES], is_first[LANES];
+    int64_t n_inner = 0;
     for (int s = 0; s < LANES; s++) {
         const int64_t counts = t >= space->from[s] && t < space->until[s];
         ends[s] = t + 1 >= space->lengths[s];
         departs[s] = counts && !ends[s];
         is_first[s] = counts && t == 0;
         arrives[s] = t > space->from[s] && t <= space->until[s] && t < space->lengths[s];
-        is_seen[s] = counts && space->present[s]->n_observed > 0;
+        is_seen[s] = counts && codes[s] != nothing;
+        n_inner += departs[s] && arrives[s] && is_seen[s];
     }
     if (t + 1 < space->T) {
         const BatchedState next = batched_state_at(space->states, t + 1, k);
@@ -564,20 +588,22 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
         substitute_lanes_backward(next.upper, next.inverse, k, k, gain);
         set_zero(size, shrink);
         for (ptrdiff_t i = 0; i < k; i++) EACH_SEGMENT shrink[i * (k + 1) * LANES + s] = 1;
-        add_lanes_product(At, 1, rows_of(gain, k), k, k, k, -1, shrink);
+        lanes_product(At, 1, rows_of(gain, k), k, k, k, -1, shrink);
         for (ptrdiff_t i = 0; i < k * LANES; i++) rest[i] = mean[i] - next.predicted[i];
         copy(now.mean, k * LANES, mean);
-        add_lanes_product(columns_of(gain, k), 0, rows_of(rest, 1), k, k, 1, 1, mean);
-        set_zero(size, lag);
-        add_lanes_product(rows_of(covariance, k), 0, rows_of(gain, k), k, k, k, 1, lag);
+        lanes_product(columns_of(gain, k), 0, rows_of(rest, 1), k, k, 1, 1, mean);
+        lanes_product(rows_of(covariance, k), 0, rows_of(gain, k), k, k, k, 0, lag);
         copy(lag, size, inner);
-        add_lanes_product(rows_of(system->Q, W), 1, rows_of(gain, k), k, k, k, 1, inner);
-        set_zero(size, covariance);
-        add_lanes_form(columns_of(gain, k), 0, rows_of(inner, k), k, k, k, 1, 1, covariance);
-        set_zero(size, inner);
-        add_lanes_product(rows_of(now.filtered, k), 0, rows_of(shrink, k), k, k, k, 1, inner);
-        add_lanes_form(columns_of(shrink, k), 0, rows_of(inner, k), k, k, k, 1, 1, covariance);
+        lanes_product(rows_of(system->Q, W), 1, rows_of(gain, k), k, k, k, 1, inner);
+        lanes_form(columns_of(gain, k), 0, rows_of(inner, k), k, k, k, 0, 1, covariance);
+        lanes_product(rows_of(now.filtered, k), 0, rows_of(shrink, k), k, k, k, 0, inner);
+        lanes_form(columns_of(shrink, k), 0, rows_of(inner, k), k, k, k, 1, 1, covariance);
         mirror_lanes(k, covariance);
+        if (n_inner == LANES) {
+            add(lag, size, space->sums + LAGGED * size);
+            add(covariance, size, space->sums + INNER * size);
+            return;
+        }
         add_kept(departs, lag, k * k, space->sums + LAGGED * size);
         put_kept(ends, now.mean, k, mean);
         put_kept(ends, now.filtered, k * k, covariance);
@@ -604,30 +630,9 @@ SIMD_INLINE void put_lanes(
     const ptrdiff_t *lanes, const ptrdiff_t n_lanes, const double *x, const ptrdiff_t n,
     double *RESTRICT out)
 {
-    for (ptrdiff_t i = 0; i < n; i++)
-        for (ptrdiff_t r = 0; r < n_lanes; r++)
-            out[i * BUFFER_STRIDE + r] = x[i * LANES + lanes[r]];
-}
-
-/* filled (d, LANES) <- with the missing values of a lane as they are expected, given its state */
-SIMD_INLINE void fill_gaps(
-    const System *system, const GapPattern *pattern, int s, BatchSpace *space)
-{
-    const ptrdiff_t d = system->d;
-    double fitted[MOST_GAP_COLUMNS];
-    for (ptrdiff_t i = 0; i < d; i++) {
-        fitted[i] = 0;
-        for (ptrdiff_t h = 0; h < system->k; h++)
-            fitted[i] += system->C[i * system->W + h] * space->mean[h * LANES + s];
-    }
-    for (ptrdiff_t m = 0; m < d; m++) {
-        if (!is_missing(pattern, m)) continue;
-        const double *weights = pattern->weights + m * d;
-        double value = system->offset[m] + fitted[m];
-        for (ptrdiff_t i = 0; i < d; i++)
-            value += weights[i] * (space->v[i * LANES + s] - fitted[i]);
-        space->filled[m * LANES + s] = value;
-    }
+    for (ptrdiff_t i = 0; i < n; i++, x += LANES, out += BUFFER_STRIDE)
+        if (n_lanes == LANES) copy(x, LANES, out);
+        else for (ptrdiff_t r = 0; r < n_lanes; r++) out[r] = x[lanes[r]];
 }
 
 /* Adds the means of step t, and its rows with their missing values imputed, which are those of
@@ -636,23 +641,37 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(
     const System *system, ptrdiff_t t, BatchSpace *space)
 {
     const ptrdiff_t k = system->k, d = system->d;
+    const uint64_t nothing = ((uint64_t)2 << d) - 1;
     ptrdiff_t departing[LANES], emitting[LANES], n_departing = 0, n_emitting = 0;
+    double *residual = space->residual;
     Sums *sums = &space->total;
+    for (int s = 0; s < LANES; s++) {
+        const int counts = t >= space->from[s] && t < space->until[s];
+        departing[n_departing] = emitting[n_emitting] = s;
+        n_departing += counts && t + 1 < space->lengths[s];
+        n_emitting += counts && space->codes[t * LANES + s] != nothing;
+        if (t > 0 || !counts) continue;
+        for (ptrdiff_t i = 0; i < k; i++) space->product[i] = space->mean[i * LANES + s];
+        add_moments(1, space->product, 0, sums->zeros, &sums->initial);
+    }
     for (ptrdiff_t i = 0; i < d; i++)
         EACH_SEGMENT
             space->filled[i * LANES + s] = system->offset[i] + space->v[i * LANES + s];
-    for (int s = 0; s < LANES; s++) {
-        if (t < space->from[s] || t >= space->until[s]) continue;
+    copy(space->v, d * LANES, residual);
+    lanes_product(rows_of(system->C, system->W), 1, rows_of(space->mean, 1), d, k, 1, -1, residual);
+    for (ptrdiff_t r = 0; r < space->n_gapped; r++) {
+        const ptrdiff_t s = space->gapped[r];
         GapPattern *pattern = space->present[s];
-        if (t + 1 < space->lengths[s]) departing[n_departing++] = s;
-        if (t == 0) {
-            for (ptrdiff_t i = 0; i < k; i++) space->product[i] = space->mean[i * LANES + s];
-            add_moments(1, space->product, 0, sums->zeros, &sums->initial);
+        const ptrdiff_t n_missing = d - pattern->n_observed;
+        if (t < space->from[s] || t >= space->until[s] || n_missing == d) continue;
+        /* Missing values are as they are expected, given the state and the others. */
+        for (ptrdiff_t a = 0; a < n_missing; a++) {
+            const ptrdiff_t m = pattern->missing[a];
+            double value = system->offset[m] - residual[m * LANES + s];
+            for (ptrdiff_t i = 0; i < d; i++)
+                value += pattern->weights[m * d + i] * residual[i * LANES + s];
+            space->filled[m * LANES + s] = value;
         }
-        if (pattern->n_observed == 0) continue;
-        emitting[n_emitting++] = s;
-        if (pattern->n_observed == d) continue;
-        fill_gaps(system, pattern, s, space);
         pattern->n_rows++;
         for (ptrdiff_t i = 0; i < k * k; i++)
             pattern->covariances[i] += space->covariance[i * LANES + s];
@@ -688,6 +707,7 @@ SIMD_UNUSED static void expect_batch(
     for (ptrdiff_t i = 0; i < k; i++)
         repeat(start + W + i * W, k, space->covariance + i * k * LANES);
     for (int s = 0; s < LANES; s++) log_likelihoods[s] = 0;
+    read_batch(system, space);
     for (ptrdiff_t t = 0; t < space->T && batch_goes_on(system, space); t++) {
         filter_lanes(system, t, space, row);
         const BatchedState state = batched_state_at(space->states, t, k);
@@ -710,7 +730,7 @@ SIMD_UNUSED static void start_batches(
     const System *system, const Evidence *total, BatchSpace *space)
 {
     space->n_steps = rows_until_look(system) / LANES;
-    set_zero(N_SUMS * system->k * system->k * LANES, space->sums);
+    set_zero((N_SUMS + 1) * system->k * system->k * LANES, space->sums);
     start_sums(system->k, system->W, system->d, total, &space->total);
 }
 
@@ -719,6 +739,8 @@ SIMD_UNUSED static void finish_batches(const System *system, BatchSpace *space)
     const ptrdiff_t k = system->k, W = system->W, size = k * k;
     for (ptrdiff_t i = 0; i < space->n_patterns; i++)
         take_gap_sums(system, space->patterns + i, space->product, &space->total);
+    for (ptrdiff_t n = DEPARTING; n <= EMITTING; n++)
+        add(space->sums + INNER * size * LANES, size * LANES, space->sums + n * size * LANES);
     for (ptrdiff_t n = 0; n < N_SUMS; n++)
         for (ptrdiff_t i = 0; i < k; i++)
             sum_segments(space->sums + (n * size + i * k) * LANES, k,

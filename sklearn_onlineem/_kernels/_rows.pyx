@@ -1,7 +1,7 @@
 """Rows as users hand them over."""
 
 from cython cimport floating
-from libc.math cimport floor, isfinite, isnan
+from libc.math cimport floor, isfinite
 from libc.stdint cimport int32_t, int64_t
 from numpy cimport (
     NPY_ARRAY_CARRAY_RO,
@@ -29,13 +29,9 @@ cdef bint has_finite_squares(const floating* x, Py_ssize_t n, bint allow_nan) no
     cdef Py_ssize_t i
     for i in range(PARTIAL_SUMS):
         partial[i] = 0
-    add_squares(x, n, partial)
+    add_squares(x, n, allow_nan, partial)
     for i in range(PARTIAL_SUMS):
         total += partial[i]
-    if allow_nan and isnan(total):
-        total = 0
-        for i in range(n):
-            total += 0 if isnan(x[i]) else x[i] * x[i]
     return isfinite(total)
 
 

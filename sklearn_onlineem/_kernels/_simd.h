@@ -247,14 +247,15 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(square_sum)(
         for (ptrdiff_t b = 0; b < B; b++) out[b] += x[j * stride + b] * x[j * stride + b];
 }
 
-/* partial (PARTIAL_SUMS,) <- partial + squares of x (n,) */
+/* partial (PARTIAL_SUMS,) <- partial + squares of x (n,); what is not a number may count as 0 */
 SIMD_CLONES SIMD_UNUSED static void NAMED(add_squares)(
-    const REAL *x, ptrdiff_t n, REAL *RESTRICT partial)
+    const REAL *x, ptrdiff_t n, int skips_nan, REAL *RESTRICT partial)
 {
-    ptrdiff_t whole = n / PARTIAL_SUMS * PARTIAL_SUMS;
-    for (ptrdiff_t i = 0; i < whole; i += PARTIAL_SUMS)
-        for (int s = 0; s < PARTIAL_SUMS; s++) partial[s] += x[i + s] * x[i + s];
-    for (ptrdiff_t i = whole; i < n; i++) partial[0] += x[i] * x[i];
+    for (ptrdiff_t i = 0; i < n; i += PARTIAL_SUMS) {
+        const ptrdiff_t m = n - i < PARTIAL_SUMS ? n - i : PARTIAL_SUMS;
+        for (ptrdiff_t s = 0; s < m; s++)
+            partial[s] += skips_nan && x[i + s] != x[i + s] ? 0 : x[i + s] * x[i + s];
+    }
 }
 
 /* out (n,) <- x, cut to [0, largest]; return whether nothing was lost. NaN is cut to 0,

@@ -16,7 +16,7 @@ cdef extern from "_simd.h" nogil:
         PARTIAL_SUMS
     double log_double(double x)
     float largest_magnitude_float(const float* x, Py_ssize_t n)
-    void add_squares(const reals* x, Py_ssize_t n, reals* partial)
+    void add_squares(const reals* x, Py_ssize_t n, bint skips_nan, reals* partial)
     void exp_columns(
         reals* x, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, reals* maximum, reals* total)
     void add_log(reals* x, const reals* total, Py_ssize_t B)

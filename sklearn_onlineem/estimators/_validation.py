@@ -226,7 +226,7 @@ def check_values(data, family, first=True):
     if observed is None:
         family.check(data.X)
         return
-    some = data.X if observed.all() else data.X[observed]
+    some = data.X if observed.all() else data.X.compress(observed, axis=0)
     if not isinstance(family, Marginals) and np.isnan(some).any():
         raise ValueError(
             f"X has NaN in rows with other values: {family} has no marginal distributions of"
