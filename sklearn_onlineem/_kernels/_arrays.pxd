@@ -3,12 +3,14 @@
 A memoryview costs as much as the arithmetic on a small matrix.
 """
 
+from libc.stdint cimport int64_t
 from numpy cimport (
     NPY_ARRAY_CARRAY,
     NPY_ARRAY_CARRAY_RO,
     NPY_DOUBLE,
     NPY_FLOAT,
     NPY_INT,
+    NPY_INT64,
     PyArray_CHKFLAGS,
     PyArray_DATA,
     PyArray_DIM,
@@ -53,6 +55,11 @@ cdef inline void* elements(ndarray array, Py_ssize_t size, int type, int flags) 
 # IN: `size` doubles to read.
 cdef inline const double* readable(ndarray array, Py_ssize_t size) except NULL:
     return <const double*> elements(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY_RO)
+
+
+# IN: `size` int64 to read.
+cdef inline const int64_t* readable_integers(ndarray array, Py_ssize_t size) except NULL:
+    return <const int64_t*> elements(array, size, NPY_INT64, NPY_ARRAY_CARRAY_RO)
 
 
 # OUT: `size` doubles to write.

@@ -421,25 +421,30 @@ SIMD_CLONES SIMD_UNUSED static void add_transitions(
     else add_transitions_of(filtered, later, T, 8, sums);
 }
 
-/* left (W,) += sum_t weights_t+1 p_t and emitted (W,) += sum_t weights_t p_t, t = 0..T-1, where p_t+1
- * (W,) is p_t times the table, until that changes nothing. `states` (2, W) holds p_0, and room. */
+/* left (W,) += sum_t w_t+1 p_t and emitted (W,) += sum_t w_t p_t, t = 0..T-1, where p_t+1 (W,) is p_t
+ * times the table, until that changes nothing. w_t is that of the first run that ends after t, and T
+ * where the last one ends. `states` (2, W) holds p_0, and room. */
 SIMD_INLINE void occupy_of(
-    const ChainTable *table, const double *RESTRICT weights, ptrdiff_t T, const ptrdiff_t W,
-    const ptrdiff_t tile, double *states, double *RESTRICT left, double *RESTRICT emitted)
+    const ChainTable *table, const int64_t *ends, const double *weights, ptrdiff_t n_runs,
+    const ptrdiff_t W, const ptrdiff_t tile, double *states, double *RESTRICT left,
+    double *RESTRICT emitted)
 {
     double *p = states, *next = states + W;
-    for (ptrdiff_t t = 0; t < T; t++) {
+    for (ptrdiff_t t = 0;; t++) {
         double total = sum_of(p, W), share = total > 0 ? 1 / total : 0, later = 0, change = 0;
         for (ptrdiff_t j = 0; j < W; j++) p[j] *= share;
-        for (ptrdiff_t j = 0; j < W; j++) emitted[j] += weights[t] * p[j];
-        if (t + 1 == T) return;
-        later = weights[t + 1];
+        for (ptrdiff_t j = 0; j < W; j++) emitted[j] += *weights * p[j];
+        if (t + 1 == *ends && --n_runs == 0) return;
+        if (t + 1 == *ends) ends++, weights++;
+        later = *weights;
         for (ptrdiff_t j = 0; j < W; j++) left[j] += later * p[j];
         product(p, table, W, tile, next);
         if ((t + 1) % STATIONARY_ROWS == 0) {
             for (ptrdiff_t j = 0; j < W; j++) change = fmax(change, fabs(next[j] - p[j]));
             if (change < LEAST_CHANGE) {
-                double rest = sum_of(weights + t + 1, T - t - 1);
+                double rest = later * (double)(*ends - t - 1);
+                for (ptrdiff_t r = 1; r < n_runs; r++)
+                    rest += weights[r] * (double)(ends[r] - ends[r - 1]);
                 for (ptrdiff_t j = 0; j < W; j++) emitted[j] += rest * next[j];
                 for (ptrdiff_t j = 0; j < W; j++) left[j] += (rest - later) * next[j];
                 return;
@@ -451,12 +456,12 @@ SIMD_INLINE void occupy_of(
 }
 
 SIMD_CLONES SIMD_UNUSED static void occupy(
-    const double *table, const double *weights, ptrdiff_t T, ptrdiff_t W, double *states,
-    double *left, double *emitted)
+    const double *table, const int64_t *ends, const double *weights, ptrdiff_t n_runs, ptrdiff_t W,
+    double *states, double *left, double *emitted)
 {
     const ChainTable all = { .dense = table };
-    if (W > FEWEST_MANY) occupy_of(&all, weights, T, W, W, states, left, emitted);
-    else occupy_of(&all, weights, T, W, 8, states, left, emitted);
+    if (W > FEWEST_MANY) occupy_of(&all, ends, weights, n_runs, W, W, states, left, emitted);
+    else occupy_of(&all, ends, weights, n_runs, W, 8, states, left, emitted);
 }
 
 /* sums (W, W) <- sums + filtered (T, W)' later (T, W), where transitions are not 0. `counts` (rows of

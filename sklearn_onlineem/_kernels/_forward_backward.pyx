@@ -37,7 +37,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport extent, readable, require, writable
+from ._arrays cimport extent, readable, readable_integers, require, writable
 from ._blas cimport gemm
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
 from ._simd cimport add_log, reals
@@ -78,8 +78,8 @@ cdef extern from "_chains.h" nogil:
     void add_transitions(
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
     void occupy(
-        const double* table, const double* weights, Py_ssize_t T, Py_ssize_t W, double* states,
-        double* left, double* emitted)
+        const double* table, const int64_t* ends, const double* weights, Py_ssize_t n_runs,
+        Py_ssize_t W, double* states, double* left, double* emitted)
     void add_sparse_transitions(
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W,
         const ChainTable* transposed, double* counts, double* sums)
@@ -760,15 +760,17 @@ cdef void draw_path(floating* x, const double* uniforms, Chain* chain) noexcept 
 def occupancies(
     ndarray start,      # IN (K,)
     ndarray transmat,   # IN (K, K)
-    ndarray weights,    # IN (T,)
-    ndarray left,       # INOUT (K,) += sum_t weights_t+1 p_t, t = 0..T-2
-    ndarray emitted,    # INOUT (K,) += sum_t weights_t p_t, t = 0..T-1
+    ndarray ends,       # IN (R,), increasing from above 0 to T: rows in runs of equal weights
+    ndarray weights,    # IN (R,): w_t of the rows of each run
+    ndarray left,       # INOUT (K,) += sum_t w_t+1 p_t, t = 0..T-2
+    ndarray emitted,    # INOUT (K,) += sum_t w_t p_t, t = 0..T-1
 ):
     """Weighted sums of p_t = start transmat^t, the distribution of the state of row t."""
-    cdef Py_ssize_t K = extent(start, 0), T = extent(weights, 0), W = width(K), i
+    cdef Py_ssize_t K = extent(start, 0), R = extent(weights, 0), W = width(K), i
     cdef const double* first = readable(start, K)
     cdef const double* table = readable(transmat, K * K)
-    cdef const double* weight = readable(weights, T)
+    cdef const int64_t* end = readable_integers(ends, R)
+    cdef const double* weight = readable(weights, R)
     cdef double* of_transitions = writable(left, K)
     cdef double* of_emissions = writable(emitted, K)
     # Padded states have probability 0.
@@ -780,7 +782,8 @@ def occupancies(
         for i in range(K):
             memcpy(padded + i * W, table + i * K, K * sizeof(double))
         memcpy(states, first, K * sizeof(double))
-        occupy(padded, weight, T, W, states, sums, sums + W)
+        if R > 0:
+            occupy(padded, end, weight, R, W, states, sums, sums + W)
         for i in range(K):
             of_transitions[i] += sums[i]
             of_emissions[i] += sums[W + i]

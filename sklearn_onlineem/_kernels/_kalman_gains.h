@@ -341,18 +341,20 @@ SIMD_UNUSED static Occupancy lay_out_occupancy(ptrdiff_t W, Arena *arena)
     return occupancy;
 }
 
-/* Adds the moments of T states, from that in `state` on. The weight of each is its own for those
- * that emit, and that of the next one, if there is one, for those that are left. */
+/* Adds the moments of states, from that in `state` on, in runs of equal weights. The weight of each
+ * is its own for those that emit, and that of the next one, if there is one, for those that are
+ * left. */
 SIMD_UNUSED static void add_occupancy(
-    const System *system, const double *weights, ptrdiff_t T, Occupancy *occupancy)
+    const System *system, const int64_t *ends, const double *weights, ptrdiff_t n_runs,
+    Occupancy *occupancy)
 {
+    const ptrdiff_t T = ends[n_runs - 1];
     const ptrdiff_t k = system->k, W = system->W;
     double *state = occupancy->state, *next = occupancy->next;
     double largest = mean_square(state, k, W);
-    ptrdiff_t alike = T - 1;
+    ptrdiff_t alike = n_runs > 1 ? ends[n_runs - 2] : 0, run = 0;
     for (ptrdiff_t i = 0; i < k; i++) largest += system->Q[i * (W + 1)];
     largest *= LARGEST_GROWTH;
-    while (alike > 0 && weights[alike - 1] == weights[T - 1]) alike--;
     if (T - 1 - alike < FEWEST_ALIKE
         || !is_stable(system->A, k, W, occupancy->product, occupancy->next + W))
         alike = T;
@@ -360,19 +362,20 @@ SIMD_UNUSED static void add_occupancy(
         if (t == alike) {
             const ptrdiff_t n = T - 1 - t;
             take_stretch(system, n, &occupancy->stretch, state);
-            add_stretch(n, weights[t], W, &occupancy->stretch, &occupancy->leaving);
-            add_stretch(n, weights[t], W, &occupancy->stretch, &occupancy->emitting);
-            add_moments(weights[t], state, weights[t], state + W, &occupancy->emitting);
+            add_stretch(n, weights[run], W, &occupancy->stretch, &occupancy->leaving);
+            add_stretch(n, weights[run], W, &occupancy->stretch, &occupancy->emitting);
+            add_moments(weights[run], state, weights[run], state + W, &occupancy->emitting);
             return;
         }
         predict_mean(system, state, next);
         predict_covariance(system, state + W, occupancy->product, next + W);
         int stays = state_is_steady(state, next, k, W) || !(mean_square(next, k, W) <= largest);
-        double emitting = 0, leaving = 0;
-        for (ptrdiff_t later = t; later < (stays ? T : t + 1); later++) {
-            emitting += weights[later];
-            leaving += later + 1 < T ? weights[later + 1] : 0;
-        }
+        double emitting = weights[run], leaving = 0;
+        run += t + 1 == ends[run];
+        if (run < n_runs) leaving = weights[run] * (double)(stays ? ends[run] - t - 1 : 1);
+        for (ptrdiff_t r = run + 1; stays && r < n_runs; r++)
+            leaving += weights[r] * (double)(ends[r] - ends[r - 1]);
+        if (stays) emitting += leaving;
         add_moments(leaving, state, leaving, state + W, &occupancy->leaving);
         add_moments(emitting, state, emitting, state + W, &occupancy->emitting);
         if (stays) return;

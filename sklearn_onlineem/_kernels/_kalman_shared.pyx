@@ -23,6 +23,7 @@ from ._arrays cimport (
     extent,
     optional_writable,
     readable,
+    readable_integers,
     readable_reals,
     real_type,
     require,
@@ -114,7 +115,8 @@ cdef extern from "_kalman_shared.h" nogil:
         const double* A, Py_ssize_t k, Py_ssize_t W, double* power, double* product)
     Occupancy lay_out_occupancy(Py_ssize_t W, Arena* arena)
     void add_occupancy(
-        const System* system, const double* weights, Py_ssize_t T, Occupancy* occupancy)
+        const System* system, const int64_t* ends, const double* weights, Py_ssize_t n_runs,
+        Occupancy* occupancy)
     void add_unpadded(const Moments* part, Py_ssize_t k, Moments* total)
     Py_ssize_t padded_width(Py_ssize_t k)
 
@@ -381,7 +383,8 @@ cdef Moves lay_out_moves(Py_ssize_t k, Arena* arena) noexcept nogil:
 
 
 def add_occupancies(
-    ndarray weights,        # IN (T,): of steps
+    ndarray ends,           # IN (R,), increasing from above 0: steps in runs of equal weights
+    ndarray weights,        # IN (R,): of the steps of each run
     ndarray A,              # IN (k, k)
     ndarray b,              # IN (k,)
     ndarray Q,              # IN (k, k)
@@ -395,9 +398,10 @@ def add_occupancies(
     Emitting ones have the weights of their steps, and those that are left by a transition that of
     the step after, without the last one.
     """
-    cdef Py_ssize_t k = extent(b, 0), T = extent(weights, 0), W
-    require(k > 0 and T > 0, "states and steps")
-    cdef const double* weight = readable(weights, T)
+    cdef Py_ssize_t k = extent(b, 0), R = extent(weights, 0), W
+    require(k > 0 and R > 0, "states and steps")
+    cdef const int64_t* end = readable_integers(ends, R)
+    cdef const double* weight = readable(weights, R)
     cdef const double* matrix = readable(A, k * k)
     cdef const double* offset = readable(b, k)
     cdef const double* noise = readable(Q, k * k)
@@ -421,7 +425,7 @@ def add_occupancies(
         pad_square(first_covariance, k, W, occupancy.state + W)
         clear_moments(&occupancy.leaving)
         clear_moments(&occupancy.emitting)
-        add_occupancy(system, weight, T, occupancy)
+        add_occupancy(system, end, weight, R, occupancy)
         add_unpadded(&occupancy.leaving, k, &left)
         add_unpadded(&occupancy.emitting, k, &emitted)
         free(memory)

@@ -30,21 +30,34 @@ class LengthDistribution(Statistics):
 
     Parameters
     ----------
-    survival : ndarray
-        Share of the sequences with more than t rows, t = 0, 1, ...
+    steps : (ndarray of shape (n,), ndarray of shape (n,))
+        Different numbers of rows (int64), the least first, and the shares of the sequences with at
+        least so many.
     """
 
-    survival: Floats
+    steps: tuple[Integers, Floats]
 
     before = None
 
+    @property
+    def survival(self) -> Floats:
+        """Share of the sequences with more than t rows, t = 0, 1, ..."""
+        lengths, shares = self.steps
+        return np.repeat(shares, np.diff(lengths, prepend=0))
+
     def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
-        if len(self.survival) > len(other.survival):
-            return other.merge(b, self, a)
-        # In place, as there is a number for each row of the longest sequence.
-        survival = b * other.survival
-        survival[: len(self.survival)] += a * self.survival
-        return LengthDistribution(survival)
+        (lengths, shares), (new, new_shares) = self.steps, other.steps
+        at, shares = lengths.searchsorted(new), a * shares
+        end = at[-1] + 1 if len(new) else 0
+        if end > len(lengths) or (lengths[at] != new).any():
+            old, lengths = lengths, np.union1d(lengths, new)
+            shares = np.append(shares, 0.0)[old.searchsorted(lengths)]
+            end = lengths.searchsorted(new[-1]) + 1
+        shares[:end] += b * new_shares[new.searchsorted(lengths[:end])]
+        return LengthDistribution((lengths, shares))
+
+    def scale(self, a: float) -> LengthDistribution:
+        return LengthDistribution((self.steps[0], a * self.steps[1]))
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
         """Draw n lengths in rows.
@@ -56,7 +69,8 @@ class LengthDistribution(Statistics):
         rng : numpy.random.Generator
             Generator of the draws.
         """
-        return np.searchsorted(-self.survival, -rng.random(n))
+        lengths, shares = self.steps
+        return np.append(0, lengths)[np.searchsorted(-shares, -rng.random(n))]
 
 
 @dataclass(frozen=True)
@@ -131,7 +145,7 @@ class Sequences(Batch):
     def length_distribution(self) -> LengthDistribution:
         """Distribution of the lengths; a continued sequence counts as one."""
         is_whole = self.before is None
-        return LengthDistribution(self.survival if is_whole else _survival(self.lengths, len(self)))
+        return LengthDistribution(self.steps if is_whole else _steps(self.lengths, len(self)))
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
         """Draw n lengths in rows.
@@ -146,9 +160,9 @@ class Sequences(Batch):
         return rng.choice(self.lengths, size=n)
 
     @cached_property
-    def survival(self) -> Floats:
-        """Share of the sequences with more than t rows, t = 0, 1, ..., without a continued one."""
-        return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
+    def steps(self) -> tuple[Integers, Floats]:
+        """Of the distribution of lengths, without a continued sequence; shares are of all."""
+        return _steps(self.lengths if self.before is None else self.lengths[1:], len(self))
 
     @cached_property
     def observed(self) -> NDArray[np.bool_] | None:
@@ -271,12 +285,9 @@ def share_of_starts(like):
     return 1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)
 
 
-def _survival(lengths, n):
-    """Return the numbers of lengths above 0, 1, ..., up to the largest, as shares of n."""
+def _steps(lengths, n):
+    """Return steps of the distribution of lengths, in shares of n."""
     if len(lengths) < 2:
-        return np.full(lengths.sum(), 1.0 / n)
-    # In one array, which is as long as the longest sequence.
-    shares = np.bincount(lengths, weights=np.ones(len(lengths)), minlength=1)
-    np.subtract(len(lengths), np.cumsum(shares, out=shares), out=shares)
-    shares /= n
-    return shares[:-1]
+        return lengths, np.full(len(lengths), 1.0 / n)
+    different, counts = np.unique(lengths, return_counts=True)
+    return different, (len(lengths) - np.cumsum(counts) + counts) / n

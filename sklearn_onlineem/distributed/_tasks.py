@@ -59,8 +59,8 @@ class Result:
     before = None
 
     @property
-    def survival(self):
-        return self.length_distribution.survival
+    def steps(self):
+        return self.length_distribution.steps
 
     def __sizeof__(self):
         # Schedulers use it to place tasks.

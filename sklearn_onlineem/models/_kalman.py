@@ -445,28 +445,27 @@ def occupancies(moves, first, like, growth):
     A, b, Q = (values[0] for values in moves)
     k = len(b)
     sums = np.zeros((2, 1 + k + k**2))
-    if len(like.survival):
-        _kalman_shared.add_occupancies(like.survival, A, b, Q, *first, *sums)
+    if len(like.steps[0]):
+        _kalman_shared.add_occupancies(*like.steps, A, b, Q, *first, *sums)
     if like.before is not None:
         before = (np.ascontiguousarray(part, dtype=np.float64) for part in like.before)
         steps = _steps(int(like.lengths[0]), 1.0 / len(like), growth)
         # Nothing is left by the last transition, nor emitted by the state before.
-        _kalman_shared.add_occupancies(steps, A, b, Q, *before, *sums)
+        _kalman_shared.add_occupancies(*steps, A, b, Q, *before, *sums)
     return _moments(sums[0]), _moments(sums[1])
 
 
 @lru_cache(maxsize=8)
 def _steps(n_rows, share, growth):
-    """Return weights of the state before a piece of a sequence, of its steps, and of some ahead."""
+    """Return ends and weights: of the state before a piece, of its rows, and of some ahead."""
     horizon = 0
     if n_rows < HORIZON:
         # The faster an unstable system grows, the fewer rows there are ahead.
         horizon = HORIZON
         if growth > 1.0:
             horizon = min(HORIZON, int(np.log(_MOST_GROWTH) / (2.0 * np.log(growth))))
-    steps = np.full(1 + max(n_rows, horizon), share)
-    if horizon > n_rows:
-        steps[:] = (1.0 - OWN_SHARE) * share * n_rows / horizon
-        steps[: n_rows + 1] += OWN_SHARE * share
-    steps[0] = 0.0
-    return steps
+    if horizon <= n_rows:
+        return np.array([1, 1 + n_rows]), np.array([0.0, share])
+    ahead = (1.0 - OWN_SHARE) * share * n_rows / horizon
+    ends = np.array([1, 1 + n_rows, 1 + horizon])
+    return ends, np.array([0.0, ahead + OWN_SHARE * share, ahead])

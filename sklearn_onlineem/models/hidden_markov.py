@@ -35,7 +35,7 @@ from sklearn_onlineem.statistics import Statistics, combine
 __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
 
 # Lengths by which long-run shares of states are told.
-_LONG = LengthDistribution(np.ones(1000))
+_LONG = LengthDistribution((np.array([1000]), np.ones(1)))
 # Log densities of a chunk fit in a cache; a thread takes some milliseconds for it.
 _CHUNK_VALUES = 1 << 19
 

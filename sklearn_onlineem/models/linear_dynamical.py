@@ -280,7 +280,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         if like is None:
             raise ValueError(UNKNOWN_LENGTHS)
         # In a stream, a new model is compared with the old one as it is with the next one.
-        key = None if like.before is not None else like.survival.tobytes()
+        key = None if like.before is not None else b"".join(map(np.ndarray.tobytes, like.steps))
         known = self.__dict__.get("_known_occupancies")
         if key is None or known is None or known[0] != key:
             moves = self.transitions.parameters._arrays

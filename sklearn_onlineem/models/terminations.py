@@ -187,15 +187,15 @@ class GivenLength(Termination):
             raise ValueError(UNKNOWN_LENGTHS)
         transitions, emissions = np.zeros(len(start)), np.zeros(len(start))
         sums = transitions, emissions
-        _forward_backward.occupancies(start, transmat, like.survival, *sums)
+        _forward_backward.occupancies(start, transmat, *like.steps, *sums)
         if like.before is None:
             return sums
         # A piece of a sequence, given the state before it.
         n_rows, share = int(like.offsets[1]), 1.0 / len(like)
         is_short = n_rows < HORIZON
-        weights = np.full(n_rows + 1, OWN_SHARE * share if is_short else share)
-        weights[0] = 0.0
-        _forward_backward.occupancies(like.before, transmat, weights, *sums)
+        # Nothing is emitted by the state before.
+        steps = np.array([1, n_rows + 1]), np.array([0.0, OWN_SHARE * share if is_short else share])
+        _forward_backward.occupancies(like.before, transmat, *steps, *sums)
         if is_short:
             ahead = _visits(like.before, transmat, 1.0 - 1.0 / HORIZON)
             ahead *= (1.0 - OWN_SHARE) * share * n_rows / ahead.sum()

@@ -86,8 +86,13 @@ def test_length_distributions_add_up_like_other_statistics(rng):
     parts = [whole[:3], whole[3:7], whole[7:]]
     found = pooled([(len(part), part.length_distribution) for part in parts])
     np.testing.assert_allclose(found.survival, whole.length_distribution.survival)
-    short, long = LengthDistribution(np.array([1.0])), LengthDistribution(np.array([1.0, 1.0]))
-    np.testing.assert_array_equal(combine([(0.25, short), (0.75, long)]).survival, [1.0, 0.75])
+    short, long = (LengthDistribution((np.array([n]), np.ones(1))) for n in (1, 2))
+    both = combine([(0.25, short), (0.75, long)])
+    np.testing.assert_array_equal(both.survival, [1.0, 0.75])
+    np.testing.assert_array_equal((2.0 * both).survival, [2.0, 1.5])
+    is_long = np.random.default_rng(0).random(50) < 0.75
+    drawn = both.draw_lengths(50, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn, np.where(is_long, 2, 1))
 
 
 @pytest.mark.parametrize("index", [[3, 0, 7], [-12, 3], [0, 0], []])

@@ -135,17 +135,20 @@ def test_best_paths(K, T, dtype, has_zeros):
 
 
 @pytest.mark.parametrize("leaving", [1.0, 1e-3, 1e-7])
+@pytest.mark.parametrize("share", [1.0, 0.5, 1e-3])
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 64, 65, 9000])
 @pytest.mark.parametrize("K", [1, 2, 4, 5, 8, 9, 17, 70])
-def test_occupancies_are_sums_over_rows(K, n_rows, leaving):
+def test_occupancies_are_sums_over_rows(K, n_rows, share, leaving):
     rng = np.random.default_rng([K, n_rows])
+    ends = np.append(1 + np.flatnonzero(rng.random(n_rows - 1) < share), n_rows)
     start, transmat = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K)
     transmat = leaving * transmat + (1.0 - leaving) * np.eye(K)
-    weights, states = rng.uniform(size=n_rows), [start]
+    shares, states = rng.uniform(size=len(ends)), [start]
     for _ in range(1, n_rows):
         states.append(states[-1] @ transmat)
     left, emitted = np.ones(K), np.zeros(K)
-    _forward_backward.occupancies(start, transmat, weights, left, emitted)
+    _forward_backward.occupancies(start, transmat, ends, shares, left, emitted)
+    weights = np.repeat(shares, np.diff(ends, prepend=0))
     assert_allclose(emitted, weights @ states, rtol=1e-10)
     assert_allclose(left, 1.0 + weights[1:] @ np.reshape(states[:-1], (-1, K)), rtol=1e-10)
 
@@ -154,7 +157,8 @@ def test_occupancies_are_sums_over_rows(K, n_rows, leaving):
 def test_occupancies_of_a_chain_that_is_never_stationary(period):
     transmat, n_rows = np.roll(np.eye(period), 1, axis=1), 3 * 4096 + 1
     left, emitted = np.zeros((2, period))
-    _forward_backward.occupancies(np.eye(period)[0], transmat, np.ones(n_rows), left, emitted)
+    runs = np.array([n_rows]), np.ones(1)
+    _forward_backward.occupancies(np.eye(period)[0], transmat, *runs, left, emitted)
     assert_array_equal(emitted, np.bincount(np.arange(n_rows) % period))
     assert_array_equal(left, np.bincount(np.arange(n_rows - 1) % period))
 

@@ -236,7 +236,7 @@ def test_threads_change_no_bit(lengths, missing, rng):
         assert_identical(results(n_threads), expected)
 
 
-@pytest.mark.parametrize("lengths", [[1], [1, 2], [2000], [3, 400, 1, 7]])
+@pytest.mark.parametrize("lengths", [[1], [1, 2], [2000], [3, 400, 1, 7], [3, 800, 804, 809]])
 def test_occupancies_are_sums_over_steps(lengths, rng):
     model, data = draw_model(rng, 5, 2), draw_data(rng, lengths, 2)
     own = model.own_statistics(data)
