@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_onlineem import GaussianMixture
+from sklearn_onlineem import GaussianMixture, MultinomialMixture
 from sklearn_onlineem.em import Auto
 
 RNG = np.random.default_rng(3)
@@ -24,7 +24,7 @@ def test_default_fits_split_and_merge():
     assert fitted().score(X) > fitted(Auto(split_merge=False)).score(X) + 0.1
 
 
-@pytest.mark.parametrize(("n_rows", "n_starts"), [(1440, 3), (4095, 3), (4096, 2), (16_000, 1)])
+@pytest.mark.parametrize(("n_rows", "n_starts"), [(1440, 2), (15_999, 2), (16_000, 1)])
 def test_few_rows_take_several_starts(n_rows, n_starts):
     rows = np.resize(X, (n_rows, 2)) + np.random.default_rng(0).normal(size=(n_rows, 2))
 
@@ -34,6 +34,37 @@ def test_few_rows_take_several_starts(n_rows, n_starts):
 
     for own, other in zip(bits(), bits(n_init=n_starts), strict=True):
         np.testing.assert_array_equal(own, other)
+
+
+SMALL = np.random.default_rng(5).normal(size=(150, 5)) + 3.0 * RNG.integers(0, 2, size=(150, 5))
+
+
+@pytest.mark.parametrize(("n_rows", "takes_turns"), [(103, True), (104, False)])
+def test_passes_take_turns_where_parameters_outnumber_rows(n_rows, takes_turns):
+    mixture = GaussianMixture(5, n_init=1, random_state=0).fit(SMALL[:n_rows])
+    is_online = np.isfinite([step.eta for step in mixture.history_])
+    turn = [*8 * [True], *5 * [False]]
+    assert mixture.model_.n_parameters() == 104
+    assert list(is_online[: 6 * len(turn)]) == 6 * turn if takes_turns else not is_online.any()
+    assert not is_online[6 * len(turn) :].any()
+    assert mixture.converged_
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_turns_find_likelier_fits_than_ten_starts(n_jobs):
+    """And the same ones with several threads."""
+    plain = GaussianMixture(8, solver="batch", n_init=10, random_state=0).fit(SMALL)
+    mixture, other = (GaussianMixture(8, random_state=0, n_jobs=n).fit(SMALL) for n in (1, n_jobs))
+    assert mixture.score(SMALL) > plain.score(SMALL) + 0.1
+    np.testing.assert_array_equal(other.covariances_, mixture.covariances_)
+
+
+def test_many_values_for_each_parameter_need_no_turns():
+    """As counts of many words: each component has hundreds of rows."""
+    rows = np.random.default_rng(0).poisson(0.3, size=(600, 200))
+    mixture = MultinomialMixture(5, n_init=1, random_state=0).fit(rows)
+    assert len(rows) < mixture.model_.n_parameters()
+    assert not np.isfinite([step.eta for step in mixture.history_]).any()
 
 
 @pytest.mark.parametrize("eta0", ["auto", 0.5], ids="eta0={}".format)
