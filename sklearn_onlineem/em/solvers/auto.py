@@ -71,7 +71,7 @@ class Auto(Solver):
             return
         is_new = plan.bound_before == -math.inf
         if is_new and len(data) > plan.batch_size:
-            without_end = replace(plan, stopping=lambda is_exact: Never())
+            without_end = replace(plan, stopping=lambda is_exact: Never(), seed=plan.rng)
             online = Online().passes(progress, data, without_end)
             yield from islice(online, self.online_passes)
         may_move = self.split_merge and is_new and _may_regroup(progress.state, data, plan)
