@@ -205,16 +205,14 @@ class HiddenMarkovModel(
             _forward_backward.draw_paths(
                 states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads
             )
-        _check_possible(log_likelihoods, transitions)
+        log_likelihood = _total(log_likelihoods, transitions)
+        if self.transmat.shape[1] > self.n_components:
+            last = states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
+            transitions = np.column_stack([transitions, last])
         continues = data.before is not None
-        statistics = HiddenMarkovStatistics(
-            states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),
-            self.termination.expected_transitions(
-                transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
-            ),
-            self._emission_statistics(data, states[continues:], rng),
-        )
-        return statistics, log_likelihoods.sum()
+        first = np.add.reduce(states[offsets[continues:-1]], axis=0, dtype=np.float64)
+        emissions = self._emission_statistics(data, states[continues:], rng)
+        return HiddenMarkovStatistics(first, transitions, emissions), log_likelihood
 
     def _sums_of_long(self, data, n_threads, rng, log_likelihoods):
         def visit(piece, posterior, where, is_reversed):
@@ -223,11 +221,13 @@ class HiddenMarkovModel(
         log_likelihood, found = explored(
             self, data, self._n_chunk, n_threads, visit, log_likelihoods
         )
-        _check_possible(np.array(log_likelihood), np.zeros(1) if found is None else found[0])
+        _total(np.array(log_likelihood), np.zeros(1) if found is None else found[0])
         transitions, first, last, emissions = found
+        if self.transmat.shape[1] > self.n_components:
+            transitions = np.column_stack([transitions, last])
         statistics = HiddenMarkovStatistics(
             first if data.before is None else np.zeros(self.n_components),
-            self.termination.expected_transitions(transitions, last),
+            transitions,
             combine(emissions),
         )
         return statistics, log_likelihood
@@ -597,9 +597,11 @@ def _joined(parts):
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _check_possible(log_likelihoods, transitions):
-    if math.isfinite(log_likelihoods.sum() + transitions.sum()):
-        return
+def _total(log_likelihoods, transitions):
+    """Return the sum of log-likelihoods; ValueError if a sequence is impossible."""
+    total = float(log_likelihoods.sum())
+    if math.isfinite(total + transitions.sum()):
+        return total
     if np.isneginf(log_likelihoods).any():
         raise ValueError(
             "Some sequences are impossible under the model, because of known states or zeros"
@@ -610,3 +612,4 @@ def _check_possible(log_likelihoods, transitions):
             "The densities of rows are too small to tell states apart: the scales of the model"
             " and of the data are too far apart. Rescale the start values or priors."
         )
+    return total

@@ -72,7 +72,6 @@ _CHUNK_ROWS = 1 << 16
 _POSTERIOR_ROWS, _POSTERIOR_VALUES = 1 << 12, 1 << 22
 # Drawn rows that determine the coordinates in which means are near.
 _COORDINATE_ROWS = 1 << 9
-_NOTHING_FIXED = Fixed()
 
 
 @dataclass(frozen=True)
@@ -255,9 +254,11 @@ class MixtureModel(
         return self.family.effective_counts(statistics.emissions)
 
     def n_parameters(self) -> int:
-        family, fixed = self.family, self.fixed or _NOTHING_FIXED
+        family, fixed = self.family, self.fixed
         shared = n_shared_parameters(family, self.parameters)
         own = family.n_parameters(self.parameters) - shared
+        if fixed is None:
+            return shared + own * self.n_active // self.n_components + self.n_active - 1
         is_active = self.weights > 0.0
         n_learnt = np.count_nonzero(
             is_active if fixed.components is None else is_active & ~fixed.components

@@ -64,18 +64,6 @@ class Termination(ABC):
         """
         return np.ones(len(transmat))
 
-    def expected_transitions(self, transitions: Floats, last: Floats) -> Floats:
-        """Return expected counts in the shape of `transmat`.
-
-        Parameters
-        ----------
-        transitions : ndarray of shape (K, K)
-            Expected transitions within sequences.
-        last : ndarray of shape (K,)
-            Expected last states.
-        """
-        return transitions
-
     @abstractmethod
     def occupancies(
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
@@ -218,9 +206,6 @@ class EndState(Termination):
 
     def final(self, transmat: Floats) -> Floats:
         return np.ascontiguousarray(transmat[:, -1])
-
-    def expected_transitions(self, transitions: Floats, last: Floats) -> Floats:
-        return np.column_stack([transitions, last])
 
     def occupancies(
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None

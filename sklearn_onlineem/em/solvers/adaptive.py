@@ -239,7 +239,7 @@ def _plan_of_fit(state, plan):
     if not state.model.is_exact:
         return plan
     schedule = PowerDecayInRows(state.observations_needed, 0.6)
-    return replace(plan, schedule=schedule, rate_is_chosen=False)
+    return replace(plan, schedule=schedule, seed=plan.rng, rate_is_chosen=False)
 
 
 @lru_cache(maxsize=128)

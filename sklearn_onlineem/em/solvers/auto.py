@@ -79,11 +79,14 @@ class Auto(Solver):
         may_move = self.split_merge and is_new and _may_regroup(progress.state, data, plan)
         n_parameters = progress.state.model.n_parameters() if may_move else 0
         takes_turns = n < n_parameters and n * data.n_features < _FEW_VALUES * n_parameters
-        without_end = replace(plan, stopping=lambda is_exact=True: Never())
+        n_rounds = _ROUNDS if takes_turns else int(is_new and n > plan.batch_size)
+        if n_rounds:
+            # The generator of the plan is made only if it is needed.
+            without_end = replace(plan, stopping=lambda is_exact=True: Never(), seed=plan.rng)
         if takes_turns:
             size = min(plan.batch_size, -(-n // _BATCHES))
             without_end = replace(without_end, batch_size=size)
-        for _ in range(_ROUNDS if takes_turns else is_new and n > plan.batch_size):
+        for _ in range(n_rounds):
             # Rates start again.
             progress.state = progress.state._replace(size_seen=0.0)
             online = Online().passes(progress, data, without_end)

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.outliers import learn_usual_rows
@@ -45,8 +46,8 @@ class Plan:
     stopping : callable (is_exact=True) -> rule
         Returns a new stopping rule, see `em.stopping`; `is_exact` says whether one model sees all
         data in a pass.
-    rng : numpy.random.Generator
-        Generator of the orders in which observations are taken.
+    seed : tuple of int, or numpy.random.Generator
+        Of `rng`, the generator of the orders in which observations are taken.
     rate_is_chosen : bool, default=False
         Whether the user has chosen the first learning rate.
     start_is_given : bool, default=False
@@ -60,11 +61,16 @@ class Plan:
     schedule: RateSchedule
     batch_size: int
     stopping: Callable[..., StoppingRule]
-    rng: np.random.Generator
+    seed: tuple[int, ...] | np.random.Generator
     rate_is_chosen: bool = False
     start_is_given: bool = False
     max_iter: int | None = None
     bound_before: float = -math.inf
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        # To make one takes as long as a pass over few rows, and batch EM needs none.
+        return np.random.default_rng(self.seed)
 
 
 class Solver(Settings, ABC):

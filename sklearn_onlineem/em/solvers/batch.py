@@ -117,7 +117,9 @@ def batch_passes(
                 gains_tell = may_accelerate and here.coordinates.gains_tell
             may_accelerate = may_accelerate and math.isfinite(here.log_posterior)
         values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
-        if newton is None and may_accelerate and len(values) > _LEAST_GAINS:
+        # To look takes a fourth of a pass over few rows, so that every third pass is enough.
+        looks = may_accelerate and (not gains_tell or state.n_steps % 3 == 1)
+        if newton is None and looks and len(values) > _LEAST_GAINS:
             gains = [after - before for before, after in pairwise(values)]
             n_passes = settled.outlook(gains).n_passes
             cost = 1.0 + _ROWS_OF_A_STEP / max(state.model.size_of(here.data), here.data.n_rows)

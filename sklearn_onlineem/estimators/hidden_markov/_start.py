@@ -10,7 +10,6 @@ import numpy as np
 from sklearn_onlineem.estimators._sequences import observed_rows
 from sklearn_onlineem.estimators._start import (
     Initialiser,
-    bound,
     prior_statistics,
     start_model,
     warn_of_few,
@@ -45,8 +44,9 @@ class Chain:
 
     def parts(self, mean_length):
         """Return start, transition matrix and termination of a model."""
-        given = [] if self.absorbing_states is None else self.absorbing_states
-        states = np.unique(np.asarray(given, dtype=np.int64))
+        states = np.empty(0, dtype=np.int64)
+        if self.absorbing_states is not None:
+            states = np.unique(np.asarray(self.absorbing_states, dtype=np.int64))
         if len(states) and (states[0] < 0 or states[-1] >= self.n_states):
             raise ValueError(f"absorbing_states must be in 0..{self.n_states - 1}.")
         if self.termination == "end_state" and len(states):
@@ -97,7 +97,8 @@ class Chain:
         else:
             transmat = np.ones((n_states, n_states))
         transmat = transmat / transmat.sum(axis=1, keepdims=True)
-        transmat[absorbing] = np.eye(*transmat.shape)[absorbing]
+        if len(absorbing):
+            transmat[absorbing] = np.eye(*transmat.shape)[absorbing]
         return transmat
 
 
@@ -143,13 +144,8 @@ class HiddenMarkovInitialiser(Initialiser):
     def given(self, data):
         if self.given_emissions is None:
             return None
-        given, rows = self.given_emissions(self._complete(data)[1]), observed_rows(data)
-        if given is None:
-            return None
-        family, parameters = given
-        if rows.has_gaps:
-            family = bound(family, rows, self.chain.n_states)
-        return self._model(family, parameters, data)
+        given = self.given_emissions(*self._complete(data))
+        return None if given is None else self._model(*given, data)
 
     def estimated(self, data, random_state):
         (family, rows), n_states = self._complete(data, random_state), self.chain.n_states

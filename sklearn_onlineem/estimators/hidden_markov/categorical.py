@@ -95,7 +95,7 @@ class CategoricalHMM(BaseHMM):
     def _family(self):
         return Categorical(self.n_features)
 
-    def _given_emissions(self, rows):
+    def _given_emissions(self, family, rows):
         has_mask = isinstance(self._learnt()["emissionprob"], np.ndarray)
         if has_mask and self.n_features is None and rows.n_features > 1:
             raise ValueError("params with masks of several columns needs n_features.")

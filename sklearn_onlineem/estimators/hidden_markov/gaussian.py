@@ -172,27 +172,28 @@ class GaussianHMM(BackgroundScores, BaseHMM):
             learns_covariances=covariances,
         )
 
-    def _given_emissions(self, rows):
+    def _given_emissions(self, family, rows):
         if self.means_init is None or self.covars_init is None:
             return None
-        d, family = rows.n_features, self._family().bind(rows.X)
-        return family, Gaussians(self._given_means(d), self._given_covars(family, d))
+        d = rows.n_features
+        return family, Gaussians(self._given_means(d), self._given_covars(d))
 
     def _with_given_emissions(self, family, parameters):
         d = parameters.mean.shape[1]
         if self.means_init is not None:
             parameters = Gaussians(self._given_means(d), parameters.covariance)
         if self.covars_init is not None:
-            parameters = Gaussians(parameters.mean, self._given_covars(family, d))
+            parameters = Gaussians(parameters.mean, self._given_covars(d))
         return parameters
 
     def _given_means(self, d):
         return finite_start("means_init", self.means_init, (self.n_components, d))
 
-    def _given_covars(self, family, d):
+    def _given_covars(self, d):
         """Return `covars_init` in the shape of the family, with further axes of length 1."""
-        matrices = np.broadcast_to(np.eye(d), (self.n_components, d, d))
-        shape = family.covariance.from_matrices(matrices).shape
+        K = self.n_components
+        shapes = {"full": (K, d, d), "tied": (1, d, d), "diag": (K, d), "spherical": (K, 1)}
+        shape = shapes[self.covariance_type]
         values = np.asarray(self.covars_init, dtype=np.float64)
         if [n for n in values.shape if n != 1] == [n for n in shape if n != 1]:
             values = values.reshape(shape)

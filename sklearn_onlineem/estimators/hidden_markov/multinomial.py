@@ -78,13 +78,12 @@ class MultinomialHMM(BaseHMM):
     def _family(self):
         return Multinomial()
 
-    def _given_emissions(self, rows):
+    def _given_emissions(self, family, rows):
         if self.emissionprob_init is None:
             return None
         shape = (self.n_components, rows.n_features)
         given = checked_probabilities(self.emissionprob_init, shape)
         # Totals are not modelled, but the inertia of a state depends on them.
-        family = self._family().bind(rows.X)
         given = given * rows.X.sum(axis=1).mean()
         return family, floored(family, given, self._fixed(), self._learnt_letters())
 

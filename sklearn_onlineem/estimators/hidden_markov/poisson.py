@@ -83,14 +83,13 @@ class PoissonHMM(BaseHMM):
     def _family(self):
         return Poisson()
 
-    def _given_emissions(self, rows):
+    def _given_emissions(self, family, rows):
         if self.lambdas_init is None:
             return None
         shape = (self.n_components, rows.n_features)
         given = finite_start("lambdas_init", self.lambdas_init, shape)
         if given.min() < 0:
             raise ValueError("lambdas_init must not be negative.")
-        family = self._family().bind(rows.X)
         return family, family.regularise(given)
 
     def _emission_prior(self, family, n_features):

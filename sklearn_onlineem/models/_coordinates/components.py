@@ -179,18 +179,18 @@ class MixtureCoordinates(ComponentCoordinates):
 
     @property
     def _is_free(self):
-        return np.hstack([self.weights.is_free.T, self.tangents.is_free])
+        return np.concatenate([self.weights.is_free.T, self.tangents.is_free], axis=1)
 
     def is_proper(self, prior):
         return bool((prior.counts >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
 
     def _all_counts(self, statistics):
         counts = self.tangents.effective_counts(statistics.emissions)
-        return np.hstack([np.full((len(counts), 1), statistics.counts.sum()), counts])
+        return np.concatenate([np.full((len(counts), 1), statistics.counts.sum()), counts], axis=1)
 
     def score(self, statistics):
         weights = self.weights.score(statistics.counts[None]).T
-        return np.hstack([weights, self.tangents.score(statistics.emissions)])
+        return np.concatenate([weights, self.tangents.score(statistics.emissions)], axis=1)
 
     def moved(self, v):
         weights = self.weights.moved(v[None, :, 0])[0]
@@ -233,11 +233,11 @@ class ChainCoordinates(ComponentCoordinates):
     @property
     def _is_free(self):
         learnt = self.model.learnt
-        return np.hstack([
+        return np.concatenate([
             self.start.is_free.T & ("s" in learnt),
             self.transmat.is_free & ("t" in learnt),
             self.tangents.is_free & ("e" in learnt),
-        ])  # fmt: skip
+        ], axis=1)  # fmt: skip
 
     def is_proper(self, prior):
         chain = np.append(prior.start, prior.transitions)
@@ -245,18 +245,18 @@ class ChainCoordinates(ComponentCoordinates):
 
     def _all_counts(self, statistics):
         n_transitions = statistics.transitions.sum(axis=1, keepdims=True)
-        return np.hstack([
+        return np.concatenate([
             np.full_like(n_transitions, statistics.start.sum()),
             np.repeat(n_transitions, statistics.transitions.shape[1], axis=1),
             self.tangents.effective_counts(statistics.emissions),
-        ])  # fmt: skip
+        ], axis=1)  # fmt: skip
 
     def score(self, statistics):
-        return np.hstack([
+        return np.concatenate([
             self.start.score(statistics.start[None]).T,
             self.transmat.score(statistics.transitions),
             self.tangents.score(statistics.emissions),
-        ])  # fmt: skip
+        ], axis=1)  # fmt: skip
 
     def moved(self, v):
         return replace(
