@@ -17,6 +17,19 @@
 #define LANES 8
 #endif
 
+/* Where sums have to stay in registers from one loop to the next, vectors are those of GCC and clang,
+ * cut by the compiler to what the CPU has. Without these, each is one number. */
+#if defined(__GNUC__)
+typedef double Vector __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t Bits __attribute__((vector_size(64), aligned(8), may_alias));
+/* x where the mask is -1, or 0 where it is 0 */
+#define MASKED(x, mask) ((Vector)((Bits)(x) & (mask)))
+#else
+typedef double Vector;
+typedef int64_t Bits;
+#define MASKED(x, mask) ((mask) ? (x) : 0)
+#endif
+
 /* One matrix
  * ----------
  *
@@ -244,52 +257,78 @@ SIMD_UNUSED static void sum_segments(const double *x, ptrdiff_t n, double *out)
     }
 }
 
-/* out (n_x, n_y, LANES) <- out + x y' */
-SIMD_INLINE void add_batched_outer(
-    const double *x, const double *y, const ptrdiff_t n_x, const ptrdiff_t n_y,
-    double *RESTRICT out)
-{
-    for (ptrdiff_t i = 0; i < n_x; i++, x += LANES)
-        for (ptrdiff_t j = 0; j < n_y; j++, out += LANES)
-            EACH_SEGMENT out[s] += x[s] * y[j * LANES + s];
-}
+/* Of LANES numbers, those of the vector at hand. */
+#define VECTORS_OF_LANES (LANES / (int)(sizeof(Vector) / sizeof(double)))
+#define IN_LANES(x) (((const Vector *)(x))[v])
+#define OUT_LANES(x) (((Vector *)(x))[v])
 
-/* By way of numbers of its own, as `out` may be `origin`: or loops would be made twice. */
-SIMD_INLINE void put_batched(
-    const double *origin, const double sign, const double *sum, double *out)
-{
-    double result[LANES];
-    EACH_SEGMENT result[s] = origin[s] + sign * sum[s];
-    EACH_SEGMENT out[s] = result[s];
-}
+/* As many sums as are in registers at a time, each in a variable of its own. */
+#define MOST_SUMS 6
+#define EACH_SUM(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
 
-/* out (n_out, LANES) <- origin + sign table' x, x (n_in, LANES). out may be origin. */
-SIMD_INLINE void batched_product(
-    const double *table, const ptrdiff_t stride, const ptrdiff_t n_in, const ptrdiff_t n_out,
-    const double *x, const double *origin, const double sign, double *out)
+/* out_i <- origin_i + the sum over n_terms of a_i b, for n of i, whose LANES are a stride apart. Each
+ * a_i is one number for all lanes, or LANES of them. */
+SIMD_INLINE void sum_terms(
+    const double *a, const ptrdiff_t stride_a, const int is_shared, const double *b,
+    const ptrdiff_t stride_b, const ptrdiff_t n_terms, const int n, const double *origin,
+    const ptrdiff_t stride, double *out)
 {
-    ptrdiff_t i = 0;
-    for (; i + 4 <= n_out; i += 4, origin += 4 * LANES, out += 4 * LANES) {
-        double sum[4][LANES] = {{0}};
-        for (ptrdiff_t j = 0; j < n_in; j++) {
-            const double *row = table + j * stride + i, *here = x + j * LANES;
-            EACH_SEGMENT sum[0][s] += row[0] * here[s];
-            EACH_SEGMENT sum[1][s] += row[1] * here[s];
-            EACH_SEGMENT sum[2][s] += row[2] * here[s];
-            EACH_SEGMENT sum[3][s] += row[3] * here[s];
+    for (int v = 0; v < VECTORS_OF_LANES; v++) {
+        const double *left = a, *right = b;
+#define START(i) Vector sum##i = n > i ? IN_LANES(origin + i * stride) : (Vector){0};
+#define ADD_TERM(i) \
+    if (n > i && is_shared) sum##i += left[i] * IN_LANES(right); \
+    else if (n > i) sum##i += IN_LANES(left + i * LANES) * IN_LANES(right);
+#define FINISH(i) if (n > i) OUT_LANES(out + i * stride) = sum##i;
+        EACH_SUM(START)
+        for (ptrdiff_t j = 0; j < n_terms; j++, left += stride_a, right += stride_b) {
+            EACH_SUM(ADD_TERM)
         }
-        for (int l = 0; l < 4; l++)
-            put_batched(origin + l * LANES, sign, sum[l], out + l * LANES);
-    }
-    for (; i < n_out; i++, origin += LANES, out += LANES) {
-        double sum[LANES] = {0};
-        for (ptrdiff_t j = 0; j < n_in; j++)
-            EACH_SEGMENT sum[s] += table[j * stride + i] * x[j * LANES + s];
-        put_batched(origin, sign, sum, out);
+        EACH_SUM(FINISH)
+#undef START
+#undef ADD_TERM
+#undef FINISH
     }
 }
 
-/* sum (n, LANES) <- sum + x, where `keeps` (LANES,) is 1 */
+#define CASE(n) \
+    case n: \
+        sum_terms( \
+            left, stride_a, is_shared, b, stride_b, n_terms, n, origin + at, stride, out + at); \
+        break;
+
+/* The same for any number of i. out may be origin. */
+SIMD_INLINE void sum_all_terms(
+    const double *a, const ptrdiff_t stride_a, const int is_shared, const double *b,
+    const ptrdiff_t stride_b, const ptrdiff_t n_terms, const ptrdiff_t n_out,
+    const double *origin, const ptrdiff_t stride, double *out)
+{
+    for (ptrdiff_t i = 0; i < n_out; i += MOST_SUMS) {
+        const double *left = a + (is_shared ? i : i * LANES);
+        const ptrdiff_t at = i * stride;
+        switch (n_out - i) { CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) default: CASE(6) }
+    }
+}
+
+#undef CASE
+
+/* out (n_out, LANES) <- origin + table' x, x (n_in, LANES). out may be origin. */
+SIMD_CLONES SIMD_UNUSED static void batched_product(
+    const double *table, const ptrdiff_t stride, const ptrdiff_t n_in, const ptrdiff_t n_out,
+    const double *x, const double *origin, double *out)
+{
+    sum_all_terms(table, stride, 1, x, LANES, n_in, n_out, origin, LANES, out);
+}
+
+/* out (n_x, stride, LANES) <- out + sum over steps of x y, each x (n_x, LANES), and y (LANES,) */
+SIMD_CLONES SIMD_UNUSED static void add_batched_outer(
+    const double *x, const ptrdiff_t stride_x, const ptrdiff_t n_x, const double *y,
+    const ptrdiff_t stride_y, const ptrdiff_t n_steps, const ptrdiff_t stride, double *out)
+{
+    sum_all_terms(x, stride_x, 0, y, stride_y, n_steps, n_x, out, stride * LANES, out);
+}
+
+/* sum (n, LANES) <- sum + x, where `keeps` (LANES,) is not 0 */
 SIMD_INLINE void add_kept(const int64_t *keeps, const double *x, const ptrdiff_t n, double *sum)
 {
     for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
@@ -299,15 +338,15 @@ SIMD_INLINE void add_kept(const int64_t *keeps, const double *x, const ptrdiff_t
     }
 }
 
-/* out (n, LANES) <- x - y, where `keeps` is 1, else 0 */
+/* out (n, LANES) <- x - y, where `keeps` is -1, else 0 */
 SIMD_INLINE void subtract_kept(
     const int64_t *keeps, const double *x, const double *y, const ptrdiff_t n, double *out)
 {
-    for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
-        double kept[LANES];
-        EACH_SEGMENT kept[s] = keeps[s] ? x[i + s] - y[i + s] : 0;
-        EACH_SEGMENT out[i + s] = kept[s];
-    }
+    for (ptrdiff_t i = 0; i < n * LANES; i += LANES)
+        for (int v = 0; v < VECTORS_OF_LANES; v++) {
+            const Vector difference = IN_LANES(x + i) - IN_LANES(y + i);
+            OUT_LANES(out + i) = MASKED(difference, ((const Bits *)keeps)[v]);
+        }
 }
 
 /* Squares side by side
