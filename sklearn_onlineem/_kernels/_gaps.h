@@ -51,8 +51,17 @@ SIMD_INLINE ptrdiff_t n_entries_of(const Pattern *pattern)
 /* Loops that set a few sums to zero are no calls of memset, for which they would be in memory. */
 #define LOOPS_STAY "no-tree-loop-distribute-patterns"
 
+/* Where sums have to stay in registers from one loop to the next, vectors are those of GCC and clang,
+ * cut by the compiler to what the CPU has. Without these, each is one number. */
+#if defined(__GNUC__)
+typedef double Vector __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t Bits __attribute__((vector_size(64), aligned(8), may_alias));
 /* x where y > 0, else 0 */
-#define KEPT(x, y) MASKED(x, (y) > 0)
+#define KEPT(x, y) ((Vector)((Bits)(x) & ((y) > 0)))
+#else
+typedef double Vector;
+#define KEPT(x, y) ((y) > 0 ? (x) : 0)
+#endif
 #define N_VECTORS (W / (int)(sizeof(Vector) / sizeof(double)))
 #define EACH_VECTOR UNROLL(2) for (int v = 0; v < N_VECTORS; v++)
 /* Of W numbers, those of the vector at hand. */

@@ -36,11 +36,14 @@ typedef struct {
     const double *start;  /* (W,): mean of the first states */
     const void *X;        /* (n_rows, d), floats or doubles */
     int is_float;
-    const double *centre; /* (d,): of rows */
+    const double *centre; /* (d,): what rows are less, where they are at hand */
     int smooths;          /* or only the rows' log densities are wanted */
     double log_det;       /* of 2 pi R */
     double *log_densities; /* (n_rows,): log p(row | past); NULL: they are not wanted */
 } Shared;
+
+/* Steps whose products are added to sums in one go. */
+#define MOST_STEPS 16
 
 typedef struct {
     ptrdiff_t T;                    /* rows of the longest segment */
@@ -50,6 +53,8 @@ typedef struct {
     int64_t lengths[LANES];
     int64_t continues[LANES];  /* whether the row after the last one is known, too */
     double *means;  /* (T + 1, 2, k, LANES): predicted, and, but for the last ones, filtered */
+    double *rows;   /* (T, d, LANES), or the last MOST_STEPS of them; less a centre */
+    int keeps_rows;
 } Batch;
 
 /* Sums over rows, of deviations of states from a centre and of rows from theirs; `width` of them
@@ -82,14 +87,10 @@ SIMD_UNUSED static MeanSums mean_sums_at(
     return sums;
 }
 
-/* Steps whose products are added to sums in one go. */
-#define MOST_STEPS 16
-
 /* Scratch memory of passes over a batch: arrays (d, LANES) and (W, LANES). */
 typedef struct {
-    double *whitened, *offset, *centre, *rest;
+    double *whitened, *origin, *offset, *centre, *rest;
     double *zeros;  /* (d + W, LANES) */
-    double *rows;   /* (MOST_STEPS, d, LANES) */
     double *states; /* (MOST_STEPS + 1, k + 1, LANES): deviations, and 1 for those that count */
 } BatchScratch;
 
@@ -97,11 +98,11 @@ SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, 
 {
     BatchScratch scratch;
     scratch.whitened = take_doubles(arena, d * LANES);
+    scratch.origin = take_doubles(arena, d * LANES);
     scratch.zeros = take_doubles(arena, (d + W) * LANES);
     scratch.offset = take_doubles(arena, W * LANES);
     scratch.centre = take_doubles(arena, W * LANES);
     scratch.rest = take_doubles(arena, W * LANES);
-    scratch.rows = take_doubles(arena, MOST_STEPS * d * LANES);
     scratch.states = take_doubles(arena, (MOST_STEPS + 1) * (W + 1) * LANES);
     return scratch;
 }
@@ -118,12 +119,12 @@ SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, 
 /* Segments are many places in memory to read from: each is fetched ahead. */
 #define STEPS_AHEAD 8
 
-/* out (d, LANES) <- row t of each segment (its last one if that is earlier), less `from` */
+/* out (d, LANES) <- row t of each segment (its last one if that is earlier), less the centre */
 SIMD_INLINE void gather_rows(
-    const Shared *shared, const Batch *batch, ptrdiff_t t, const double *from,
-    double *RESTRICT out)
+    const Shared *shared, const Batch *batch, ptrdiff_t t, double *RESTRICT out)
 {
     const ptrdiff_t d = shared->maps->d;
+    const double *from = shared->centre;
     ptrdiff_t rows[LANES];
     for (int s = 0; s < LANES; s++) {
         ptrdiff_t last = batch->lengths[s] > 0 ? batch->lengths[s] - 1 : 0;
@@ -139,11 +140,11 @@ SIMD_INLINE void gather_rows(
     }
 }
 
-/* -1 where t is below the length (and one more where the segment continues), else 0 */
+/* 1 where t is below the length (and one more where the segment continues), else 0 */
 SIMD_INLINE void find_below(
     const int64_t *lengths, const int64_t *continues, ptrdiff_t t, int64_t *keeps)
 {
-    EACH_SEGMENT keeps[s] = -(int64_t)(t < lengths[s] + (continues ? continues[s] : 0));
+    EACH_SEGMENT keeps[s] = t < lengths[s] + (continues ? continues[s] : 0);
 }
 
 SIMD_INLINE double *predicted_means(const Batch *batch, ptrdiff_t t, ptrdiff_t k)
@@ -154,6 +155,11 @@ SIMD_INLINE double *predicted_means(const Batch *batch, ptrdiff_t t, ptrdiff_t k
 SIMD_INLINE double *filtered_means(const Batch *batch, ptrdiff_t t, ptrdiff_t k)
 {
     return batch->means + (2 * t + 1) * k * LANES;
+}
+
+SIMD_INLINE double *rows_at(const Batch *batch, ptrdiff_t t, ptrdiff_t d)
+{
+    return batch->rows + (batch->keeps_rows ? t : t % MOST_STEPS) * d * LANES;
 }
 
 /* batch->means <- those of all rows; state (k, LANES): predicted ones of the first rows, and then of
@@ -167,18 +173,21 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
     const ObservationMaps *maps = shared->maps;
     const ptrdiff_t k = system->k, W = system->W, d = maps->d, last = tables->n - 1;
     const ptrdiff_t n_rotated = k < d ? k : d, n_whitened = maps->n_whitened;
-    double *v = scratch->rows, *e = scratch->whitened;
+    double *e = scratch->whitened, *r = scratch->rest, *origin = scratch->origin;
     double *zeros = scratch->zeros, *offset = scratch->offset;
-    double *r = scratch->rest;
     int64_t keeps[LANES];
     set_zero((d + W) * LANES, zeros);
     repeat(system->b, k, offset);
+    for (ptrdiff_t i = 0; i < d; i++)
+        EACH_SEGMENT e[i * LANES + s] = shared->centre[i] - maps->offset[i];
+    batched_product(maps->whitening, n_whitened, d, n_whitened, e, zeros, origin);
     copy(state, k * LANES, batch->means);
     for (ptrdiff_t t = 0; t < batch->T; t++) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
         double *predicted = predicted_means(batch, t, k), *mean = filtered_means(batch, t, k);
-        gather_rows(shared, batch, t, maps->offset, v);
-        batched_product(maps->whitening, n_whitened, d, n_whitened, v, zeros, e);
+        double *v = rows_at(batch, t, d);
+        gather_rows(shared, batch, t, v);
+        batched_product(maps->whitening, n_whitened, d, n_whitened, v, origin, e);
         batched_product(maps->Ht, W, k, n_rotated, predicted, zeros, r);
         for (ptrdiff_t i = 0; i < n_rotated * LANES; i += LANES)
             EACH_SEGMENT e[i + s] -= r[i + s];
@@ -214,7 +223,8 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
     const ptrdiff_t last = tables->n - 1;
     const ptrdiff_t stride = (k + 1) * LANES, first = batch->until - 1;
     double *centres = scratch->centre, *rest = scratch->rest;
-    double *v = scratch->rows, *before = scratch->states, *now = before + stride;
+    double *before = scratch->states, *now = before + stride;
+    ptrdiff_t n_steps = 0;
     int64_t keeps[LANES];
     if (sums) repeat(centre, k, centres);
     for (ptrdiff_t t = batch->T - 1; t >= batch->from; t--) {
@@ -225,21 +235,25 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
         if (sums && t == first) subtract_kept(keeps, later, centres, k, before);
         batched_product(tables->gain + step, W, k, k, rest, filtered_means(batch, t, k), later);
         if (!sums || t > first) continue;
-        const ptrdiff_t n_steps = (first - t) % MOST_STEPS + 1;
+        n_steps++;
         find_below(batch->lengths, NULL, t, keeps);
         subtract_kept(keeps, later, centres, k, before + n_steps * stride);
-        EACH_SEGMENT before[n_steps * stride + k * LANES + s] = keeps[s] ? 1 : 0;
-        gather_rows(shared, batch, t, shared->centre, v + (n_steps - 1) * d * LANES);
-        if (n_steps < MOST_STEPS && t > batch->from) continue;
-        for (ptrdiff_t j = 0; j < k; j++) {
-            double *own = now + j * LANES;
+        EACH_SEGMENT before[n_steps * stride + k * LANES + s] = (double)keeps[s];
+        if (!batch->keeps_rows) gather_rows(shared, batch, t, rows_at(batch, t, d));
+        if (t % MOST_STEPS > 0 && t > batch->from) continue;
+        const double *v = rows_at(batch, t + n_steps - 1, d);
+        for (ptrdiff_t j = 0; j <= k; j++) {
+            const double *own = now + j * LANES;
+            const int is_state = j < k;
+            add_batched_outer(v, -d * LANES, d, own, stride, n_steps, is_state ? k : 1,
+                              is_state ? sums->across + j * LANES : sums->rows);
+            if (!is_state) break;
             add_batched_outer(own, stride, k + 1 - j, own, stride, n_steps, k,
                               sums->states + (j * k + j) * LANES);
             add_batched_outer(before, stride, k, own, stride, n_steps, k, sums->lags + j * LANES);
-            add_batched_outer(v, d * LANES, d, own, stride, n_steps, k, sums->across + j * LANES);
         }
-        add_batched_outer(v, d * LANES, d, now + k * LANES, stride, n_steps, 1, sums->rows);
         copy(before + n_steps * stride, k * LANES, before);
+        n_steps = 0;
     }
 }
 
@@ -257,7 +271,7 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
 #define MOST_STATES 512
 
 /* A sequence is cut if its rows in the steady state fill so many steps of all segments. */
-#define FEWEST_STEPS 32
+#define FEWEST_STEPS 16
 
 /* Scratch matrices, (W, W) each. */
 typedef struct {
@@ -410,9 +424,14 @@ typedef struct {
     double *state;  /* (W, LANES) */
     double *after;  /* (k, LANES): smoothed means of the rows after the last ones */
     double *means;  /* (steps + 1, 2, k, LANES): of batches */
+    double *rows;   /* (steps, d, LANES), or of a few steps */
+    int keeps_rows;
     double *ends;   /* (S, 2, k): smoothed means of first and last rows */
     double *centre; /* (k,) */
 } SlabSpace;
+
+/* Values of rows that are kept from the way forward for the way back, at most. */
+#define MOST_KEPT (1 << 18)
 
 SIMD_UNUSED static SlabSpace lay_out_slab(const Shared *shared, const Slab *slab, Arena *arena)
 {
@@ -426,8 +445,10 @@ SIMD_UNUSED static SlabSpace lay_out_slab(const Shared *shared, const Slab *slab
     space.matrices.power = take_doubles(arena, W * W);
     space.matrices.product = take_doubles(arena, W * W);
     start_line(arena);
-    space.means = take_doubles(
-        arena, (2 * count_steps(slab, shared->tables->n) + 1) * k * LANES);
+    const ptrdiff_t n = count_steps(slab, shared->tables->n);
+    space.keeps_rows = n * d * LANES <= MOST_KEPT;
+    space.means = take_doubles(arena, (2 * n + 1) * k * LANES);
+    space.rows = take_doubles(arena, (space.keeps_rows ? n : MOST_STEPS) * d * LANES);
     space.ends = take_doubles(arena, 2 * slab->S * k);
     space.sums = mean_sums_at(take_doubles(arena, mean_sums_size(k, d)), k, d, 1);
     space.centre = take_doubles(arena, k);
@@ -449,8 +470,10 @@ SIMD_UNUSED static void put_last(const Batch *batch, ptrdiff_t n, ptrdiff_t k, d
         put_end(filtered_means(batch, batch->lengths[s] - 1, k) + s, 1, k, 1, ends + s * 2 * k);
 }
 
-/* The batch of sequences from the `first` of a slab on. */
-SIMD_UNUSED static Batch batch_of(const Slab *slab, ptrdiff_t first, double *means)
+/* The batch of sequences from the `first` of a slab on, after so many steps of others. */
+SIMD_UNUSED static Batch batch_of(
+    const Shared *shared, const Slab *slab, const SlabSpace *space, ptrdiff_t first,
+    ptrdiff_t n_before)
 {
     Batch batch = {0};
     for (int s = 0; s < LANES; s++) {
@@ -460,7 +483,9 @@ SIMD_UNUSED static Batch batch_of(const Slab *slab, ptrdiff_t first, double *mea
         batch.lengths[s] = is_there ? slab->lengths[sequence] : 0;
     }
     batch.T = batch.until = batch.lengths[0];
-    batch.means = means;
+    batch.means = space->means + 2 * n_before * shared->system->k * LANES;
+    batch.keeps_rows = space->keeps_rows;
+    batch.rows = space->rows + (batch.keeps_rows ? n_before * shared->maps->d * LANES : 0);
     return batch;
 }
 
@@ -476,26 +501,25 @@ SIMD_UNUSED static void take_centre(
 SIMD_UNUSED static void expect_in_batches(
     const Shared *shared, const Slab *slab, const SlabSpace *space)
 {
-    ptrdiff_t k = shared->system->k;
-    double *means = space->means;
+    ptrdiff_t k = shared->system->k, n = 0;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
-        Batch batch = batch_of(slab, s, means);
+        Batch batch = batch_of(shared, slab, space, s, n);
         repeat(shared->start, k, space->state);
         filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
         put_last(&batch, slab->S - s < LANES ? slab->S - s : LANES, k,
                  space->ends + s * 2 * k);
-        means = predicted_means(&batch, batch.T, k);
+        n += batch.T;
     }
     if (!shared->smooths) return;
     take_centre(space->ends + k, slab->S, 2 * k, 1, k, space->centre);
-    means = space->means;
+    n = 0;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
-        Batch batch = batch_of(slab, s, means);
+        Batch batch = batch_of(shared, slab, space, s, n);
         smooth_batch(shared, &batch, space->centre, &space->scratch, space->state, NULL,
                      &space->batched);
         put_end(space->state, slab->S - s < LANES ? slab->S - s : LANES, k, 0,
                 space->ends + s * 2 * k);
-        means = predicted_means(&batch, batch.T, k);
+        n += batch.T;
     }
 }
 
@@ -504,13 +528,13 @@ SIMD_UNUSED static void expect_in_segments(
     const Shared *shared, const Slab *slab, ptrdiff_t length, const SlabSpace *space)
 {
     ptrdiff_t k = shared->system->k;
-    Batch head = batch_of(slab, 0, space->means), body = head;
-    ptrdiff_t T = head.T;
-    head.T = head.until = head.lengths[0] = T - LANES * length;
+    Batch head = batch_of(shared, slab, space, 0, 0);
+    const ptrdiff_t n_head = head.T - LANES * length;
+    Batch body = batch_of(shared, slab, space, 0, n_head);
+    head.T = head.until = head.lengths[0] = n_head;
     head.continues[0] = 1;
     body.T = body.until = length;
     body.step = head.T;
-    body.means = predicted_means(&head, head.T, k);
     for (int s = 0; s < LANES; s++) {
         body.begins[s] = head.begins[0] + head.T + s * length;
         body.lengths[s] = length;
@@ -535,7 +559,7 @@ SIMD_UNUSED static void expect_in_stretch(
     const Shared *shared, const Slab *slab, const SlabSpace *space)
 {
     const ptrdiff_t k = shared->system->k, last = slab->n_segments - 1;
-    Batch batch = batch_of(slab, 0, space->means);
+    Batch batch = batch_of(shared, slab, space, 0, 0);
     const ptrdiff_t T = batch.T, before = slab->first > 0 ? slab->reach : 0;
     const int64_t begin = batch.begins[0];
     batch.T = 0;

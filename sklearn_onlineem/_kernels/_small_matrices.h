@@ -17,19 +17,6 @@
 #define LANES 8
 #endif
 
-/* Where sums have to stay in registers from one loop to the next, vectors are those of GCC and clang,
- * cut by the compiler to what the CPU has. Without these, each is one number. */
-#if defined(__GNUC__)
-typedef double Vector __attribute__((vector_size(64), aligned(8), may_alias));
-typedef int64_t Bits __attribute__((vector_size(64), aligned(8), may_alias));
-/* x where the mask is -1, or 0 where it is 0 */
-#define MASKED(x, mask) ((Vector)((Bits)(x) & (mask)))
-#else
-typedef double Vector;
-typedef int64_t Bits;
-#define MASKED(x, mask) ((mask) ? (x) : 0)
-#endif
-
 /* One matrix
  * ----------
  *
@@ -252,39 +239,39 @@ SIMD_UNUSED static void sum_segments(const double *x, ptrdiff_t n, double *out)
         double sum[LANES];
         copy(x, LANES, sum);
         for (int m = LANES / 2; m > 0; m /= 2)
-            for (int s = 0; s < m; s++) sum[s] = sum[2 * s] + sum[2 * s + 1];
+            for (int s = 0; s < m; s++) sum[s] += sum[m + s];
         out[i] = sum[0];
     }
 }
-
-/* Of LANES numbers, those of the vector at hand. */
-#define VECTORS_OF_LANES (LANES / (int)(sizeof(Vector) / sizeof(double)))
-#define IN_LANES(x) (((const Vector *)(x))[v])
-#define OUT_LANES(x) (((Vector *)(x))[v])
 
 /* As many sums as are in registers at a time, each in a variable of its own. */
 #define MOST_SUMS 6
 #define EACH_SUM(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
 
-/* out_i <- origin_i + the sum over n_terms of a_i b, for n of i, whose LANES are a stride apart. Each
- * a_i is one number for all lanes, or LANES of them. */
+/* out_i <- origin_i + the sum over n_terms, at least one, of a_i b, for n of i, whose LANES are a
+ * stride apart. Each a_i is one number for all lanes, or LANES of them. */
 SIMD_INLINE void sum_terms(
     const double *a, const ptrdiff_t stride_a, const int is_shared, const double *b,
     const ptrdiff_t stride_b, const ptrdiff_t n_terms, const int n, const double *origin,
     const ptrdiff_t stride, double *out)
 {
-    for (int v = 0; v < VECTORS_OF_LANES; v++) {
-        const double *left = a, *right = b;
-#define START(i) Vector sum##i = n > i ? IN_LANES(origin + i * stride) : (Vector){0};
+    for (int lane = 0; lane < LANES; lane += 8) {
+        const double *left = a, *right = b + lane;
+        ptrdiff_t j = n_terms;
+#define EACH_LANE UNROLL(4) for (int s = 0; s < 8; s++)
+#define START(i) double sum##i[8]; if (n > i) EACH_LANE sum##i[s] = origin[i * stride + lane + s];
 #define ADD_TERM(i) \
-    if (n > i && is_shared) sum##i += left[i] * IN_LANES(right); \
-    else if (n > i) sum##i += IN_LANES(left + i * LANES) * IN_LANES(right);
-#define FINISH(i) if (n > i) OUT_LANES(out + i * stride) = sum##i;
+    if (n > i && is_shared) EACH_LANE sum##i[s] += left[i] * right[s]; \
+    else if (n > i) EACH_LANE sum##i[s] += left[i * LANES + lane + s] * right[s];
+#define FINISH(i) if (n > i) EACH_LANE out[i * stride + lane + s] = sum##i[s];
         EACH_SUM(START)
-        for (ptrdiff_t j = 0; j < n_terms; j++, left += stride_a, right += stride_b) {
+        do {
             EACH_SUM(ADD_TERM)
-        }
+            left += stride_a;
+            right += stride_b;
+        } while (--j > 0);
         EACH_SUM(FINISH)
+#undef EACH_LANE
 #undef START
 #undef ADD_TERM
 #undef FINISH
@@ -304,7 +291,7 @@ SIMD_INLINE void sum_all_terms(
     const double *origin, const ptrdiff_t stride, double *out)
 {
     for (ptrdiff_t i = 0; i < n_out; i += MOST_SUMS) {
-        const double *left = a + (is_shared ? i : i * LANES);
+        const double *left = a + i * (is_shared ? 1 : LANES);
         const ptrdiff_t at = i * stride;
         switch (n_out - i) { CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) default: CASE(6) }
     }
@@ -338,15 +325,12 @@ SIMD_INLINE void add_kept(const int64_t *keeps, const double *x, const ptrdiff_t
     }
 }
 
-/* out (n, LANES) <- x - y, where `keeps` is -1, else 0 */
+/* out (n, LANES) <- x - y, where `keeps` is not 0, else 0 */
 SIMD_INLINE void subtract_kept(
     const int64_t *keeps, const double *x, const double *y, const ptrdiff_t n, double *out)
 {
     for (ptrdiff_t i = 0; i < n * LANES; i += LANES)
-        for (int v = 0; v < VECTORS_OF_LANES; v++) {
-            const Vector difference = IN_LANES(x + i) - IN_LANES(y + i);
-            OUT_LANES(out + i) = MASKED(difference, ((const Bits *)keeps)[v]);
-        }
+        EACH_SEGMENT out[i + s] = keeps[s] ? x[i + s] - y[i + s] : 0;
 }
 
 /* Squares side by side

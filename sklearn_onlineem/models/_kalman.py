@@ -400,7 +400,8 @@ class SharedGains:
         order, bounds, distinct, counts = data.rows.remember(
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
-        maps, row_centre, squares = self._observation_maps, np.zeros(d), 0.0
+        maps, squares = self._observation_maps, 0.0
+        row_centre = maps[0]
         if smooths:
             # All iterations need the same moments of rows.
             row_centre, row_scatter = data.rows.remember("moments", lambda: _row_moments(data.X))
