@@ -148,19 +148,13 @@ SIMD_INLINE void find_below(
 }
 
 SIMD_INLINE double *predicted_means(const Batch *batch, ptrdiff_t t, ptrdiff_t k)
-{
-    return batch->means + 2 * t * k * LANES;
-}
+{ return batch->means + 2 * t * k * LANES; }
 
 SIMD_INLINE double *filtered_means(const Batch *batch, ptrdiff_t t, ptrdiff_t k)
-{
-    return batch->means + (2 * t + 1) * k * LANES;
-}
+{ return batch->means + (2 * t + 1) * k * LANES; }
 
 SIMD_INLINE double *rows_at(const Batch *batch, ptrdiff_t t, ptrdiff_t d)
-{
-    return batch->rows + (batch->keeps_rows ? t : t % MOST_STEPS) * d * LANES;
-}
+{ return batch->rows + (batch->keeps_rows ? t : t % MOST_STEPS) * d * LANES; }
 
 /* batch->means <- those of all rows; state (k, LANES): predicted ones of the first rows, and then of
  * the rows after the last ones. `sums` may be NULL. */
@@ -464,12 +458,6 @@ SIMD_UNUSED static void put_end(
             ends[(s * 2 + which) * k + i] = means[i * LANES + s];
 }
 
-SIMD_UNUSED static void put_last(const Batch *batch, ptrdiff_t n, ptrdiff_t k, double *ends)
-{
-    for (ptrdiff_t s = 0; s < n; s++)
-        put_end(filtered_means(batch, batch->lengths[s] - 1, k) + s, 1, k, 1, ends + s * 2 * k);
-}
-
 /* The batch of sequences from the `first` of a slab on, after so many steps of others. */
 SIMD_UNUSED static Batch batch_of(
     const Shared *shared, const Slab *slab, const SlabSpace *space, ptrdiff_t first,
@@ -506,8 +494,9 @@ SIMD_UNUSED static void expect_in_batches(
         Batch batch = batch_of(shared, slab, space, s, n);
         repeat(shared->start, k, space->state);
         filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
-        put_last(&batch, slab->S - s < LANES ? slab->S - s : LANES, k,
-                 space->ends + s * 2 * k);
+        for (int i = 0; i < LANES && s + i < slab->S; i++)
+            put_end(filtered_means(&batch, batch.lengths[i] - 1, k) + i, 1, k, 1,
+                    space->ends + (s + i) * 2 * k);
         n += batch.T;
     }
     if (!shared->smooths) return;

@@ -1,8 +1,8 @@
 /* Algebra of small matrices, in the three forms in which they come.
  *
  * - One matrix, row by row: for steps of one Kalman filter at a time, each from the last.
- * - A batch: one number of each of LANES problems side by side. Eight filters have the same gains,
- *   so that products of one row become products of a matrix.
+ * - A batch: one number of each of LANES problems side by side. Filters that have the same
+ *   gains turn products of one row into products of a matrix.
  * - Matrices side by side: K of them, as components have. Of so few columns rows would fill no
  *   vector, so LANES matrices are elements of one; as squares where all are inverted at once, and as
  *   packed triangles where a row is solved for by all, and one changes between rows.
@@ -279,10 +279,7 @@ SIMD_INLINE void sum_terms(
 }
 
 #define CASE(n) \
-    case n: \
-        sum_terms( \
-            left, stride_a, is_shared, b, stride_b, n_terms, n, origin + at, stride, out + at); \
-        break;
+    case n: sum_terms(left, stride_a, is_shared, b, stride_b, n_terms, n, from, stride, to); break;
 
 /* The same for any number of i. out may be origin. */
 SIMD_INLINE void sum_all_terms(
@@ -291,8 +288,8 @@ SIMD_INLINE void sum_all_terms(
     const double *origin, const ptrdiff_t stride, double *out)
 {
     for (ptrdiff_t i = 0; i < n_out; i += MOST_SUMS) {
-        const double *left = a + i * (is_shared ? 1 : LANES);
-        const ptrdiff_t at = i * stride;
+        const double *left = a + i * (is_shared ? 1 : LANES), *from = origin + i * stride;
+        double *to = out + i * stride;
         switch (n_out - i) { CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) default: CASE(6) }
     }
 }

@@ -385,10 +385,9 @@ class SharedGains:
         noise, shift = whitening[:, self._k :], centre - offset
         second = scatter + n_rows * np.outer(shift, shift)
         squares = (noise * (second @ noise)).sum(axis=0)
-        terms = (np.sqrt(second.diagonal()) @ np.abs(noise)) ** 2
-        if not (squares >= _LEAST_SHARE * terms).all():
-            return self._observation_maps, 0.0
-        return (offset, whitening[:, : self._k].copy(), *others), squares.sum()
+        if (squares >= _LEAST_SHARE * (np.sqrt(second.diagonal()) @ np.abs(noise)) ** 2).all():
+            return (offset, whitening[:, : self._k].copy(), *others), squares.sum()
+        return self._observation_maps, 0.0
 
     def expected(self, data, log_densities=NOTHING, smooths=True):
         """Return sums over sequences without missing values: statistics, and log-likelihood.
@@ -400,8 +399,7 @@ class SharedGains:
         order, bounds, distinct, counts = data.rows.remember(
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
-        maps, squares = self._observation_maps, 0.0
-        row_centre = maps[0]
+        maps, squares, row_centre = self._observation_maps, 0.0, self._observation_maps[0]
         if smooths:
             # All iterations need the same moments of rows.
             row_centre, row_scatter = data.rows.remember("moments", lambda: _row_moments(data.X))
