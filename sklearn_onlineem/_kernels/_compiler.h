@@ -19,10 +19,12 @@
 #define SIMD_INLINE static inline __attribute__((always_inline))
 #define SIMD_UNUSED __attribute__((unused))
 #define RARELY(x) __builtin_expect(!!(x), 0)
+#define FETCH(x) __builtin_prefetch(x)
 #else
 #define SIMD_INLINE static inline
 #define SIMD_UNUSED
 #define RARELY(x) (x)
+#define FETCH(x) ((void)0)
 #endif
 
 /* f_float or f_double, as x points to: a function of both types has its one name by a macro that says

@@ -22,7 +22,8 @@ OPTIMISE_BEGIN(WHOLE_TILES)
 typedef struct {
     ptrdiff_t d;
     const double *offset;    /* (d,) */
-    const double *whitening; /* (d, d), L'^-1 O with R = L L', O orthogonal */
+    ptrdiff_t n_whitened;    /* the first values that count: k, or all where d is less, or d */
+    const double *whitening; /* (d, n_whitened), L'^-1 O with R = L L', O orthogonal */
     const double *Ht;        /* (W, W), transpose of H, the first k rows of O' L^-1 C */
     const double *G;         /* (W, W), H' H */
 } ObservationMaps;
@@ -35,11 +36,14 @@ typedef struct {
     const double *start;  /* (W,): mean of the first states */
     const void *X;        /* (n_rows, d), floats or doubles */
     int is_float;
-    const double *centre; /* (d,): of rows */
+    const double *centre; /* (d,): what rows are less, where they are at hand */
     int smooths;          /* or only the rows' log densities are wanted */
     double log_det;       /* of 2 pi R */
     double *log_densities; /* (n_rows,): log p(row | past); NULL: they are not wanted */
 } Shared;
+
+/* Steps whose products are added to sums in one go. */
+#define MOST_STEPS 16
 
 typedef struct {
     ptrdiff_t T;                    /* rows of the longest segment */
@@ -48,18 +52,20 @@ typedef struct {
     int64_t begins[LANES];     /* first rows */
     int64_t lengths[LANES];
     int64_t continues[LANES];  /* whether the row after the last one is known, too */
-    double *means;                  /* (T, k, LANES): filtered */
+    double *means;  /* (T + 1, 2, k, LANES): predicted, and, but for the last ones, filtered */
+    double *rows;   /* (T, d, LANES), or the last MOST_STEPS of them; less a centre */
+    int keeps_rows;
 } Batch;
 
 /* Sums over rows, of deviations of states from a centre and of rows from theirs; `width` of them
  * side by side, LANES or 1. */
 typedef struct {
     double *squares; /* (1, width), of innovations */
-    double *total;   /* (k, width): of filtered means, then of deviations of smoothed ones */
-    double *rows;    /* (d, width) */
-    double *states;  /* (k, k, width) */
+    double *states;  /* (k, k, width), on and below the diagonal */
+    double *total;   /* (k, width), one more row of these: of deviations alone */
     double *lags;    /* (k, k, width) */
     double *across;  /* (d, k, width) */
+    double *rows;    /* (d, width) */
 } MeanSums;
 
 SIMD_INLINE ptrdiff_t mean_sums_size(ptrdiff_t k, ptrdiff_t d)
@@ -73,57 +79,52 @@ SIMD_UNUSED static MeanSums mean_sums_at(
 {
     MeanSums sums = {memory};
     if (!memory) return sums;
-    sums.total = sums.squares + width;
-    sums.rows = sums.total + k * width;
-    sums.states = sums.rows + d * width;
-    sums.lags = sums.states + k * k * width;
+    sums.states = sums.squares + width;
+    sums.total = sums.states + k * k * width;
+    sums.lags = sums.total + k * width;
     sums.across = sums.lags + k * k * width;
+    sums.rows = sums.across + d * k * width;
     return sums;
 }
 
 /* Scratch memory of passes over a batch: arrays (d, LANES) and (W, LANES). */
 typedef struct {
-    double *rows, *whitened;
-    double *offset, *centre, *a, *b, *c;
-    double *zeros; /* (d + W, LANES) */
+    double *whitened, *origin, *offset, *centre, *rest;
+    double *zeros;  /* (d + W, LANES) */
+    double *states; /* (MOST_STEPS + 1, k + 1, LANES): deviations, and 1 for those that count */
 } BatchScratch;
 
 SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, Arena *arena)
 {
     BatchScratch scratch;
-    scratch.rows = take_doubles(arena, d * LANES);
     scratch.whitened = take_doubles(arena, d * LANES);
+    scratch.origin = take_doubles(arena, d * LANES);
     scratch.zeros = take_doubles(arena, (d + W) * LANES);
     scratch.offset = take_doubles(arena, W * LANES);
     scratch.centre = take_doubles(arena, W * LANES);
-    scratch.a = take_doubles(arena, W * LANES);
-    scratch.b = take_doubles(arena, W * LANES);
-    scratch.c = take_doubles(arena, W * LANES);
+    scratch.rest = take_doubles(arena, W * LANES);
+    scratch.states = take_doubles(arena, (MOST_STEPS + 1) * (W + 1) * LANES);
     return scratch;
 }
 
-/* Column j of rows that are side by side, in one go: what is stored element by element cannot be
- * loaded as a vector before all of it is in the cache. */
-#define GATHER_COLUMN(x, rows, j, from, out) \
-    do { \
-        const double shift = (from)[j]; \
-        double *const column = (out) + (j) * LANES; \
-        column[0] = (double)(x)[(rows)[0] + (j)] - shift; \
-        column[1] = (double)(x)[(rows)[1] + (j)] - shift; \
-        column[2] = (double)(x)[(rows)[2] + (j)] - shift; \
-        column[3] = (double)(x)[(rows)[3] + (j)] - shift; \
-        column[4] = (double)(x)[(rows)[4] + (j)] - shift; \
-        column[5] = (double)(x)[(rows)[5] + (j)] - shift; \
-        column[6] = (double)(x)[(rows)[6] + (j)] - shift; \
-        column[7] = (double)(x)[(rows)[7] + (j)] - shift; \
-    } while (0)
+/* Column by column, each in one go: what is stored element by element cannot be loaded as a vector
+ * before all of it is in the cache. */
+#define GATHER_ROWS(x) \
+    for (ptrdiff_t j = 0; j < d; j++) { \
+        const double shift = from[j]; \
+        UNROLL(8) for (int s = 0; s < LANES; s++) \
+            out[j * LANES + s] = (double)(x)[rows[s] + j] - shift; \
+    }
 
-/* out (d, LANES) <- row t of each segment (its last one if that is earlier), less `from` */
+/* Segments are many places in memory to read from: each is fetched ahead. */
+#define STEPS_AHEAD 8
+
+/* out (d, LANES) <- row t of each segment (its last one if that is earlier), less the centre */
 SIMD_INLINE void gather_rows(
-    const Shared *shared, const Batch *batch, ptrdiff_t t, const double *from,
-    double *RESTRICT out)
+    const Shared *shared, const Batch *batch, ptrdiff_t t, double *RESTRICT out)
 {
     const ptrdiff_t d = shared->maps->d;
+    const double *from = shared->centre;
     ptrdiff_t rows[LANES];
     for (int s = 0; s < LANES; s++) {
         ptrdiff_t last = batch->lengths[s] > 0 ? batch->lengths[s] - 1 : 0;
@@ -131,10 +132,11 @@ SIMD_INLINE void gather_rows(
     }
     if (shared->is_float) {
         const float *x = (const float *)shared->X;
-        for (ptrdiff_t j = 0; j < d; j++) GATHER_COLUMN(x, rows, j, from, out);
+        GATHER_ROWS(x)
     } else {
         const double *x = (const double *)shared->X;
-        for (ptrdiff_t j = 0; j < d; j++) GATHER_COLUMN(x, rows, j, from, out);
+        for (int s = 0; s < LANES; s++) FETCH(x + rows[s] + STEPS_AHEAD * d);
+        GATHER_ROWS(x)
     }
 }
 
@@ -145,47 +147,62 @@ SIMD_INLINE void find_below(
     EACH_SEGMENT keeps[s] = t < lengths[s] + (continues ? continues[s] : 0);
 }
 
-/* batch->means <- filtered means; predicted (k, LANES): those of the first rows, and then of
+SIMD_INLINE double *predicted_means(const Batch *batch, ptrdiff_t t, ptrdiff_t k)
+{ return batch->means + 2 * t * k * LANES; }
+
+SIMD_INLINE double *filtered_means(const Batch *batch, ptrdiff_t t, ptrdiff_t k)
+{ return batch->means + (2 * t + 1) * k * LANES; }
+
+SIMD_INLINE double *rows_at(const Batch *batch, ptrdiff_t t, ptrdiff_t d)
+{ return batch->rows + (batch->keeps_rows ? t : t % MOST_STEPS) * d * LANES; }
+
+/* batch->means <- those of all rows; state (k, LANES): predicted ones of the first rows, and then of
  * the rows after the last ones. `sums` may be NULL. */
 SIMD_CLONES SIMD_UNUSED static void filter_batch(
-    const Shared *shared, const Batch *batch, const BatchScratch *scratch, double *predicted,
+    const Shared *shared, const Batch *batch, const BatchScratch *scratch, double *state,
     const MeanSums *sums)
 {
     const System *system = shared->system;
     const GainTables *tables = shared->tables;
     const ObservationMaps *maps = shared->maps;
     const ptrdiff_t k = system->k, W = system->W, d = maps->d, last = tables->n - 1;
-    const ptrdiff_t n_rotated = k < d ? k : d;
-    double *v = scratch->rows, *e = scratch->whitened;
+    const ptrdiff_t n_rotated = k < d ? k : d, n_whitened = maps->n_whitened;
+    double *e = scratch->whitened, *r = scratch->rest, *origin = scratch->origin;
     double *zeros = scratch->zeros, *offset = scratch->offset;
-    double *r = scratch->a;
     int64_t keeps[LANES];
     set_zero((d + W) * LANES, zeros);
     repeat(system->b, k, offset);
+    for (ptrdiff_t i = 0; i < d; i++)
+        EACH_SEGMENT e[i * LANES + s] = shared->centre[i] - maps->offset[i];
+    batched_product(maps->whitening, n_whitened, d, n_whitened, e, zeros, origin);
+    copy(state, k * LANES, batch->means);
     for (ptrdiff_t t = 0; t < batch->T; t++) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
-        double *mean = batch->means + t * k * LANES;
-        gather_rows(shared, batch, t, maps->offset, v);
-        batched_product(maps->whitening, d, d, d, v, zeros, 1, e);
-        batched_product(maps->Ht, W, k, n_rotated, predicted, e, -1, e);
-        batched_product(tables->move + step, W, n_rotated, k, e, predicted, 1, mean);
-        batched_product(system->At, W, k, k, mean, offset, 1, predicted);
+        double *predicted = predicted_means(batch, t, k), *mean = filtered_means(batch, t, k);
+        double *v = rows_at(batch, t, d);
+        gather_rows(shared, batch, t, v);
+        batched_product(maps->whitening, n_whitened, d, n_whitened, v, origin, e);
+        batched_product(maps->Ht, W, k, n_rotated, predicted, zeros, r);
+        for (ptrdiff_t i = 0; i < n_rotated * LANES; i += LANES)
+            EACH_SEGMENT e[i + s] -= r[i + s];
+        batched_product(tables->move + step, W, n_rotated, k, e, predicted, mean);
+        batched_product(system->At, W, k, k, mean, offset, predicted_means(batch, t + 1, k));
         if (!sums || t < batch->from || t >= batch->until) continue;
-        batched_product(tables->root + step, W, n_rotated, n_rotated, e, zeros, 1, r);
+        batched_product(tables->root + step, W, n_rotated, n_rotated, e, zeros, r);
         double squares[LANES] = {0};
         for (ptrdiff_t i = 0; i < n_rotated * LANES; i += LANES)
             EACH_SEGMENT squares[s] += r[i + s] * r[i + s];
-        for (ptrdiff_t i = n_rotated * LANES; i < d * LANES; i += LANES)
+        for (ptrdiff_t i = n_rotated * LANES; i < n_whitened * LANES; i += LANES)
             EACH_SEGMENT squares[s] += e[i + s] * e[i + s];
         find_below(batch->lengths, NULL, t, keeps);
         add_kept(keeps, squares, 1, sums->squares);
-        add_kept(keeps, mean, k, sums->total);
         if (!shared->log_densities) continue;
         const double log_det = shared->log_det + tables->log_det[step / (W * W)];
         double *out = shared->log_densities + t;
         for (int s = 0; s < LANES; s++)
             if (keeps[s]) out[batch->begins[s]] = -0.5 * (log_det + squares[s]);
     }
+    copy(predicted_means(batch, batch->T, k), k * LANES, state);
 }
 
 /* later (k, LANES): smoothed means of the rows after the last ones where these are known, and
@@ -195,32 +212,42 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
     const Shared *shared, const Batch *batch, const double *centre, const BatchScratch *scratch,
     double *later, double *after, const MeanSums *sums)
 {
-    const System *system = shared->system;
     const GainTables *tables = shared->tables;
-    const ptrdiff_t k = system->k, W = system->W, d = shared->maps->d, last = tables->n - 1;
-    double *v = scratch->rows, *offset = scratch->offset, *centres = scratch->centre;
-    double *rest = scratch->a, *now = scratch->b, *next = scratch->c;
+    const ptrdiff_t k = shared->system->k, W = shared->system->W, d = shared->maps->d;
+    const ptrdiff_t last = tables->n - 1;
+    const ptrdiff_t stride = (k + 1) * LANES, first = batch->until - 1;
+    double *centres = scratch->centre, *rest = scratch->rest;
+    double *before = scratch->states, *now = before + stride;
+    ptrdiff_t n_steps = 0;
     int64_t keeps[LANES];
-    repeat(system->b, k, offset);
     if (sums) repeat(centre, k, centres);
     for (ptrdiff_t t = batch->T - 1; t >= batch->from; t--) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
-        const double *mean = batch->means + t * k * LANES;
-        if (after && t == batch->until - 1) copy(later, k * LANES, after);
+        if (after && t == first) copy(later, k * LANES, after);
         find_below(batch->lengths, batch->continues, t + 1, keeps);
-        batched_product(system->At, W, k, k, mean, offset, 1, rest);
-        subtract_kept(keeps, later, rest, k, rest);
-        if (sums) subtract_kept(keeps, later, centres, k, next);
-        batched_product(tables->gain + step, W, k, k, rest, mean, 1, later);
-        if (!sums || t >= batch->until) continue;
+        subtract_kept(keeps, later, predicted_means(batch, t + 1, k), k, rest);
+        if (sums && t == first) subtract_kept(keeps, later, centres, k, before);
+        batched_product(tables->gain + step, W, k, k, rest, filtered_means(batch, t, k), later);
+        if (!sums || t > first) continue;
+        n_steps++;
         find_below(batch->lengths, NULL, t, keeps);
-        subtract_kept(keeps, later, centres, k, now);
-        gather_rows(shared, batch, t, shared->centre, v);
-        add_kept(keeps, now, k, sums->total);
-        add_kept(keeps, v, d, sums->rows);
-        add_batched_outer(now, now, k, k, sums->states);
-        add_batched_outer(next, now, k, k, sums->lags);
-        add_batched_outer(v, now, d, k, sums->across);
+        subtract_kept(keeps, later, centres, k, before + n_steps * stride);
+        EACH_SEGMENT before[n_steps * stride + k * LANES + s] = (double)keeps[s];
+        if (!batch->keeps_rows) gather_rows(shared, batch, t, rows_at(batch, t, d));
+        if (t % MOST_STEPS > 0 && t > batch->from) continue;
+        const double *v = rows_at(batch, t + n_steps - 1, d);
+        for (ptrdiff_t j = 0; j <= k; j++) {
+            const double *own = now + j * LANES;
+            const int is_state = j < k;
+            add_batched_outer(v, -d * LANES, d, own, stride, n_steps, is_state ? k : 1,
+                              is_state ? sums->across + j * LANES : sums->rows);
+            if (!is_state) break;
+            add_batched_outer(own, stride, k + 1 - j, own, stride, n_steps, k,
+                              sums->states + (j * k + j) * LANES);
+            add_batched_outer(before, stride, k, own, stride, n_steps, k, sums->lags + j * LANES);
+        }
+        copy(before + n_steps * stride, k * LANES, before);
+        n_steps = 0;
     }
 }
 
@@ -238,7 +265,7 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
 #define MOST_STATES 512
 
 /* A sequence is cut if its rows in the steady state fill so many steps of all segments. */
-#define FEWEST_STEPS 32
+#define FEWEST_STEPS 16
 
 /* Scratch matrices, (W, W) each. */
 typedef struct {
@@ -390,10 +417,15 @@ typedef struct {
     StepMatrices matrices;
     double *state;  /* (W, LANES) */
     double *after;  /* (k, LANES): smoothed means of the rows after the last ones */
-    double *means;  /* (steps, k, LANES): filtered */
+    double *means;  /* (steps + 1, 2, k, LANES): of batches */
+    double *rows;   /* (steps, d, LANES), or of a few steps */
+    int keeps_rows;
     double *ends;   /* (S, 2, k): smoothed means of first and last rows */
     double *centre; /* (k,) */
 } SlabSpace;
+
+/* Values of rows that are kept from the way forward for the way back, at most. */
+#define MOST_KEPT (1 << 18)
 
 SIMD_UNUSED static SlabSpace lay_out_slab(const Shared *shared, const Slab *slab, Arena *arena)
 {
@@ -407,7 +439,10 @@ SIMD_UNUSED static SlabSpace lay_out_slab(const Shared *shared, const Slab *slab
     space.matrices.power = take_doubles(arena, W * W);
     space.matrices.product = take_doubles(arena, W * W);
     start_line(arena);
-    space.means = take_doubles(arena, count_steps(slab, shared->tables->n) * k * LANES);
+    const ptrdiff_t n = count_steps(slab, shared->tables->n);
+    space.keeps_rows = n * d * LANES <= MOST_KEPT;
+    space.means = take_doubles(arena, (2 * n + 1) * k * LANES);
+    space.rows = take_doubles(arena, (space.keeps_rows ? n : MOST_STEPS) * d * LANES);
     space.ends = take_doubles(arena, 2 * slab->S * k);
     space.sums = mean_sums_at(take_doubles(arena, mean_sums_size(k, d)), k, d, 1);
     space.centre = take_doubles(arena, k);
@@ -423,15 +458,10 @@ SIMD_UNUSED static void put_end(
             ends[(s * 2 + which) * k + i] = means[i * LANES + s];
 }
 
-SIMD_UNUSED static void put_last(const Batch *batch, ptrdiff_t n, ptrdiff_t k, double *ends)
-{
-    for (ptrdiff_t s = 0; s < n; s++)
-        put_end(batch->means + (batch->lengths[s] - 1) * k * LANES + s, 1, k, 1,
-                ends + s * 2 * k);
-}
-
-/* The batch of sequences from the `first` of a slab on. */
-SIMD_UNUSED static Batch batch_of(const Slab *slab, ptrdiff_t first, double *means)
+/* The batch of sequences from the `first` of a slab on, after so many steps of others. */
+SIMD_UNUSED static Batch batch_of(
+    const Shared *shared, const Slab *slab, const SlabSpace *space, ptrdiff_t first,
+    ptrdiff_t n_before)
 {
     Batch batch = {0};
     for (int s = 0; s < LANES; s++) {
@@ -441,43 +471,44 @@ SIMD_UNUSED static Batch batch_of(const Slab *slab, ptrdiff_t first, double *mea
         batch.lengths[s] = is_there ? slab->lengths[sequence] : 0;
     }
     batch.T = batch.until = batch.lengths[0];
-    batch.means = means;
+    batch.means = space->means + 2 * n_before * shared->system->k * LANES;
+    batch.keeps_rows = space->keeps_rows;
+    batch.rows = space->rows + (batch.keeps_rows ? n_before * shared->maps->d * LANES : 0);
     return batch;
 }
 
-/* The centre of deviations: the mean of the filtered means, which is near that of smoothed ones. */
+/* centre (k,), of deviations, <- the mean of n filtered means, one here and there. */
 SIMD_UNUSED static void take_centre(
-    ptrdiff_t k, double n_rows, const MeanSums *batched, double *centre)
+    const double *means, ptrdiff_t n, ptrdiff_t next, ptrdiff_t stride, ptrdiff_t k, double *centre)
 {
-    sum_segments(batched->total, k, centre);
-    for (ptrdiff_t i = 0; i < k; i++) centre[i] /= n_rows;
-    set_zero(k * LANES, batched->total);
+    set_zero(k, centre);
+    for (ptrdiff_t s = 0; s < n; s++)
+        for (ptrdiff_t i = 0; i < k; i++) centre[i] += means[s * next + i * stride] / (double)n;
 }
 
 SIMD_UNUSED static void expect_in_batches(
     const Shared *shared, const Slab *slab, const SlabSpace *space)
 {
-    ptrdiff_t k = shared->system->k, n_rows = 0;
-    double *means = space->means;
+    ptrdiff_t k = shared->system->k, n = 0;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
-        Batch batch = batch_of(slab, s, means);
+        Batch batch = batch_of(shared, slab, space, s, n);
         repeat(shared->start, k, space->state);
         filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
-        put_last(&batch, slab->S - s < LANES ? slab->S - s : LANES, k,
-                 space->ends + s * 2 * k);
-        for (int i = 0; i < LANES; i++) n_rows += batch.lengths[i];
-        means += batch.T * k * LANES;
+        for (int i = 0; i < LANES && s + i < slab->S; i++)
+            put_end(filtered_means(&batch, batch.lengths[i] - 1, k) + i, 1, k, 1,
+                    space->ends + (s + i) * 2 * k);
+        n += batch.T;
     }
     if (!shared->smooths) return;
-    take_centre(k, (double)n_rows, &space->batched, space->centre);
-    means = space->means;
+    take_centre(space->ends + k, slab->S, 2 * k, 1, k, space->centre);
+    n = 0;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
-        Batch batch = batch_of(slab, s, means);
+        Batch batch = batch_of(shared, slab, space, s, n);
         smooth_batch(shared, &batch, space->centre, &space->scratch, space->state, NULL,
                      &space->batched);
         put_end(space->state, slab->S - s < LANES ? slab->S - s : LANES, k, 0,
                 space->ends + s * 2 * k);
-        means += batch.T * k * LANES;
+        n += batch.T;
     }
 }
 
@@ -486,13 +517,13 @@ SIMD_UNUSED static void expect_in_segments(
     const Shared *shared, const Slab *slab, ptrdiff_t length, const SlabSpace *space)
 {
     ptrdiff_t k = shared->system->k;
-    Batch head = batch_of(slab, 0, space->means), body = head;
-    ptrdiff_t T = head.T;
-    head.T = head.until = head.lengths[0] = T - LANES * length;
+    Batch head = batch_of(shared, slab, space, 0, 0);
+    const ptrdiff_t n_head = head.T - LANES * length;
+    Batch body = batch_of(shared, slab, space, 0, n_head);
+    head.T = head.until = head.lengths[0] = n_head;
     head.continues[0] = 1;
     body.T = body.until = length;
     body.step = head.T;
-    body.means = space->means + head.T * k * LANES;
     for (int s = 0; s < LANES; s++) {
         body.begins[s] = head.begins[0] + head.T + s * length;
         body.lengths[s] = length;
@@ -502,9 +533,9 @@ SIMD_UNUSED static void expect_in_segments(
     filter_batch(shared, &head, &space->scratch, space->state, &space->batched);
     filter_segments(shared, &body, &space->scratch, &space->matrices, space->state,
                     &space->batched);
-    put_end(body.means + (length - 1) * k * LANES + LANES - 1, 1, k, 1, space->ends);
+    put_end(filtered_means(&body, length - 1, k) + LANES - 1, 1, k, 1, space->ends);
     if (!shared->smooths) return;
-    take_centre(k, (double)T, &space->batched, space->centre);
+    take_centre(filtered_means(&body, length - 1, k), LANES, 1, LANES, k, space->centre);
     smooth_segments(shared, &body, space->centre, &space->scratch, &space->matrices, space->state,
                     &space->batched);
     smooth_batch(
@@ -517,7 +548,7 @@ SIMD_UNUSED static void expect_in_stretch(
     const Shared *shared, const Slab *slab, const SlabSpace *space)
 {
     const ptrdiff_t k = shared->system->k, last = slab->n_segments - 1;
-    Batch batch = batch_of(slab, 0, space->means);
+    Batch batch = batch_of(shared, slab, space, 0, 0);
     const ptrdiff_t T = batch.T, before = slab->first > 0 ? slab->reach : 0;
     const int64_t begin = batch.begins[0];
     batch.T = 0;
@@ -534,13 +565,13 @@ SIMD_UNUSED static void expect_in_stretch(
     repeat(shared->start, k, space->state);
     filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
     if (!shared->smooths) return;
-    take_centre(k, (double)(slab->n_segments * slab->rows), &space->batched, space->centre);
+    const double *latest = filtered_means(&batch, batch.until - 1, k);
+    take_centre(latest, slab->n_segments, 1, LANES, k, space->centre);
     smooth_batch(shared, &batch, space->centre, &space->scratch, space->state, space->after,
                  &space->batched);
     put_end(space->state, 1, k, 0, space->ends);
-    put_end(batch.lengths[last] > batch.until ? space->after + last
-                                              : batch.means + (batch.until - 1) * k * LANES + last,
-            1, k, 1, space->ends);
+    put_end((batch.lengths[last] > batch.until ? space->after : latest) + last, 1, k, 1,
+            space->ends);
 }
 
 /* sums <- sums + sign deviation; products <- products + sign deviation deviation' */
@@ -573,6 +604,8 @@ SIMD_UNUSED static void finish_slab(
         if (slab->first == 0) add_moments(1, ends + 2 * s * k, 0, departing, &initial);
         n_rows += (double)(n_stretch ? n_stretch : slab->lengths[slab->order[s]]);
     }
+    for (ptrdiff_t i = 0; i < k; i++)
+        for (ptrdiff_t j = 0; j < i; j++) sums->states[j * k + i] = sums->states[i * k + j];
     copy(sums->total, k, moves.mean);
     copy(sums->total, k, moves.mean + k);
     copy(sums->states, k * k, departing);

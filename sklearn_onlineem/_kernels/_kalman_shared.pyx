@@ -3,6 +3,12 @@
 Arrays of the system are padded, as in `_kalman`.
 """
 
+cdef extern from *:
+    # Before the headers below, which would take half as many: fewer steps, of more work each.
+    """
+    #define LANES 16
+    """
+
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
@@ -69,7 +75,7 @@ cdef extern from "_kalman_shared.h" nogil:
         Moments leaving
         Moments emitting
     ctypedef struct ObservationMaps:
-        Py_ssize_t d
+        Py_ssize_t d, n_whitened
         const double* offset
         const double* whitening
         const double* Ht
@@ -149,10 +155,14 @@ cdef int read_moves(System* system, Py_ssize_t k, tuple moves) except -1:
     return 0
 
 
-cdef int read_maps(ObservationMaps* maps, tuple arrays, Py_ssize_t W) except -1:
+cdef int read_maps(
+    ObservationMaps* maps, tuple arrays, Py_ssize_t k, Py_ssize_t W
+) except -1:
     offset, whitening, Ht, G = arrays
-    cdef Py_ssize_t d = extent(offset, 0)
-    maps.d, maps.offset, maps.whitening = d, readable(offset, d), readable(whitening, d * d)
+    cdef Py_ssize_t d = extent(offset, 0), n = extent(whitening, 1)
+    require(min(k, d) <= n <= d, "whitened values that depend on the state, at least")
+    maps.d, maps.offset = d, readable(offset, d)
+    maps.n_whitened, maps.whitening = n, readable(whitening, d * n)
     maps.Ht, maps.G = readable(Ht, W * W), readable(G, W * W)
     return 0
 
@@ -298,8 +308,8 @@ def expected(
     Py_ssize_t k,                   # states
     tuple tables,                   # IN (n, W, W) filtered, move, root, gain, rest; (n,) log_det
     tuple maps,                     # IN offset (d,), L'^-1 O (d, d) where R = L L' and O is a
-                                    #  rotation, H' (W, W) where H is O' L^-1 C, 0 after k rows,
-                                    #  and H' H (W, W)
+                                    #  rotation, or its first k columns, H' (W, W) where H is
+                                    #  O' L^-1 C, 0 after k rows, and H' H (W, W)
     ndarray start,                  # IN (W,): mean of the first state
     Py_ssize_t reach,               # rows after which a pass in the steady state has forgotten its
                                     #  start; 0: none
@@ -312,7 +322,7 @@ def expected(
     ndarray log_densities,          # OUT (n_rows,), or empty: log p(row | past)
     int n_threads,
 ):
-    """Moments of smoothed means; returns the sum of squared innovations."""
+    """Moments of smoothed means; returns the sum of squares of innovations, as far as whitened."""
     cdef System system
     cdef GainTables gains
     cdef ObservationMaps observation
@@ -325,7 +335,7 @@ def expected(
             "the moves have the width of the start; threads")
     check_slabs(begins, lengths, order, bounds, extent(X, 0))
     read_tables(&gains, tables, W)
-    read_maps(&observation, maps, W)
+    read_maps(&observation, maps, k, W)
     require(observation.d == d, "the maps are of the columns of X")
     shared.system, shared.tables, shared.maps = &system, &gains, &observation
     shared.start, shared.centre = readable(start, W), readable(centre, d)

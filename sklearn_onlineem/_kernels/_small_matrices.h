@@ -1,8 +1,8 @@
 /* Algebra of small matrices, in the three forms in which they come.
  *
  * - One matrix, row by row: for steps of one Kalman filter at a time, each from the last.
- * - A batch: one number of each of LANES problems side by side. Eight filters have the same gains,
- *   so that products of one row become products of a matrix.
+ * - A batch: one number of each of LANES problems side by side. Filters that have the same
+ *   gains turn products of one row into products of a matrix.
  * - Matrices side by side: K of them, as components have. Of so few columns rows would fill no
  *   vector, so LANES matrices are elements of one; as squares where all are inverted at once, and as
  *   packed triangles where a row is solved for by all, and one changes between rows.
@@ -239,57 +239,80 @@ SIMD_UNUSED static void sum_segments(const double *x, ptrdiff_t n, double *out)
         double sum[LANES];
         copy(x, LANES, sum);
         for (int m = LANES / 2; m > 0; m /= 2)
-            for (int s = 0; s < m; s++) sum[s] = sum[2 * s] + sum[2 * s + 1];
+            for (int s = 0; s < m; s++) sum[s] += sum[m + s];
         out[i] = sum[0];
     }
 }
 
-/* out (n_x, n_y, LANES) <- out + x y' */
-SIMD_INLINE void add_batched_outer(
-    const double *x, const double *y, const ptrdiff_t n_x, const ptrdiff_t n_y,
-    double *RESTRICT out)
+/* As many sums as are in registers at a time, each in a variable of its own. */
+#define MOST_SUMS 6
+#define EACH_SUM(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
+
+/* out_i <- origin_i + the sum over n_terms, at least one, of a_i b, for n of i, whose LANES are a
+ * stride apart. Each a_i is one number for all lanes, or LANES of them. */
+SIMD_INLINE void sum_terms(
+    const double *a, const ptrdiff_t stride_a, const int is_shared, const double *b,
+    const ptrdiff_t stride_b, const ptrdiff_t n_terms, const int n, const double *origin,
+    const ptrdiff_t stride, double *out)
 {
-    for (ptrdiff_t i = 0; i < n_x; i++, x += LANES)
-        for (ptrdiff_t j = 0; j < n_y; j++, out += LANES)
-            EACH_SEGMENT out[s] += x[s] * y[j * LANES + s];
+    for (int lane = 0; lane < LANES; lane += 8) {
+        const double *left = a, *right = b + lane;
+        ptrdiff_t j = n_terms;
+#define EACH_LANE UNROLL(4) for (int s = 0; s < 8; s++)
+#define START(i) double sum##i[8]; if (n > i) EACH_LANE sum##i[s] = origin[i * stride + lane + s];
+#define ADD_TERM(i) \
+    if (n > i && is_shared) EACH_LANE sum##i[s] += left[i] * right[s]; \
+    else if (n > i) EACH_LANE sum##i[s] += left[i * LANES + lane + s] * right[s];
+#define FINISH(i) if (n > i) EACH_LANE out[i * stride + lane + s] = sum##i[s];
+        EACH_SUM(START)
+        do {
+            EACH_SUM(ADD_TERM)
+            left += stride_a;
+            right += stride_b;
+        } while (--j > 0);
+        EACH_SUM(FINISH)
+#undef EACH_LANE
+#undef START
+#undef ADD_TERM
+#undef FINISH
+    }
 }
 
-/* By way of numbers of its own, as `out` may be `origin`: or loops would be made twice. */
-SIMD_INLINE void put_batched(
-    const double *origin, const double sign, const double *sum, double *out)
+#define CASE(n) \
+    case n: sum_terms(left, stride_a, is_shared, b, stride_b, n_terms, n, from, stride, to); break;
+
+/* The same for any number of i. out may be origin. */
+SIMD_INLINE void sum_all_terms(
+    const double *a, const ptrdiff_t stride_a, const int is_shared, const double *b,
+    const ptrdiff_t stride_b, const ptrdiff_t n_terms, const ptrdiff_t n_out,
+    const double *origin, const ptrdiff_t stride, double *out)
 {
-    double result[LANES];
-    EACH_SEGMENT result[s] = origin[s] + sign * sum[s];
-    EACH_SEGMENT out[s] = result[s];
+    for (ptrdiff_t i = 0; i < n_out; i += MOST_SUMS) {
+        const double *left = a + i * (is_shared ? 1 : LANES), *from = origin + i * stride;
+        double *to = out + i * stride;
+        switch (n_out - i) { CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) default: CASE(6) }
+    }
 }
 
-/* out (n_out, LANES) <- origin + sign table' x, x (n_in, LANES). out may be origin. */
-SIMD_INLINE void batched_product(
+#undef CASE
+
+/* out (n_out, LANES) <- origin + table' x, x (n_in, LANES). out may be origin. */
+SIMD_CLONES SIMD_UNUSED static void batched_product(
     const double *table, const ptrdiff_t stride, const ptrdiff_t n_in, const ptrdiff_t n_out,
-    const double *x, const double *origin, const double sign, double *out)
+    const double *x, const double *origin, double *out)
 {
-    ptrdiff_t i = 0;
-    for (; i + 4 <= n_out; i += 4, origin += 4 * LANES, out += 4 * LANES) {
-        double sum[4][LANES] = {{0}};
-        for (ptrdiff_t j = 0; j < n_in; j++) {
-            const double *row = table + j * stride + i, *here = x + j * LANES;
-            EACH_SEGMENT sum[0][s] += row[0] * here[s];
-            EACH_SEGMENT sum[1][s] += row[1] * here[s];
-            EACH_SEGMENT sum[2][s] += row[2] * here[s];
-            EACH_SEGMENT sum[3][s] += row[3] * here[s];
-        }
-        for (int l = 0; l < 4; l++)
-            put_batched(origin + l * LANES, sign, sum[l], out + l * LANES);
-    }
-    for (; i < n_out; i++, origin += LANES, out += LANES) {
-        double sum[LANES] = {0};
-        for (ptrdiff_t j = 0; j < n_in; j++)
-            EACH_SEGMENT sum[s] += table[j * stride + i] * x[j * LANES + s];
-        put_batched(origin, sign, sum, out);
-    }
+    sum_all_terms(table, stride, 1, x, LANES, n_in, n_out, origin, LANES, out);
 }
 
-/* sum (n, LANES) <- sum + x, where `keeps` (LANES,) is 1 */
+/* out (n_x, stride, LANES) <- out + sum over steps of x y, each x (n_x, LANES), and y (LANES,) */
+SIMD_CLONES SIMD_UNUSED static void add_batched_outer(
+    const double *x, const ptrdiff_t stride_x, const ptrdiff_t n_x, const double *y,
+    const ptrdiff_t stride_y, const ptrdiff_t n_steps, const ptrdiff_t stride, double *out)
+{
+    sum_all_terms(x, stride_x, 0, y, stride_y, n_steps, n_x, out, stride * LANES, out);
+}
+
+/* sum (n, LANES) <- sum + x, where `keeps` (LANES,) is not 0 */
 SIMD_INLINE void add_kept(const int64_t *keeps, const double *x, const ptrdiff_t n, double *sum)
 {
     for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
@@ -299,15 +322,12 @@ SIMD_INLINE void add_kept(const int64_t *keeps, const double *x, const ptrdiff_t
     }
 }
 
-/* out (n, LANES) <- x - y, where `keeps` is 1, else 0 */
+/* out (n, LANES) <- x - y, where `keeps` is not 0, else 0 */
 SIMD_INLINE void subtract_kept(
     const int64_t *keeps, const double *x, const double *y, const ptrdiff_t n, double *out)
 {
-    for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
-        double kept[LANES];
-        EACH_SEGMENT kept[s] = keeps[s] ? x[i + s] - y[i + s] : 0;
-        EACH_SEGMENT out[i + s] = kept[s];
-    }
+    for (ptrdiff_t i = 0; i < n * LANES; i += LANES)
+        EACH_SEGMENT out[i + s] = keeps[s] ? x[i + s] - y[i + s] : 0;
 }
 
 /* Squares side by side

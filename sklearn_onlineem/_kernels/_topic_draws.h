@@ -53,9 +53,7 @@ typedef int32_t QuadInts __attribute__((vector_size(16), aligned(4), may_alias))
 
 SIMD_INLINE void fetch_row(const void *row, const size_t bytes)
 {
-#if defined(__GNUC__)
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)row + i);
-#endif
+    for (size_t i = 0; i < bytes; i += 64) FETCH((const char *)row + i);
 }
 
 typedef struct {

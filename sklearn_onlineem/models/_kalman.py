@@ -302,6 +302,8 @@ _PART_ROWS = 1 << 11
 # What is left of a start is forgotten, in units of the states, so that a level of 1e8 is, too; and
 # the steps to that are at most two to this power.
 _FORGOTTEN, _MOST_DOUBLINGS = 1e-24, 12
+# Least share of a square in the terms that it is a sum of, for which digits enough are left.
+_LEAST_SHARE = 1e-5
 # Rows that are not worth a cut.
 _FEWEST_CUT_ROWS = 512
 # Short sequences are put into parts in batches of this size.
@@ -374,6 +376,19 @@ class SharedGains:
         Ht[: self._k, : len(rotated[: self._k])] = rotated[: self._k].T
         return offset, whitening.T @ rotation, Ht, Ht @ Ht.T
 
+    def _without_noise(self, n_rows, centre, scatter):
+        """Return maps without whitened values that no state has a part in, and their squares.
+
+        The sum of these over rows follows from the rows' moments, unless it is a small difference.
+        """
+        offset, whitening, *others = self._observation_maps
+        noise, shift = whitening[:, self._k :], centre - offset
+        second = scatter + n_rows * np.outer(shift, shift)
+        squares = (noise * (second @ noise)).sum(axis=0)
+        if (squares >= _LEAST_SHARE * (np.sqrt(second.diagonal()) @ np.abs(noise)) ** 2).all():
+            return (offset, whitening[:, : self._k].copy(), *others), squares.sum()
+        return self._observation_maps, 0.0
+
     def expected(self, data, log_densities=NOTHING, smooths=True):
         """Return sums over sequences without missing values: statistics, and log-likelihood.
 
@@ -384,16 +399,17 @@ class SharedGains:
         order, bounds, distinct, counts = data.rows.remember(
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
+        maps, squares, row_centre = self._observation_maps, 0.0, self._observation_maps[0]
         if smooths:
             # All iterations need the same moments of rows.
             row_centre, row_scatter = data.rows.remember("moments", lambda: _row_moments(data.X))
-        else:
-            row_centre = np.zeros(d)
+            if log_densities is NOTHING and k < d:
+                maps, squares = self._without_noise(n_rows, row_centre, row_scatter)
         sums, covariances = allocate_sums(k, d), np.zeros((5, self._width, self._width))
-        squares = _kalman_shared.expected(
+        squares += _kalman_shared.expected(
             data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._transitions,
-            k, self._tables[0], self._observation_maps, self._first[: self._width],
-            self._reach, log_det_noise, smooths, *sums, log_densities, data.n_threads,
+            k, self._tables[0], maps, self._first[: self._width], self._reach, log_det_noise,
+            smooths, *sums, log_densities, data.n_threads,
         )  # fmt: skip
         if not smooths:
             return None
