@@ -37,9 +37,9 @@ SIMD_INLINE Table columns_of(const double *x, ptrdiff_t stride)
     return table;
 }
 
-/* out (m, n, LANES) <- out + sign a b, or a b with sign 0, or its upper triangle; a (m, l) of numbers
- * that all share or, with `is_shared` 0, side by side, b (l, n) side by side. Two vectors at a time:
- * sums of more would not stay in registers. */
+/* out (m, n, LANES) <- out + sign a b, or a b with sign 0, or its upper triangle; a (m, l) of
+ * numbers that all share or, with `is_shared` 0, side by side, b (l, n) side by side. Two vectors at
+ * a time: sums of more would not stay in registers. */
 SIMD_INLINE void lanes_form(
     const Table a, const int is_shared, const Table b, const ptrdiff_t m, const ptrdiff_t l,
     const ptrdiff_t n, const double sign, const int is_upper, double *RESTRICT out)
@@ -150,8 +150,8 @@ typedef struct {
     ptrdiff_t n_observed;
     double log_det;      /* of 2 pi R of the observed values */
     ptrdiff_t *missing;  /* (d - n_observed,) */
-    double *precision;   /* (d, D): the inverse of R of the observed values, 0 for missing ones; D is
-                            whole vectors */
+    double *precision;   /* (d, D): inverse of R of the observed values, 0 for missing ones; D is whole
+                            vectors */
     double *G;           /* (k, k): C' times it times C */
     double *weights;     /* (d, d): of observed values in the expectation of each missing one */
     double *rest;        /* (d, d): covariance of missing values given observed ones and the state */
@@ -424,7 +424,7 @@ SIMD_CLONES SIMD_UNUSED static void read_batch(const System *system, BatchSpace 
         for (ptrdiff_t i = n; i < space->T * d; i++) v[i * LANES + s] = NAN;
     }
     for (ptrdiff_t t = 0; t < space->T; t++) {
-        uint64_t codes[LANES];
+        uint64_t *codes = space->codes + t * LANES;
         EACH_SEGMENT codes[s] = (uint64_t)1 << d;
         for (ptrdiff_t i = 0; i < d; i++, v += LANES) {
             const uint64_t bit = (uint64_t)1 << i;
@@ -435,7 +435,6 @@ SIMD_CLONES SIMD_UNUSED static void read_batch(const System *system, BatchSpace 
                 v[s] = value != value ? 0 : value;
             }
         }
-        for (int s = 0; s < LANES; s++) space->codes[t * LANES + s] = codes[s];
     }
 }
 
@@ -558,7 +557,7 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
     double *mean = space->mean, *covariance = space->covariance, *rest = space->a;
     const uint64_t nothing = ((uint64_t)2 << system->d) - 1, *codes = space->codes + t * LANES;
     int64_t arrives[LANES], departs[LANES], ends[LANES], is_seen[LANES], is_first[LANES];
-    int64_t n_inner = 0;
+    ptrdiff_t n_inner = 0;
     for (int s = 0; s < LANES; s++) {
         const int64_t counts = t >= space->from[s] && t < space->until[s];
         ends[s] = t + 1 >= space->lengths[s];
