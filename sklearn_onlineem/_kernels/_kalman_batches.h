@@ -37,17 +37,9 @@ SIMD_INLINE Table columns_of(const double *x, ptrdiff_t stride)
     return table;
 }
 
-/* out (m, n, LANES) <- sum (4, LANES), or out + sign sum */
-SIMD_INLINE void put_sums(
-    const double (*sum)[LANES], const int n, const double sign, double *RESTRICT out)
-{
-    for (int c = 0; c < n; c++)
-        EACH_SEGMENT
-            out[c * LANES + s] = sign == 0 ? sum[c][s] : out[c * LANES + s] + sign * sum[c][s];
-}
-
-/* out (m, n, LANES) <- out + sign a b, or a b with sign 0, or its upper triangle; a (m, l) of numbers
- * that all share or, with `is_shared` 0, side by side, b (l, n) side by side */
+/* out (m, n, LANES) <- out + sign a b, or a b with sign 0, or its upper triangle; a (m, l) of
+ * numbers that all share or, with `is_shared` 0, side by side, b (l, n) side by side. Two vectors at
+ * a time: sums of more would not stay in registers. */
 SIMD_INLINE void lanes_form(
     const Table a, const int is_shared, const Table b, const ptrdiff_t m, const ptrdiff_t l,
     const ptrdiff_t n, const double sign, const int is_upper, double *RESTRICT out)
@@ -55,28 +47,14 @@ SIMD_INLINE void lanes_form(
     const ptrdiff_t width = is_shared ? 1 : LANES;
     for (ptrdiff_t i = 0; i < m; i++) {
         ptrdiff_t j = is_upper ? i : 0;
-        out += j * LANES;
-        for (; j + 4 <= n; j += 4, out += 4 * LANES) {
-            double sum[4][LANES] = {{0}};
+        for (out += j * LANES; j < n; j++, out += LANES) {
+            double sum[LANES] = {0};
             for (ptrdiff_t h = 0; h < l; h++) {
                 const double *x = a.elements + (i * a.rows + h * a.columns) * width;
                 const double *y = b.elements + (h * b.rows + j * b.columns) * LANES;
-                const ptrdiff_t next = b.columns * LANES;
-                EACH_SEGMENT sum[0][s] += x[is_shared ? 0 : s] * y[s];
-                EACH_SEGMENT sum[1][s] += x[is_shared ? 0 : s] * y[next + s];
-                EACH_SEGMENT sum[2][s] += x[is_shared ? 0 : s] * y[2 * next + s];
-                EACH_SEGMENT sum[3][s] += x[is_shared ? 0 : s] * y[3 * next + s];
+                EACH_SEGMENT sum[s] += x[is_shared ? 0 : s] * y[s];
             }
-            put_sums(sum, 4, sign, out);
-        }
-        for (; j < n; j++, out += LANES) {
-            double sum[1][LANES] = {{0}};
-            for (ptrdiff_t h = 0; h < l; h++) {
-                const double *x = a.elements + (i * a.rows + h * a.columns) * width;
-                const double *y = b.elements + (h * b.rows + j * b.columns) * LANES;
-                EACH_SEGMENT sum[0][s] += x[is_shared ? 0 : s] * y[s];
-            }
-            put_sums(sum, 1, sign, out);
+            EACH_SEGMENT out[s] = sign == 0 ? sum[s] : out[s] + sign * sum[s];
         }
     }
 }
@@ -172,7 +150,8 @@ typedef struct {
     ptrdiff_t n_observed;
     double log_det;      /* of 2 pi R of the observed values */
     ptrdiff_t *missing;  /* (d - n_observed,) */
-    double *precision;   /* (d, d): the inverse of R of the observed values, 0 for missing ones */
+    double *precision;   /* (d, D): inverse of R of the observed values, 0 for missing ones; D is whole
+                            vectors */
     double *G;           /* (k, k): C' times it times C */
     double *weights;     /* (d, d): of observed values in the expectation of each missing one */
     double *rest;        /* (d, d): covariance of missing values given observed ones and the state */
@@ -181,11 +160,16 @@ typedef struct {
     double *covariances; /* (k, k): sum of those of their states */
 } GapPattern;
 
+SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d)
+{
+    return (d + WIDEST_TILE - 1) / WIDEST_TILE * WIDEST_TILE;
+}
+
 SIMD_UNUSED static GapPattern lay_out_gap_pattern(ptrdiff_t k, ptrdiff_t d, Arena *arena)
 {
     GapPattern pattern = {0};
     pattern.missing = (ptrdiff_t *)take(arena, d, sizeof(ptrdiff_t));
-    pattern.precision = take_doubles(arena, d * d);
+    pattern.precision = take_doubles(arena, d * gap_stride(d));
     pattern.G = take_doubles(arena, k * k);
     pattern.weights = take_doubles(arena, d * d);
     pattern.rest = take_doubles(arena, d * d);
@@ -199,7 +183,7 @@ SIMD_UNUSED static void make_gap_pattern(
     const System *system, uint64_t code, ObservedPattern *whitened, double *square,
     GapPattern *pattern)
 {
-    const ptrdiff_t k = system->k, W = system->W, d = system->d;
+    const ptrdiff_t k = system->k, W = system->W, d = system->d, D = gap_stride(d);
     double row[MOST_GAP_COLUMNS];
     for (ptrdiff_t i = 0; i < d; i++) row[i] = code >> i & 1 ? NAN : 0;
     whiten(system, row, whitened);
@@ -212,11 +196,11 @@ SIMD_UNUSED static void make_gap_pattern(
     pattern->n_observed = n;
     pattern->log_det = (double)n * LOG_2_PI + whitened->log_det;
     unpad(whitened->G, k, k, W, pattern->G);
-    set_zero(d * d, pattern->precision);
+    set_zero(d * D, pattern->precision);
     set_zero(d * d, pattern->weights);
     for (ptrdiff_t i = 0; i < n; i++)
         for (ptrdiff_t j = 0; j < n; j++)
-            pattern->precision[observed[i] * d + observed[j]] = square[i * n + j];
+            pattern->precision[observed[i] * D + observed[j]] = square[i * n + j];
     for (ptrdiff_t m = n; m < d; m++) {
         const ptrdiff_t missing = pattern->missing[m - n] = observed[m];
         double *weights = pattern->weights + missing * d, *rest = pattern->rest + missing * d;
@@ -440,7 +424,7 @@ SIMD_CLONES SIMD_UNUSED static void read_batch(const System *system, BatchSpace 
         for (ptrdiff_t i = n; i < space->T * d; i++) v[i * LANES + s] = NAN;
     }
     for (ptrdiff_t t = 0; t < space->T; t++) {
-        uint64_t codes[LANES];
+        uint64_t *codes = space->codes + t * LANES;
         EACH_SEGMENT codes[s] = (uint64_t)1 << d;
         for (ptrdiff_t i = 0; i < d; i++, v += LANES) {
             const uint64_t bit = (uint64_t)1 << i;
@@ -451,7 +435,6 @@ SIMD_CLONES SIMD_UNUSED static void read_batch(const System *system, BatchSpace 
                 v[s] = value != value ? 0 : value;
             }
         }
-        for (int s = 0; s < LANES; s++) space->codes[t * LANES + s] = codes[s];
     }
 }
 
@@ -459,14 +442,18 @@ SIMD_CLONES SIMD_UNUSED static void read_batch(const System *system, BatchSpace 
 SIMD_INLINE void weigh(
     const BatchSpace *space, const ptrdiff_t d, const double *x, double *out)
 {
-    lanes_product(columns_of(space->complete.precision, d), 1, rows_of(x, 1), d, d, 1, 0, out);
+    const ptrdiff_t D = gap_stride(d);
+    lanes_product(columns_of(space->complete.precision, D), 1, rows_of(x, 1), d, d, 1, 0, out);
     for (ptrdiff_t r = 0; r < space->n_gapped; r++) {
         const ptrdiff_t s = space->gapped[r];
         const double *precision = space->present[s]->precision;
-        for (ptrdiff_t j = 0; j < d; j++) {
-            double sum = 0;
-            for (ptrdiff_t i = 0; i < d; i++) sum += x[i * LANES + s] * precision[i * d + j];
-            out[j * LANES + s] = sum;
+        for (ptrdiff_t start = 0; start < d; start += WIDEST_TILE) {
+            double sum[WIDEST_TILE] = {0};
+            for (ptrdiff_t i = 0; i < d; i++)
+                for (int j = 0; j < WIDEST_TILE; j++)
+                    sum[j] += x[i * LANES + s] * precision[i * D + start + j];
+            for (ptrdiff_t j = start; j < start + WIDEST_TILE && j < d; j++)
+                out[j * LANES + s] = sum[j - start];
         }
     }
 }
@@ -570,7 +557,7 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
     double *mean = space->mean, *covariance = space->covariance, *rest = space->a;
     const uint64_t nothing = ((uint64_t)2 << system->d) - 1, *codes = space->codes + t * LANES;
     int64_t arrives[LANES], departs[LANES], ends[LANES], is_seen[LANES], is_first[LANES];
-    int64_t n_inner = 0;
+    ptrdiff_t n_inner = 0;
     for (int s = 0; s < LANES; s++) {
         const int64_t counts = t >= space->from[s] && t < space->until[s];
         ends[s] = t + 1 >= space->lengths[s];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
@@ -167,7 +168,7 @@ class Sequences(Batch):
     @cached_property
     def observed(self) -> NDArray[np.bool_] | None:
         """Whether each row has a value, or None if no value is missing."""
-        if self.X.dtype.kind != "f" or not np.isnan(np.sum(self.X)):
+        if self.X.dtype.kind != "f" or not math.isnan(np.add.reduce(self.X, axis=None)):
             return None
         # By columns: along short rows NumPy takes twenty times as long.
         return ~np.asfortranarray(np.isnan(self.X)).all(axis=1)

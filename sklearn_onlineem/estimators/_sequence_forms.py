@@ -118,7 +118,7 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
     X = convert(filled(X))
     if lengths is not None and groups is not None:
         raise ValueError("Pass either lengths or groups, not both.")
-    n_rows = _num_samples(X)
+    n_rows = len(X) if type(X) is np.ndarray and X.ndim == 2 else _num_samples(X)
     if groups is not None:
         check_complete("groups", groups)
         return _form_of_groups(X, np.asarray(groups), n_rows)

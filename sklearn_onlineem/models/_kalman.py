@@ -50,6 +50,10 @@ class LinearDynamicalStatistics(Statistics):
     transitions: Moments
     emissions: Moments
 
+    # As of `Moments`.
+    def __init__(self, initial: Moments, transitions: Moments, emissions: Moments) -> None:
+        self.__dict__.update(initial=initial, transitions=transitions, emissions=emissions)
+
     # A loop over the fields would take as long as their sums.
     def merge(self, a: float, other: Self, b: float) -> Self:
         return LinearDynamicalStatistics(
@@ -70,10 +74,10 @@ def allocate_sums(k, d):
 
 def statistics_of(sums, fresh=True):
     """Return statistics from a kernel's sums; without first states if sequences are not fresh."""
-    initial, transitions, emissions = map(_moments, sums)
-    return LinearDynamicalStatistics(
-        initial if fresh else initial.scale(0.0), transitions, emissions
-    )
+    statistics = LinearDynamicalStatistics(*map(_moments, sums))
+    if not fresh:
+        statistics.initial.weight[:], statistics.initial.scatter[:] = 0.0, 0.0
+    return statistics
 
 
 def _moments(sums):
@@ -85,7 +89,7 @@ def _moments(sums):
 _BLOCK_ROWS = 1 << 13
 
 
-@dataclass(frozen=True)
+@dataclass
 class Prepared:
     """Sequences whose first states have one distribution."""
 
@@ -105,9 +109,10 @@ def prepared(data, first):
     """Return the sequence that continues another one, if there is one, and the others."""
     if data.before is None:
         return [Prepared(np.ascontiguousarray(data.X, dtype=np.float64), data.offsets, first)]
-    gap = np.full((1, data.X.shape[1]), np.nan)
-    X = np.concatenate([gap, data.X[: data.offsets[1]]]).astype(np.float64, copy=False)
-    continued = Prepared(X, np.array([0, len(X)]), data.before, n_lead=1)
+    n_rows = data.offsets[1] + 1
+    X = np.empty((n_rows, data.X.shape[1]))
+    X[0], X[1:] = np.nan, data.X[: n_rows - 1]
+    continued = Prepared(X, np.array([0, n_rows]), data.before, n_lead=1)
     return [continued, *(prepared(data[1:], first) if len(data) > 1 else ())]
 
 
@@ -203,10 +208,11 @@ class Padded:
 
     def _batched(self, sequences):
         """Return begins and lengths of sequences in batches, and which rows count; or None."""
-        lengths, most = np.diff(sequences.offsets), _kalman.longest_batched(self.k, self.d)
-        if len(lengths) == 1 and lengths[0] < _SEGMENTS * _SEGMENT_ROWS:
+        is_single = len(sequences) == 1
+        if is_single and len(sequences.X) < _SEGMENTS * _SEGMENT_ROWS:
             return None
-        if len(lengths) == 1:
+        lengths, most = np.diff(sequences.offsets), _kalman.longest_batched(self.k, self.d)
+        if is_single:
             reach = SharedGains(self, sequences.first, lengths[0])._reach
             return _segments(lengths[0], reach, most)
         if lengths.max() > most:
@@ -461,7 +467,7 @@ def occupancies(moves, first, like, growth):
     A, b, Q = (values[0] for values in moves)
     k = len(b)
     sums = np.zeros((2, 1 + k + k**2))
-    if len(like.steps[0]):
+    if (like.before is None or len(like) > 1) and len(like.steps[0]):
         _kalman_shared.add_occupancies(*like.steps, A, b, Q, *first, *sums)
     if like.before is not None:
         before = (np.ascontiguousarray(part, dtype=np.float64) for part in like.before)

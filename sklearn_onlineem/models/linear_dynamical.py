@@ -156,7 +156,9 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             sums = self._sums(data, rng, log_likelihoods)
         if log_likelihoods is not None and data.observed is not None:
             log_likelihoods[~data.observed] = np.nan
-        evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
+        evidence = sums[0][0]
+        if len(data) > 1:
+            evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
         # The filter may overflow where tables of gains do not, by a digit.
         if not (log_likelihood > _LEAST_TRUSTED or _are_finite(self._filtered(data)[-1])):
@@ -232,8 +234,11 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     @_quietly
     def m_step(self, statistics: LinearDynamicalStatistics) -> LinearDynamicalModel:
+        initial = statistics.initial
+        # Nothing is learnt of first states from pieces of one sequence.
+        has_starts = initial.weight[0] != 0.0 or initial.degrees[0] != 0.0
         return LinearDynamicalModel(
-            self.initial.m_step(statistics.initial),
+            self.initial.m_step(initial) if has_starts else self.initial,
             self.transitions.m_step(statistics.transitions),
             self.emissions.m_step(statistics.emissions),
         )
@@ -361,7 +366,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         data : Sequences
             At least one row. Moments are not finite if an unstable system has overflown.
         """
-        means, covariances = self._filtered(data, filtered=True)[2:4]
+        last = prepared(data, self._first)[-1]
+        means, covariances = self._padded.filtered(last, data.n_threads, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
 
     def predicted(self, data: Sequences) -> tuple[Floats, Floats]:
