@@ -35,8 +35,8 @@ class TruncatedEStep:
 
     .. math:: \sum_n \log \sum_{k \in C(\text{home}_n)} w_k \, p(x_n \mid \theta_k)
 
-    bounds the log-likelihood from below. Homes and candidates change only where that raises the
-    bound, so it never falls in passes of EM. New candidates are sought among those of the nearest
+    bounds the log-likelihood from below. Homes and candidates change only in `renewed`, where that
+    raises the bound, so it never falls in passes of EM. New candidates are sought among those of the nearest
     homes and a few random ones, and are judged by some rows of each home.
 
     Parameters
@@ -73,11 +73,6 @@ class TruncatedEStep:
         model : MixtureModel
             With as many components of the same family as the first one.
         """
-        self._n_passes += 1
-        if self._n_passes == self._next_search and self._lists.shape[1] < model.n_components:
-            gain = self._search(model)
-            self._pause = 1 if gain > _LEAST_GAIN else min(2 * self._pause, _MOST_PASSES)
-            self._next_search += self._pause
         share, terms, bound = 1.0 / self._data.total_weight, [], 0.0
         numbers = np.arange(len(self._data))
         for chosen, _, found in self._in_groups(model, numbers, self._homes, self._lists, True):
@@ -85,6 +80,20 @@ class TruncatedEStep:
             bound += log_likelihoods @ self._weight[chosen]
             terms.append((share, replace(self._like, counts=counts, emissions=emissions)))
         return combine(terms), share * bound
+
+    def renewed(self, model: Model, may_be_last: bool = False) -> bool:
+        """Look for better candidates now and then; return whether there are new ones.
+
+        That is done in any case after what may be the last pass, and they must then gain enough.
+        """
+        self._n_passes += 1
+        is_due = may_be_last or self._n_passes == self._next_search
+        if not is_due or self._lists.shape[1] == model.n_components:
+            return False
+        gain = self._search(model)
+        self._pause = 1 if gain > _LEAST_GAIN else min(2 * self._pause, _MOST_PASSES)
+        self._next_search = self._n_passes + self._pause
+        return gain > (_LEAST_GAIN if may_be_last else 0.0)
 
     def _in_groups(self, model, numbers, homes, lists, wants_statistics=False):
         """Yield numbers of rows, their homes, and the family's `in_groups` of these.

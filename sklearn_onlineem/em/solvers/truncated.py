@@ -36,7 +36,7 @@ class Truncated(Solver):
     falls. `score`, `score_samples`, `predict` and `predict_proba` use all components.
 
     The first homes are those of the nearest means, or of all components where the family has none.
-    Passes are those of EM: unlike `Batch`, none is accelerated.
+    Passes are accelerated as those of `Batch`.
 
     Steps of streams have all components where these are fewer than 4,096, or share parameters, have
     a prior, or no means. Else the candidates of a row are the components near the one whose mean is
@@ -114,4 +114,4 @@ class Truncated(Solver):
         def e_step(state, model):
             return *truncated.e_step(model), data
 
-        return batch_passes(progress, plan, e_step, progress.take)
+        return batch_passes(progress, plan, e_step, progress.take, "auto", truncated.renewed)
