@@ -36,8 +36,8 @@ class TruncatedEStep:
     .. math:: \sum_n \log \sum_{k \in C(\text{home}_n)} w_k \, p(x_n \mid \theta_k)
 
     bounds the log-likelihood from below. Homes and candidates change only in `renewed`, where that
-    raises the bound, so it never falls in passes of EM. New candidates are sought among those of the nearest
-    homes and a few random ones, and are judged by some rows of each home.
+    raises the bound, so it never falls in passes of EM. New candidates are sought among those of
+    the nearest homes and a few random ones, and are judged by some rows of each home.
 
     Parameters
     ----------
