@@ -18,7 +18,7 @@ __all__ = ["Truncated"]
 
 # In streams of fewer components all are looked at, which takes no longer. Neighbours are found anew
 # when less of the mixture's statistics is as old as they.
-_LEAST_COMPONENTS, _LEAST_SHARE = 1 << 12, 0.8
+_LEAST_COMPONENTS, _LEAST_SHARE = 1 << 12, 0.7
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Truncated(Solver):
     Passes are accelerated as those of `Batch`.
 
     Steps of streams have all components where these are fewer than 4,096, or share parameters, have
-    a prior, or no means. Else the candidates of a row are the components near the one whose mean is
-    nearest, and a step changes only these, and the weights of the others. Which are near is found
-    anew whenever a fifth of what the model remembers is newer.
+    a prior, or no means. Else the candidates of a row are the neighbours of the component whose
+    mean is nearest, and a step changes only these, and the weights of the others. Neighbours are
+    the likeliest of those with near means, found anew when .3 of what is remembered is newer.
 
     Parameters
     ----------
