@@ -70,8 +70,8 @@ __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
 # Python looks for Ctrl-C between chunks, so a chunk should take well below a second.
 _CHUNK_ROWS = 1 << 16
 _POSTERIOR_ROWS, _POSTERIOR_VALUES = 1 << 12, 1 << 22
-# Drawn rows that determine the coordinates in which means are near.
-_COORDINATE_ROWS = 1 << 9
+# Drawn rows by which components are near each other: at least so many, and for each component.
+_LEAST_ROWS, _ROWS_OF_EACH = 1 << 10, 2
 
 
 @dataclass(frozen=True)
@@ -519,12 +519,13 @@ class MixtureModel(
         ):
             return None
         if known is None:
-            # The coordinates are those of the whole mixture, whatever the rows of a batch are.
-            chosen = rng.choice(self.n_components, size=_COORDINATE_ROWS, p=self.weights)
+            # They are those of the whole mixture, whatever the rows of a batch are.
+            n_rows = max(_LEAST_ROWS, _ROWS_OF_EACH * self.n_components)
+            chosen = rng.choice(self.n_components, size=n_rows, p=self.weights)
             own = components(parameters, chosen, self.n_components)
-            X = family.sample(own, np.arange(_COORDINATE_ROWS), rng).astype(data.dtype)
+            X = family.sample(own, np.arange(n_rows), rng).astype(data.dtype)
             X = sparse.csr_array(X) if sparse.issparse(data.X) else X
-            known = Neighbourhoods.of(self, n_candidates, X)
+            known = Neighbourhoods.of(self, n_candidates, Rows(X, n_threads=data.n_threads))
         return NearMixture(self, data, known)
 
     def component_steps(

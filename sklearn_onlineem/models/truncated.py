@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_onlineem._typing import FloatsOrSparse, Integers
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.models._model import Model
@@ -21,8 +22,9 @@ _CHUNK_VALUES = 1 << 21
 # Rows by which a group judges components, and those whose own lists it looks at; random ones
 # beside.
 _JUDGES, _NEIGHBOURS, _RANDOM = 8, 12, 4
-# Rows that determine the coordinates in which means are near.
-_COORDINATE_ROWS = 1 << 12
+# Rows of a fit by which components are near each other, and those of them that determine the
+# coordinates of means; how many times as many components with near means are compared.
+_ROWS, _COORDINATE_ROWS, _WIDER = 1 << 12, 1 << 10, 3
 # A search that gains less, in nats per row, is followed by twice as many passes without one.
 _LEAST_GAIN, _MOST_PASSES = 1e-3, 16
 
@@ -35,9 +37,9 @@ class TruncatedEStep:
 
     .. math:: \sum_n \log \sum_{k \in C(\text{home}_n)} w_k \, p(x_n \mid \theta_k)
 
-    bounds the log-likelihood from below. Homes and candidates change only where that raises the
-    bound, so it never falls in passes of EM. New candidates are sought among those of the nearest
-    homes and a few random ones, and are judged by some rows of each home.
+    bounds the log-likelihood from below. Homes and candidates change only in `renewed`, where that
+    raises the bound, so it never falls in passes of EM. New candidates are sought among those of
+    the nearest homes and a few random ones, and are judged by some rows of each home.
 
     Parameters
     ----------
@@ -73,49 +75,32 @@ class TruncatedEStep:
         model : MixtureModel
             With as many components of the same family as the first one.
         """
-        self._n_passes += 1
-        if self._n_passes == self._next_search and self._lists.shape[1] < model.n_components:
-            gain = self._search(model)
-            self._pause = 1 if gain > _LEAST_GAIN else min(2 * self._pause, _MOST_PASSES)
-            self._next_search += self._pause
         share, terms, bound = 1.0 / self._data.total_weight, [], 0.0
-        numbers = np.arange(len(self._data))
-        for chosen, _, found in self._in_groups(model, numbers, self._homes, self._lists, True):
+        for chosen, found in _in_groups(model, self._data, self._homes, self._lists, True):
             (counts, emissions), log_likelihoods, _ = found
             bound += log_likelihoods @ self._weight[chosen]
             terms.append((share, replace(self._like, counts=counts, emissions=emissions)))
         return combine(terms), share * bound
 
-    def _in_groups(self, model, numbers, homes, lists, wants_statistics=False):
-        """Yield numbers of rows, their homes, and the family's `in_groups` of these.
+    def renewed(self, model: Model, may_be_last: bool = False) -> bool:
+        """Look for better candidates now and then; return whether there are new ones.
 
-        `homes` are those of the numbers, and `lists` those of all homes.
+        That is done in any case after what may be the last pass, and they must then gain enough.
         """
-        order = np.argsort(homes, kind="stable")
-        n_of_each = np.bincount(homes, minlength=len(lists))
-        ends = n_of_each.cumsum()
-        # Chunks end where a home does.
-        limits = np.arange(1, 1 + len(homes) * lists.shape[1] // _CHUNK_VALUES)
-        limits = np.searchsorted(ends * lists.shape[1], limits * _CHUNK_VALUES)
-        first, log_weights = 0, model.log_weights
-        for last in np.unique([*limits, len(lists)]):
-            start = ends[first - 1] if first else 0
-            end = ends[last - 1] if last else 0
-            if end > start:
-                chosen = numbers[order[start:end]]
-                rows = self._data[chosen]
-                found = model.family.in_groups(
-                    model.parameters, log_weights, rows, (ends[first:last] - start).astype(np.intc),
-                    np.ascontiguousarray(lists[first:last], dtype=np.intc), wants_statistics,
-                )  # fmt: skip
-                yield chosen, homes[order[start:end]], found
-            first = last
+        self._n_passes += 1
+        is_due = may_be_last or self._n_passes == self._next_search
+        if not is_due or self._lists.shape[1] == model.n_components:
+            return False
+        gain = self._search(model)
+        self._pause = 1 if gain > _LEAST_GAIN else min(2 * self._pause, _MOST_PASSES)
+        self._next_search = self._n_passes + self._pause
+        return gain > (_LEAST_GAIN if may_be_last else 0.0)
 
     def _first(self, model, n_candidates):
         """Return homes of rows and candidates of homes, by the nearest means if there are any."""
         if has_means(model.family):
-            some = self._rng.permutation(len(self._data))[:_COORDINATE_ROWS]
-            near = Neighbourhoods.of(model, n_candidates, self._data[some].X)
+            some = self._rng.permutation(len(self._data))[:_ROWS]
+            near = Neighbourhoods.of(model, n_candidates, self._data[some])
             return near.homes(model.family, self._data.X), near.lists
         homes = self._likeliest(model, self._data.X, 1)[:, 0]
         first = np.zeros(model.n_components, dtype=np.intp)
@@ -132,32 +117,22 @@ class TruncatedEStep:
             out[start : start + step] = largest(values + model.log_weights, n_largest)
         return out
 
-    def _judges(self, homes):
-        """Return numbers of a few random rows of each home, by homes."""
-        order = self._rng.permutation(len(homes))
-        order = order[np.argsort(homes[order], kind="stable")]
-        n_of_each = np.bincount(homes)
-        ranks = np.arange(len(order)) - np.repeat(n_of_each.cumsum() - n_of_each, n_of_each)
-        return order[ranks < _JUDGES]
-
     def _proposed(self, model):
         """Return new lists, the components with the largest shares of some rows first."""
         lists, (K, n_candidates) = self._lists, self._lists.shape
         near = lists[lists[:, :_NEIGHBOURS]].reshape(K, -1)
         random = self._rng.integers(K, size=(K, _RANDOM))
         known = _distinct(np.concatenate([lists, near, random], axis=1))
-        scores, judges = np.zeros(known.shape), self._judges(self._homes)
-        for _, homes, (_, _, shares) in self._in_groups(model, judges, self._homes[judges], known):
-            starts = np.flatnonzero(np.append(True, homes[1:] != homes[:-1]))
-            scores[homes[starts]] = np.add.reduceat(shares, starts, axis=0)
+        order = self._rng.permutation(len(self._homes))
+        order = order[np.argsort(self._homes[order], kind="stable")]
+        n_of_each = np.bincount(self._homes, minlength=K)
+        ranks = np.arange(len(order)) - np.repeat(n_of_each.cumsum() - n_of_each, n_of_each)
+        judges = order[ranks < _JUDGES]
+        scores = _shares(model, self._data[judges], self._homes[judges], known)
         # Shares may be 0: those before stay.
         scores[_are_in(known, lists)] += 1e-30
         scores[known < 0] = -1.0
-        scores[known == np.arange(K)[:, None]] = np.inf
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :n_candidates]
-        proposed = np.take_along_axis(known, best, axis=1)
-        is_empty = np.bincount(self._homes, minlength=K) == 0
-        return np.where(is_empty[:, None], lists, proposed)
+        return np.where(n_of_each[:, None], _best(known, scores, n_candidates), lists)
 
     def _search(self, model):
         """Change homes and lists where that raises the bound; return by how much."""
@@ -166,33 +141,36 @@ class TruncatedEStep:
         added = _distinct(np.where(_are_in(proposed, lists), -1, proposed))
         both = np.concatenate([lists, added], axis=1)
         is_new = _are_in(both, proposed)
-        gains, bounds = np.zeros(len(lists)), np.empty((2, len(self._homes)))
-        likeliest = np.empty_like(self._homes)
-        numbers = np.arange(len(self._homes))
-        for chosen, homes, found in self._in_groups(model, numbers, self._homes, both):
-            _, log_likelihoods, shares = found
-            likeliest[chosen] = both[homes, shares.argmax(axis=1)]
-            least = np.finfo(shares.dtype).tiny
+        data, homes = self._data, self._homes
+        gains, bounds = np.zeros(len(lists)), np.empty((2, len(homes)))
+        likeliest = np.empty_like(homes)
+        for chosen, (_, log_likelihoods, shares) in _in_groups(model, data, homes, both):
+            own, least = homes[chosen], np.finfo(shares.dtype).tiny
+            likeliest[chosen] = both[own, shares.argmax(axis=1)]
             before = np.maximum(shares[:, :n_candidates].sum(axis=1), least)
-            after = np.maximum((shares * is_new[homes]).sum(axis=1), least)
+            after = np.maximum((shares * is_new[own]).sum(axis=1), least)
             bounds[:, chosen] = log_likelihoods + np.log([before, after])
             difference = (bounds[1, chosen] - bounds[0, chosen]) * self._weight[chosen]
-            gains += np.bincount(homes, difference, len(lists))
+            gains += np.bincount(own, difference, len(lists))
         is_better = gains > 0.0
         self._lists = np.where(is_better[:, None], proposed, lists)
-        bounds = np.where(is_better[self._homes], bounds[1], bounds[0])
+        bounds = np.where(is_better[homes], bounds[1], bounds[0])
         gain = gains[is_better].sum()
-        moving = np.flatnonzero(likeliest != self._homes)
-        for chosen, homes, found in self._in_groups(model, moving, likeliest[moving], self._lists):
-            difference = found[1] - bounds[chosen]
+        moving = np.flatnonzero(likeliest != homes)
+        rows, new = data[moving], likeliest[moving]
+        for places, (_, log_likelihoods, _) in _in_groups(model, rows, new, self._lists):
+            chosen = moving[places]
+            difference = log_likelihoods - bounds[chosen]
             moves = difference > 0.0
-            self._homes[chosen[moves]] = homes[moves]
+            homes[chosen[moves]] = likeliest[chosen[moves]]
             gain += difference[moves] @ self._weight[chosen[moves]]
         return gain / self._data.total_weight
 
 
 class Neighbourhoods(NamedTuple):
-    """Components near each component of a mixture, and near rows, by the distances of means.
+    """Components near each component of a mixture, and near rows.
+
+    Of several times as many with the nearest means, those with the largest responsibilities.
 
     Parameters
     ----------
@@ -201,7 +179,7 @@ class Neighbourhoods(NamedTuple):
     rows : array of shape (n, n_features)
         They determine the coordinates in which means are near.
     lists : ndarray of intp of shape (n_components, n_candidates)
-        The components near each component, itself among them.
+        The components near each component, itself first.
     share : float, default=1.0
         In a stream, the share of the mixture's statistics that is as old as these.
     """
@@ -212,16 +190,18 @@ class Neighbourhoods(NamedTuple):
     share: float = 1.0
 
     @classmethod
-    def of(cls, model: Model, n_candidates: int, rows: FloatsOrSparse) -> Neighbourhoods:
-        """Return those of a mixture whose family `has_means`, in the coordinates of a sample.
+    def of(cls, model: Model, n_candidates: int, data: Rows) -> Neighbourhoods:
+        """Return those of a mixture whose family `has_means`, by a sample of rows.
 
         More candidates than there are components are all of these.
         """
+        rows, K = data.X[:_COORDINATE_ROWS], model.n_components
         to = model.family.start_coordinates(rows)[0]
         means = to(model.family.means(model.parameters).astype(rows.dtype))
         near = NearestPoints.of(means)
-        lists = near.neighbours(min(n_candidates, model.n_components))
-        return cls(near, rows, _with_own(lists))
+        lists = _with_own(near.neighbours(min(_WIDER * n_candidates, K)))
+        shares = _shares(model, data, near.nearest(data.X, to), lists)
+        return cls(near, rows, _best(lists, shares, n_candidates))
 
     def homes(self, family: Family, X: FloatsOrSparse) -> Integers:
         """Return the component near each row of X, of a mixture of this family, (n_rows,)."""
@@ -231,6 +211,42 @@ class Neighbourhoods(NamedTuple):
 def has_means(family: Family) -> bool:
     """Return whether components of a family have means that can be near rows."""
     return isinstance(family, Means) and not family.has_symbols
+
+
+def _in_groups(model, data, homes, lists, wants_statistics=False):
+    """Yield numbers of some rows, and the family's `in_groups` of these, by their homes."""
+    order = np.argsort(homes, kind="stable")
+    ends = np.bincount(homes, minlength=len(lists)).cumsum()
+    # Chunks end where a home does.
+    limits = np.arange(1, 1 + len(homes) * lists.shape[1] // _CHUNK_VALUES)
+    limits = np.searchsorted(ends * lists.shape[1], limits * _CHUNK_VALUES)
+    first, start, log_weights = 0, 0, model.log_weights
+    for last in np.unique([*limits, len(lists)]):
+        end = ends[last - 1] if last else 0
+        if end > start:
+            chosen = order[start:end]
+            own = lists[first:last].astype(np.intc, order="C")
+            groups = data[chosen], (ends[first:last] - start).astype(np.intc), own
+            found = model.family.in_groups(model.parameters, log_weights, *groups, wants_statistics)
+            yield chosen, found
+        first, start = last, end
+
+
+def _shares(model, data, homes, lists):
+    """Return the sums of the responsibilities of listed components over the rows of each home."""
+    sums = np.zeros(lists.shape)
+    for chosen, (_, _, shares) in _in_groups(model, data, homes, lists):
+        own = homes[chosen]
+        starts = np.flatnonzero(np.append(True, own[1:] != own[:-1]))
+        sums[own[starts]] = np.add.reduceat(shares, starts, axis=0)
+    return sums
+
+
+def _best(lists, scores, n):
+    """Return the n components of each list (K, C) with the largest scores, its own one first."""
+    scores[lists == np.arange(len(lists))[:, None]] = np.inf
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+    return np.take_along_axis(lists, best, axis=1)
 
 
 def _with_own(lists):

@@ -18,7 +18,7 @@ __all__ = ["Truncated"]
 
 # In streams of fewer components all are looked at, which takes no longer. Neighbours are found anew
 # when less of the mixture's statistics is as old as they.
-_LEAST_COMPONENTS, _LEAST_SHARE = 1 << 12, 0.8
+_LEAST_COMPONENTS, _LEAST_SHARE = 1 << 12, 0.7
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Truncated(Solver):
     falls. `score`, `score_samples`, `predict` and `predict_proba` use all components.
 
     The first homes are those of the nearest means, or of all components where the family has none.
-    Passes are those of EM: unlike `Batch`, none is accelerated.
+    Passes are accelerated as those of `Batch`.
 
     Steps of streams have all components where these are fewer than 4,096, or share parameters, have
-    a prior, or no means. Else the candidates of a row are the components near the one whose mean is
-    nearest, and a step changes only these, and the weights of the others. Which are near is found
-    anew whenever a fifth of what the model remembers is newer.
+    a prior, or no means. Else the candidates of a row are the neighbours of the component whose
+    mean is nearest, and a step changes only these, and the weights of the others. Neighbours are
+    the likeliest of those with near means, found anew when .3 of what is remembered is newer.
 
     Parameters
     ----------
@@ -114,4 +114,4 @@ class Truncated(Solver):
         def e_step(state, model):
             return *truncated.e_step(model), data
 
-        return batch_passes(progress, plan, e_step, progress.take)
+        return batch_passes(progress, plan, e_step, progress.take, "auto", truncated.renewed)

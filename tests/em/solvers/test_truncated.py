@@ -20,7 +20,7 @@ from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Gaussian, Gaussians, Poisson
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.mixture import MixtureModel
-from sklearn_onlineem.models.truncated import TruncatedEStep
+from sklearn_onlineem.models.truncated import Neighbourhoods, TruncatedEStep
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -43,6 +43,16 @@ def gaussian_mixture(rng, X, kind, n_components=K):
     if kind == "tied":
         parameters = Gaussians(means, parameters.covariance / n_components)
     return MixtureModel(family, np.full(n_components, 1.0 / n_components), parameters)
+
+
+def after_passes(truncated, model, n_passes):
+    bounds = []
+    for _ in range(n_passes):
+        statistics, bound = truncated.e_step(model)
+        model = model.m_step(statistics)
+        truncated.renewed(model)
+        bounds.append(bound)
+    return model, bounds
 
 
 @all_families
@@ -120,6 +130,7 @@ def test_the_bound_never_falls(kind, n_candidates, rng):
         assert_allclose(statistics.counts.sum(), 1.0)
         assert bound <= model.e_step(rows)[1] + 1e-12
         model = model.m_step(statistics)
+        truncated.renewed(model)
         bounds.append(bound)
     # The M-step adds a floor, and so is not quite the maximiser.
     assert np.diff(bounds).min() > -1e-6
@@ -130,11 +141,7 @@ def test_the_bound_of_another_family_never_falls(rng):
     rates = rng.gamma(1.0, 5.0, size=(K, 4))
     rows = Rows(rng.poisson(rates[rng.integers(K, size=1500)]).astype(float))
     model = MixtureModel(Poisson(), np.full(K, 1.0 / K), rows.X[:K] + 1.0)
-    truncated, bounds = TruncatedEStep(model, rows, 4, rng), []
-    for _ in range(25):
-        statistics, bound = truncated.e_step(model)
-        model = model.m_step(statistics)
-        bounds.append(bound)
+    _, bounds = after_passes(TruncatedEStep(model, rows, 4, rng), model, 25)
     assert np.diff(bounds).min() > -1e-12
     assert bounds[-1] > bounds[0] + 0.01
 
@@ -149,17 +156,27 @@ def test_it_comes_near_the_likelihood_of_all_components(kind, rng):
     assert few.lower_bounds_[-1] <= few.score(X)
 
 
+@all_covariances
+@pytest.mark.parametrize("n_candidates", [2, 6])
+def test_passes_of_a_fit_never_lower_the_bound(kind, n_candidates, rng):
+    """Nor do quasi-Newton steps, between which candidates change."""
+    X, weight = clusters(rng, n=3000), rng.uniform(0.5, 2.0, size=3000)
+    settings = {"max_iter": 1000, "random_state": 0, "solver": Truncated(n_candidates)}
+    # So few that none has the floor of variances, which is no part of the bound.
+    mixture = GaussianMixture(12, covariance_type=kind, **settings)
+    mixture.fit(X, sample_weight=weight)
+    assert mixture.converged_
+    assert np.diff(mixture.lower_bounds_).min() > -1e-6
+    assert mixture.lower_bounds_[-1] <= np.average(mixture.score_samples(X), weights=weight) + 1e-12
+
+
 def test_homes_that_all_rows_left_are_found_again(rng):
     """A start that is wrong everywhere: rows find their components through neighbours."""
     X = clusters(rng, n=3000)
     model = gaussian_mixture(rng, X, "spherical")
     truncated = TruncatedEStep(model, Rows(X), 4, rng)
     truncated._homes[:] = rng.integers(K, size=len(X))
-    bounds = []
-    for _ in range(30):
-        statistics, bound = truncated.e_step(model)
-        model = model.m_step(statistics)
-        bounds.append(bound)
+    model, bounds = after_passes(truncated, model, 30)
     assert bounds[-1] > model.e_step(Rows(X))[1] - 0.2
 
 
@@ -232,6 +249,18 @@ def test_streams_with_all_candidates_take_online_steps(case, weighted, rng):
     assert_close(few.model_.parameters, every.model_.parameters, rtol=1e-7, atol=1e-9)
     found, expected = ([step[1:4] for step in each.history_] for each in (few, every))
     assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_neighbours_are_the_likeliest_components(rng):
+    """A wide one, and not only those with the nearest means."""
+    means = rng.normal(np.repeat([[0.0, 0.0], [3.0, 0.0], [-30.0, 0.0]], [1, 24, 200], axis=0), 0.1)
+    variances, weights = np.full(means.shape, 1e-4), np.full(225, 0.5 / 224)
+    variances[0], weights[0] = 4.0, 0.5
+    model = MixtureModel(Gaussian(COVARIANCES["diag"]), weights, Gaussians(means, variances))
+    near = Neighbourhoods.of(model, 10, Rows(model.sample(4000, rng)[0]))
+    homes = near.homes(model.family, rng.normal(0.0, 2.0, (500, 2)))
+    assert (near.near.neighbours(10)[homes] == 0).any(axis=1).mean() < 0.7
+    assert (near.lists[homes] == 0).any(axis=1).mean() > 0.8
 
 
 @pytest.mark.usefixtures("few_are_many")
