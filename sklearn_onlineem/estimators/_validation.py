@@ -185,12 +185,18 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
 def ready(estimator, X, allow_nan=False):
     """Return X as kernels take it if nothing can be wrong, else None: for small batches.
 
-    It is an array, or a data frame of pandas or polars with the columns of the first data.
+    It is an array, CSR, or a data frame of pandas or polars with the columns of the first data.
     """
     if type(X) is np.ndarray and X.dtype.kind in "iu":
         X = X.astype(_FLOATS[0], order="C")
     known = estimator._fitted.attributes
     names = known.get("feature_names_in_")
+    if type(X) in (sparse.csr_array, sparse.csr_matrix):
+        is_known = names is None and X.shape[1:] == (known["n_features_in_"],)
+        if not (is_known and X.shape[0] and getattr(estimator, "_takes_sparse", False)):
+            return None
+        X = canonical_csr(X)
+        return X if _rows.are_ready(X.data[:, None], 1) else None
     if names is not None:
         pandas, polars = (
             getattr(sys.modules.get(name), "DataFrame", None) for name in ("pandas", "polars")
