@@ -11,12 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
-from sklearn.utils.validation import (
-    _check_n_features,
-    _check_sample_weight,
-    validate_data,
-)
+from sklearn.utils import assert_all_finite, get_tags
+from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
@@ -331,7 +327,7 @@ def _checked(estimator, X, reset, ensure_all_finite):
             accept_large_sparse=True,
             dtype=_FLOATS,
             order="C",
-            ensure_all_finite=ensure_all_finite,
+            ensure_all_finite=False,
         )
     if not reset:
         _check_width(X, estimator.n_features_in_)
@@ -339,7 +335,9 @@ def _checked(estimator, X, reset, ensure_all_finite):
         X = np.require(X, requirements=["A", "C"])
     values = X.data if sparse.issparse(X) else X
     square = _sum_of_squares(values)
-    if math.isnan(square):
+    if not math.isfinite(square):
+        with _plainly(X):
+            assert_all_finite(values, allow_nan=ensure_all_finite == "allow-nan", input_name="X")
         values = values[~np.isnan(values)]
         square = _sum_of_squares(values)
     if not math.isfinite(square):
