@@ -20,10 +20,10 @@ from libc.math cimport exp, fabs, fmax, log
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
-from numpy cimport NPY_ARRAY_CARRAY_RO, NPY_INT64, ndarray
+from numpy cimport ndarray
 
 from ._arena cimport Arena, allocate, counting_arena, take_doubles
-from ._arrays cimport elements, extent, fits, readable, require, writable
+from ._arrays cimport extent, fits, readable, readable_integers, require, writable
 from ._gamma_functions cimport (
     Polygamma,
     digamma_difference,
@@ -208,8 +208,7 @@ def count_events(
 
 cdef const int64_t* word_indices(ndarray words, Py_ssize_t n_events, Py_ssize_t d) except NULL:
     """The words of events, each from 0 to d; d stands for the length."""
-    cdef const int64_t* word = <const int64_t*> elements(
-        words, n_events, NPY_INT64, NPY_ARRAY_CARRAY_RO)
+    cdef const int64_t* word = readable_integers(words, n_events)
     cdef Py_ssize_t u
     cdef bint are_columns = True
     for u in range(n_events):
@@ -342,8 +341,7 @@ def rising_likelihood(
     """What words add to `likelihood`: B(a, c) is the sum of log (a + i) / (1 + i) for i < c."""
     cdef Py_ssize_t d = extent(alpha, 0), m = extent(ends, 0) - 1, i
     require(m >= 0, "ends begin with 0")
-    cdef const int64_t* end = <const int64_t*> elements(
-        ends, m + 1, NPY_INT64, NPY_ARRAY_CARRAY_RO)
+    cdef const int64_t* end = readable_integers(ends, m + 1)
     cdef const double* weight = readable(weights, extent(weights, 0))
     cdef const double* a = readable(alpha, d)
     cdef double* v = writable(value, d)

@@ -43,8 +43,7 @@ class LengthDistribution(Statistics):
     @property
     def survival(self) -> Floats:
         """Share of the sequences with more than t rows, t = 0, 1, ..."""
-        lengths, shares = self.steps
-        return np.repeat(shares, np.diff(lengths, prepend=0))
+        return np.repeat(self.steps[1], np.diff(self.steps[0], prepend=0))
 
     def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
         (lengths, shares), (new, new_shares) = self.steps, other.steps
@@ -70,8 +69,8 @@ class LengthDistribution(Statistics):
         rng : numpy.random.Generator
             Generator of the draws.
         """
-        lengths, shares = self.steps
-        return np.append(0, lengths)[np.searchsorted(-shares, -rng.random(n))]
+        lengths, shares = np.append(0, self.steps[0]), self.steps[1]
+        return lengths[np.searchsorted(-shares, -rng.random(n))]
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
-from sklearn.utils.validation import (
-    _check_n_features,
-    _check_sample_weight,
-    validate_data,
-)
+from sklearn.utils import assert_all_finite, get_tags
+from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
@@ -189,12 +185,18 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
 def ready(estimator, X, allow_nan=False):
     """Return X as kernels take it if nothing can be wrong, else None: for small batches.
 
-    It is an array, or a data frame of pandas or polars with the columns of the first data.
+    It is an array, CSR, or a data frame of pandas or polars with the columns of the first data.
     """
     if type(X) is np.ndarray and X.dtype.kind in "iu":
         X = X.astype(_FLOATS[0], order="C")
     known = estimator._fitted.attributes
     names = known.get("feature_names_in_")
+    if type(X) in (sparse.csr_array, sparse.csr_matrix):
+        is_known = names is None and X.shape[1:] == (known["n_features_in_"],)
+        if not (is_known and X.shape[0] and getattr(estimator, "_takes_sparse", False)):
+            return None
+        X = canonical_csr(X)
+        return X if _rows.are_ready(X.data[:, None], 1) else None
     if names is not None:
         pandas, polars = (
             getattr(sys.modules.get(name), "DataFrame", None) for name in ("pandas", "polars")
@@ -329,7 +331,7 @@ def _checked(estimator, X, reset, ensure_all_finite):
             accept_large_sparse=True,
             dtype=_FLOATS,
             order="C",
-            ensure_all_finite=ensure_all_finite,
+            ensure_all_finite=False,
         )
     if not reset:
         _check_width(X, estimator.n_features_in_)
@@ -337,7 +339,9 @@ def _checked(estimator, X, reset, ensure_all_finite):
         X = np.require(X, requirements=["A", "C"])
     values = X.data if sparse.issparse(X) else X
     square = _sum_of_squares(values)
-    if math.isnan(square):
+    if not math.isfinite(square):
+        with _plainly(X):
+            assert_all_finite(values, allow_nan=ensure_all_finite == "allow-nan", input_name="X")
         values = values[~np.isnan(values)]
         square = _sum_of_squares(values)
     if not math.isfinite(square):
