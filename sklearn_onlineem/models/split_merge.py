@@ -209,14 +209,14 @@ def reinitialised(model, data):
         share = model.family.kl_divergence(model.parameters, twins)[k] / _MOST_LOST
         if share * weights[k] > EMPTY_SHARE / model.n_active:
             return None
-        new, gains, without = halving.model, gain * weights[k], min(without, _MOST_LOST)
-    else:
-        # Where a share a of what k remembers is like its latest rows, its density is at least a
-        # times theirs, so that these diverge from it by log(1/a) at most. The rest gains nothing.
-        share = math.exp(-model.family.kl_divergence(twins, model.parameters)[k])
-        gains = share * gain_of_one * weights[k]
+        new, gain_of_one, without = halving.model, gain, min(without, _MOST_LOST)
+    if absent - weights[target] > EMPTY_SHARE / model.n_active:
+        # Then k, too, may remember other rows, which gain nothing. If it had the density of all its
+        # rows, and a share a of them were like the latest ones, these would diverge from it by
+        # log(1/a) at most.
+        gain_of_one *= math.exp(-model.family.kl_divergence(twins, model.parameters)[k])
     # If the source has stayed, the rows of the empty one lose less than all others gain.
-    if not gains > without * weights[target]:
+    if not gain_of_one * weights[k] > without * weights[target]:
         return None
     return SplitMergeStep(new, target, int(k))
 

@@ -264,7 +264,7 @@ def test_a_component_keeps_what_it_knows_while_others_without_latest_rows_have_w
 
 @pytest.mark.parametrize("weight", [1e-2, 1e-4])
 def test_latest_rows_that_are_few_of_what_a_component_knows_gain_for_these_alone(weight, rng):
-    """They are a narrow cluster in a wide component, .02 of what it remembers at most."""
+    """A narrow cluster in a wide component, .02 of what that remembers, while another is absent."""
     family = GaussianMixture(3).fit(rng.standard_normal((9, 2))).model_.family
     covariances = np.array([100.0, 1.0, 1.0])[:, None, None] * np.eye(2)
     parameters = Gaussians(np.array([[0.0, 0.0], [90.0, 0.0], [86.0, 0.0]]), covariances)
