@@ -502,21 +502,18 @@ def _others_row(table, name, scores, settings):
 
 
 def recordings_of(order, rng):
-    """Recordings in an order; digits come one after the other in their files."""
+    """Recordings in an order; in their files digits come one after the other."""
     train, test = recordings()
-    n = len(train) // 2
-    first, second = (rng.permutation(half) for half in (np.arange(n), np.arange(n, len(train))))
-    at = {
-        "given": np.arange(len(train)),
-        "random": rng.permutation(len(train)),
-        "abrupt": np.concatenate([first, second]),
-        "gradual": np.argsort(rng.random(len(train)) + np.arange(len(train)) / len(train)),
-        "recurring": np.concatenate(
-            [block for pair in zip(*(np.array_split(half, 4) for half in (first, second)), strict=True)
-             for block in pair]
-        ),
-    }[order]  # fmt: skip
-    return [train[i] for i in at], test
+    n = np.arange(len(train))
+    late, drawn = n >= len(n) // 2, rng.random(len(n))
+    place = {
+        "given": n,
+        "random": drawn,
+        "abrupt": late + drawn,
+        "gradual": n / len(n) + drawn,
+        "recurring": np.floor(4.0 * drawn) + 4.0 * drawn + late,
+    }[order]
+    return [train[i] for i in np.argsort(place, kind="stable")], test
 
 
 def simulated(model, change, rng):
@@ -536,18 +533,17 @@ def simulated(model, change, rng):
     return np.split(train, n // 50), [test]
 
 
-def _jumped(pieces_and_test):
-    train, test = pieces_and_test
-    n = len(train) // 2
-    return [*train[:n], *(piece + 10.0 * np.vstack(train).std(axis=0) for piece in train[n:])], test
+def stock_indices_that_jump():
+    train, test = stock_indices()
+    shift, n = 10.0 * np.vstack(train).std(axis=0), len(train) // 2
+    return [*train[:n], *(piece + shift for piece in train[n:])], [one + shift for one in test]
 
 
-# Sequences, the class, its states, whether pieces continue, and what is compared.
+# How to load them, and whether pieces continue.
 STREAMS_OF_SEQUENCES = {
     "stock indices": (lambda rng: stock_indices(), True),
-    "stock indices that jump": (lambda rng: _jumped(stock_indices()), True),
+    "stock indices that jump": (lambda rng: stock_indices_that_jump(), True),
     "air quality": (lambda rng: air_quality_by_hours(), True),
-    "air quality that jumps": (lambda rng: _jumped(air_quality_by_hours()), True),
     **{f"recordings, {order}": (partial(recordings_of, order), False) for order in
        ("random", "given", "abrupt", "gradual", "recurring")},
     **{f"simulated {model} that {change}": (partial(simulated, model, change), True)
@@ -557,7 +553,8 @@ STREAMS_OF_SEQUENCES = {
 
 def sequences(settings, n_seeds):
     """Held-out and prequential nats a row, less those of the first setting."""
-    table = Table("held out / each piece before it is learnt", *settings, width=44)
+    headings = [f"{setting}{what}" for setting in settings for what in ("", ", next")]
+    table = Table("nats a row, held out and next", *headings, width=44)
     for name, (load, is_endless) in STREAMS_OF_SEQUENCES.items():
         if not is_there(partial(load, np.random.default_rng(0)), name):
             continue
@@ -569,17 +566,14 @@ def sequences(settings, n_seeds):
             scores = []
             for seed in range(n_seeds):
                 train, test = load(np.random.default_rng(seed))
-                scores.append([
-                    _in_and_after(make(random_state=seed, **SETTINGS[setting]), train, test, is_endless)
-                    for setting in settings
-                ])  # fmt: skip
+                learners = (make(random_state=seed, **SETTINGS[setting]) for setting in settings)
+                scores.append([_after_and_next(one, train, test, is_endless) for one in learners])
             gains = np.median(np.array(scores) - np.array(scores)[:, :1], axis=0)
             first = np.median(scores, axis=0)[0]
-            shown = [first, *gains[1:]]
-            table.row(f"{name}, {kind}", *(f"{after:.3f} / {during:.3f}" for after, during in shown))
+            table.row(f"{name}, {kind}", *first, *gains[1:].ravel())
 
 
-def _in_and_after(ours, train, test, is_endless):
+def _after_and_next(ours, train, test, is_endless):
     """Return nats a row of held-out sequences, and of each piece before it is learnt."""
     found, n_first = [], max(1, len(train) // 10)
     for i, piece in enumerate(train):
