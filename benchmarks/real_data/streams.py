@@ -19,6 +19,9 @@ so many rows a batch.
 
 "others": chains and counts, held-out nats per row (per word) less those of batch EM.
 
+"sequences": chains and Kalman filters of streams that stay, drift or jump, and topics, less the
+default: held-out nats per row after one pass, or nats per row of each piece before it is learnt.
+
 "drift": streams that stay, and streams whose source changes: at once in the middle (abrupt), from
 the first row to the last (gradual), or eight times (recurring). Each batch is scored before it is
 learnt; the first 100 rows and those of the first call are not counted. Scores are nats per row less
@@ -49,7 +52,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from benchmarks import datasets
 from benchmarks._table import Table
 from benchmarks.real_data.split_merge import axes, scaled, with_noise
-from sklearn_onlineem import GaussianHMM, GaussianMixture, MultinomialMixture
+from sklearn_onlineem import (
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    LatentDirichletAllocation,
+    MultinomialMixture,
+)
 from sklearn_onlineem.em import Online
 
 K, N_LAST, N_SKIPPED = 10, 2_000, 100
@@ -489,6 +498,111 @@ def _others_row(table, name, scores, settings):
     table.row(name, *cells, float(np.median(batch)))
 
 
+# ----------------------------------------------------------------------------------- sequences
+
+
+def recordings_of(order, rng):
+    """Recordings in an order; in their files digits come one after the other."""
+    train, test = recordings()
+    n = np.arange(len(train))
+    late, drawn = n >= len(n) // 2, rng.random(len(n))
+    place = {
+        "given": n,
+        "random": drawn,
+        "abrupt": late + drawn,
+        "gradual": n / len(n) + drawn,
+        "recurring": np.floor(4.0 * drawn) + 4.0 * drawn + late,
+    }[order]
+    return [train[i] for i in np.argsort(place, kind="stable")], test
+
+
+def simulated(model, change, rng):
+    """Pieces of 50 rows of a source of three states, which stays, drifts or jumps."""
+    n, t = 6_000, np.linspace(0.0, 1.0, 6_000)[:, None]
+    shift = {"stays": 0.0 * t, "drifts": 3.0 * t, "jumps": 10.0 * (t > 0.5)}[change]
+    if model == "chain":
+        steps = rng.random(2 * n) < 0.1
+        states = np.cumsum(steps * rng.integers(1, 3, 2 * n)) % 3
+        X = 3.0 * np.eye(3)[states] + rng.standard_normal((2 * n, 3))
+    else:
+        turn, X = 0.95 * np.linalg.qr(rng.standard_normal((2, 2)))[0], np.zeros((2 * n, 2))
+        for i in range(1, 2 * n):
+            X[i] = turn @ X[i - 1] + rng.standard_normal(2)
+        X = X @ rng.standard_normal((2, 3)) + 0.5 * rng.standard_normal((2 * n, 3))
+    train, test = X[:n] + shift, X[n:] + shift[-1]
+    return np.split(train, n // 50), [test]
+
+
+def stock_indices_that_jump():
+    train, test = stock_indices()
+    shift, n = 10.0 * np.vstack(train).std(axis=0), len(train) // 2
+    return [*train[:n], *(piece + shift for piece in train[n:])], [one + shift for one in test]
+
+
+# How to load them, and whether pieces continue.
+STREAMS_OF_SEQUENCES = {
+    "stock indices": (lambda rng: stock_indices(), True),
+    "stock indices that jump": (lambda rng: stock_indices_that_jump(), True),
+    "air quality": (lambda rng: air_quality_by_hours(), True),
+    **{f"recordings, {order}": (partial(recordings_of, order), False) for order in
+       ("random", "given", "abrupt", "gradual", "recurring")},
+    **{f"simulated {model} that {change}": (partial(simulated, model, change), True)
+       for model in ("chain", "filter") for change in ("stays", "drifts", "jumps")},
+}  # fmt: skip
+
+
+def sequences(settings, n_seeds):
+    """Held-out and prequential nats a row, less those of the first setting."""
+    headings = [f"{setting}{what}" for setting in settings for what in ("", ", next")]
+    table = Table("nats a row, held out and next", *headings, width=44)
+    for name, (load, is_endless) in STREAMS_OF_SEQUENCES.items():
+        if not is_there(partial(load, np.random.default_rng(0)), name):
+            continue
+        chain = partial(GaussianHMM, covariance_type="full")
+        models = {} if "filter" in name else {f"{k} states": partial(chain, k) for k in (3, 10)}
+        if is_endless and "chain" not in name:
+            models |= {f"filter of {k}": partial(KalmanFilter, k) for k in (2, 4)}
+        for kind, make in models.items():
+            scores = []
+            for seed in range(n_seeds):
+                train, test = load(np.random.default_rng(seed))
+                learners = (make(random_state=seed, **SETTINGS[setting]) for setting in settings)
+                scores.append([_after_and_next(one, train, test, is_endless) for one in learners])
+            gains = np.median(np.array(scores) - np.array(scores)[:, :1], axis=0)
+            first = np.median(scores, axis=0)[0]
+            table.row(f"{name}, {kind}", *first, *gains[1:].ravel())
+
+
+def _after_and_next(ours, train, test, is_endless):
+    """Return nats a row of held-out sequences, and of each piece before it is learnt."""
+    found, n_first = [], max(1, len(train) // 10)
+    for i, piece in enumerate(train):
+        if i >= n_first:
+            continues = {"continues": True} if is_endless else {}
+            found.append(ours.score_rows([piece], **continues)[0])
+        ours.partial_fit([piece], continues=is_endless)
+    return _score(ours, test), np.concatenate(found).mean()
+
+
+def topics(settings, n_seeds):
+    """Perplexity of halves of held-out posts after one pass, batches of 100."""
+    if not is_there(datasets.load_kos, "KOS"):
+        return
+    X, table = datasets.load_kos(), Table("perplexity of KOS", *settings, width=44)
+    for order in ("random", "given"):
+        found = []
+        for seed in range(n_seeds):
+            chosen = np.random.default_rng(seed).permutation(X.shape[0])
+            test, rest = np.split(chosen, [X.shape[0] // 8])
+            train = X[rest if order == "random" else np.sort(rest)]
+            found.append([
+                streamed(LatentDirichletAllocation(K, random_state=seed, **SETTINGS[setting]),
+                         pieces(train, 100)).perplexity(X[test])
+                for setting in settings
+            ])  # fmt: skip
+        table.row(order, *np.median(found, axis=0))
+
+
 # --------------------------------------------------------------------------------------- drift
 
 MEMORIES = (150, 500, 1_500, 5_000)
@@ -664,6 +778,9 @@ def main():
             table = Table("nats less batch EM", *settings, "batch EM", width=36)
             chains(table, settings, n_seeds)
             documents(table, settings, n_seeds)
+        elif part == "sequences":
+            sequences(settings, n_seeds)
+            topics(settings, n_seeds)
         else:
             for batch_size in arguments.drift_batches:
                 how = {"first": first, "most_rows": most_rows, "n_seeds": n_seeds}
@@ -676,7 +793,7 @@ def _arguments():
     )
     parts = ["orders", "long", "others", "drift"]
     few = ["default", "beta=1", "adaptive"]
-    parser.add_argument("--parts", nargs="+", choices=[*parts, "fit"], default=parts)
+    parser.add_argument("--parts", nargs="+", choices=[*parts, "fit", "sequences"], default=parts)
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=few)
     parser.add_argument("--sets", nargs="+", choices=list(SOURCES), default=list(SOURCES))
     parser.add_argument("--orders", nargs="+", choices=ORDERS, default=list(ORDERS))

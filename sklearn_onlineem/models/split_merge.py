@@ -201,15 +201,20 @@ def reinitialised(model, data):
     # needed again, and then the other half has to keep what it knows.
     absent = np.maximum(weights - posterior.sum(axis=0) / posterior.sum(), 0.0).sum()
     are_two = (gain - gain_of_one) * unknown.total_weight > LOG_ODDS
+    twins = take(latest.parameters, np.full(len(weights), target))
     if are_two and absent < EMPTY_SHARE:
         # The latest rows are of two clusters. The halves are learnt from them alone, so the other
         # component must hardly remember other rows; the share of these is the least that makes it
         # as unlike the latest ones, if they are as unlike as the rows of another component.
-        twins = take(latest.parameters, np.full(len(weights), target))
         share = model.family.kl_divergence(model.parameters, twins)[k] / _MOST_LOST
         if share * weights[k] > EMPTY_SHARE / model.n_active:
             return None
         new, gain_of_one, without = halving.model, gain, min(without, _MOST_LOST)
+    if absent - weights[target] > EMPTY_SHARE / model.n_active:
+        # Then k, too, may remember other rows, which gain nothing. If it had the density of all its
+        # rows, and a share a of them were like the latest ones, these would diverge from it by
+        # log(1/a) at most.
+        gain_of_one *= math.exp(-model.family.kl_divergence(twins, model.parameters)[k])
     # If the source has stayed, the rows of the empty one lose less than all others gain.
     if not gain_of_one * weights[k] > without * weights[target]:
         return None

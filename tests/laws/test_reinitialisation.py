@@ -262,6 +262,18 @@ def test_a_component_keeps_what_it_knows_while_others_without_latest_rows_have_w
         np.testing.assert_allclose(sorted([kept, new]), [-1.5, 1.5], atol=0.1)
 
 
+@pytest.mark.parametrize("weight", [1e-2, 1e-4])
+def test_latest_rows_that_are_few_of_what_a_component_knows_gain_for_these_alone(weight, rng):
+    """A narrow cluster in a wide component, .02 of what that remembers, while another is absent."""
+    family = GaussianMixture(3).fit(rng.standard_normal((9, 2))).model_.family
+    covariances = np.array([100.0, 1.0, 1.0])[:, None, None] * np.eye(2)
+    parameters = Gaussians(np.array([[0.0, 0.0], [90.0, 0.0], [86.0, 0.0]]), covariances)
+    model = MixtureModel(family, np.array([0.4, 0.6 - weight, weight]), parameters)
+    move = model.reinitialised(Rows(5.0 + rng.standard_normal((400, 2))))
+    # It is .4 * .02 * 3.6 nats a row for .1 * 8 or .001 * 8.
+    assert (move is not None) == (weight < 1e-3)
+
+
 def test_counts_come_back_too():
     rng = np.random.default_rng(0)
     mixture = PoissonMixture(2, schedule="constant", eta0=0.05, random_state=0)
