@@ -7,8 +7,8 @@ A fifth of the rows is held out. "one" is the median of ten fits that differ in 
 such steps, `Auto(split_merge=False)`, in nats per row. Others are compared with it: "best", the one
 of them with the highest likelihood of its training data; "s&m", the median of three fits with
 `SplitMerge(n_components="fixed")`, which have the seeds of the first three; "auto", that of three
-default fits, which take the steps where `Auto` expects them to pay, and two or three starts with
-few rows; and "n_init=3", that of three of which each is the best of three such fits. "fits" is
+default fits, which take the steps where `Auto` expects them to pay, and two starts with few
+rows; and "n_init=3", that of three of which each is the best of three such fits. "fits" is
 their time in units of one fit: medians of CPU time in one process, by turns. There are 12 data sets
 or more for each number of components, of ten rows a component or more, and of 50 for 100
 components. The last rows are medians over the data sets.

@@ -22,9 +22,9 @@ __all__ = ["Auto"]
 # Fewest components with which steps pay, and rows from which on one start is enough. Chosen by
 # benchmarks/real_data/split_merge.py, as the other numbers are.
 _COMPONENTS, _MANY_ROWS = 5, 16_000
-# Values for each parameter below which rounds pay; rounds, passes of batch EM in each of them, and
+# Values for each parameter below which turns pay; turns, passes of batch EM in each of them, and
 # mini-batches in its online passes.
-_FEW_VALUES, _ROUNDS, _PASSES, _BATCHES = 10, 6, 5, 8
+_FEW_VALUES, _TURNS, _PASSES, _BATCHES = 10, 6, 5, 8
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Auto(Solver):
 
     Mixtures of at least 5 components, and of at most as many parameters as rows, take
     :class:`~sklearn_onlineem.em.SplitMerge` steps before batch EM has converged, which keep the
-    number of components. If there are more parameters, and less than 10 values for each of them, an
-    online pass in mini-batches of an eighth of the rows and 5 of batch EM take turns, six times:
-    the small batches lead out of poor optima. With 16,000 rows or more one fit is then better than
-    the best of ten plain ones. With fewer rows, ``n_init="auto"`` keeps the best of two starts,
-    which is as good. There is one start, and there are neither steps nor turns, where components
-    have their places, by given start values, labels, a learnt prior, or the model that a fit
-    continues; with priors that remove components; and with ``tol=0``.
+    number of components. With less than 10 values for each parameter, an online pass in
+    mini-batches of an eighth of the rows and 5 passes of batch EM take turns before, six times: the
+    small batches lead out of poor optima. With 16,000 rows or more one fit is then better than the
+    best of ten plain ones. With fewer rows, ``n_init="auto"`` keeps the best of two starts, which
+    is as good. There is one start, and there are neither steps nor turns, where components have
+    their places, by given start values, labels, a learnt prior, or the model that a fit continues;
+    with priors that remove components; and with ``tol=0``.
 
     Parameters
     ----------
@@ -75,43 +75,44 @@ class Auto(Solver):
         if plan.rate_is_chosen:
             yield from Online().passes(progress, data, plan)
             return
-        is_new, batch, n = plan.bound_before == -math.inf, Batch(), len(data)
-        may_move = self.split_merge and is_new and _may_regroup(progress.state, data, plan)
-        n_parameters = progress.state.model.n_parameters() if may_move else 0
-        takes_turns = n < n_parameters and n * data.n_features < _FEW_VALUES * n_parameters
-        n_rounds = _ROUNDS if takes_turns else int(is_new and n > plan.batch_size)
-        if n_rounds:
-            # The generator of the plan is made only if it is needed.
-            without_end = replace(plan, stopping=lambda is_exact=True: Never(), seed=plan.rng)
-        if takes_turns:
-            size = min(plan.batch_size, -(-n // _BATCHES))
-            without_end = replace(without_end, batch_size=size)
-        for _ in range(n_rounds):
-            # Rates start again.
-            progress.state = progress.state._replace(size_seen=0.0)
-            online = Online().passes(progress, data, without_end)
-            yield from islice(online, self.online_passes)
-            if takes_turns:
-                yield from islice(batch.passes(progress, data, without_end), _PASSES)
-        if 0 < n_parameters <= n:
-            batch = SplitMerge(n_components="fixed")
-        yield from batch.passes(progress, data, plan)
+        start, n, is_new = progress.state, len(data), plan.bound_before == -math.inf
+        may_move = is_new and self._may_regroup(start, data, plan)
+        n_parameters = start.model.n_parameters() if may_move else 0
+        batch = SplitMerge(n_components="fixed") if 0 < n_parameters <= n else Batch()
+        takes_turns = n * data.n_features < _FEW_VALUES * n_parameters
+        size = min(plan.batch_size, -(-n // _BATCHES)) if takes_turns else plan.batch_size
+        n_turns = _TURNS if takes_turns else int(is_new and n > size)
+        if n_turns:  # or the generator is not needed
+            never = {"stopping": lambda is_exact=True: Never(), "seed": plan.rng}
+            endless = replace(plan, batch_size=size, **never)
+        try:
+            for _ in range(n_turns):
+                # Rates start again.
+                progress.state = progress.state._replace(size_seen=0.0)
+                yield from islice(Online().passes(progress, data, endless), self.online_passes)
+                if takes_turns:
+                    yield from islice(Batch().passes(progress, data, endless), _PASSES)
+            yield from batch.passes(progress, data, plan)
+        except ValueError:
+            # Without a floor small mini-batches may lead to clusters without a covariance.
+            if not takes_turns or progress.callbacks:
+                raise
+            progress.state = start
+            yield from batch.passes(progress, data, plan)
 
     def n_starts(self, state: State, data: Observations, plan: Plan) -> int:
-        may_start_anew = self.split_merge and not plan.rate_is_chosen and plan.max_iter != 0
-        has_few_rows = len(data) < _MANY_ROWS
-        return 2 if has_few_rows and may_start_anew and _may_regroup(state, data, plan) else 1
+        is_open = len(data) < _MANY_ROWS and not plan.rate_is_chosen and plan.max_iter != 0
+        return 2 if is_open and self._may_regroup(state, data, plan) else 1
 
-
-def _may_regroup(state, data, plan):
-    """Return whether the components of a fit are several, and have no places of their own."""
-    model = state.model
-    if plan.start_is_given or not plan.stopping().tol > 0.0:
-        return False
-    if not isinstance(model, SplitsAndMerges) or model.n_components < _COMPONENTS:
-        return False
-    try:
-        model.check_split_merge(state.prior, data, fixed=True)
-    except ValueError:
-        return False
-    return True
+    def _may_regroup(self, state, data, plan):
+        """Return whether the components of a fit are several, and have no places of their own."""
+        model = state.model
+        if not self.split_merge or plan.start_is_given or not plan.stopping().tol > 0.0:
+            return False
+        if not isinstance(model, SplitsAndMerges) or model.n_components < _COMPONENTS:
+            return False
+        try:
+            model.check_split_merge(state.prior, data, fixed=True)
+        except ValueError:
+            return False
+        return True

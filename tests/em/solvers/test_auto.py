@@ -36,11 +36,11 @@ def test_few_rows_take_several_starts(n_rows, n_starts):
         np.testing.assert_array_equal(own, other)
 
 
-SMALL = np.random.default_rng(5).normal(size=(150, 5)) + 3.0 * RNG.integers(0, 2, size=(150, 5))
+SMALL = np.random.default_rng(5).normal(size=(208, 5)) + 3.0 * RNG.integers(0, 2, size=(208, 5))
 
 
-@pytest.mark.parametrize(("n_rows", "takes_turns"), [(103, True), (104, False)])
-def test_passes_take_turns_where_parameters_outnumber_rows(n_rows, takes_turns):
+@pytest.mark.parametrize(("n_rows", "takes_turns"), [(207, True), (208, False)])
+def test_passes_take_turns_where_parameters_have_few_values(n_rows, takes_turns):
     mixture = GaussianMixture(5, n_init=1, random_state=0).fit(SMALL[:n_rows])
     is_online = np.isfinite([step.eta for step in mixture.history_])
     turn = [*8 * [True], *5 * [False]]
