@@ -83,7 +83,11 @@ def rows(n_rounds, share):
 
 
 def operations(n_rows):
-    """The least for complete rows, of which all share their gains: means, and sums of products."""
+    """The least for complete rows, of which all share their gains: means, and sums of products.
+
+    The log-likelihood follows from these sums and from the covariances. Rows are not counted as
+    bytes, as between passes they may stay in a cache.
+    """
     k, d = N_STATES, N_FEATURES
     means = (k * k + k * d) + k * k
     return Operations(n_rows * (means + k * (k + 1) / 2 + k * k + k * d))

@@ -34,7 +34,7 @@ __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 
 _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
 # Rows, times the squared width of states, up to which tables of gains take longer than without.
-_MOST_UNSHARED = 2500
+_MOST_UNSHARED = 8000
 # Log-likelihoods down to which the filter is far from overflow.
 _LEAST_TRUSTED = -1e100
 # Results are checked for overflow.
