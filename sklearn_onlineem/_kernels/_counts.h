@@ -9,8 +9,10 @@
 
 #include "_simd.h"
 
-/* Components of a tile, and tiles that a loop over non-zeros takes at once. */
+/* Components of a tile, tiles that a loop over non-zeros takes at once, and non-zeros from that of
+ * which the sums are changed to that of which they are fetched. */
 #define COUNTS_TILE 8
+#define COUNTS_AHEAD 12
 #define COUNTS_TILES 4
 #define COUNTS_STRIP (COUNTS_TILES * COUNTS_TILE)
 
@@ -67,8 +69,15 @@ SIMD_INLINE void INDEXED(scatter_row)(
 {
     INDEXED(add_scaled)(1, share, table, tiles);
     table += width;
-    for (INDEX i = 0; i < n; i++)
+    for (INDEX i = 0; i < n; i++) {
+#if defined(__GNUC__)
+        /* Rows of a large table wait in the second cache: a cache line for each tile of doubles. */
+        const ptrdiff_t ahead = indices[i + COUNTS_AHEAD < n ? i + COUNTS_AHEAD : n - 1] * width;
+        for (int t = 0; t < tiles && tiles > 1 && sizeof(SUM) == sizeof(double); t++)
+            __builtin_prefetch(table + ahead + t * COUNTS_TILE, 1);
+#endif
         INDEXED(add_scaled)(data[i], share, table + (ptrdiff_t)indices[i] * width, tiles);
+    }
 }
 
 #define SCATTER_STRIP(TILES) \
