@@ -187,9 +187,7 @@ cdef struct Task:
     double* completed       # rows, of which what is missing is written
 
 
-cdef Shape shape_of(
-    ndarray X, ndarray means, ndarray covariances, int n_threads
-) except *:
+cdef Shape shape_of(ndarray X, ndarray means, ndarray covariances, int n_threads) except *:
     cdef Shape shape
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
     require(n > 0 and d > 0 and K > 0 and n_threads > 0, "rows, columns, components, threads")

@@ -375,8 +375,7 @@ SIMD_CLONES SIMD_UNUSED static void invert_lanes(double *work, double *precision
     for (ptrdiff_t i = 1; i < d; i++) {
         memset(work + i * row, 0, (size_t)(i * LANES) * sizeof(double));
         for (ptrdiff_t p = 0; p < i; p++)
-            add_multiple(
-                work + i * row, work + p * row + i * LANES, work + p * row, p + 1, -1);
+            add_multiple(work + i * row, work + p * row + i * LANES, work + p * row, p + 1, -1);
         scale_lanes(work + i * row, work + i * row + i * LANES, i);
     }
     /* inv(S) = inv(U) inv(U)'. */
