@@ -313,13 +313,11 @@ SIMD_CLONES SIMD_UNUSED static void add_batched_outer(
 }
 
 /* sum (n, LANES) <- sum + x, where `keeps` (LANES,) is not 0 */
-SIMD_INLINE void add_kept(const int64_t *keeps, const double *x, const ptrdiff_t n, double *sum)
+SIMD_INLINE void add_kept(
+    const int64_t *keeps, const double *x, const ptrdiff_t n, double *RESTRICT sum)
 {
-    for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
-        double kept[LANES];
-        EACH_SEGMENT kept[s] = sum[i + s] + (keeps[s] ? x[i + s] : 0);
-        EACH_SEGMENT sum[i + s] = kept[s];
-    }
+    for (ptrdiff_t i = 0; i < n * LANES; i += LANES)
+        EACH_SEGMENT sum[i + s] += keeps[s] ? x[i + s] : 0;
 }
 
 /* out (n, LANES) <- x - y, where `keeps` is not 0, else 0 */
