@@ -409,9 +409,7 @@ cdef inline int choose(const double* weights, Py_ssize_t K, double point) noexce
 # Sweep
 # -----
 
-cdef inline Row row_of(
-    const floating* data, const index* indptr, Py_ssize_t i
-) noexcept nogil:
+cdef inline Row row_of(const floating* data, const index* indptr, Py_ssize_t i) noexcept nogil:
     cdef Row row
     cdef Py_ssize_t e
     row.begin, row.end, row.length = indptr[i], indptr[i + 1], 0

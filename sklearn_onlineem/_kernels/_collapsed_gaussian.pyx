@@ -24,13 +24,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 from numpy cimport PyArray_NDIM, ndarray
 
-from ._arena cimport (
-    Arena,
-    allocate,
-    counting_arena,
-    start_line,
-    take_doubles,
-)
+from ._arena cimport Arena, allocate, counting_arena, start_line, take_doubles
 from ._arrays cimport extent, readable, require
 from ._gamma_functions cimport log_rising
 

@@ -459,9 +459,7 @@ cdef bint moved(
     return True
 
 
-cdef void maximise(
-    const double* t, Py_ssize_t d, const Newton* newton, double* a
-) noexcept nogil:
+cdef void maximise(const double* t, Py_ssize_t d, const Newton* newton, double* a) noexcept nogil:
     """Raise F from a to its maximum; a step is halved until a > 0 and F does not fall."""
     cdef double* step = newton.step
     cdef double* other_step = newton.other_step
@@ -505,8 +503,7 @@ def solve(
     with nogil:
         for _k in range(K):
             # Newton's method is fast from nearby; a far start is worse than none.
-            if not (a[0] > 0 and newton_step(
-                    t, a, d, newton.step, newton.trigammas).change < 0.5):
+            if not (a[0] > 0 and newton_step(t, a, d, newton.step, newton.trigammas).change < 0.5):
                 start(t, d, a)
             maximise(t, d, &newton, a)
             t, a = t + d, a + d

@@ -181,8 +181,7 @@ SIMD_UNUSED static void scatter_row(
 }
 
 /* best (m + 1, W) <- the logarithm of the best path to each cell of the last row. */
-SIMD_INLINE void best_rows_of(
-    const EditLattice *a, const int tied, const ptrdiff_t W, double *best)
+SIMD_INLINE void best_rows_of(const EditLattice *a, const int tied, const ptrdiff_t W, double *best)
 {
     const EditLattice lattice = *a;
     const double match = lattice.match, mismatch = lattice.mismatch;

@@ -55,8 +55,7 @@ cdef extern from "_edit_lattice.h" nogil:
     void flow_row(
         const EditLattice* a, Py_ssize_t i, const double* weights, const double* above,
         const double* H, const double* V, double* flow, const EditFlows* to)
-    void scatter_row(
-        const EditLattice* a, Py_ssize_t i, const double* substitutions, double* sums)
+    void scatter_row(const EditLattice* a, Py_ssize_t i, const double* substitutions, double* sums)
     void best_rows(const EditLattice* a, double* best)
 
 # Pairs that share a lattice.
@@ -426,9 +425,7 @@ cdef void keep_block(const Call* call, Group* group, Py_ssize_t block) noexcept 
                 group.product, group.exponent)
 
 
-cdef void add_expected(
-    const Call* call, Group* group, double* kinds, double* sums
-) noexcept nogil:
+cdef void add_expected(const Call* call, Group* group, double* kinds, double* sums) noexcept nogil:
     """The way back, block by block, of probability that flows from the last cell to the first."""
     cdef Py_ssize_t W = group.lattice.W, row = (group.lattice.m + 1) * W, lane, i
     cdef Py_ssize_t last = last_block(call, group), block, begin, done

@@ -187,10 +187,10 @@ cdef struct Task:
     double* completed       # rows, of which what is missing is written
 
 
-cdef Shape shape_of(
-    ndarray X, ndarray means, ndarray covariances, int n_threads
-) except *:
+cdef Shape shape_of(ndarray X, tuple parameters, int n_threads) except *:
     cdef Shape shape
+    cdef ndarray means, covariances
+    means, covariances, _, _, _ = parameters
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
     require(n > 0 and d > 0 and K > 0 and n_threads > 0, "rows, columns, components, threads")
     shape.n, shape.d, shape.K, shape.n_covariances = n, d, K, extent(covariances, 0)
@@ -640,11 +640,9 @@ cdef void add_slabs(
                 matrix[j * d + i] = matrix[i * d + j]
 
 
-cdef Parameters parameters_of(
-    const Shape* shape, ndarray means, ndarray covariances, ndarray precisions, ndarray factors,
-    ndarray log_dets,
-) except *:
+cdef Parameters parameters_of(const Shape* shape, tuple arrays) except *:
     cdef Parameters parameters
+    means, covariances, precisions, factors, log_dets = arrays
     cdef Py_ssize_t d = shape.d, M = shape.n_covariances
     cdef Py_ssize_t size = M * d * (1 if shape.is_diagonal else d)
     parameters.means = readable(means, shape.K * d)
@@ -708,11 +706,10 @@ cdef Task nothing_wanted() noexcept nogil:
 
 def e_step(
     ndarray X,                  # IN   (n, d), float or double; NaN is missing
-    ndarray means,              # IN   (K, d)
-    ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,         # IN   their inverses; (0,) for variances
-    ndarray factors,            # IN   upper triangles P, P P' a precision; or 1 / sqrt(variances)
-    ndarray log_dets,           # IN   (K,) or (1,), of the covariances
+    tuple parameters,           # IN   means (K, d); covariances (K, d, d), (1, d, d) shared, or
+                                #   (K, d) variances; their inverses, or (0,) for variances; upper
+                                #   triangles P, P P' a precision, or 1 / sqrt(variances);
+                                #   log-determinants of the covariances (K,), or (1,) shared
     ndarray log_weights,        # IN   (K,)
     ndarray sample_weight,      # IN   (n,) or (0,)
     ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
@@ -730,10 +727,8 @@ def e_step(
     shared, or its diagonal; expectations are given k and what is observed. The responsibilities
     r_nk include the sample weights s_n.
     """
-    cdef Shape shape = shape_of(X, means, covariances, n_threads)
-    cdef Parameters parameters = parameters_of(
-        &shape, means, covariances, precisions, factors, log_dets
-    )
+    cdef Shape shape = shape_of(X, parameters, n_threads)
+    cdef Parameters pointers = parameters_of(&shape, parameters)
     cdef Task task = nothing_wanted()
     task.sample_weight = optional_readable(sample_weight, shape.n)
     task.labels = optional_labels(labels, shape.n)
@@ -741,39 +736,29 @@ def e_step(
     task.log_likelihoods = optional_writable(log_likelihoods, shape.n)
     task.normalised = task.sums = True
     return pass_over(
-        &shape, X, &parameters, readable(log_weights, shape.K), &task, writable(counts, shape.K),
+        &shape, X, &pointers, readable(log_weights, shape.K), &task, writable(counts, shape.K),
         writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)),
     )
 
 
 def log_density(
     ndarray X,              # IN   (n, d), float or double; NaN is missing
-    ndarray means,          # IN   (K, d)
-    ndarray covariances,    # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,     # IN   their inverses; (0,) for variances
-    ndarray factors,        # IN   upper triangles P, P P' a precision; or 1 / sqrt(variances)
-    ndarray log_dets,       # IN   (K,) or (1,), of the covariances
+    tuple parameters,       # IN   as of `e_step`
     ndarray log_weights,    # IN   (K,)
     ndarray out,            # OUT  (n, K)
     int n_threads,
 ):
     """log weight_k + log p(x_n | k), of what is observed."""
-    cdef Shape shape = shape_of(X, means, covariances, n_threads)
-    cdef Parameters parameters = parameters_of(
-        &shape, means, covariances, precisions, factors, log_dets
-    )
+    cdef Shape shape = shape_of(X, parameters, n_threads)
+    cdef Parameters pointers = parameters_of(&shape, parameters)
     cdef Task task = nothing_wanted()
     task.log_joint = writable(out, shape.n * shape.K)
-    pass_over(&shape, X, &parameters, readable(log_weights, shape.K), &task, NULL, NULL, NULL)
+    pass_over(&shape, X, &pointers, readable(log_weights, shape.K), &task, NULL, NULL, NULL)
 
 
 def statistics(
     ndarray X,                  # IN   (n, d), float or double; NaN is missing
-    ndarray means,              # IN   (K, d)
-    ndarray covariances,        # IN   (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,         # IN   their inverses; (0,) for variances
-    ndarray factors,            # IN   upper triangles P, P P' a precision; or 1 / sqrt(variances)
-    ndarray log_dets,           # IN   (K,) or (1,), of the covariances
+    tuple parameters,           # IN   as of `e_step`
     ndarray responsibilities,   # IN   (n, K)
     ndarray counts,             # OUT  (K,)
     ndarray first,              # OUT  (K, d)
@@ -781,36 +766,28 @@ def statistics(
     int n_threads,
 ):
     """The moments of `e_step`, for given responsibilities."""
-    cdef Shape shape = shape_of(X, means, covariances, n_threads)
-    cdef Parameters parameters = parameters_of(
-        &shape, means, covariances, precisions, factors, log_dets
-    )
+    cdef Shape shape = shape_of(X, parameters, n_threads)
+    cdef Parameters pointers = parameters_of(&shape, parameters)
     cdef Task task = nothing_wanted()
     task.given = readable(responsibilities, shape.n * shape.K)
     task.sums = True
     pass_over(
-        &shape, X, &parameters, NULL, &task, writable(counts, shape.K),
+        &shape, X, &pointers, NULL, &task, writable(counts, shape.K),
         writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)),
     )
 
 
 def complete(
     ndarray X,                  # IN    (n, d), float or double; NaN is missing
-    ndarray means,              # IN    (K, d)
-    ndarray covariances,        # IN    (K, d, d), (1, d, d) shared, or (K, d) variances
-    ndarray precisions,         # IN    their inverses; (0,) for variances
-    ndarray factors,            # IN    upper triangles P, P P' a precision; or 1 / sqrt(variances)
-    ndarray log_dets,           # IN    (K,) or (1,), of the covariances
+    tuple parameters,           # IN    as of `e_step`
     ndarray responsibilities,   # IN    (n, K)
     ndarray out,                # INOUT (n, d), of which what X lacks is written
     int n_threads,
 ):
     """sum_k r_nk E[x_n | k and what is observed], where x_n has a gap."""
-    cdef Shape shape = shape_of(X, means, covariances, n_threads)
-    cdef Parameters parameters = parameters_of(
-        &shape, means, covariances, precisions, factors, log_dets
-    )
+    cdef Shape shape = shape_of(X, parameters, n_threads)
+    cdef Parameters pointers = parameters_of(&shape, parameters)
     cdef Task task = nothing_wanted()
     task.given = readable(responsibilities, shape.n * shape.K)
     task.completed = writable(out, shape.n * shape.d)
-    pass_over(&shape, X, &parameters, NULL, &task, NULL, NULL, NULL)
+    pass_over(&shape, X, &pointers, NULL, &task, NULL, NULL, NULL)

@@ -62,8 +62,7 @@ from ._simd cimport reals, restricted, simd_void, transpose
 
 cdef extern from "_gaussian.h" nogil:
     void subtract(const reals* x, Py_ssize_t B, Py_ssize_t d, const double* mean, reals* out)
-    void half_squared_norms(
-        const reals* y, Py_ssize_t B, Py_ssize_t d, double offset, reals* out)
+    void half_squared_norms(const reals* y, Py_ssize_t B, Py_ssize_t d, double offset, reals* out)
     Py_ssize_t weigh(
         const reals* x, Py_ssize_t B, Py_ssize_t d, const reals* shares, const double* mean,
         reals* out, reals* first)

@@ -250,8 +250,7 @@ SIMD_UNUSED static void smooth_block(
             if (outputs->sums) add(space->lag, W * W, outputs->sums->states + LAGGED * W * W);
         }
         if (noise)
-            draw_deviation(
-                noise, k, W, &space->step, space->deviation, covariance, space->square);
+            draw_deviation(noise, k, W, &space->step, space->deviation, covariance, space->square);
         write_smoothed(system, X + t * system->d, t, T, space, outputs);
         if (noise) set_zero(W * W, covariance);
     }

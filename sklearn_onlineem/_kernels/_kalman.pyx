@@ -53,8 +53,7 @@ cdef extern from "_kalman.h" nogil:
         volatile int* is_over
     Py_ssize_t padded_width(Py_ssize_t k)
     Py_ssize_t state_size(Py_ssize_t W)
-    void start_sums(
-        Py_ssize_t k, Py_ssize_t W, Py_ssize_t d, const Evidence* total, Sums* sums)
+    void start_sums(Py_ssize_t k, Py_ssize_t W, Py_ssize_t d, const Evidence* total, Sums* sums)
     void finish_sums(Py_ssize_t k, Py_ssize_t W, Py_ssize_t d, Sums* sums)
     Workspace* lay_out_workspace(const System* system, Py_ssize_t longest, Arena* arena)
     void clear_workspace(const System* system, Workspace* space)
@@ -76,8 +75,7 @@ cdef extern from "_kalman_batches.h" nogil:
         volatile int* is_over
     Py_ssize_t most_batched(Py_ssize_t k, Py_ssize_t d)
     Py_ssize_t border_size(Py_ssize_t k)
-    BatchSpace* lay_out_batch(
-        const System* system, Py_ssize_t longest, Py_ssize_t n, Arena* arena)
+    BatchSpace* lay_out_batch(const System* system, Py_ssize_t longest, Py_ssize_t n, Arena* arena)
     void clear_batch(const System* system, BatchSpace* space)
     void start_batches(const System* system, const Evidence* total, BatchSpace* space)
     void expect_batch(

@@ -439,8 +439,7 @@ SIMD_CLONES SIMD_UNUSED static void read_batch(const System *system, BatchSpace 
 }
 
 /* out (d, LANES) <- precision of each x (d, LANES): first as if no row had gaps */
-SIMD_INLINE void weigh(
-    const BatchSpace *space, const ptrdiff_t d, const double *x, double *out)
+SIMD_INLINE void weigh(const BatchSpace *space, const ptrdiff_t d, const double *x, double *out)
 {
     const ptrdiff_t D = gap_stride(d);
     lanes_product(columns_of(space->complete.precision, D), 1, rows_of(x, 1), d, d, 1, 0, out);
@@ -624,8 +623,7 @@ SIMD_INLINE void put_lanes(
 
 /* Adds the means of step t, and its rows with their missing values imputed, which are those of
  * `recall_step`. */
-SIMD_CLONES SIMD_UNUSED static void sum_lanes(
-    const System *system, ptrdiff_t t, BatchSpace *space)
+SIMD_CLONES SIMD_UNUSED static void sum_lanes(const System *system, ptrdiff_t t, BatchSpace *space)
 {
     const ptrdiff_t k = system->k, d = system->d;
     const uint64_t nothing = ((uint64_t)2 << d) - 1;

@@ -251,8 +251,7 @@ SIMD_UNUSED static void lengthen(const System *system, const Stretch *stretch)
 }
 
 /* From n states to twice as many. */
-SIMD_UNUSED static void double_stretch(
-    const System *system, ptrdiff_t n, const Stretch *stretch)
+SIMD_UNUSED static void double_stretch(const System *system, ptrdiff_t n, const Stretch *stretch)
 {
     const ptrdiff_t k = system->k, W = system->W;
     double *turned = stretch->turned, *next = stretch->next, *shift = stretch->shift;

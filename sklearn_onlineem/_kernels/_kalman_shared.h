@@ -74,8 +74,7 @@ SIMD_INLINE ptrdiff_t mean_sums_size(ptrdiff_t k, ptrdiff_t d)
 }
 
 /* One array after the other. */
-SIMD_UNUSED static MeanSums mean_sums_at(
-    double *memory, ptrdiff_t k, ptrdiff_t d, ptrdiff_t width)
+SIMD_UNUSED static MeanSums mean_sums_at(double *memory, ptrdiff_t k, ptrdiff_t d, ptrdiff_t width)
 {
     MeanSums sums = {memory};
     if (!memory) return sums;

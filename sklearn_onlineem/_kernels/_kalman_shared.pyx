@@ -109,16 +109,14 @@ cdef extern from "_kalman_shared.h" nogil:
         const GainTables* tables, Py_ssize_t T, double count, Py_ssize_t k, Py_ssize_t W,
         const CovarianceSums* scratch, double* sums)
     Py_ssize_t count_stretches(Py_ssize_t T, Py_ssize_t n_tables, Py_ssize_t reach)
-    Slab cut_stretch(
-        Slab whole, Py_ssize_t i, Py_ssize_t n, Py_ssize_t n_tables, Py_ssize_t reach)
+    Slab cut_stretch(Slab whole, Py_ssize_t i, Py_ssize_t n, Py_ssize_t n_tables, Py_ssize_t reach)
     SlabSpace lay_out_slab(const Shared* shared, const Slab* slab, Arena* arena)
     double expect_slab(
         const Shared* shared, const Slab* slab, const SlabSpace* space, const Evidence* evidence)
     void pad(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
     void pad_square(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
     void transpose_square(const double* x, Py_ssize_t W, double* out)
-    bint is_stable(
-        const double* A, Py_ssize_t k, Py_ssize_t W, double* power, double* product)
+    bint is_stable(const double* A, Py_ssize_t k, Py_ssize_t W, double* power, double* product)
     Occupancy lay_out_occupancy(Py_ssize_t W, Arena* arena)
     void add_occupancy(
         const System* system, const int64_t* ends, const double* weights, Py_ssize_t n_runs,
@@ -155,9 +153,7 @@ cdef int read_moves(System* system, Py_ssize_t k, tuple moves) except -1:
     return 0
 
 
-cdef int read_maps(
-    ObservationMaps* maps, tuple arrays, Py_ssize_t k, Py_ssize_t W
-) except -1:
+cdef int read_maps(ObservationMaps* maps, tuple arrays, Py_ssize_t k, Py_ssize_t W) except -1:
     offset, whitening, Ht, G = arrays
     cdef Py_ssize_t d = extent(offset, 0), n = extent(whitening, 1)
     require(min(k, d) <= n <= d, "whitened values that depend on the state, at least")

@@ -32,9 +32,7 @@ cdef inline double log_factorial(double x) noexcept nogil:
     return log_gamma(x + 1)
 
 
-cdef inline double sum_looked_up(
-    const int32_t* counts, Py_ssize_t n, double* total
-) noexcept nogil:
+cdef inline double sum_looked_up(const int32_t* counts, Py_ssize_t n, double* total) noexcept nogil:
     """sum_j log Gamma(x_j + 1) of small counts; total <- sum_j x_j"""
     cdef double result = 0
     cdef int32_t small_total = 0

@@ -187,9 +187,7 @@ cdef void take_out(
         n += 1
 
 
-cdef void put_back(
-    const Shape* shape, const Centred* narrow, double* totals
-) noexcept nogil:
+cdef void put_back(const Shape* shape, const Centred* narrow, double* totals) noexcept nogil:
     """totals (K, p) of narrow components <- their sums about their means"""
     cdef Py_ssize_t d = shape.d, p = shape.p - 1, n, slab, i
     cdef double* first = narrow.sums

@@ -312,9 +312,7 @@ def expected_moments(
             zz += n * n
 
 
-cdef double log_det_of(
-    const double* covariance, Py_ssize_t p, double* factor
-) noexcept nogil:
+cdef double log_det_of(const double* covariance, Py_ssize_t p, double* factor) noexcept nogil:
     """log det, with the Cholesky factor; NaN where that loses digits, as of a singular one."""
     cdef double least = INFINITY, most = 0.0, total = 0.0, pivot
     cdef Py_ssize_t i
@@ -374,8 +372,7 @@ def kl_divergences(
                     shift[i] += memory.change[i * q + j] * m[k * q + j]
             for i in range(p):
                 for j in range(p):
-                    spread[i * p + j] = weights[k] * (
-                        S[(k * p + i) * p + j] + shift[i] * shift[j])
+                    spread[i * p + j] = weights[k] * (S[(k * p + i) * p + j] + shift[i] * shift[j])
             add_product(1.0, memory.change, q, xx + k * q * q, q, False, p, q, q, memory.turned, q)
             add_product(1.0, memory.turned, q, memory.change, q, True, p, p, q, spread, p)
             dpotrs(b"L", &size, &size, memory.square, &size, spread, &size, &info)

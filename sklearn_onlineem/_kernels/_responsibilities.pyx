@@ -65,9 +65,7 @@ cdef void keep_labels(
                     log_joint[k * stride + b] = -INFINITY
 
 
-cdef Py_ssize_t spread(
-    floating* column, Py_ssize_t K, Py_ssize_t stride, int label
-) noexcept nogil:
+cdef Py_ssize_t spread(floating* column, Py_ssize_t K, Py_ssize_t stride, int label) noexcept nogil:
     """Share a column that nothing explains among all, or give it to its label; return its sum."""
     cdef Py_ssize_t k
     for k in range(K):

@@ -50,11 +50,9 @@ def are_ready(object X, Py_ssize_t n_features, bint allow_nan=False):
             or not PyArray_CHKFLAGS(rows, NPY_ARRAY_CARRAY_RO)):
         return False
     if PyArray_TYPE(rows) == NPY_DOUBLE:
-        return has_finite_squares(
-            <const double*> PyArray_DATA(rows), n * n_features, allow_nan)
+        return has_finite_squares(<const double*> PyArray_DATA(rows), n * n_features, allow_nan)
     if PyArray_TYPE(rows) == NPY_FLOAT:
-        return has_finite_squares(
-            <const float*> PyArray_DATA(rows), n * n_features, allow_nan)
+        return has_finite_squares(<const float*> PyArray_DATA(rows), n * n_features, allow_nan)
     return False
 
 

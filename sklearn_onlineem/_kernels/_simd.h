@@ -251,11 +251,15 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(square_sum)(
 SIMD_CLONES SIMD_UNUSED static void NAMED(add_squares)(
     const REAL *x, ptrdiff_t n, int skips_nan, REAL *RESTRICT partial)
 {
-    for (ptrdiff_t i = 0; i < n; i += PARTIAL_SUMS) {
-        const ptrdiff_t m = n - i < PARTIAL_SUMS ? n - i : PARTIAL_SUMS;
-        for (ptrdiff_t s = 0; s < m; s++)
-            partial[s] += skips_nan && x[i + s] != x[i + s] ? 0 : x[i + s] * x[i + s];
-    }
+    const ptrdiff_t whole = n / PARTIAL_SUMS * PARTIAL_SUMS;
+    const REAL unknown = skips_nan ? 0 : (REAL)NAN;
+    for (ptrdiff_t i = 0; i < whole; i += PARTIAL_SUMS)
+        for (int s = 0; s < PARTIAL_SUMS; s++) {
+            const REAL square = x[i + s] * x[i + s];
+            partial[s] += square == square ? square : unknown;
+        }
+    for (ptrdiff_t i = whole; i < n; i++)
+        if (!(skips_nan && x[i] != x[i])) partial[0] += x[i] * x[i];
 }
 
 /* out (n,) <- x, cut to [0, largest]; return whether nothing was lost. NaN is cut to 0,

@@ -20,8 +20,7 @@ cdef extern from "_simd.h" nogil:
     void exp_columns(
         reals* x, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, reals* maximum, reals* total)
     void add_log(reals* x, const reals* total, Py_ssize_t B)
-    void scale_columns(
-        reals* x, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const reals* scale)
+    void scale_columns(reals* x, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const reals* scale)
     void transpose(
         const reals* x, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t stride, reals* out,
         Py_ssize_t out_stride)
@@ -30,6 +29,5 @@ cdef extern from "_simd.h" nogil:
         Py_ssize_t out_stride)
     void multiply(const reals* x, const reals* y, Py_ssize_t B, reals* out)
     void widen(reals* out, const unsigned char* x, Py_ssize_t B)
-    void square_sum(
-        const reals* x, Py_ssize_t d, Py_ssize_t B, Py_ssize_t stride, reals* out)
+    void square_sum(const reals* x, Py_ssize_t d, Py_ssize_t B, Py_ssize_t stride, reals* out)
     bint small_counts(const reals* x, Py_ssize_t n, int32_t largest, int32_t* out)

@@ -313,13 +313,11 @@ SIMD_CLONES SIMD_UNUSED static void add_batched_outer(
 }
 
 /* sum (n, LANES) <- sum + x, where `keeps` (LANES,) is not 0 */
-SIMD_INLINE void add_kept(const int64_t *keeps, const double *x, const ptrdiff_t n, double *sum)
+SIMD_INLINE void add_kept(
+    const int64_t *keeps, const double *x, const ptrdiff_t n, double *RESTRICT sum)
 {
-    for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
-        double kept[LANES];
-        EACH_SEGMENT kept[s] = sum[i + s] + (keeps[s] ? x[i + s] : 0);
-        EACH_SEGMENT sum[i + s] = kept[s];
-    }
+    for (ptrdiff_t i = 0; i < n * LANES; i += LANES)
+        EACH_SEGMENT sum[i + s] += keeps[s] ? x[i + s] : 0;
 }
 
 /* out (n, LANES) <- x - y, where `keeps` is not 0, else 0 */
@@ -375,8 +373,7 @@ SIMD_CLONES SIMD_UNUSED static void invert_lanes(double *work, double *precision
     for (ptrdiff_t i = 1; i < d; i++) {
         memset(work + i * row, 0, (size_t)(i * LANES) * sizeof(double));
         for (ptrdiff_t p = 0; p < i; p++)
-            add_multiple(
-                work + i * row, work + p * row + i * LANES, work + p * row, p + 1, -1);
+            add_multiple(work + i * row, work + p * row + i * LANES, work + p * row, p + 1, -1);
         scale_lanes(work + i * row, work + i * row + i * LANES, i);
     }
     /* inv(S) = inv(U) inv(U)'. */

@@ -50,9 +50,7 @@ cdef Sums lay_out(Py_ssize_t K, Arena* arena) noexcept nogil:
     return sums
 
 
-cdef void add_tokens(
-    const Documents* documents, Py_ssize_t d, const Sums* sums
-) noexcept nogil:
+cdef void add_tokens(const Documents* documents, Py_ssize_t d, const Sums* sums) noexcept nogil:
     cdef Py_ssize_t i, k
     cdef double n, more
     for i in range(documents.offsets[d], documents.offsets[d + 1]):
@@ -73,9 +71,7 @@ cdef void add_tokens(
         sums.n[k] = 0
 
 
-cdef void add_shifts(
-    const Documents* documents, Py_ssize_t d, const Sums* sums
-) noexcept nogil:
+cdef void add_shifts(const Documents* documents, Py_ssize_t d, const Sums* sums) noexcept nogil:
     cdef Py_ssize_t i, k
     cdef const unsigned char* allowed = documents.allowed + d * documents.K
     cdef double n = documents.offsets[d + 1] - documents.offsets[d]
@@ -90,9 +86,7 @@ cdef void add_shifts(
     shift = polygamma(alpha_sum + n).digamma
     for k in range(documents.K):
         # What is not allowed has no part in this document, which so says nothing of its prior.
-        sums.shifts[k] += (
-            shift if documents.allowed == NULL or allowed[k] else documents.shift
-        )
+        sums.shifts[k] += shift if documents.allowed == NULL or allowed[k] else documents.shift
 
 
 def expected_logs(

@@ -327,8 +327,7 @@ SIMD_UNUSED static double stochastic_blocks(
         const double n = document->block_counts[b];
         const double total = weigh_block(document, counts, words, shares, space->weights);
         score += n * log_double((total > FLT_MIN ? total : FLT_MIN) / (seen + document->alpha_sum));
-        draw_counts(
-            &numbers, n, space->weights, P, space->tails, document->block_topics + b * P);
+        draw_counts(&numbers, n, space->weights, P, space->tails, document->block_topics + b * P);
     }
     return score;
 }

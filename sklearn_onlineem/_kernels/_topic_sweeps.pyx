@@ -12,14 +12,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from ._arena cimport (
-    Arena,
-    allocate,
-    arena_of,
-    counting_arena,
-    take_arenas,
-    take_doubles,
-)
+from ._arena cimport Arena, allocate, arena_of, counting_arena, take_arenas, take_doubles
 from ._arrays cimport require
 from ._openmp cimport busy_threads, is_interrupted, omp_get_thread_num, raise_waiting
 from ._topics cimport (
@@ -205,8 +198,7 @@ cdef double draw_document(
         of_blocks = collapsed_blocks(&document, counts, &space.shares, seen, &space.blocks)
         # Those of blocks that had no topics have some now.
         seen = begin_shares(&document, counts, &space.shares) if document.n_blocks > 0 else seen
-        collapsed_document(
-            &document, counts, &space.scan, &space.shares, seen, space.probabilities)
+        collapsed_document(&document, counts, &space.scan, &space.shares, seen, space.probabilities)
     else:
         of_blocks = stochastic_blocks(&document, counts, &space.shares, seen, &space.blocks)
         stochastic_document(

@@ -99,8 +99,7 @@ def scale_columns(
     require(factors.shape[0] == K and n_threads > 0, "a factor for each topic; threads")
     n_threads = busy_threads(n_threads, (V + BLOCK - 1) // BLOCK)
     with nogil:
-        for v in prange(V, schedule="static", num_threads=n_threads,
-                        use_threads_if=n_threads > 1):
+        for v in prange(V, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
             for k in range(K):
                 out[v, k] = table[v, k] * factors[k]
 
@@ -193,8 +192,7 @@ def shift_divergences(
                 # Rows are all over the memory.
                 fetch_row(&rows[places[min(v + WORDS_AHEAD, V - 1)], 0], K * sizeof(double))
                 if places[v] > 0 and near:
-                    add_near_divergences(
-                        &rows[places[v], 0], sums, steps, K, partial + block * K)
+                    add_near_divergences(&rows[places[v], 0], sums, steps, K, partial + block * K)
                 elif places[v] > 0:
                     add_far_divergences(
                         &rows[places[v], 0], &after[0], &before[0], K, partial + block * K)
@@ -213,8 +211,7 @@ def pad_rows(
     check_lanes(K, P)
     n_threads = busy_threads(n_threads, (V + BLOCK - 1) // BLOCK)
     with nogil:
-        for v in prange(V, schedule="static", num_threads=n_threads,
-                        use_threads_if=n_threads > 1):
+        for v in prange(V, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
             for k in range(K):
                 out[v, k] = <float> table[v, k]
             for k in range(K, P):

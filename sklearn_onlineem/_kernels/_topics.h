@@ -207,8 +207,7 @@ SIMD_INLINE void draw_topic(Chain *chain, uint64_t key, ptrdiff_t token, float s
         chain->scan.running, P, &sums, uniform_of(key, (uint64_t)token) * sums.total);
     chain->topics[token] = chain->last;
     if (scale > 0)
-        add_scaled_row(
-            chain->scan.weights, scale / sums.total, P, chain->rows + word * P);
+        add_scaled_row(chain->scan.weights, scale / sums.total, P, chain->rows + word * P);
 }
 
 SIMD_UNUSED static void begin_sweep(Chain *chain, uint64_t sweep, float scale)

@@ -47,8 +47,7 @@ cdef inline BlockSpace take_block_space(Arena* arena, Py_ssize_t P) noexcept nog
 
 
 cdef inline int check_lanes(Py_ssize_t K, Py_ssize_t P) except -1:
-    return require(K <= P and P % TOPIC_LANES == 0,
-                   "rows of topics are padded to a multiple of 16")
+    return require(K <= P and P % TOPIC_LANES == 0, "rows of topics are padded to a multiple of 16")
 
 
 cdef inline int check_allowed(

@@ -309,9 +309,7 @@ cdef void start_chain(const Problem* problem, Workspace* space) noexcept nogil:
         space.chain.start = space.theta
 
 
-cdef void sample(
-    const Problem* problem, Workspace* first, Workspace* second
-) noexcept nogil:
+cdef void sample(const Problem* problem, Workspace* first, Workspace* second) noexcept nogil:
     """rows, logs <- averages over the kept sweeps of Gibbs samplers of two documents."""
     cdef int sweep
     cdef Py_ssize_t begin, end, n_tokens, n_weights = 0
@@ -378,8 +376,7 @@ cdef void expect_logs(const Problem* problem, Workspace* space) noexcept nogil:
                 none = exp(mean * log(spread) / (1 - spread)) if spread > 0 else 0
         space.logs[k] = (problem.prior_logs[k] + problem.prior_shift) * none - space.shift
         if none < 1:
-            space.logs[k] += (1 - none) * polygamma(
-                problem.alpha[k] + mean / (1 - none)).digamma
+            space.logs[k] += (1 - none) * polygamma(problem.alpha[k] + mean / (1 - none)).digamma
 
 
 cdef double lower_bound(const Problem* problem, const Workspace* space) noexcept nogil:
@@ -683,8 +680,7 @@ def e_step(
                 )
             for d in range(first, last if bounds_or_null != NULL else first):
                 bounds_or_null[d] = memory.bounds[d - first]
-            bound = add_round(
-                &problem, first, last, &memory, bound, totals_or_null, &mean_logs[0])
+            bound = add_round(&problem, first, last, &memory, bound, totals_or_null, &mean_logs[0])
             first = last
             if first < n and not is_over:
                 look_for_interruption(&problem)

@@ -179,7 +179,7 @@ class Rows(Batch):
     @classmethod
     def concatenate(cls, batches: Sequence[Rows]) -> Self:
         matrices = [batch.X for batch in batches]
-        is_sparse = sparse.issparse(matrices[0])
+        is_sparse = any(map(sparse.issparse, matrices))
         return cls.unchecked(
             sparse.vstack(matrices, format="csr") if is_sparse else np.concatenate(matrices),
             concatenated([batch.sample_weight for batch in batches], batches, 1.0),

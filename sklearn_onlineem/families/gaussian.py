@@ -378,7 +378,7 @@ class Gaussian(
     def marginal_log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
         n_components = len(parameters.mean)
         out, entries = np.empty((len(X), n_components)), self.covariance._per_entry(parameters)
-        _gaps.log_density(X, *entries, np.zeros(n_components), out, n_threads)
+        _gaps.log_density(X, entries, np.zeros(n_components), out, n_threads)
         return out
 
     def marginal_statistics(
@@ -387,7 +387,7 @@ class Gaussian(
         means, covariances, *_ = entries = self.covariance._per_entry(parameters)
         posterior = np.ascontiguousarray(posterior, dtype=np.float64)
         sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
-        _gaps.statistics(X, *entries, posterior, *sums, n_threads)
+        _gaps.statistics(X, entries, posterior, *sums, n_threads)
         counts, first, second = sums
         return self.covariance._recentred(first, second, means, 1.0, counts)
 
@@ -402,7 +402,7 @@ class Gaussian(
         means, covariances, *_ = entries = self.covariance._per_entry(parameters)
         sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
         log_likelihood = _gaps.e_step(
-            rows.X, *entries, log_weights, *per_row(rows), optional(uniforms), *sums,
+            rows.X, entries, log_weights, *per_row(rows), optional(uniforms), *sums,
             NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
         )  # fmt: skip
         counts, first, second = sums
@@ -412,7 +412,7 @@ class Gaussian(
 
     def completed(self, parameters: Gaussians, X: Floats, posterior: Floats) -> Floats:
         out, posterior = X.astype(np.float64), np.ascontiguousarray(posterior, dtype=np.float64)
-        _gaps.complete(X, *self.covariance._per_entry(parameters), posterior, out, 1)
+        _gaps.complete(X, self.covariance._per_entry(parameters), posterior, out, 1)
         return out.astype(X.dtype, copy=False)
 
     def drawn(

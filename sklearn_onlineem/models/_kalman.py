@@ -129,15 +129,16 @@ def split_by_gaps(data):
 
 
 def _row_moments(X):
-    """Return mean and scatter of rows."""
+    """Return a rounded mean of rows, the mean of their deviations from it, and their scatter."""
     n, d = X.shape
     blocks = [X[i : i + _BLOCK_ROWS] for i in range(0, n, _BLOCK_ROWS)]
-    mean = sum(np.ones(len(block)) @ block for block in blocks) / n
-    scatter = np.zeros((d, d))
+    centre = sum(np.ones(len(block)) @ block for block in blocks) / n
+    rest, scatter = np.zeros(d), np.zeros((d, d))
     for block in blocks:
-        deviations = block - mean
+        deviations = block - centre
+        rest += np.ones(len(block)) @ deviations / n
         scatter += deviations.T @ deviations
-    return mean, scatter
+    return centre, rest, scatter - n * np.outer(rest, rest)
 
 
 class Padded:
@@ -382,13 +383,14 @@ class SharedGains:
         Ht[: self._k, : len(rotated[: self._k])] = rotated[: self._k].T
         return offset, whitening.T @ rotation, Ht, Ht @ Ht.T
 
-    def _without_noise(self, n_rows, centre, scatter):
+    def _without_noise(self, n_rows, centre, rest, scatter):
         """Return maps without whitened values that no state has a part in, and their squares.
 
         The sum of these over rows follows from the rows' moments, unless it is a small difference.
         """
         offset, whitening, *others = self._observation_maps
-        noise, shift = whitening[:, self._k :], centre - offset
+        # Far from 0, rows have more digits than their mean.
+        noise, shift = whitening[:, self._k :], centre - offset + rest
         second = scatter + n_rows * np.outer(shift, shift)
         squares = (noise * (second @ noise)).sum(axis=0)
         if (squares >= _LEAST_SHARE * (np.sqrt(second.diagonal()) @ np.abs(noise)) ** 2).all():
@@ -408,9 +410,10 @@ class SharedGains:
         maps, squares, row_centre = self._observation_maps, 0.0, self._observation_maps[0]
         if smooths:
             # All iterations need the same moments of rows.
-            row_centre, row_scatter = data.rows.remember("moments", lambda: _row_moments(data.X))
+            moments = data.rows.remember("moments", lambda: _row_moments(data.X))
+            row_centre, _, row_scatter = moments
             if log_densities is NOTHING and k < d:
-                maps, squares = self._without_noise(n_rows, row_centre, row_scatter)
+                maps, squares = self._without_noise(n_rows, *moments)
         sums, covariances = allocate_sums(k, d), np.zeros((5, self._width, self._width))
         squares += _kalman_shared.expected(
             data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._transitions,

@@ -39,16 +39,18 @@ def test_complete_sequences_may_share_their_gains(k, d, lengths, rng):
     assert_close(shared, own, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("level", [0.0, 1e8])
 @pytest.mark.parametrize("noise, n_whitened", [(1.0, 3), (0.1, 3), (1e-5, 8)])
-def test_what_no_state_has_a_part_in_is_known_from_moments_of_rows(noise, n_whitened, rng):
+def test_what_no_state_has_a_part_in_is_known_from_moments_of_rows(noise, n_whitened, level, rng):
     """Unless it is so little that moments have too few digits of it."""
-    model = changed(draw_model(rng, 3, 8), emissions__covariance=noise**2 * np.eye(8))
+    far = {"emissions__offset": level + np.arange(8.0)}
+    model = changed(draw_model(rng, 3, 8), emissions__covariance=noise**2 * np.eye(8), **far)
     data = model.sample(20, rng, draw_data(rng, [90] * 20, 8))[0]
     gains = SharedGains(Padded(model), (model.initial.offset, model.initial.covariance), 90)
     of_rows = np.empty(data.n_rows)
     gains.expected(data, of_rows)
     assert gains.expected(data)[1] == pytest.approx(of_rows.sum(), rel=1e-11)
-    moments = data.X.mean(axis=0), 1800 * np.cov(data.X.T, bias=True)
+    moments = data.X.mean(axis=0), np.zeros(8), 1800 * np.cov(data.X.T, bias=True)
     assert gains._without_noise(1800, *moments)[0][1].shape == (8, n_whitened)
 
 

@@ -312,7 +312,7 @@ def test_every_format_is_read_as_dense_data_and_left_alone(case, form, kind, rng
     assert_allclose(found.score_samples(X), wanted.score_samples(dense), rtol=1e-8)
     posterior = wanted.predict_proba(dense)
     assert_allclose(found.predict_proba(X), posterior, rtol=1e-7, atol=1e-10)
-    found, wanted = (case(init=init).partial_fit(A).partial_fit(A) for A in (X, dense))
+    found, wanted = (case().partial_fit(dense).partial_fit(A).partial_fit(A) for A in (X, dense))
     posterior = wanted.predict_proba(dense)
     assert_allclose(found.predict_proba(X), posterior, rtol=1e-7, atol=1e-10)
     assert_untouched(X, before)
