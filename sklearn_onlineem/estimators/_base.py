@@ -119,14 +119,14 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     ----------
     solver : str or Solver, default="auto"
         How `fit` learns. "auto": online EM if `eta0` is a number; if it is "auto", a pass in
-        mini-batches, and then batch EM until `tol`, with split and merge steps of mixtures of 5
-        components or more, see :class:`~sklearn_onlineem.em.Auto`. "online": only online EM, at
-        most `max_iter` passes over shuffled mini-batches. "batch": batch EM. "stochastic":
-        `max_iter` passes of batch EM that draw the hidden variables; they use neither `tol` nor
-        `batch_size`. "bayesian": Bayesian online EM, one pass whose learning rates come from the
-        prior and the data. "adaptive": as "auto", and streams need no learning rate, see
-        :class:`~sklearn_onlineem.em.Adaptive`. Strings are short for values, which have further
-        settings: see :ref:`solvers`.
+        mini-batches, and then batch EM until `tol`; mixtures of 5 components or more take split and
+        merge steps, and turns of both if rows are few, see :class:`~sklearn_onlineem.em.Auto`.
+        "online": only online EM, at most `max_iter` passes over shuffled mini-batches. "batch":
+        batch EM. "stochastic": `max_iter` passes of batch EM that draw the hidden variables; they
+        use neither `tol` nor `batch_size`. "bayesian": Bayesian online EM, one pass whose learning
+        rates come from the prior and the data. "adaptive": as "auto", and streams need no learning
+        rate, see :class:`~sklearn_onlineem.em.Adaptive`. Strings are short for values, which have
+        further settings: see :ref:`solvers`.
         `partial_fit` takes an online step, which draws the hidden variables if the solver does, and
         keeps running statistics if it is "bayesian".
     eta0 : float or "auto", default="auto"
@@ -146,8 +146,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         "forgetting": batches that are k steps old weigh ``beta**k``; or any callable t -> eta, such
         as :class:`~sklearn_onlineem.em.PowerDecay`.
     batch_size : int, default=1000
-        Observations in a mini-batch of `fit`. With ``eta0="auto"``, data of no more observations
-        are fitted by batch EM.
+        Observations in a mini-batch of `fit`, at most. With ``eta0="auto"``, data of no more
+        observations are fitted by batch EM, but for mixtures of few rows, see `solver`.
     max_iter : int or "auto", default="auto"
         Maximum number of passes of `fit` over the data. 0: `fit` only sets the start. "auto": 1000
         of batch EM, and 100 in mini-batches or with draws.

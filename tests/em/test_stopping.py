@@ -13,6 +13,7 @@ from sklearn_onlineem.em.stopping import (
     KLStopping,
     LikelihoodStopping,
     Outlook,
+    StandardErrorStopping,
     expected_passes,
 )
 
@@ -30,6 +31,11 @@ def test_the_likelihood_rule_looks_at_changes_up_or_down():
 def test_the_kl_rule_looks_at_divergences_only():
     path = [(-10.0, 1.0), (-10.0, 0.1), (-3.0, 0.01)]
     assert decisions(KLStopping(0.05), path) == [False, False, True]
+
+
+def test_rounding_errors_about_zero_are_no_gains():
+    path = [(1e-11, 0.0), (-1e-11, 0.0)]
+    assert decisions(StandardErrorStopping(200, 5), path) == [False, True]
 
 
 @pytest.mark.parametrize("rule", STOPPING_RULES.values())

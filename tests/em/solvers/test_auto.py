@@ -84,6 +84,26 @@ def test_starts_of_its_own_accord_may_fail():
         GaussianMixture(5, reg_covar=0.0, random_state=38, n_init=3).fit(rows)
 
 
+def test_turns_that_fail_are_counted():
+    rows = np.random.default_rng(29).normal(size=(60, 2))
+    mixture = GaussianMixture(5, reg_covar=0.0, random_state=29, n_init=1).fit(rows)
+    history = mixture.history_
+    assert 0 < np.isfinite([step.eta for step in history]).sum() < 6 * 8
+    assert np.diff([step.n_rows for step in history]).min() > 0
+    assert mixture.n_steps_ == len(history) and mixture.n_iter_ == len(mixture.lower_bounds_)
+    assert mixture.converged_
+
+
+def test_a_fit_from_a_stream_keeps_its_rates():
+    def rates(solver):
+        mixture = GaussianMixture(4, warm_start=True, batch_size=200, random_state=0)
+        for _ in range(5):
+            mixture.partial_fit(X)
+        return [step.eta for step in mixture.set_params(solver=solver).fit(X).history_[5:13]]
+
+    assert rates("auto") == rates("online")
+
+
 PLACES = {
     "start values": {"means_init": X[:12]},
     "centres": {"init": X[:12]},
