@@ -153,7 +153,7 @@ def test_the_default_has_fewer_components_for_few_rows():
     rng = np.random.default_rng(0)
     X, X_new = rng.normal(size=(300, 10)), rng.normal(size=(1000, 10))
     y, y_new = X[:, 0] + rng.normal(size=300), X_new[:, 0] + rng.normal(size=1000)
-    free = MixtureRegressor(mixture(8, n_init=1)).fit(X, y)
+    free = MixtureRegressor(mixture(8, solver="batch")).fit(X, y)
     regressor = MixtureRegressor().fit(X, y)
     assert regressor.score(X_new, y_new) > 0.4 > free.score(X_new, y_new)
     normal = stats.norm(scale=y.std()).logpdf(y_new)
