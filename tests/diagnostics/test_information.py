@@ -55,6 +55,9 @@ def test_products_are_those_of_the_matrix(case, rng):
     np.testing.assert_allclose(product.ravel(), matrix @ v.ravel(), rtol=1e-9, atol=1e-11)
     overlaps = missing.overlaps(v)
     np.testing.assert_allclose(0.5 * overlaps.sum(), (v * product).sum(), rtol=1e-9)
+    numbers = np.arange(v.shape[1])
+    parts = [numbers[columns] for columns in coordinates.parts.values()]
+    np.testing.assert_array_equal(np.concatenate(parts), numbers)
 
 
 @pytest.mark.parametrize("case", [case for case in STILL if case.is_mixture], ids=repr)
