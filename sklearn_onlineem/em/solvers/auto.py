@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -108,13 +109,10 @@ class Auto(Solver):
 
     def _may_regroup(self, state, data, plan):
         """Return whether the components of a fit are several, and have no places of their own."""
-        model = state.model
-        if not self.split_merge or plan.start_is_given or not plan.stopping().tol > 0.0:
-            return False
+        model, is_open = state.model, self.split_merge and not plan.start_is_given
         if not isinstance(model, SplitsAndMerges) or model.n_components < _COMPONENTS:
             return False
-        try:
+        with suppress(ValueError):
             model.check_split_merge(state.prior, data, fixed=True)
-        except ValueError:
-            return False
-        return True
+            return is_open and plan.stopping().tol > 0.0
+        return False
