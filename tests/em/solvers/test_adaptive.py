@@ -256,14 +256,11 @@ def test_rates_that_were_set_are_warned_of(rng):
         )
 
 
-@pytest.mark.parametrize("half_lives", [(), [1.0], 1.0, (0.0,), (-1.0, 2.0), (math.nan,), ("a",)])
-def test_wrong_half_lives_are_refused(half_lives):
-    with pytest.raises(ValueError, match="half_lives must be"):
-        Adaptive(half_lives)
-
-
-def test_wrong_settings_are_refused():
-    with pytest.raises(ValueError, match="start_rows"):
-        Adaptive(start_rows=-1)
-    with pytest.raises(ValueError, match="reinitialises"):
-        Adaptive(reinitialises=1)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("half_lives", value) for value in ((), [1.0], 1.0, (0.0,), (-1.0, 2.0), (math.nan,), ("a",))]
+    + [("start_rows", -1), ("reinitialises", 1)],
+)
+def test_wrong_settings_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        Adaptive(**{name: value})
