@@ -254,13 +254,3 @@ def test_rates_that_were_set_are_warned_of(rng):
         GaussianMixture(2, solver="adaptive", eta0=0.5, beta=0.7).partial_fit(
             rng.normal(size=(9, 2))
         )
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("half_lives", value) for value in ((), [1.0], 1.0, (0.0,), (-1.0, 2.0), (math.nan,), ("a",))]
-    + [("start_rows", -1), ("reinitialises", 1)],
-)
-def test_wrong_settings_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"{name} must be"):
-        Adaptive(**{name: value})

@@ -227,7 +227,5 @@ def test_a_plateau_of_few_rows_is_left():
 
 
 def test_the_acceleration_is_named():
-    with pytest.raises(ValueError, match="acceleration must be 'auto' or None, got 'on'"):
-        Batch(acceleration="on")
     mixture = PoissonMixture(solver=Batch()).set_params(solver__acceleration=None)
     assert mixture.solver == PLAIN

@@ -272,12 +272,6 @@ def test_streams_go_on_from_a_pickle(n_threads, rng):
     assert_identical(streamed(estimator, X[4000:]).model_, streamed(loaded, X[4000:]).model_)
 
 
-@pytest.mark.parametrize("n_candidates", [0, -1, 1.5, None])
-def test_the_number_of_candidates_is_checked(n_candidates):
-    with pytest.raises(ValueError, match="n_candidates"):
-        Truncated(n_candidates)
-
-
 def test_what_it_cannot_fit_is_refused(rng):
     X, solver = clusters(rng, 200), Truncated(2)
     with pytest.raises(ValueError, match="has no components of independent rows"):
