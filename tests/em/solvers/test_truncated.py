@@ -13,10 +13,10 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import logsumexp, softmax
 
-from sklearn_onlineem import GaussianHMM, GaussianMixture
+from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Batch, Online, Truncated
-from sklearn_onlineem.families import Gaussian, Gaussians, Poisson
+from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.truncated import Neighbourhoods, TruncatedEStep
@@ -119,15 +119,6 @@ def test_the_bound_never_falls(kind, n_candidates, rng):
     assert bounds[-1] > bounds[0] + 0.1
 
 
-def test_the_bound_of_another_family_never_falls(rng):
-    rates = rng.gamma(1.0, 5.0, size=(K, 4))
-    rows = Rows(rng.poisson(rates[rng.integers(K, size=1500)]).astype(float))
-    model = MixtureModel(Poisson(), np.full(K, 1.0 / K), rows.X[:K] + 1.0)
-    _, bounds = after_passes(TruncatedEStep(model, rows, 4, rng), model, 25)
-    assert np.diff(bounds).min() > -1e-12
-    assert bounds[-1] > bounds[0] + 0.01
-
-
 @all_covariances
 def test_it_comes_near_the_likelihood_of_all_components(kind, rng):
     X = clusters(rng, n=8000, n_clusters=200)
@@ -138,14 +129,16 @@ def test_it_comes_near_the_likelihood_of_all_components(kind, rng):
     assert few.lower_bounds_[-1] <= few.score(X)
 
 
-@all_covariances
+@pytest.mark.parametrize("kind", [*COVARIANCES, "counts"])
 @pytest.mark.parametrize("n_candidates", [2, 6])
 def test_passes_of_a_fit_never_lower_the_bound(kind, n_candidates, rng):
     """Nor do quasi-Newton steps, between which candidates change."""
     X, weight = clusters(rng, n=3000), rng.uniform(0.5, 2.0, size=3000)
-    settings = {"max_iter": 1000, "random_state": 0, "solver": Truncated(n_candidates)}
     # So few that none has the floor of variances, which is no part of the bound.
-    mixture = GaussianMixture(12, covariance_type=kind, **settings)
+    mixture = GaussianMixture(12, covariance_type=kind)
+    if kind == "counts":
+        X, mixture = rng.poisson(X**2), PoissonMixture(12, prior=None)
+    mixture.set_params(max_iter=1000, random_state=0, solver=Truncated(n_candidates))
     mixture.fit(X, sample_weight=weight)
     assert mixture.converged_
     assert np.diff(mixture.lower_bounds_).min() > -1e-6
