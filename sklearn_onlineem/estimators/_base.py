@@ -20,11 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import (
-    Interval,
-    StrOptions,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
@@ -211,13 +207,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         The fitted model, a frozen value; of several, the one with the largest weight.
     """
 
-    solver: str | Solver = parameter(
-        default="auto",
-        valid=[
-            StrOptions(solvers_for(Model)),
-            Solver,
-        ],
-    )
+    solver: str | Solver = parameter(default="auto", valid=[StrOptions(solvers_for(Model)), Solver])
     eta0: float | str = parameter(
         default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
     )
@@ -592,15 +582,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             return rules
         self._validate_params()
         self._check_structure()
-        state = self._fitted.state
-        return Rules(
-            self._input(),
-            self._solver(),
-            self._schedule(state),
-            self.callbacks,
-            self.verbose,
-            self.background,
-        )
+        made = self._input(), self._solver(), self._schedule(self._fitted.state)
+        return Rules(*made, self.callbacks, self.verbose, self.background)
 
     def _callbacks(self, attributes=None):
         return checked_callbacks(self.callbacks, self, attributes)
@@ -638,11 +621,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def _start_parameters(self):
         """Return names of parameters that set the start."""
         starts = ("init", "init_params")
-        return [
-            name
-            for name in self._defaults
-            if name in starts or (name.endswith("_init") and name != "n_init")
-        ]
+        ends = [name for name in self._defaults if name.endswith("_init") and name != "n_init"]
+        return [name for name in self._defaults if name in starts] + ends
 
     def _has_start_values(self):
         values = map(partial(getattr, self), self._start_parameters())
