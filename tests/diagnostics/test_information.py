@@ -244,10 +244,7 @@ def test_settings_out_of_range_are_refused(rng, settings):
         missing_information(GaussianMixture(1).fit(X), X, **settings)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [(LatentDirichletAllocation, "LatentDirichletModel")],
-)
+@pytest.mark.parametrize(("kind", "name"), [(LatentDirichletAllocation, "LatentDirichletModel")])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_other_models_are_refused_by_name(rng, kind, name):
     X = rng.poisson(3.0, (50, 4)).astype(float)
