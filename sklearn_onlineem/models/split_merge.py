@@ -231,17 +231,14 @@ def _loss_without(model, k):
     return losses[(model.weights > 0.0) & (np.arange(len(losses)) != k)].min()
 
 
-def _relearnt(model, weights, which, data, shares, scale):
-    """Return the mixture with these weights, and some components learnt from shares of rows (n, c).
-
-    `scale` is the weight of these rows in the sum of the M-step.
-    """
+def _relearnt(model, weights, which, data, shares, row_weight):
+    """Return the mixture with these weights, and some components learnt from shares of rows."""
     family, kept = model.family, weights.copy()
     responsibilities = np.zeros((len(data), len(weights)), data.dtype)
     kept[which], responsibilities[:, which] = 0.0, shares
     evidence = family.expected_statistics(data.X, responsibilities)
     others = family.own_statistics(model.parameters, kept)
-    parameters = family.m_step(combine([(1.0, others), (scale, evidence)]), model.parameters)
+    parameters = family.m_step(combine([(1.0, others), (row_weight, evidence)]), model.parameters)
     return replace(model, weights=weights, parameters=parameters)
 
 
@@ -407,8 +404,8 @@ class _Halving:
         """Return the same, both components refitted to the rows by shares of these, (n, 2)."""
         both, weights = [self.k, self.target], self.model.weights.copy()
         weights[both] = weights[both].sum() * shares_of_halves(*shares.sum(axis=0))
-        scale = 1.0 / self.data.total_weight
-        new = _relearnt(self.model, weights, both, self.data, shares, scale)
+        row_weight = 1.0 / self.data.total_weight
+        new = _relearnt(self.model, weights, both, self.data, shares, row_weight)
         return replace(self, model=new)
 
     def log_likelihood(self):

@@ -98,7 +98,7 @@ class Auto(Solver):
             yield from batch.passes(progress, data, plan)
         except ValueError:
             # Without a floor small mini-batches may lead to clusters without a covariance.
-            if not takes_turns or progress.callbacks:
+            if not takes_turns or progress.is_calling:
                 raise
             progress.state = progress.state._replace(model=start.model)
             yield from batch.passes(progress, data, plan)

@@ -84,13 +84,28 @@ def test_starts_of_its_own_accord_may_fail():
 
 
 def test_turns_that_fail_are_counted():
-    rows = np.random.default_rng(29).normal(size=(60, 2))
-    mixture = GaussianMixture(5, reg_covar=0.0, random_state=29, n_init=1).fit(rows)
+    rows, steps = np.random.default_rng(29).normal(size=(60, 2)), []
+    mixture = GaussianMixture(5, reg_covar=0.0, random_state=29, n_init=1)
+    mixture.set_params(callbacks=[steps.append]).fit(rows)
     history = mixture.history_
+    assert list(history) == steps
     assert 0 < np.isfinite([step.eta for step in history]).sum() < 6 * 8
     assert np.diff([step.n_rows for step in history]).min() > 0
     assert mixture.n_steps_ == len(history) and mixture.n_iter_ == len(mixture.lower_bounds_)
     assert mixture.converged_
+
+
+@pytest.mark.parametrize("n_before", [0, 20, 100])
+def test_callbacks_that_fail_end_turns(n_before):
+    def fails(step):
+        steps.append(step)
+        if len(steps) > n_before:
+            raise ValueError("no more")
+
+    mixture, steps = GaussianMixture(5, random_state=0, callbacks=[fails]), []
+    with pytest.raises(ValueError, match="no more"):
+        mixture.fit(SMALL[:207])
+    assert len(steps) == n_before + 1 and not hasattr(mixture, "history_")
 
 
 def test_a_fit_from_a_stream_keeps_its_rates():
