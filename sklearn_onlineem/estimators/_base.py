@@ -8,7 +8,6 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -323,15 +322,13 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 start = self._started(first, data, random_state)
                 plan = self._plan(start, data, bounds)
                 n_init = 1 if resumes else getattr(self, "n_init", 1)
-                # Starts that the user has not asked for may fail, but not their callbacks.
-                may_fail = n_init == "auto" and not self.callbacks
-                if n_init == "auto":
+                if is_auto := n_init == "auto":
                     n_init = solver.n_starts(start, data, plan)
                 tasks = FitTasks(self, X, y, n_init)
                 for number in range(1, n_init + 1):
                     if not resumes:
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
-                    with suppress(ValueError) if may_fail and best is not None else nullcontext():
+                    try:
                         if number > 1:
                             start = self._started(initialiser.another, data, random_state)
                             plan, history = self._plan(start, data, ()), History()
@@ -347,6 +344,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                             best, best_score, best_start = progress, score, start
                         if progress.stopped:
                             break
+                    except ValueError:
+                        # Starts that the user has not asked for may fail, but not their callbacks.
+                        if not is_auto or best is None or progress.is_calling:
+                            raise
             # Commit.
             self._finish(best, data, best_start)
             self._commit(best, reader.attributes)

@@ -73,10 +73,11 @@ def test_adaptive_fits_take_as_many_starts(eta0):
     np.testing.assert_array_equal(adaptive.means_, mixture.means_)
 
 
-def test_starts_of_its_own_accord_may_fail():
+@pytest.mark.parametrize("callbacks", [None, [lambda step: None]])
+def test_starts_of_its_own_accord_may_fail(callbacks):
     """Seeds have clusters of one row, which without a floor have no covariance."""
     rows = np.random.default_rng(38).normal(size=(40, 2))
-    mixture = GaussianMixture(5, reg_covar=0.0, random_state=38).fit(rows)
+    mixture = GaussianMixture(5, reg_covar=0.0, random_state=38, callbacks=callbacks).fit(rows)
     first = GaussianMixture(5, reg_covar=0.0, random_state=38, n_init=1).fit(rows)
     assert mixture.score(rows) >= first.score(rows)
     with pytest.raises(ValueError, match="not positive definite"):
