@@ -21,10 +21,7 @@ SHAPES = {
     "full": (Moments, full),
     "tied": (Moments, lambda deviations: full(deviations).sum(axis=0, keepdims=True)),
     "diagonal": (Moments, lambda deviations: (deviations**2).sum(axis=0)),
-    "spherical": (
-        Moments,
-        lambda deviations: (deviations**2).sum(axis=(0, 2))[:, None],
-    ),
+    "spherical": (Moments, lambda deviations: (deviations**2).sum(axis=(0, 2))[:, None]),
 }
 
 

@@ -2,6 +2,4 @@
 
 from sklearn_onlineem.data._batch import Batch
 
-__all__ = [
-    "Batch",
-]
+__all__ = ["Batch"]

@@ -11,14 +11,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics._reading import model_and_data
 from sklearn_onlineem.displays._drawing import Diamonds, Ellipses
 from sklearn_onlineem.displays._planes import Plane, Projection, discriminant_directions
-from sklearn_onlineem.families import (
-    Full,
-    Gaussian,
-    Gaussians,
-    Laplace,
-    StudentT,
-    Tied,
-)
+from sklearn_onlineem.families import Full, Gaussian, Gaussians, Laplace, StudentT, Tied
 from sklearn_onlineem.models.mixture import MixtureModel
 
 __all__ = [

@@ -13,12 +13,7 @@ from scipy.stats import norm
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._display import Display
 from sklearn_onlineem.displays._drawing import foreground
-from sklearn_onlineem.displays._states import (
-    check_suits,
-    index_of,
-    one_sequence,
-    shade_gaps,
-)
+from sklearn_onlineem.displays._states import check_suits, index_of, one_sequence, shade_gaps
 
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes, AxesOrMany

@@ -24,11 +24,7 @@ from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._fitted import PersistentState, rollback
 from sklearn_onlineem.estimators._parameters import available_if, by_name, fit_context, naming_calls
 from sklearn_onlineem.estimators._progress import log, report_end, report_pass
-from sklearn_onlineem.estimators._sequence_forms import (
-    check_rows_of_y,
-    is_nested,
-    sequence_form,
-)
+from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, is_nested, sequence_form
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators._validation import error_context
 

@@ -1,11 +1,6 @@
 """The algorithm, loops included. It knows models only through their contract."""
 
-from sklearn_onlineem.em.schedules import (
-    Constant,
-    Forgetting,
-    Harmonic,
-    PowerDecay,
-)
+from sklearn_onlineem.em.schedules import Constant, Forgetting, Harmonic, PowerDecay
 from sklearn_onlineem.em.solvers import (
     Adaptive,
     Auto,

@@ -47,6 +47,8 @@ class Progress:
         Record of the Markov chains, if the solver ran any.
     used_rates : bool, default=False
         Whether any step had a finite learning rate.
+    is_calling : bool, default=False
+        Whether a callback is running, or has raised.
     """
 
     state: State
@@ -58,6 +60,7 @@ class Progress:
     stopped: bool = False
     chains: object = None
     used_rates: bool = False
+    is_calling: bool = False
 
     def take(self, state: State) -> None:
         """Replace the present state, record its step, and call the callbacks.
@@ -75,7 +78,9 @@ class Progress:
         self.history, self.state = self.history.with_step(state.step), state
         self.used_rates |= state.step.eta != math.inf
         for callback in self.callbacks:
+            self.is_calling = True
             answer = callback(self)
+            self.is_calling = False
             if isinstance(answer, Restart):
                 self.state = self.state.restarted(answer.n_rows)
             elif isinstance(answer, _NEVER_RUN):

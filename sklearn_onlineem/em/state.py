@@ -20,16 +20,7 @@ from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import Moments, Statistics
 
-__all__ = [
-    "AnyStep",
-    "ComponentStep",
-    "History",
-    "Opening",
-    "Restart",
-    "State",
-    "Step",
-    "step_rng",
-]
+__all__ = ["AnyStep", "ComponentStep", "History", "Opening", "Restart", "State", "Step", "step_rng"]
 
 
 def _certificate(step: Step | ComponentStep) -> float:

@@ -107,10 +107,8 @@ class KLStopping(StoppingRule):
         return max(kl_divergence, promised or 0.0) < self.tol
 
 
-# Gains below this share of a log-likelihood are rounding errors.
+# Gains below this, and below this share of a log-likelihood, are rounding errors.
 _ROUNDING = 1e-10
-
-
 # Share of `tol` below which estimates must be: what passes do not see yet is often larger than what
 # they do, as the parts of a model converge at different rates.
 _MARGIN = 0.04
@@ -180,7 +178,7 @@ class StandardErrorStopping(StoppingRule):
     ) -> bool:
         gain, self.previous = log_likelihood - self.previous, log_likelihood
         self.gains = [*self.gains, gain][-4:] if gain < math.inf else []
-        if abs(gain) <= _ROUNDING * abs(log_likelihood):
+        if abs(gain) <= _ROUNDING * max(1.0, abs(log_likelihood)):
             return True
         if promised is not None:
             return max([promised, *map(abs, self.gains[-3:])]) < _MARGIN * self.tol

@@ -8,7 +8,6 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -20,11 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import (
-    Interval,
-    StrOptions,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
@@ -119,14 +114,14 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     ----------
     solver : str or Solver, default="auto"
         How `fit` learns. "auto": online EM if `eta0` is a number; if it is "auto", a pass in
-        mini-batches, and then batch EM until `tol`, with split and merge steps of mixtures of 5
-        components or more, see :class:`~sklearn_onlineem.em.Auto`. "online": only online EM, at
-        most `max_iter` passes over shuffled mini-batches. "batch": batch EM. "stochastic":
-        `max_iter` passes of batch EM that draw the hidden variables; they use neither `tol` nor
-        `batch_size`. "bayesian": Bayesian online EM, one pass whose learning rates come from the
-        prior and the data. "adaptive": as "auto", and streams need no learning rate, see
-        :class:`~sklearn_onlineem.em.Adaptive`. Strings are short for values, which have further
-        settings: see :ref:`solvers`.
+        mini-batches, and then batch EM until `tol`; mixtures of 5 components or more take split and
+        merge steps, and turns of both if rows are few, see :class:`~sklearn_onlineem.em.Auto`.
+        "online": only online EM, at most `max_iter` passes over shuffled mini-batches. "batch":
+        batch EM. "stochastic": `max_iter` passes of batch EM that draw the hidden variables; they
+        use neither `tol` nor `batch_size`. "bayesian": Bayesian online EM, one pass whose learning
+        rates come from the prior and the data. "adaptive": as "auto", and streams need no learning
+        rate, see :class:`~sklearn_onlineem.em.Adaptive`. Strings are short for values, which have
+        further settings: see :ref:`solvers`.
         `partial_fit` takes an online step, which draws the hidden variables if the solver does, and
         keeps running statistics if it is "bayesian".
     eta0 : float or "auto", default="auto"
@@ -146,8 +141,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         "forgetting": batches that are k steps old weigh ``beta**k``; or any callable t -> eta, such
         as :class:`~sklearn_onlineem.em.PowerDecay`.
     batch_size : int, default=1000
-        Observations in a mini-batch of `fit`. With ``eta0="auto"``, data of no more observations
-        are fitted by batch EM.
+        Observations in a mini-batch of `fit`, at most. With ``eta0="auto"``, data of no more
+        observations are fitted by batch EM, but for mixtures of few rows, see `solver`.
     max_iter : int or "auto", default="auto"
         Maximum number of passes of `fit` over the data. 0: `fit` only sets the start. "auto": 1000
         of batch EM, and 100 in mini-batches or with draws.
@@ -211,13 +206,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         The fitted model, a frozen value; of several, the one with the largest weight.
     """
 
-    solver: str | Solver = parameter(
-        default="auto",
-        valid=[
-            StrOptions(solvers_for(Model)),
-            Solver,
-        ],
-    )
+    solver: str | Solver = parameter(default="auto", valid=[StrOptions(solvers_for(Model)), Solver])
     eta0: float | str = parameter(
         default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
     )
@@ -333,15 +322,13 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 start = self._started(first, data, random_state)
                 plan = self._plan(start, data, bounds)
                 n_init = 1 if resumes else getattr(self, "n_init", 1)
-                # Starts that the user has not asked for may fail, but not their callbacks.
-                may_fail = n_init == "auto" and not self.callbacks
-                if n_init == "auto":
+                if is_auto := n_init == "auto":
                     n_init = solver.n_starts(start, data, plan)
                 tasks = FitTasks(self, X, y, n_init)
                 for number in range(1, n_init + 1):
                     if not resumes:
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
-                    with suppress(ValueError) if may_fail and best is not None else nullcontext():
+                    try:
                         if number > 1:
                             start = self._started(initialiser.another, data, random_state)
                             plan, history = self._plan(start, data, ()), History()
@@ -357,6 +344,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                             best, best_score, best_start = progress, score, start
                         if progress.stopped:
                             break
+                    except ValueError:
+                        # Starts that the user has not asked for may fail, but not their callbacks.
+                        if not is_auto or best is None or progress.is_calling:
+                            raise
             # Commit.
             self._finish(best, data, best_start)
             self._commit(best, reader.attributes)
@@ -592,15 +583,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             return rules
         self._validate_params()
         self._check_structure()
-        state = self._fitted.state
-        return Rules(
-            self._input(),
-            self._solver(),
-            self._schedule(state),
-            self.callbacks,
-            self.verbose,
-            self.background,
-        )
+        made = self._input(), self._solver(), self._schedule(self._fitted.state)
+        return Rules(*made, self.callbacks, self.verbose, self.background)
 
     def _callbacks(self, attributes=None):
         return checked_callbacks(self.callbacks, self, attributes)
@@ -638,11 +622,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def _start_parameters(self):
         """Return names of parameters that set the start."""
         starts = ("init", "init_params")
-        return [
-            name
-            for name in self._defaults
-            if name in starts or (name.endswith("_init") and name != "n_init")
-        ]
+        ends = [name for name in self._defaults if name.endswith("_init") and name != "n_init"]
+        return [name for name in self._defaults if name in starts] + ends
 
     def _has_start_values(self):
         values = map(partial(getattr, self), self._start_parameters())

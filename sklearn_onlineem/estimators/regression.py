@@ -329,10 +329,7 @@ class MixtureRegressor(
         return self._in_form(lower), self._in_form(upper)
 
     def sample_y(
-        self,
-        X: RowData,
-        n_samples: int = 1,
-        random_state: np.random.Generator | int | None = None,
+        self, X: RowData, n_samples: int = 1, random_state: np.random.Generator | int | None = None
     ) -> Floats:
         """Draw targets of each row.
 

@@ -226,10 +226,7 @@ class WordSum:
     def scaled(self, a: float) -> WordSum:
         """Return a times the sum; a may be one number for each component."""
         return replace(
-            self,
-            factors=a * self.factors,
-            constants=a * self.constants,
-            values=a * self.values,
+            self, factors=a * self.factors, constants=a * self.constants, values=a * self.values
         )
 
     def plus(self, other: WordSum) -> WordSum:

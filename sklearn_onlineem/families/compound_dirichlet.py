@@ -122,10 +122,7 @@ class CompoundDirichlet(
         return Dirichlets(np.maximum(alpha / np.maximum(excess, 1.0), self.min_alpha), length)
 
     def with_mean_length(
-        self,
-        parameters: Dirichlets,
-        X: FloatsOrSparse,
-        sample_weight: Floats | None = None,
+        self, parameters: Dirichlets, X: FloatsOrSparse, sample_weight: Floats | None = None
     ) -> Dirichlets:
         """Return parameters with the same alpha, and the mean length of the documents.
 

@@ -557,11 +557,7 @@ class _Variances(Covariance):
         return Gaussians(linear * variance, variance)
 
     def _prior(
-        self,
-        weight: Floats,
-        n_features: int,
-        shape: float | None = None,
-        scale: ArrayLike = 0.0,
+        self, weight: Floats, n_features: int, shape: float | None = None, scale: ArrayLike = 0.0
     ) -> tuple[Floats, Floats]:
         width, mode = self.n_parameters(n_features), 0.0
         if shape is not None:

@@ -7,12 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.families._checks import (
-    LEAST,
-    MOST,
-    check_non_negative,
-    check_setting,
-)
+from sklearn_onlineem.families._checks import LEAST, MOST, check_non_negative, check_setting
 from sklearn_onlineem.families._durations import Durations
 
 __all__ = ["Exponential"]

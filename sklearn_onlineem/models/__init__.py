@@ -2,6 +2,4 @@
 
 from sklearn_onlineem.models._model import Model
 
-__all__ = [
-    "Model",
-]
+__all__ = ["Model"]

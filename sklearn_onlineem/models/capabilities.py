@@ -155,10 +155,7 @@ class SplitsAndMerges(ABC):
 
     @abstractmethod
     def regrouped(
-        self,
-        data: Batch,
-        rng: np.random.Generator,
-        prior: Sequence[tuple[float, Statistics]] = (),
+        self, data: Batch, rng: np.random.Generator, prior: Sequence[tuple[float, Statistics]] = ()
     ) -> Self | None:
         """Return a model with two components merged and another one split, or several such triples.
 

@@ -23,12 +23,7 @@ from sklearn_onlineem._values import components, take, with_components
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
-from sklearn_onlineem.families._e_step import (
-    NO_LABELS,
-    NOTHING,
-    e_step_in_blocks,
-    log_density_of,
-)
+from sklearn_onlineem.families._e_step import NO_LABELS, NOTHING, e_step_in_blocks, log_density_of
 from sklearn_onlineem.families._word_tables import TableField, WordTable
 from sklearn_onlineem.families.capabilities import (
     FewValues,
@@ -178,10 +173,8 @@ class MixtureModel(
     ) -> tuple[MixtureStatistics, float]:
         chunks, total_weight = data.chunks(_CHUNK_ROWS), data.total_weight
         if len(chunks) > 1:
-            starts = range(0, len(data), _CHUNK_ROWS)
-            parts = [
-                (slice(i, i + _CHUNK_ROWS), part) for i, part in zip(starts, chunks, strict=True)
-            ]
+            slices = (slice(i, i + _CHUNK_ROWS) for i in range(0, len(data), _CHUNK_ROWS))
+            parts = zip(slices, chunks, strict=True)
         elif data.has_gaps:
             parts = data.by_completeness()
         else:
@@ -229,10 +222,8 @@ class MixtureModel(
         weights = np.empty(len(self.weights))
         if not weights_from_counts(statistics.counts, self.weights, weights):
             weights = self.weights
-        parameters, fixed = (
-            self.family.m_step(statistics.emissions, vars(self)["parameters"]),
-            self.fixed,
-        )
+        parameters = self.family.m_step(statistics.emissions, vars(self)["parameters"])
+        fixed = self.fixed
         if fixed is not None:
             weights = fixed.shares("weights", weights, self.weights)
             if isinstance(parameters, WordTable):

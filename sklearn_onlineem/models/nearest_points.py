@@ -59,9 +59,7 @@ class NearestPoints(NamedTuple):
         return cls(points[numbers], numbers, centres, np.cumsum(sizes))
 
     def nearest(
-        self,
-        X: FloatsOrSparse,
-        to: Callable[[FloatsOrSparse], FloatsOrSparse] | None = None,
+        self, X: FloatsOrSparse, to: Callable[[FloatsOrSparse], FloatsOrSparse] | None = None
     ) -> Integers:
         """Return the number of a point that is near each row, mostly the nearest, (n_rows,).
 

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.families.linear_gaussian import (
-    ALL_PARAMETERS,
-    AffineGaussian,
-    LinearGaussian,
-)
+from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
 from sklearn_onlineem.statistics import Moments
 
 __all__ = ["Regression"]

@@ -195,7 +195,10 @@ def reinitialised(model, data):
         return None
     k, (known, unknown) = halving.k, halves
     posterior = weighted_posterior(model, known)
-    latest = _with_latest(model, k, target, known, posterior[:, k])
+    halved = weights.copy()
+    halved[[k, target]] = 0.5 * (weights[k] + weights[target])
+    own = posterior[:, [k]]
+    latest = _relearnt(model, halved, [target], known, own, halved[target] / own.sum())
     new, gain_of_one = latest, _gain(model.e_step(unknown)[1], latest, unknown)
     # The share of what the model remembers that is not among the latest rows. Much of it may be
     # needed again, and then the other half has to keep what it knows.
@@ -228,16 +231,15 @@ def _loss_without(model, k):
     return losses[(model.weights > 0.0) & (np.arange(len(losses)) != k)].min()
 
 
-def _with_latest(model, k, target, data, share):
-    """Return the mixture whose target is learnt from a share of rows, with half the weight of k."""
-    family, weights = model.family, model.weights.copy()
-    weights[[k, target]] = 0.5 * (weights[k] + weights[target])
-    kept, responsibilities = weights.copy(), np.zeros((len(data), len(weights)), data.dtype)
-    kept[target], responsibilities[:, target] = 0.0, share
+def _relearnt(model, weights, which, data, shares, row_weight):
+    """Return the mixture with these weights, and some components learnt from shares of rows."""
+    family, kept = model.family, weights.copy()
+    responsibilities = np.zeros((len(data), len(weights)), data.dtype)
+    kept[which], responsibilities[:, which] = 0.0, shares
     evidence = family.expected_statistics(data.X, responsibilities)
     others = family.own_statistics(model.parameters, kept)
-    statistics = combine([(1.0, others), (weights[target] / share.sum(), evidence)])
-    return replace(model, weights=weights, parameters=family.m_step(statistics, model.parameters))
+    parameters = family.m_step(combine([(1.0, others), (row_weight, evidence)]), model.parameters)
+    return replace(model, weights=weights, parameters=parameters)
 
 
 def restructured(model, data, n_remembered, n_merges):
@@ -312,7 +314,7 @@ def _likelier_halving(model, target, known, unknown):
     if not cuts:
         return None, 0.0
     if n_shared_parameters(model.family, model.parameters) > 0:
-        trials = [_Halving(model, k, target, known).refitted(*halves.T) for k, halves in cuts]
+        trials = [_Halving(model, k, target, known).refitted(halves) for k, halves in cuts]
         halving = max(trials, key=_Halving.log_likelihood)
     else:
         halving = _likeliest(model, target, known, posterior, log_likelihoods, cuts)
@@ -398,19 +400,13 @@ class _Halving:
     target: int
     data: object
 
-    def refitted(self, *shares):
-        """Return the same, both components refitted to the rows by weighted responsibilities."""
-        model, both = self.model, [self.k, self.target]
-        family, rest, weights = model.family, model.weights.copy(), model.weights.copy()
-        rest[both] = 0.0
-        weights[both] = weights[both].sum() * shares_of_halves(*(share.sum() for share in shares))
-        responsibilities = np.zeros((len(self.data), len(weights)), self.data.dtype)
-        responsibilities[:, self.k], responsibilities[:, self.target] = shares
-        evidence = family.expected_statistics(self.data.X, responsibilities)
-        others = family.own_statistics(model.parameters, rest)
-        statistics = combine([(1.0, others), (1.0 / self.data.total_weight, evidence)])
-        parameters = family.m_step(statistics, model.parameters)
-        return replace(self, model=replace(model, weights=weights, parameters=parameters))
+    def refitted(self, shares):
+        """Return the same, both components refitted to the rows by shares of these, (n, 2)."""
+        both, weights = [self.k, self.target], self.model.weights.copy()
+        weights[both] = weights[both].sum() * shares_of_halves(*shares.sum(axis=0))
+        row_weight = 1.0 / self.data.total_weight
+        new = _relearnt(self.model, weights, both, self.data, shares, row_weight)
+        return replace(self, model=new)
 
     def log_likelihood(self):
         return self.model.e_step(self.data)[1]
@@ -420,7 +416,7 @@ class _Halving:
         halving, log_likelihood = self, self.log_likelihood()
         for _ in range(_SETTLING_PASSES):
             shares, before = weighted_posterior(halving.model, self.data), log_likelihood
-            halving = halving.refitted(shares[:, self.k], shares[:, self.target])
+            halving = halving.refitted(shares[:, [self.k, self.target]])
             log_likelihood = halving.log_likelihood()
             if not log_likelihood - before > _SETTLED:
                 break

@@ -830,12 +830,10 @@ def _product_case(cases, columns):
 _BY_NAME = {repr(case): case for case in FAMILIES}
 OTHER_FAMILIES += [
     _product_case(
-        [_BY_NAME[name] for name in ("TiedGaussian", "Poisson", "Categorical")],
-        [[3, 0], [1], [2]],
+        [_BY_NAME[name] for name in ("TiedGaussian", "Poisson", "Categorical")], [[3, 0], [1], [2]]
     ),
     _product_case(
-        [_BY_NAME[name] for name in ("SphericalGaussian", "Gamma", "Bernoulli")],
-        [[1, 2], [3], [0]],
+        [_BY_NAME[name] for name in ("SphericalGaussian", "Gamma", "Bernoulli")], [[1, 2], [3], [0]]
     ),
     _product_case(
         [_BY_NAME[name] for name in ("DiagonalGaussian", "Exponential", "FullGaussian")],

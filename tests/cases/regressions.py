@@ -10,12 +10,7 @@ from scipy import stats
 
 from cases.family_cases import FamilyCase
 from cases.random_rows import normal_rows, positive_definite
-from sklearn_onlineem.families import (
-    Diagonal,
-    Family,
-    Full,
-    Spherical,
-)
+from sklearn_onlineem.families import Diagonal, Family, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.statistics import Moments
 

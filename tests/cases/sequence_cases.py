@@ -7,14 +7,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from cases.capabilities import (
-    COUNTS,
-    DOCUMENTS,
-    GAUSSIAN,
-    NOMINAL,
-    POSITIVE,
-    RowCapabilities,
-)
+from cases.capabilities import COUNTS, DOCUMENTS, GAUSSIAN, NOMINAL, POSITIVE, RowCapabilities
 from cases.estimator_cases import (
     count_clusters,
     document_clusters,

@@ -22,11 +22,7 @@ from sklearn_onlineem import (
     LatentDirichletAllocation,
     PoissonMixture,
 )
-from sklearn_onlineem.diagnostics import (
-    DriftWarning,
-    DriftWatch,
-    StreamCertificate,
-)
+from sklearn_onlineem.diagnostics import DriftWarning, DriftWatch, StreamCertificate
 from sklearn_onlineem.diagnostics.certificates import step_certificate
 from sklearn_onlineem.diagnostics.drift import Drift
 from sklearn_onlineem.em import BayesianOnline, Restart

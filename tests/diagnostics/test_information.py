@@ -55,6 +55,9 @@ def test_products_are_those_of_the_matrix(case, rng):
     np.testing.assert_allclose(product.ravel(), matrix @ v.ravel(), rtol=1e-9, atol=1e-11)
     overlaps = missing.overlaps(v)
     np.testing.assert_allclose(0.5 * overlaps.sum(), (v * product).sum(), rtol=1e-9)
+    numbers = np.arange(v.shape[1])
+    parts = [numbers[columns] for columns in coordinates.parts.values()]
+    np.testing.assert_array_equal(np.concatenate(parts), numbers)
 
 
 @pytest.mark.parametrize("case", [case for case in STILL if case.is_mixture], ids=repr)
@@ -241,10 +244,7 @@ def test_settings_out_of_range_are_refused(rng, settings):
         missing_information(GaussianMixture(1).fit(X), X, **settings)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [(LatentDirichletAllocation, "LatentDirichletModel")],
-)
+@pytest.mark.parametrize(("kind", "name"), [(LatentDirichletAllocation, "LatentDirichletModel")])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_other_models_are_refused_by_name(rng, kind, name):
     X = rng.poisson(3.0, (50, 4)).astype(float)

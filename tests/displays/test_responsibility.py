@@ -73,9 +73,7 @@ def test_axes_may_be_given_and_looks_changed():
 
 
 @pytest.mark.parametrize(
-    "found",
-    [[0.5, 0.5], np.empty((0, 2)), [[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]]],
-    ids=str,
+    "found", [[0.5, 0.5], np.empty((0, 2)), [[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]]], ids=str
 )
 def test_what_is_no_table_of_shares_is_refused(found):
     with pytest.raises(ValueError, match="responsibilities must"):

@@ -21,8 +21,7 @@ def test_a_heat_map_shows_the_estimators_numbers(rng):
     display = TransitionDisplay.from_estimator(hmm, names=["low", "high"])
     assert_array_equal(display.im_.get_array(), hmm.transmat_)
     assert_array_equal(
-        [[float(text.get_text()) for text in row] for row in display.text_],
-        hmm.transmat_.round(2),
+        [[float(text.get_text()) for text in row] for row in display.text_], hmm.transmat_.round(2)
     )
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["low", "high"]
     assert_allclose(display.durations, 1.0 / (1.0 - np.diag(hmm.transmat_)))

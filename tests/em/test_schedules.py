@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
@@ -86,29 +85,6 @@ def test_forgetting_tends_to_a_constant_and_to_harmonic():
     assert_allclose([Forgetting(1.0)(t) for t in range(1, 9)], [Harmonic()(t) for t in range(1, 9)])
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        partial(PowerDecay, eta0=0.0),
-        partial(PowerDecay, eta0=math.inf),
-        partial(PowerDecay, eta0=math.nan),
-        partial(PowerDecay, beta=-0.1),
-        partial(PowerDecay, beta=1.1),
-        partial(PowerDecayInRows, 0.0),
-        partial(Harmonic, a=0.0),
-        partial(Harmonic, b=-1.0),
-        partial(Harmonic, c=-1.0),
-        partial(Constant, 0.0),
-        partial(Forgetting, factor=0.0),
-        partial(Forgetting, factor=1.1),
-    ],
-    ids=lambda make: f"{make.func.__name__}({make.args or make.keywords})",
-)
-def test_values_out_of_range_are_errors(make):
-    with pytest.raises(ValueError, match="must be"):
-        make()
-
-
 @pytest.mark.parametrize("eta", [0.0, 5e-324, -1.0, math.nan, None, "0.5", 1j, np.ones(2)])
 def test_a_callable_that_gives_nonsense_is_an_error(eta):
     with pytest.raises(ValueError, match="schedule.*above 0"):
@@ -164,8 +140,6 @@ def test_forgetting_by_the_step_is_a_half_life_of_equal_batches():
     by_step, by_row = Forgetting(factor=0.5), Forgetting(half_life=30.0)
     for n_seen in (0.0, 3e3, 3e4):  # between, the start counts apart from the first batch by steps
         assert by_row.for_batch(n_seen, 30.0) == pytest.approx(by_step.for_batch(n_seen, 30.0))
-    with pytest.raises(ValueError, match="half_life"):
-        Forgetting(half_life=0.0)
 
 
 def test_batches_of_many_half_lives_forget_the_past():

@@ -12,7 +12,7 @@ from sklearn_onlineem.em.stopping import (
     STOPPING_RULES,
     KLStopping,
     LikelihoodStopping,
-    Outlook,
+    StandardErrorStopping,
     expected_passes,
 )
 
@@ -30,6 +30,11 @@ def test_the_likelihood_rule_looks_at_changes_up_or_down():
 def test_the_kl_rule_looks_at_divergences_only():
     path = [(-10.0, 1.0), (-10.0, 0.1), (-3.0, 0.01)]
     assert decisions(KLStopping(0.05), path) == [False, False, True]
+
+
+def test_rounding_errors_about_zero_are_no_gains():
+    path = [(1e-11, 0.0), (-1e-11, 0.0)]
+    assert decisions(StandardErrorStopping(200, 5), path) == [False, True]
 
 
 @pytest.mark.parametrize("rule", STOPPING_RULES.values())
@@ -145,38 +150,31 @@ def test_of_a_geometric_sequence_it_is_exact(rate, tol, n_values):
         assert last < tol <= last / rate
 
 
-def test_only_the_latest_values_count():
-    values = [100.0, 1.0, 0.5, 0.25, 0.125]
-    assert expected_passes(values, 0.01) == pytest.approx((0.5, 4))
-    # What came before a pass that gained nothing, or before a jump to a finite value, is no guide.
-    for odd in (0.0, -1.0, math.nan, math.inf):
-        assert expected_passes([8.0, odd, 0.5, 0.25], 0.2) == pytest.approx((0.5, 1))
+@pytest.mark.parametrize("values, tol, rate, n_passes", [
+    # Only the latest values count, after a pass that gained nothing, or a jump to a finite value.
+    ([100.0, 1.0, 0.5, 0.25, 0.125], 0.01, 0.5, 4),
+    *(([8.0, odd, 0.5, 0.25], 0.2, 0.5, 1) for odd in (0.0, -1.0, math.nan, math.inf)),
+    # A pass without a gain tells nothing, nor do values that do not fall.
+    *(([2.0, 1.0, last], 0.1, 1.0, math.inf) for last in (0.0, -1.0, math.nan)),
+    ([], 0.1, 1.0, math.inf),
+    ([1.0], 0.1, 1.0, math.inf),
+    ([1.0, 1.0], 0.1, 1.0, math.inf),
+    ([1.0, 2.0], 0.1, 2.0, math.inf),
+    ([1.0, 0.5], 0.0, 0.5, math.inf),
+    # Below `tol` there is nothing to do.
+    ([1.0, 0.05], 0.1, 0.05, 0),
+    ([0.05], 0.1, 1.0, 0),
+    # Numbers may have any size.
+    ([1e300, 1e-300], 5e-324, 0.0, 1),
+    ([5e-324, 1e308], 1.0, math.exp(700.0), math.inf),
+])  # fmt: skip
+def test_what_the_latest_values_foretell(values, tol, rate, n_passes):
+    assert expected_passes(values, tol) == pytest.approx((rate, n_passes))
 
 
-@pytest.mark.parametrize(
-    "values, tol",
-    [([], 0.1), ([1.0], 0.1), ([1.0, 1.0], 0.1), ([1.0, 2.0], 0.1), ([1.0, 0.5], 0.0)],
-)
-def test_what_is_not_in_sight_takes_for_ever(values, tol):
-    assert expected_passes(values, tol).n_passes == math.inf
-
-
-@pytest.mark.parametrize("last", [0.0, -1.0, math.nan])
-def test_a_pass_without_a_gain_tells_nothing(last):
-    assert expected_passes([2.0, 1.0, last], 0.1) == Outlook(1.0, math.inf)
-
-
-def test_numbers_of_any_size_will_do():
-    assert expected_passes([1e300, 1e-300], 5e-324) == Outlook(0.0, 1)
+def test_a_rate_that_is_hardly_below_1_takes_long():
     rate, n_passes = expected_passes([1.0, math.nextafter(1.0, 0.0)], 5e-324)
     assert rate < 1.0 and 6e18 < n_passes < 7e18
-    rate, n_passes = expected_passes([5e-324, 1e308], 1.0)
-    assert rate > 1e300 and n_passes == math.inf
-
-
-def test_below_tol_there_is_nothing_to_do():
-    assert expected_passes([1.0, 0.05], 0.1) == pytest.approx((0.05, 0))
-    assert expected_passes([0.05], 0.1).n_passes == 0
 
 
 @pytest.mark.parametrize("stopping", ["likelihood", "kl"])

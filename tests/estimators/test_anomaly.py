@@ -16,17 +16,9 @@ from sklearn.neighbors import KernelDensity
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_onlineem import (
-    AnomalyDetector,
-    GaussianHMM,
-    GaussianMixture,
-    KalmanFilter,
-)
+from sklearn_onlineem import AnomalyDetector, GaussianHMM, GaussianMixture, KalmanFilter
 
-ROW_BY_ROW = [
-    GaussianHMM(2, random_state=0),
-    KalmanFilter(2, random_state=0),
-]
+ROW_BY_ROW = [GaussianHMM(2, random_state=0), KalmanFilter(2, random_state=0)]
 of_sequences = pytest.mark.parametrize("estimator", ROW_BY_ROW, ids=["hmm", "kalman"])
 
 

@@ -35,9 +35,7 @@ from sklearn_onlineem.statistics import Sums
 by_family = pytest.mark.parametrize("case", CONJUGATE_FAMILIES, ids=repr)
 # Draws of which as many components may be made as one likes.
 by_own = pytest.mark.parametrize(
-    "case",
-    [case for case in CONJUGATE_FAMILIES if case is not case_of(Tied)],
-    ids=repr,
+    "case", [case for case in CONJUGATE_FAMILIES if case is not case_of(Tied)], ids=repr
 )
 SPARSE = [case for case in CONJUGATE_FAMILIES if case.counts]
 

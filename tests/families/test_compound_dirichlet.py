@@ -14,12 +14,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import gammaln, polygamma, psi
 
-from sklearn_onlineem import (
-    HMM,
-    CompoundDirichlet,
-    CompoundDirichletMixture,
-    MultinomialMixture,
-)
+from sklearn_onlineem import HMM, CompoundDirichlet, CompoundDirichletMixture, MultinomialMixture
 from sklearn_onlineem._kernels import _compound_dirichlet
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Online

@@ -13,12 +13,7 @@ from functools import cache, partial
 
 import numpy as np
 import pandas as pd
-from cases.estimator_cases import (
-    ESTIMATORS,
-    counts_of,
-    document_clusters,
-    sequence_clusters,
-)
+from cases.estimator_cases import ESTIMATORS, counts_of, document_clusters, sequence_clusters
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler

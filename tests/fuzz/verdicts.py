@@ -38,13 +38,7 @@ DOCUMENTED = (ValueError, TypeError, DistributionError, Refusal)
 # The layers below take what they are called with for what it should be: a string in the place of a
 # model has no `e_step`, a number too large for C overflows, a tuple that is too short has no third
 # element.
-DOCUMENTED_BELOW = (
-    *DOCUMENTED,
-    AttributeError,
-    OverflowError,
-    ZeroDivisionError,
-    LookupError,
-)
+DOCUMENTED_BELOW = (*DOCUMENTED, AttributeError, OverflowError, ZeroDivisionError, LookupError)
 # Frames, masked and sparse arrays in the places of arrays raise errors of their own, there.
 OTHERS = ("pandas", "pyarrow", "scipy", "numpy")
 

@@ -14,13 +14,7 @@ import numpy as np
 from cases.chains import CHAINS
 from cases.collapsed_cases import COLLAPSED
 from cases.dynamical import DYNAMICAL
-from cases.family_cases import (
-    FAMILIES,
-    HIDDEN_FAMILIES,
-    OTHER_FAMILIES,
-    hyperparameters,
-    name_of,
-)
+from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES, hyperparameters, name_of
 from cases.mixture_cases import MIXTURES
 from cases.regressions import REGRESSIONS
 from cases.transducers import TRANSDUCERS
@@ -177,10 +171,7 @@ def family_world(case):
     }
     arguments |= {"prior_statistics." + name: value for name, value in prior.items()}
     if hasattr(family, "to_natural"):
-        arguments |= {
-            "natural": family.to_natural(p),
-            "regularise.mean": family.mean_statistics(p),
-        }
+        arguments |= {"natural": family.to_natural(p), "regularise.mean": family.mean_statistics(p)}
     if case.is_gaussian:
         arguments |= {
             "gaussians.mean": p.mean,
@@ -534,11 +525,7 @@ def algorithm_world(case):
             RunningStatistics(4.0, objects[2]),
         ],
         *[em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting()],
-        *[
-            PowerDecayInRows(3.0),
-            Exact(),
-            Sampled(5),
-        ],
+        *[PowerDecayInRows(3.0), Exact(), Sampled(5)],
         *[
             KLStopping(1e-3),
             LikelihoodStopping(1e-3),

@@ -6,11 +6,7 @@ from cases.kernel_formulas import DTYPES, NO_LABELS, NONE, normalise_numpy, opti
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from sklearn_onlineem._kernels._counts import (
-    e_step,
-    log_density,
-    statistics,
-)
+from sklearn_onlineem._kernels._counts import e_step, log_density, statistics
 
 INDEX_DTYPES = [np.int32, np.int64]
 SHAPES = [(1, 1, 1), (1, 50, 10), (7, 3, 1), (300, 40, 9), (2, 5, 40), (3000, 20, 3)]

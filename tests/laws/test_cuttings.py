@@ -73,11 +73,7 @@ STREAMS = [
         {"weights_init": np.ones(3) / 3.0, "means_init": CRUDE, "precisions_init": PRECISIONS},
         partial(normal_rows, stay=0.0),
     ),
-    (
-        partial(PoissonMixture, 3),
-        {"means_init": 1.0 + 2.0 * CRUDE},
-        partial(count_rows, stay=0.0),
-    ),
+    (partial(PoissonMixture, 3), {"means_init": 1.0 + 2.0 * CRUDE}, partial(count_rows, stay=0.0)),
 ]
 SEQUENCES = [make for make, _, _ in STREAMS[:3]]
 all_streams = pytest.mark.parametrize(

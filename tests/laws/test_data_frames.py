@@ -17,13 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_onlineem import (
-    GaussianHMM,
-    GaussianMixture,
-    KalmanFilter,
-    PerSequence,
-    PoissonMixture,
-)
+from sklearn_onlineem import GaussianHMM, GaussianMixture, KalmanFilter, PerSequence, PoissonMixture
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Batch
 

@@ -27,12 +27,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from threadpoolctl import threadpool_limits
 
-from sklearn_onlineem import (
-    GaussianMixture,
-    Mixture,
-    MultinomialMixture,
-    PoissonMixture,
-)
+from sklearn_onlineem import GaussianMixture, Mixture, MultinomialMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.step import batch_step, online_step

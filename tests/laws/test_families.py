@@ -154,11 +154,9 @@ def test_probabilities_add_up_to_one(family, d, support, rng):
     ids=lambda value: type(value).__name__ if isinstance(value, Family) else "",
 )
 def test_densities_integrate_to_one(family, lower):
-    natural = {
-        Gaussian: [2.0, -0.8],
-        Gamma: [0.7, -1.3],
-        Wishart: [2.2, -0.6],
-    }.get(type(family), [-0.6])
+    natural = {Gaussian: [2.0, -0.8], Gamma: [0.7, -1.3], Wishart: [2.2, -0.6]}.get(
+        type(family), [-0.6]
+    )
     parameters = family.from_natural(np.array([natural]))
     mass, _ = quad(
         lambda x: np.exp(family.log_density(parameters, np.array([[x]]))[0, 0]), lower, np.inf

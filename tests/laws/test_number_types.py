@@ -96,11 +96,7 @@ def test_parameters_are_kept_as_given(case, name, value):
 
 @pytest.mark.parametrize(
     ("solver", "name", "value"),
-    [
-        (Online, "average_from", 2),
-        (Stochastic, "average_from", 2),
-        (Auto, "online_passes", 1),
-    ],
+    [(Online, "average_from", 2), (Stochastic, "average_from", 2), (Auto, "online_passes", 1)],
 )
 def test_solvers_take_them(solver, name, value, rng):
     case = MERGED[0]

@@ -90,7 +90,7 @@ def test_halves_that_are_learnt_at_once_are_those_learnt_alone(case, is_weighted
         data = replace(data, sample_weight=rng.integers(3, size=200) * rng.random(200))
     posterior, shares = model.posterior(data, log_likelihoods), weighted_posterior(model, data)
     cuts = [(k, shares[:, [k, k]] * np.eye(2)[rng.integers(2, size=200)]) for k in (0, 2, 0)]
-    trials = [_Halving(model, k, 1, data).refitted(*halves.T) for k, halves in cuts]
+    trials = [_Halving(model, k, 1, data).refitted(halves) for k, halves in cuts]
     best = max(trials, key=_Halving.log_likelihood)
     found = _likeliest(model, 1, data, posterior, log_likelihoods, cuts)
     assert found.k == best.k

@@ -234,9 +234,7 @@ def sequence_learners():
 
 @pytest.mark.parametrize("where", ["one", "lengths", "groups", "list"])
 @pytest.mark.parametrize(
-    "corrupt",
-    [point_outside, have_a_large_index],
-    ids=lambda corrupt: corrupt.__name__,
+    "corrupt", [point_outside, have_a_large_index], ids=lambda corrupt: corrupt.__name__
 )
 @pytest.mark.parametrize(
     "make, good", [pytest.param(*case, id=name) for name, *case in sequence_learners()]

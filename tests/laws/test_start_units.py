@@ -10,12 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
-from sklearn_onlineem import (
-    BernoulliMixture,
-    GaussianMixture,
-    MultinomialMixture,
-    PoissonMixture,
-)
+from sklearn_onlineem import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from sklearn_onlineem.estimators._start import STARTS
 
 # Tests stop fits on purpose before they converge.

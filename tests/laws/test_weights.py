@@ -46,12 +46,7 @@ def test_weights_that_vanish_or_overflow_are_refused(case, weight, rng):
 
 
 @pytest.mark.parametrize(
-    ("small", "large", "arguments"),
-    [
-        (1e-99, 1e97, SOLVERS[1]),
-        (1e97, 1e97, SOLVERS[2]),
-    ],
-    ids=str,
+    ("small", "large", "arguments"), [(1e-99, 1e97, SOLVERS[1]), (1e97, 1e97, SOLVERS[2])], ids=str
 )
 @all_estimators
 def test_weights_that_are_taken_give_finite_models(case, small, large, arguments, rng):

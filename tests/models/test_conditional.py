@@ -8,15 +8,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families import (
-    Diagonal,
-    Full,
-    Gaussian,
-    Gaussians,
-    Poisson,
-    Spherical,
-    Tied,
-)
+from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Poisson, Spherical, Tied
 from sklearn_onlineem.models.conditional import conditional
 from sklearn_onlineem.models.mixture import MixtureModel
 
@@ -51,10 +43,7 @@ def log_marginal(model, x, features):
             x[features]
         )
         for weight, mean, S in zip(
-            model.weights,
-            model.parameters.mean,
-            model.parameters.covariance_matrices,
-            strict=True,
+            model.weights, model.parameters.mean, model.parameters.covariance_matrices, strict=True
         )
     ]
     return logsumexp(parts)

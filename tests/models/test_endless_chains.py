@@ -61,8 +61,7 @@ def test_what_is_no_weight_is_refused(start, transmat):
 
 
 @pytest.mark.parametrize(
-    ("start", "transmat"),
-    [(MASKED, np.eye(2)), ([0.5, 0.5], -np.eye(2)), ([0.5, 0.5], WITH_END)],
+    ("start", "transmat"), [(MASKED, np.eye(2)), ([0.5, 0.5], -np.eye(2)), ([0.5, 0.5], WITH_END)]
 )
 def test_weights_are_looked_at_where_lengths_are_given_too(start, transmat):
     like, rng = LengthDistribution((np.array([3]), np.ones(1))), np.random.default_rng(0)

@@ -165,11 +165,7 @@ class OverPaths(Lengths):
 
 CASES = [
     pytest.param(case_of(family), enumerated, id=family.__name__)
-    for family, enumerated in (
-        (Categorical, OverSymbols),
-        (Poisson, OverPaths),
-        (Full, OverPaths),
-    )
+    for family, enumerated in ((Categorical, OverSymbols), (Poisson, OverPaths), (Full, OverPaths))
 ]
 all_cases = pytest.mark.parametrize("case, enumerated", CASES)
 all_terminations = pytest.mark.parametrize(

@@ -337,9 +337,7 @@ def test_known_singular_covariances_are_fine(rng):
     )
     data = draw_data(rng, [12, 5], 1, missing=0.2)
     regular = changed(
-        model,
-        initial__covariance=1e-9 * np.eye(2),
-        transitions__covariance=np.diag([1.0, 1e-9]),
+        model, initial__covariance=1e-9 * np.eye(2), transitions__covariance=np.diag([1.0, 1e-9])
     )
     assert_allclose(model.log_likelihood(data), regular.log_likelihood(data), rtol=1e-6)
     assert_close(model.smoothed(data), regular.smoothed(data), rtol=1e-5, atol=1e-5)

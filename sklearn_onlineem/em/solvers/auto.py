@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -32,17 +33,19 @@ class Auto(Solver):
     """Online EM if the user has chosen a rate; else an online pass, then batch EM to the maximum.
 
     The online pass comes most of the way, and batch EM then converges in fewer passes than online
-    EM would. Data of at most one batch, and fits that continue another one, use batch EM only.
+    EM would. Data of at most one batch, but for the turns below, and fits that continue another fit
+    use batch EM only.
 
     Mixtures of at least 5 components, and of at most as many parameters as rows, take
     :class:`~sklearn_onlineem.em.SplitMerge` steps before batch EM has converged, which keep the
     number of components. With less than 10 values for each parameter, an online pass in
     mini-batches of an eighth of the rows and 5 passes of batch EM take turns before, six times: the
-    small batches lead out of poor optima. With 16,000 rows or more one fit is then better than the
-    best of ten plain ones. With fewer rows, ``n_init="auto"`` keeps the best of two starts, which
-    is as good. There is one start, and there are neither steps nor turns, where components have
-    their places, by given start values, labels, a learnt prior, or the model that a fit continues;
-    with priors that remove components; and with ``tol=0``.
+    small batches lead out of poor optima. If they lead to a cluster without a covariance, batch EM
+    goes on from the start instead. With 16,000 rows or more one fit is then better than the best of
+    ten plain ones. With fewer rows, ``n_init="auto"`` keeps the best of two starts, which is as
+    good. There is one start, and there are neither steps nor turns, where components have their
+    places, by given start values, labels, a learnt prior, or the model that a fit continues; with
+    priors that remove components; and with ``tol=0``.
 
     Parameters
     ----------
@@ -87,17 +90,17 @@ class Auto(Solver):
             endless = replace(plan, batch_size=size, **never)
         try:
             for _ in range(n_turns):
-                # Rates start again.
-                progress.state = progress.state._replace(size_seen=0.0)
                 yield from islice(Online().passes(progress, data, endless), self.online_passes)
                 if takes_turns:
                     yield from islice(Batch().passes(progress, data, endless), _PASSES)
+                    # Rates start again.
+                    progress.state = progress.state._replace(size_seen=0.0)
             yield from batch.passes(progress, data, plan)
         except ValueError:
             # Without a floor small mini-batches may lead to clusters without a covariance.
-            if not takes_turns or progress.callbacks:
+            if not takes_turns or progress.is_calling:
                 raise
-            progress.state = start
+            progress.state = progress.state._replace(model=start.model)
             yield from batch.passes(progress, data, plan)
 
     def n_starts(self, state: State, data: Observations, plan: Plan) -> int:
@@ -106,13 +109,10 @@ class Auto(Solver):
 
     def _may_regroup(self, state, data, plan):
         """Return whether the components of a fit are several, and have no places of their own."""
-        model = state.model
-        if not self.split_merge or plan.start_is_given or not plan.stopping().tol > 0.0:
-            return False
+        model, is_open = state.model, self.split_merge and not plan.start_is_given
         if not isinstance(model, SplitsAndMerges) or model.n_components < _COMPONENTS:
             return False
-        try:
+        with suppress(ValueError):
             model.check_split_merge(state.prior, data, fixed=True)
-        except ValueError:
-            return False
-        return True
+            return is_open and plan.stopping().tol > 0.0
+        return False

@@ -21,8 +21,8 @@ __all__ = ["Batch", "batch_passes"]
 _LEAST_GAINS = 3
 # Passes that it may still need without acceleration, and those after which gains that do not fall
 # are those of a slow fit, if one takes much longer than a quasi-Newton step alone, which takes
-# about as long as so many rows do.
-_FEW_PASSES, _MANY_PASSES, _ROWS_OF_A_STEP = 10, 30, 2000
+# about as long as so many rows do. A pass takes as long as one over 100 rows, at least.
+_FEW_PASSES, _MANY_PASSES, _ROWS_OF_A_STEP, _LEAST_ROWS = 10, 30, 2000, 100
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,8 @@ def batch_passes(
         if newton is None and looks and len(values) > _LEAST_GAINS:
             gains = [after - before for before, after in pairwise(values)]
             n_passes = settled.outlook(gains).n_passes
-            cost = 1.0 + _ROWS_OF_A_STEP / max(state.model.size_of(here.data), here.data.n_rows)
+            n_rows = max(state.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)
+            cost = 1.0 + _ROWS_OF_A_STEP / n_rows
             # Early gains may rise.
             is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES * cost
             if not gains_tell or (n_passes > _FEW_PASSES * cost and not is_early):

@@ -88,8 +88,7 @@ class SplitMerge(Solver):
     .. math:: \sum_n \log p(x_n) - \tfrac{1}{2} \, \text{parameters} \times \log N,
 
     which is Schwarz's criterion (BIC) times -1/2, with N the total weight of the rows. A fit ends
-    when no step raises it. Passes, in both cases, are those of batch EM, and the steps that are
-    kept.
+    when no step raises it. Passes are those of batch EM, and the steps that are kept.
 
     Streams take online steps. With `in_streams` the last 500 of each 3,200 rows are kept; after
     them a stream may merge pairs, if that raises the criterion of as many rows as the model

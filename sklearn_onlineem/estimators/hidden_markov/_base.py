@@ -18,11 +18,7 @@ from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
 from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._sequences import (
-    SequenceEstimator,
-    SequencesInput,
-    observed_rows,
-)
+from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, bound
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,

@@ -12,10 +12,7 @@ from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.hidden_markov._start import (
-    checked_probabilities,
-    dirichlet_prior,
-)
+from sklearn_onlineem.estimators.hidden_markov._start import checked_probabilities, dirichlet_prior
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.fixed import floored
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
@@ -75,8 +72,7 @@ class CategoricalHMM(BaseHMM):
     """
 
     solver: str | Solver = parameter(
-        default="auto",
-        valid=[StrOptions(solvers_for(HiddenMarkovModel)), Solver],
+        default="auto", valid=[StrOptions(solvers_for(HiddenMarkovModel)), Solver]
     )
     n_features: int | None = parameter(
         default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True

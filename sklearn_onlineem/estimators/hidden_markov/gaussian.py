@@ -56,11 +56,7 @@ def _put_covars(family, parameters, covars):
 
 
 # Parts by letters of `params`.
-_LETTERS = {
-    "m": ("means",),
-    "c": ("covars",),
-    "e": ("means", "covars"),
-}
+_LETTERS = {"m": ("means",), "c": ("covars",), "e": ("means", "covars")}
 
 
 @estimator

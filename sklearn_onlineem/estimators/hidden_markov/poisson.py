@@ -24,10 +24,7 @@ def _put_rates(family, parameters, rates):
 
 
 # Parts by letters of `params`.
-_LETTERS = {
-    "l": ("emissions",),
-    "e": ("emissions",),
-}
+_LETTERS = {"l": ("emissions",), "e": ("emissions",)}
 
 
 @estimator

@@ -39,12 +39,7 @@ __all__ = [
     "system_prior",
 ]
 
-SHAPES = {
-    "full": Full(),
-    "diag": Diagonal(),
-    "diagonal": Diagonal(),
-    "spherical": Spherical(),
-}
+SHAPES = {"full": Full(), "diag": Diagonal(), "diagonal": Diagonal(), "spherical": Spherical()}
 
 
 class Field(NamedTuple):

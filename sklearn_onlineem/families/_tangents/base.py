@@ -115,10 +115,11 @@ class Tangents(ABC):
     """Directions of the parameters of a family, with `Sums` as statistics unless overridden.
 
     `mean`, of shape (K, n_features), is E phi(x), `n_own` the number of coordinates of a component,
-    and `shared` the slice of coordinates in which all components move as one.
+    `shared` the slice of them in which all components move as one, and `parts` slices by name.
     """
 
     shared = slice(0, 0)
+    parts = {"means": slice(None)}
     # Whether rows have features, of which statistics are sums.
     has_features = True
     # Whether densities have derivatives everywhere.
@@ -143,10 +144,6 @@ class Tangents(ABC):
     def is_free(self):
         """Which coordinates the M-step changes, of shape (K, n_own)."""
         return np.ones((len(self.mean), self.n_own), dtype=bool)
-
-    @property
-    def parts(self):
-        return {"means": slice(None)}
 
     def features(self, X):
         """Return phi(x) of rows, dense or CSR, of shape (n_rows, n_features)."""
@@ -318,16 +315,14 @@ class DurationTangents(_ProductTangents):
 class GammaTangents(Tangents):
     """Tangents of shapes a and rates r, by a Cholesky factor of the covariance of log x and x."""
 
+    parts = {"shapes and rates": slice(None)}
+
     @cached_property
     def _factor(self):
         shapes, rates = self.family.shapes_and_rates(self.parameters)
         a = np.sqrt(polygamma(1, shapes))
         b = 1.0 / (rates * a)
         return a, b, np.sqrt(shapes / rates**2 - b**2)
-
-    @property
-    def parts(self):
-        return {"shapes and rates": slice(None)}
 
     def natural(self, v):
         a, b, c = self._factor
@@ -359,9 +354,7 @@ class GammaTangents(Tangents):
 class _ShareTangents(Tangents):
     """Tangents of probabilities of symbols, which sum to 1."""
 
-    @property
-    def parts(self):
-        return {"probabilities": slice(None)}
+    parts = {"probabilities": slice(None)}
 
     @property
     @abstractmethod

@@ -21,10 +21,7 @@ class CompoundDirichletTangents(Tangents):
     """
 
     has_features = False
-
-    @property
-    def parts(self):
-        return {"alpha": slice(None)}
+    parts = {"alpha": slice(None)}
 
     @cached_property
     def mean(self):

@@ -24,6 +24,8 @@ __all__ = ["FixedDegreesWishartTangents", "WishartTangents"]
 
 
 class FixedDegreesWishartTangents(Tangents):
+    parts = {"scales": slice(None)}
+
     @property
     def n_own(self):
         return len(self._units)
@@ -86,10 +88,6 @@ class FixedDegreesWishartTangents(Tangents):
         Y = self._standardised(raw)
         return np.einsum("kij,pij->kp", Y, self._units) / self._deviation
 
-    @property
-    def parts(self):
-        return {"scales": slice(None)}
-
     def size(self, v):
         return max(np.abs(v).max(), 2.0 * np.abs(self._relative(v)).max())
 
@@ -110,6 +108,8 @@ class FixedDegreesWishartTangents(Tangents):
 
 
 class WishartTangents(FixedDegreesWishartTangents):
+    parts = {"degrees of freedom": slice(0, 1), "scales": slice(1, None)}
+
     @property
     def n_own(self):
         return 1 + super().n_own
@@ -144,10 +144,6 @@ class WishartTangents(FixedDegreesWishartTangents):
         trace = np.trace(self._standardised(raw[:, 1:]), axis1=1, axis2=2)
         own = (raw[:, 0] - trace / self._degrees) / self._own_deviation
         return np.column_stack([own, super().whitened(raw[:, 1:])])
-
-    @property
-    def parts(self):
-        return {"degrees of freedom": slice(0, 1), "scales": slice(1, None)}
 
     def size(self, v):
         halves, V = self._moves(v)

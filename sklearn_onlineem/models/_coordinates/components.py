@@ -122,10 +122,8 @@ class ComponentCoordinates(Coordinates):
 
     def _projected(self, x):
         """Return x with shared covariances moving as one."""
-        start = self._n_before
-        shared = self.tangents.shared
-        columns = slice(start + shared.start, None if shared.stop is None else start + shared.stop)
-        if shared.start == shared.stop:
+        columns = self._columns(self.tangents.shared)
+        if columns.start == columns.stop:
             return x
         x = x.copy()
         roots = np.sqrt(np.maximum(self._effective_counts[:, columns], 0.0))
@@ -160,11 +158,14 @@ class ComponentCoordinates(Coordinates):
     def _all_counts(self, statistics):
         """Return the effective counts of all coordinates."""
 
-    def _emission_parts(self):
-        start = self._n_before
-        for name, columns in self.tangents.parts.items():
-            stop = None if columns.stop is None else start + columns.stop
-            yield name, slice(start + (columns.start or 0), stop)
+    def _columns(self, own):
+        """Return the columns of coordinates of the family."""
+        start, stop, _ = own.indices(self.tangents.n_own)
+        return slice(self._n_before + start, self._n_before + stop)
+
+    @property
+    def parts(self):
+        return {name: self._columns(own) for name, own in self.tangents.parts.items()}
 
 
 class MixtureCoordinates(ComponentCoordinates):
@@ -210,7 +211,7 @@ class MixtureCoordinates(ComponentCoordinates):
 
     @property
     def parts(self):
-        return {"weights": slice(0, 1), **dict(self._emission_parts())}
+        return {"weights": slice(0, 1), **super().parts}
 
 
 class ChainCoordinates(ComponentCoordinates):
@@ -294,4 +295,4 @@ class ChainCoordinates(ComponentCoordinates):
     @property
     def parts(self):
         chain = {"start": slice(0, 1), "transitions": slice(1, self._n_before)}
-        return chain | dict(self._emission_parts())
+        return chain | super().parts

@@ -254,16 +254,3 @@ def test_rates_that_were_set_are_warned_of(rng):
         GaussianMixture(2, solver="adaptive", eta0=0.5, beta=0.7).partial_fit(
             rng.normal(size=(9, 2))
         )
-
-
-@pytest.mark.parametrize("half_lives", [(), [1.0], 1.0, (0.0,), (-1.0, 2.0), (math.nan,), ("a",)])
-def test_wrong_half_lives_are_refused(half_lives):
-    with pytest.raises(ValueError, match="half_lives must be"):
-        Adaptive(half_lives)
-
-
-def test_wrong_settings_are_refused():
-    with pytest.raises(ValueError, match="start_rows"):
-        Adaptive(start_rows=-1)
-    with pytest.raises(ValueError, match="reinitialises"):
-        Adaptive(reinitialises=1)

@@ -50,11 +50,10 @@ def test_passes_take_turns_where_parameters_have_few_values(n_rows, takes_turns)
     assert mixture.converged_
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_turns_find_likelier_fits_than_ten_starts(n_jobs):
+def test_turns_find_likelier_fits_than_ten_starts():
     """And the same ones with several threads."""
     plain = GaussianMixture(8, solver="batch", n_init=10, random_state=0).fit(SMALL)
-    mixture, other = (GaussianMixture(8, random_state=0, n_jobs=n).fit(SMALL) for n in (1, n_jobs))
+    mixture, other = (GaussianMixture(8, random_state=0, n_jobs=n).fit(SMALL) for n in (1, 2))
     assert mixture.score(SMALL) > plain.score(SMALL) + 0.1
     np.testing.assert_array_equal(other.covariances_, mixture.covariances_)
 
@@ -74,14 +73,50 @@ def test_adaptive_fits_take_as_many_starts(eta0):
     np.testing.assert_array_equal(adaptive.means_, mixture.means_)
 
 
-def test_starts_of_its_own_accord_may_fail():
+@pytest.mark.parametrize("callbacks", [None, [lambda step: None]])
+def test_starts_of_its_own_accord_may_fail(callbacks):
     """Seeds have clusters of one row, which without a floor have no covariance."""
     rows = np.random.default_rng(38).normal(size=(40, 2))
-    mixture = GaussianMixture(5, reg_covar=0.0, random_state=38).fit(rows)
+    mixture = GaussianMixture(5, reg_covar=0.0, random_state=38, callbacks=callbacks).fit(rows)
     first = GaussianMixture(5, reg_covar=0.0, random_state=38, n_init=1).fit(rows)
     assert mixture.score(rows) >= first.score(rows)
     with pytest.raises(ValueError, match="not positive definite"):
         GaussianMixture(5, reg_covar=0.0, random_state=38, n_init=3).fit(rows)
+
+
+def test_turns_that_fail_are_counted():
+    rows, steps = np.random.default_rng(29).normal(size=(60, 2)), []
+    mixture = GaussianMixture(5, reg_covar=0.0, random_state=29, n_init=1)
+    mixture.set_params(callbacks=[steps.append]).fit(rows)
+    history = mixture.history_
+    assert list(history) == steps
+    assert 0 < np.isfinite([step.eta for step in history]).sum() < 6 * 8
+    assert np.diff([step.n_rows for step in history]).min() > 0
+    assert mixture.n_steps_ == len(history) and mixture.n_iter_ == len(mixture.lower_bounds_)
+    assert mixture.converged_
+
+
+@pytest.mark.parametrize("n_before", [0, 20, 100])
+def test_callbacks_that_fail_end_turns(n_before):
+    def fails(step):
+        steps.append(step)
+        if len(steps) > n_before:
+            raise ValueError("no more")
+
+    mixture, steps = GaussianMixture(5, random_state=0, callbacks=[fails]), []
+    with pytest.raises(ValueError, match="no more"):
+        mixture.fit(SMALL[:207])
+    assert len(steps) == n_before + 1 and not hasattr(mixture, "history_")
+
+
+def test_a_fit_from_a_stream_keeps_its_rates():
+    def rates(solver):
+        mixture = GaussianMixture(4, warm_start=True, batch_size=200, random_state=0)
+        for _ in range(5):
+            mixture.partial_fit(X)
+        return [step.eta for step in mixture.set_params(solver=solver).fit(X).history_[5:13]]
+
+    assert rates("auto") == rates("online")
 
 
 PLACES = {

@@ -14,6 +14,7 @@ from cases.transducers import TRANSDUCERS
 from scipy.optimize import minimize
 
 from sklearn_onlineem import (
+    BernoulliMixture,
     EditDistance,
     GaussianHMM,
     GaussianMixture,
@@ -219,8 +220,12 @@ def test_a_fit_that_has_converged_is_near_the_maximum(case):
     assert 2.0 * gain * data.total_weight / model.n_parameters() < 0.25**2
 
 
+@pytest.mark.filterwarnings("ignore:There are fewer distinct rows")
+def test_a_plateau_of_few_rows_is_left():
+    mixture = BernoulliMixture(6, random_state=0).fit(np.arange(17)[:, None] < 7)
+    assert mixture.converged_ and mixture.n_iter_ < 400
+
+
 def test_the_acceleration_is_named():
-    with pytest.raises(ValueError, match="acceleration must be 'auto' or None, got 'on'"):
-        Batch(acceleration="on")
     mixture = PoissonMixture(solver=Batch()).set_params(solver__acceleration=None)
     assert mixture.solver == PLAIN

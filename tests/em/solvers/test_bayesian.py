@@ -252,16 +252,6 @@ def test_forgetting_follows_a_source_that_moves(rng):
     assert found[1] == pytest.approx((2000 * 3.0 + 900 * 9.0) / 2900, abs=0.2)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"estimate": "median"}, {"start_mass": 0.0}, {"forgetting": 0.0}, {"forgetting": 1.5}],
-    ids=str,
-)
-def test_settings_out_of_range_are_refused(arguments):
-    with pytest.raises(ValueError, match=next(iter(arguments))):
-        BayesianOnline(**arguments)
-
-
 def test_statistics_that_grow_are_refused_by_name(rng):
     X = rng.standard_normal((20, 2))
     for learn in ("fit", "partial_fit"):

@@ -172,12 +172,6 @@ def test_others_refuse_by_name(rng):
             estimator.set_params(solver="componentwise").fit(counts)
 
 
-@pytest.mark.parametrize("order", ["random", None, 1, np.array(["gain"])], ids=repr)
-def test_orders_that_there_are_not_are_refused(order):
-    with pytest.raises(ValueError, match="order must be one of"):
-        Componentwise(order)
-
-
 def test_passes_attend_to_what_still_moves(rng):
     """Two rates that overlap, of eight that are far from these: fewer passes."""
     rates = np.array([[4.0], [5.5], [40.0], [80.0], [140.0], [220.0], [320.0], [440.0]])

@@ -181,9 +181,3 @@ def test_others_that_are_no_mixtures_refuse_by_name():
         absorbing = [1] if ends["termination"] == "absorbing_states" else None
         with pytest.raises(ValueError, match="CategoricalHMM: .*given lengths"):
             hmm(**ends, transmat_init=None, absorbing_states=absorbing).fit(stream(40))
-
-
-@pytest.mark.parametrize("warm_up", [-1, 1.5, "all", None], ids=repr)
-def test_rows_to_wait_for_are_a_whole_number(warm_up):
-    with pytest.raises(ValueError, match="warm_up must be"):
-        Recursive(warm_up)

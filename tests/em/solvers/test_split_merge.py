@@ -154,19 +154,12 @@ def test_what_has_no_moves_is_refused_by_name(rng):
     known = GaussianMixture(2, solver=SplitMerge(), semi_supervised=True)
     with pytest.raises(ValueError, match="GaussianMixture: labels"):
         known.fit(X, np.arange(40) % 2)
-    with pytest.raises(ValueError, match="n_merges"):
-        SplitMerge(0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [({"weight_concentration_prior": 2.0}, "leaves components without"), ({"tol": 0.0}, "tol > 0")],
-    ids=["prior", "tol"],
-)
-def test_what_would_keep_all_components_is_refused(arguments, message, rng):
-    mixture = GaussianMixture(4, solver=SplitMerge(), **arguments)
-    with pytest.raises(ValueError, match=f"GaussianMixture: .*{message}"):
-        mixture.fit(rng.standard_normal((40, 2)))
+    for arguments, message in [
+        ({"weight_concentration_prior": 2.0}, "leaves components without"),
+        ({"tol": 0.0}, "tol > 0"),
+    ]:
+        with pytest.raises(ValueError, match=f"GaussianMixture: .*{message}"):
+            GaussianMixture(4, solver=SplitMerge(), **arguments).fit(X)
 
 
 @pytest.mark.parametrize("units", [(1.0, 1.0), (1e-6, 1e6), (1e6, 1e-6)], ids=str)
@@ -258,8 +251,6 @@ def test_streams_that_cannot_move_are_refused_by_name(rng):
     mixture = GaussianMixture(2, solver=solver).partial_fit(X)
     with pytest.raises(ValueError, match="GaussianMixture: .*leaves components without"):
         mixture.set_params(weight_concentration_prior=2.0).partial_fit(X)
-    with pytest.raises(ValueError, match="in_streams"):
-        SplitMerge(in_streams=2)
 
 
 def test_known_components_of_a_stream_stay(rng):

@@ -16,8 +16,7 @@ from scipy.special import logsumexp, softmax
 from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Batch, Online, Truncated
-from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import Gaussian, Gaussians, Poisson
+from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.truncated import Neighbourhoods, TruncatedEStep
@@ -102,23 +101,6 @@ def test_groups_of_single_precision(kind, rng):
 
 
 @all_covariances
-@pytest.mark.parametrize("weighted", [False, True])
-def test_with_all_components_it_is_batch_em(kind, weighted, rng):
-    X = clusters(rng)
-    weight = rng.uniform(0.5, 2.0, size=len(X)) if weighted else None
-    rows = Rows(X, weight)
-    model = full = gaussian_mixture(rng, X, kind)
-    truncated = TruncatedEStep(model, rows, K, rng)
-    for _ in range(5):
-        statistics, bound = truncated.e_step(model)
-        full, log_likelihood = batch_step(full, rows)
-        model = model.m_step(statistics)
-        assert_allclose(bound, log_likelihood, rtol=1e-10)
-    assert_close(model.weights, full.weights, rtol=1e-9)
-    assert_close(model.parameters, full.parameters, rtol=1e-8, atol=1e-8)
-
-
-@all_covariances
 @pytest.mark.parametrize("n_candidates", [1, 3, 10])
 def test_the_bound_never_falls(kind, n_candidates, rng):
     X = clusters(rng)
@@ -137,15 +119,6 @@ def test_the_bound_never_falls(kind, n_candidates, rng):
     assert bounds[-1] > bounds[0] + 0.1
 
 
-def test_the_bound_of_another_family_never_falls(rng):
-    rates = rng.gamma(1.0, 5.0, size=(K, 4))
-    rows = Rows(rng.poisson(rates[rng.integers(K, size=1500)]).astype(float))
-    model = MixtureModel(Poisson(), np.full(K, 1.0 / K), rows.X[:K] + 1.0)
-    _, bounds = after_passes(TruncatedEStep(model, rows, 4, rng), model, 25)
-    assert np.diff(bounds).min() > -1e-12
-    assert bounds[-1] > bounds[0] + 0.01
-
-
 @all_covariances
 def test_it_comes_near_the_likelihood_of_all_components(kind, rng):
     X = clusters(rng, n=8000, n_clusters=200)
@@ -156,14 +129,16 @@ def test_it_comes_near_the_likelihood_of_all_components(kind, rng):
     assert few.lower_bounds_[-1] <= few.score(X)
 
 
-@all_covariances
+@pytest.mark.parametrize("kind", [*COVARIANCES, "counts"])
 @pytest.mark.parametrize("n_candidates", [2, 6])
 def test_passes_of_a_fit_never_lower_the_bound(kind, n_candidates, rng):
     """Nor do quasi-Newton steps, between which candidates change."""
     X, weight = clusters(rng, n=3000), rng.uniform(0.5, 2.0, size=3000)
-    settings = {"max_iter": 1000, "random_state": 0, "solver": Truncated(n_candidates)}
     # So few that none has the floor of variances, which is no part of the bound.
-    mixture = GaussianMixture(12, covariance_type=kind, **settings)
+    mixture = GaussianMixture(12, covariance_type=kind)
+    if kind == "counts":
+        X, mixture = rng.poisson(X**2), PoissonMixture(12, prior=None)
+    mixture.set_params(max_iter=1000, random_state=0, solver=Truncated(n_candidates))
     mixture.fit(X, sample_weight=weight)
     assert mixture.converged_
     assert np.diff(mixture.lower_bounds_).min() > -1e-6
@@ -180,15 +155,12 @@ def test_homes_that_all_rows_left_are_found_again(rng):
     assert bounds[-1] > model.e_step(Rows(X))[1] - 0.2
 
 
-def test_no_bit_depends_on_the_number_of_threads(rng):
+@all_covariances
+def test_no_bit_depends_on_the_number_of_threads(kind, rng):
     X = clusters(rng, n=8000)
-    settings = {"max_iter": 5, "random_state": 0, "solver": Truncated(5)}
-    for kind in COVARIANCES:
-        one, three = (
-            GaussianMixture(K, covariance_type=kind, n_jobs=n_jobs, **settings).fit(X).model_
-            for n_jobs in (1, 3)
-        )
-        assert_identical(one, three)
+    mixture = GaussianMixture(K, covariance_type=kind, max_iter=5, solver=Truncated(5))
+    one, three = (mixture.set_params(n_jobs=n, random_state=0).fit(X).model_ for n in (1, 3))
+    assert_identical(one, three)
 
 
 def test_no_array_has_all_rows_and_components(rng):
@@ -201,15 +173,6 @@ def test_no_array_has_all_rows_and_components(rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < n * n_components * 8 / 4
-
-
-def test_more_candidates_than_components_are_all(rng):
-    X = rng.poisson(3.0, size=(200, 2))
-    fits = [
-        PoissonMixture(3, solver=solver, random_state=0).fit(X).score(X)
-        for solver in (Truncated(100), "batch")
-    ]
-    assert_allclose(*fits, rtol=1e-6)
 
 
 def test_streams_of_few_components_look_at_all(rng):
@@ -302,12 +265,6 @@ def test_streams_go_on_from_a_pickle(n_threads, rng):
     assert_identical(streamed(estimator, X[4000:]).model_, streamed(loaded, X[4000:]).model_)
 
 
-@pytest.mark.parametrize("n_candidates", [0, -1, 1.5, None])
-def test_the_number_of_candidates_is_checked(n_candidates):
-    with pytest.raises(ValueError, match="n_candidates"):
-        Truncated(n_candidates)
-
-
 def test_what_it_cannot_fit_is_refused(rng):
     X, solver = clusters(rng, 200), Truncated(2)
     with pytest.raises(ValueError, match="has no components of independent rows"):
@@ -322,19 +279,22 @@ def test_what_it_cannot_fit_is_refused(rng):
 
 @pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_all_mixtures_take_it_or_say_why_not(case, container, rng):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_all_candidates_it_is_batch_em_or_says_why_not(case, container, weighted, rng):
     X = case.data(rng)[0]
+    weight = rng.uniform(0.5, 2.0, size=len(X)) if weighted else None
     settings = {"max_iter": 4, "tol": 0.0, "prior": None}
-    every = case(solver=Batch(acceleration=None), **settings).fit(X)
+    every = case(solver=Batch(acceleration=None), **settings).fit(X, sample_weight=weight)
     if container is sparse.csr_array and every.model_.family.takes_sparse:
         X = container(X)
-        every.fit(X)
+        every.fit(X, sample_weight=weight)
     estimator = case(solver=Truncated(100), **settings)
     if not every.model_.is_conjugate:
         with pytest.raises(ValueError, match="needs statistics of fixed size"):
             estimator.fit(X)
         return
-    assert_allclose(estimator.fit(X).lower_bounds_, every.lower_bounds_, rtol=1e-8)
+    estimator.fit(X, sample_weight=weight)
+    assert_allclose(estimator.lower_bounds_, every.lower_bounds_, rtol=1e-8)
     assert_close(estimator.model_.parameters, every.model_.parameters, rtol=1e-5, atol=1e-7)
     assert np.isfinite(case(solver=Truncated(1), **settings).fit(X).score(X))
 

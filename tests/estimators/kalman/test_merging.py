@@ -59,9 +59,7 @@ def test_states_that_nothing_reads_cannot_be_aligned(members):
     a, b = members
     state = b._fitted.state
     blind = changed(
-        state.model,
-        emissions__matrix=np.array([[1.0, 0.0]] * 2),
-        transitions__matrix=np.eye(2),
+        state.model, emissions__matrix=np.array([[1.0, 0.0]] * 2), transitions__matrix=np.eye(2)
     )
     b._fitted = b._fitted._replace(state=state._replace(model=blind))
     with pytest.raises(ValueError, match="the emissions do not determine their coordinates"):

@@ -13,23 +13,10 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
-from sklearn_onlineem import (
-    HMM,
-    GaussianMixture,
-    Mixture,
-    PoissonMixture,
-    combine_estimators,
-)
+from sklearn_onlineem import HMM, GaussianMixture, Mixture, PoissonMixture, combine_estimators
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.displays import MixtureDisplay
-from sklearn_onlineem.families import (
-    Categorical,
-    Diagonal,
-    Gaussian,
-    Gaussians,
-    Poisson,
-    Product,
-)
+from sklearn_onlineem.families import Categorical, Diagonal, Gaussian, Gaussians, Poisson, Product
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
