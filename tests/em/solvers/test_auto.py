@@ -73,7 +73,7 @@ def test_adaptive_fits_take_as_many_starts(eta0):
     np.testing.assert_array_equal(adaptive.means_, mixture.means_)
 
 
-@pytest.mark.parametrize("callbacks", [None, [lambda step: None]])
+@pytest.mark.parametrize("callbacks", [None, [lambda step: None]], ids=["alone", "watched"])
 def test_starts_of_its_own_accord_may_fail(callbacks):
     """Seeds have clusters of one row, which without a floor have no covariance."""
     rows = np.random.default_rng(38).normal(size=(40, 2))
