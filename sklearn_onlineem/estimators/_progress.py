@@ -266,22 +266,21 @@ class FitTasks:
         if self._fit is None:
             yield from passes
             return
-        estimator, within = self._estimator, self._fit
+        estimator, within, progress.is_calling = self._estimator, self._fit, True
         if self._n_starts > 1:
             self._end_start()
             start = self._fit.subcontext("start", max_subtasks=estimator._most_passes)
             within = self._start = start.call_on_fit_task_begin(**self._told)
-        fitted = {
-            "reconstruction_attributes": lambda: {
-                "_fitted": estimator._fitted_with(progress, attributes)
-            }
-        }
+        fitted = partial(estimator._fitted_with, progress, attributes)
+        told = {**self._told, "reconstruction_attributes": lambda: {"_fitted": fitted()}}
         while True:
             task = within.subcontext("pass").call_on_fit_task_begin(**self._told)
+            progress.is_calling = False
             done = next(passes, None)
             if done is None:
                 return
-            progress.stopped |= task.call_on_fit_task_end(**self._told, **fitted)
+            progress.is_calling = True
+            progress.stopped |= task.call_on_fit_task_end(**told)
             yield done
 
     def _end_start(self):

@@ -208,8 +208,8 @@ has_sklearn_callbacks = pytest.mark.skipif(
 class Listener:
     """Follows scikit-learn's protocol, and notes what it hears."""
 
-    def __init__(self, stop_after=np.inf):
-        self.heard, self.fitted, self.stop_after = [], [], stop_after
+    def __init__(self, stop_after=np.inf, error=None):
+        self.heard, self.fitted, self.stop_after, self.error = [], [], stop_after, error
 
     def setup(self, estimator, context):
         self.heard.append("setup")
@@ -219,6 +219,8 @@ class Listener:
 
     def on_fit_task_end(self, estimator, context, *, X, fitted_estimator):
         self.heard.append(f"end {context.task_name}")
+        if self.error and context.task_name == "pass" and self.heard.count("begin start") == 2:
+            raise self.error
         if fitted_estimator is not None:
             self.fitted.append((fitted_estimator.score(X), fitted_estimator.model_))
         return len(self.fitted) >= self.stop_after
@@ -232,16 +234,14 @@ class Listener:
 def test_scikit_learns_callbacks_hear_of_each_pass(case, rng):
     X, _ = case.data(rng, 40)
     listener = Listener()
-    estimator = case(solver="batch", tol=0.0, max_iter=2).set_callbacks(listener)
-    fitted = estimator.fit(X)
+    fitted = case(solver="batch", tol=0.0, max_iter=2).set_callbacks(listener).fit(X)
     passes = 2 * ["begin pass", "end pass"]
     assert listener.heard == ["setup", "begin fit", *passes, "end fit", "teardown"]
     assert_close(listener.fitted[-1][1], fitted.model_)
     assert listener.fitted[-1][0] == fitted.score(X)
     # They are no part of what was learnt.
     assert_close(pickle.loads(pickle.dumps(fitted.set_callbacks())).model_, fitted.model_)
-    stopping = Listener(stop_after=1)
-    assert estimator.set_callbacks(stopping).fit(X).n_iter_ == 1
+    assert fitted.set_callbacks(Listener(stop_after=1)).fit(X).n_iter_ == 1
 
 
 @has_sklearn_callbacks
@@ -260,6 +260,10 @@ def test_starts_are_tasks_and_failures_end_them(rng):
     with pytest.raises(RuntimeError, match="enough"):
         mixture.set_params(n_init=1, callbacks=[fail]).fit(X)
     assert listener.heard == ["setup", "begin fit", "begin pass", "teardown"]
+    # A second start of the default's own accord may fail, but not callbacks within it.
+    mixture = PoissonMixture(5, random_state=0).set_callbacks(Listener(error=ValueError("no")))
+    with pytest.raises(ValueError, match="no"):
+        mixture.fit(X)
 
 
 @has_sklearn_callbacks
