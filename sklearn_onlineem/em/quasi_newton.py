@@ -81,7 +81,7 @@ class Evaluation:
         return self.log_posterior + self.coordinates.floor_penalty(self.evidence)
 
 
-def suits(here: Evaluation) -> bool:
+def suits(here: Evaluation, now: bool = True) -> bool:
     """Return whether a model can take quasi-Newton steps towards the maximum.
 
     It needs coordinates about it, an exact E-step, and a prior that does not draw parameters to the
@@ -91,9 +91,14 @@ def suits(here: Evaluation) -> bool:
     ----------
     here : Evaluation
         Of the model.
+    now : bool, default=True
+        Whether the next step is one. If not, and without a prior, coordinates are not made, which
+        takes longer than some passes.
     """
     if not has_coordinates(here.model) or not here.model.is_exact or here.model.draws:
         return False
+    if not (now or here.prior):
+        return True
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         try:
             is_proper = all(here.coordinates.is_proper(term) for _, term in here.prior)

@@ -8,6 +8,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -19,7 +20,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    make_constraint,
+    validate_parameter_constraints,
+)
 
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
@@ -294,8 +300,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     def _fit(self, X, y=None, **where):
         """Fit to X, with further arguments of the input. Parameters are already validated."""
-        random_state, best, best_score = check_random_state(self.random_state), None, -math.inf
-        with self._lock(), error_context(self):
+        best, best_score = None, -math.inf
+        with self._lock(), error_context(self), _generator_of(self.random_state) as random_state:
             # Read.
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
@@ -593,7 +599,15 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         # Defaults are valid, and to check all takes longer than some fits.
         defaults, values = self._defaults, vars(self).items()
         given = {name: x for name, x in values if name in defaults and x is not defaults[name]}
-        validate_parameter_constraints(self._parameter_constraints, given, type(self).__name__)
+        kind = type(self)
+        if "_constraints" not in vars(kind):  # To make them takes longer than to check them.
+            valid = self._parameter_constraints.items()
+            kind._constraints = {name: [*map(make_constraint, every)] for name, every in valid}
+        for name, value in given.items():
+            if not any(valid.is_satisfied_by(value) for valid in kind._constraints[name]):
+                validate_parameter_constraints(
+                    self._parameter_constraints, {name: value}, kind.__name__
+                )
         with error_context(self):
             for name, value in given.items():
                 check_complete(name, value)
@@ -963,5 +977,24 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drop_locks)
 
 
+# Generators that no fit uses now: to make one takes longer than some fits, to seed it does not.
+_SPARE: list[np.random.RandomState] = []
+
+
+@contextmanager
+def _generator_of(seed):
+    """Return a context with the generator that scikit-learn's `check_random_state` returns."""
+    if not isinstance(seed, Integral):
+        yield check_random_state(seed)
+        return
+    try:
+        generator = _SPARE.pop()
+    except IndexError:
+        generator = np.random.RandomState()
+    generator.seed(seed)
+    yield generator
+    _SPARE.append(generator)
+
+
 def _drawn_seed(random_state):
-    return tuple(random_state.randint(np.iinfo(np.int32).max, size=4).tolist())
+    return tuple(random_state.randint(_MOST_JOBS, size=4).tolist())

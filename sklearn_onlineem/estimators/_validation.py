@@ -411,9 +411,10 @@ def checked_weight(sample_weight, X):
 def finite_start(name, values, shape, largest=_LARGEST_START):
     """Return a copy of a start value as kernels take it, checked for shape and size."""
     values = np.array(values, dtype=np.float64, order="C")
-    if values.shape != shape or not np.isfinite(values).all():
+    most = np.abs(values).max(initial=0.0)
+    if values.shape != shape or not most < np.inf:  # nor NaN
         raise ValueError(f"{name} must be finite and of shape {shape}, got shape {values.shape}.")
-    if np.abs(values).max(initial=0.0) > largest:
+    if most > largest:
         raise ValueError(
             f"{name} has values beyond {largest:g}, with which fits overflow; rescale the data."
         )
@@ -432,8 +433,9 @@ def shares(name, values, shape, may_lack=False):
     """Return start values that add up to 1 in each row, or to less with `may_lack`."""
     values = relative_shares(name, values, shape)
     totals = values.sum(axis=-1).ravel()
-    wrong = np.flatnonzero(totals > 1.0 + _ROUNDING if may_lack else abs(totals - 1.0) > _ROUNDING)
-    if len(wrong):
+    excess = totals - 1.0 if may_lack else abs(totals - 1.0)
+    if excess.max() > _ROUNDING:
+        wrong = np.flatnonzero(excess > _ROUNDING)
         expected = "add up to at most 1" if may_lack else "add up to 1"
         where = f" in row {wrong[0]}" if values.ndim > 1 else ""
         raise ValueError(f"{name} must {expected}, got a sum of {totals[wrong[0]]:.6g}{where}.")

@@ -13,6 +13,7 @@ from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton, suits
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.models._coordinates import COORDINATES
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Batch", "batch_passes"]
@@ -117,8 +118,8 @@ def batch_passes(
         if here is None:
             here = evaluate(state.model)
             if may_accelerate and not values:
-                may_accelerate = suits(here)
-                gains_tell = may_accelerate and here.coordinates.gains_tell
+                may_accelerate = suits(here, now=False)
+                gains_tell = may_accelerate and COORDINATES[type(here.model)].gains_tell
             may_accelerate = may_accelerate and math.isfinite(here.log_posterior)
         values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
         # To look takes a fourth of a pass over few rows, so that every third pass is enough.

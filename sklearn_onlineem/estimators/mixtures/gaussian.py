@@ -232,15 +232,17 @@ class GaussianMixture(BackgroundScores, BaseMixture):
             "precisions_init", self.precisions_init, shapes[self.covariance_type], LARGEST_SQUARE
         )
         is_diagonal = self.covariance_type in ("diag", "spherical")
-        matrices = precisions if is_diagonal else precisions.reshape(-1, d, d)
-        is_symmetric = is_diagonal or np.allclose(matrices, matrices.transpose(0, 2, 1))
+        matrices = precisions.reshape(K, -1) if is_diagonal else precisions.reshape(-1, d, d)
         eigenvalues = matrices if is_diagonal else np.linalg.eigvalsh(matrices)
+        is_symmetric = is_diagonal or (
+            (np.abs(matrices - matrices.mT) <= 1e-5 * (1e-3 + np.abs(matrices))).all()
+        )
         if not (is_symmetric and (eigenvalues > _LEAST_PRECISION).all()):
             raise ValueError(
                 "precisions_init must be symmetric and positive definite, with eigenvalues above"
                 f" {_LEAST_PRECISION:g}."
             )
-        return (1.0 / precisions).reshape(K, -1) if is_diagonal else np.linalg.inv(matrices)
+        return _inverse(matrices)
 
     # ----------------------------------------------------------------------------- fitted values
 

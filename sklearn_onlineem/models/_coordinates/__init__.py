@@ -3,7 +3,7 @@
 from sklearn_onlineem._lazy import ByClass
 from sklearn_onlineem.families._tangents import TANGENTS
 
-__all__ = ["coordinates_of", "has_coordinates"]
+__all__ = ["COORDINATES", "coordinates_of", "has_coordinates"]
 
 COORDINATES = ByClass(
     "sklearn_onlineem.models",
