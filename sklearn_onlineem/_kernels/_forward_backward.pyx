@@ -140,7 +140,9 @@ cdef class Chains:
     cdef void* memory
     cdef SparseTable ahead, back
 
-    def __cinit__(
+    # Arguments of `__cinit__` are objects, which memoryviews take longer to become than short
+    # sequences take.
+    cdef Chains of(
         self, const double[:, ::1] transmat, const double[::1] final, Py_ssize_t most_rows,
         int n_threads, int n_runs=0,
     ):
@@ -179,6 +181,7 @@ cdef class Chains:
             self.all[i].K, self.all[i].has_zeros = K, has_zeros
             self.all[i].ahead, self.all[i].back = ahead, back
             fill_chain(final, self.all + i)
+        return self
 
     cdef void set_middle(self, const int64_t[::1] offsets, bint is_reversed) noexcept nogil:
         """The chains go along runs of rows, the last one with transposed transitions if told."""
@@ -527,16 +530,18 @@ def forward_backward(
     double[:, ::1] transitions,         # OUT (K, K): expected numbers, of all sequences
     int n_threads,
 ):
-    """Posteriors of all rows, and expected transitions.
+    """Posteriors of all rows, expected transitions, and returned, the sum of log-likelihoods.
 
-    Sequences that are impossible have log-likelihood -inf, posteriors of 0 and no transitions.
+    Sequences that are impossible have log-likelihood -inf, posteriors of 0 and no transitions. The
+    sum is NaN if transitions are not finite.
     """
     cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s, i, j
+    cdef double total = 0
     check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
                 final, S, n_threads)
     check_transitions(log_densities.shape[1], transitions)
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains(transmat, final, longest(offsets), n_threads)
+    cdef Chains chains = Chains().of(transmat, final, longest(offsets), n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
@@ -555,6 +560,11 @@ def forward_backward(
                 log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
                 transitions,
             )
+        total += log_likelihoods[s]
+    for i in range(start.shape[0]):
+        for j in range(start.shape[0]):
+            total += transitions[i, j] - transitions[i, j]
+    return total
 
 
 cdef void forward_backward_slab(
@@ -629,7 +639,7 @@ def filtered(
     check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
                 final, S, n_threads)
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains(transmat, final, longest(offsets), n_threads)
+    cdef Chains chains = Chains().of(transmat, final, longest(offsets), n_threads)
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         forward_slab(
@@ -713,7 +723,7 @@ def draw_paths(
     check_transitions(log_densities.shape[1], transitions)
     require(uniforms.shape[0] == log_densities.shape[0], "a uniform number for each row")
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains(transmat, final, longest(offsets), n_threads)
+    cdef Chains chains = Chains().of(transmat, final, longest(offsets), n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
@@ -840,7 +850,7 @@ def forward(
         log_densities.shape[0], log_densities.shape[1], offsets, transmat, predicted)
     require(R == offsets.shape[0] - 1 and R <= MOST_RUNS and filtered.shape[0] == R
             and filtered.shape[1] == K, "filtered states")
-    cdef Chains chains = Chains(transmat, predicted[0], longest(offsets), 1, R)
+    cdef Chains chains = Chains().of(transmat, predicted[0], longest(offsets), 1, R)
     cdef Chain* chain
     cdef const floating* x = &log_densities[0, 0]
     cdef double total
@@ -890,7 +900,7 @@ def backward(
     require(R == offsets.shape[0] - 1 and R <= MOST_RUNS and transitions.shape[1] == K
             and transitions.shape[2] == K, "transitions are (R, K, K)")
     require(later.shape[0] == R and later.shape[1] == 2 and later.shape[2] == K, "beta and w")
-    cdef Chains chains = Chains(transmat, later[0, 0], longest(offsets), 1, R)
+    cdef Chains chains = Chains().of(transmat, later[0, 0], longest(offsets), 1, R)
     cdef Chain* chain
     cdef double[:, :, ::1] sums = _no_sums(R, K)
     cdef floating* x = &log_densities[0, 0]

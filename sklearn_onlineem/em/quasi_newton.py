@@ -59,7 +59,7 @@ class Evaluation:
     @cached_property
     def statistics(self) -> Statistics:
         """The sum that the M-step maximises."""
-        return combine([(1.0, self.evidence), *self.prior])
+        return combine([(1.0, self.evidence), *self.prior]) if self.prior else self.evidence
 
     @cached_property
     def coordinates(self) -> Coordinates:

@@ -118,7 +118,7 @@ class Gaussians:
     @cached_property
     def log_det(self) -> Floats:
         repeats = self.mean.shape[1] // self.covariance.shape[1]
-        return repeats * np.log(self.covariance).sum(axis=1)
+        return repeats * np.add.reduce(np.log(self.covariance), axis=1)
 
     @property
     def covariance_matrices(self) -> Floats:

@@ -172,10 +172,10 @@ class HiddenMarkovModel(
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
-        chunks = data.chunks(self._n_chunk)
-        if len(chunks) == 1 and not self._is_long(data):
+        if data.n_rows <= self._n_chunk:
             sums, log_likelihood = self._sums(data, rng, log_likelihoods)
             return combine([(1.0 / len(data), sums)]), log_likelihood / len(data)
+        chunks = data.chunks(self._n_chunk)
         rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
         if rng is not None and len(chunks) > 1:
             # One for each chunk, so that draws do not depend on the order of chunks.
@@ -195,9 +195,9 @@ class HiddenMarkovModel(
         if log_likelihoods is not None:
             self._best_of_rows(data, states, log_likelihoods)
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
-        transitions = np.empty((self.n_components, self.n_components))
+        transitions, log_likelihood = np.empty((self.n_components, self.n_components)), math.nan
         if rng is None:
-            _forward_backward.forward_backward(
+            log_likelihood = _forward_backward.forward_backward(
                 states, offsets, *chain, log_likelihoods, transitions, data.n_threads
             )
         else:
@@ -205,7 +205,8 @@ class HiddenMarkovModel(
             _forward_backward.draw_paths(
                 states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads
             )
-        log_likelihood = _total(log_likelihoods, transitions)
+        if not math.isfinite(log_likelihood):
+            log_likelihood = _total(log_likelihoods, transitions)
         if self.transmat.shape[1] > self.n_components:
             last = states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             transitions = np.column_stack([transitions, last])

@@ -110,9 +110,7 @@ class ComponentCoordinates(Coordinates):
 
     @cached_property
     def scale(self):
-        return np.where(
-            self._is_free, np.sqrt(inverse(np.maximum(self._effective_counts, 0.0))), 0.0
-        )
+        return self._is_free * np.sqrt(inverse(self._effective_counts))
 
     def direction(self, x):
         return self.scale * self._projected(x)
@@ -158,6 +156,10 @@ class ComponentCoordinates(Coordinates):
     def _all_counts(self, statistics):
         """Return the effective counts of all coordinates."""
 
+    def _own(self, v):
+        """Return the coordinates of the family."""
+        return v[:, self._n_before :]
+
     def _columns(self, own):
         """Return the columns of coordinates of the family."""
         start, stop, _ = own.indices(self.tangents.n_own)
@@ -195,11 +197,11 @@ class MixtureCoordinates(ComponentCoordinates):
 
     def moved(self, v):
         weights = self.weights.moved(v[None, :, 0])[0]
-        return replace(self.model, weights=weights, parameters=self.tangents.moved(v[:, 1:]))
+        return replace(self.model, weights=weights, parameters=self.tangents.moved(self._own(v)))
 
     def size(self, v):
         weights = np.abs(self.weights.logarithms(v[None, :, 0])).max()
-        return max(weights, self.tangents.size(v[:, 1:]))
+        return max(weights, self.tangents.size(self._own(v)))
 
     def attributes(self):
         weights = Attribute(self.model.weights, "probability")
@@ -207,7 +209,7 @@ class MixtureCoordinates(ComponentCoordinates):
 
     def derivatives(self, v):
         weights = self.weights.probabilities(v[None, :, 0])[0]
-        return {"weights_": weights, **self.tangents.derivatives(v[:, 1:])}
+        return {"weights_": weights, **self.tangents.derivatives(self._own(v))}
 
     @property
     def parts(self):
@@ -220,12 +222,22 @@ class ChainCoordinates(ComponentCoordinates):
     what = "states"
 
     @cached_property
-    def start(self):
-        return Shares(self.model.start[None])
+    def shares(self):
+        """Of the start, and of the transitions from each state."""
+        return Shares(self._stacked(self.model.start, self.model.transmat))
 
-    @cached_property
-    def transmat(self):
-        return Shares(self.model.transmat)
+    def _stacked(self, start, transitions):
+        """Return a row of the start above those of transitions, with zeros where it has no end."""
+        rows = np.zeros((1 + len(start), transitions.shape[1]))
+        rows[0, : len(start)], rows[1:] = start, transitions
+        return rows
+
+    def _rows(self, v):
+        return self._stacked(v[:, 0], v[:, 1 : self._n_before])
+
+    def _joined(self, rows, emissions):
+        """Return coordinates, the inverse of `_rows`."""
+        return np.concatenate([rows[:1, : len(emissions)].T, rows[1:], emissions], axis=1)
 
     @property
     def _n_before(self):
@@ -233,44 +245,33 @@ class ChainCoordinates(ComponentCoordinates):
 
     @property
     def _is_free(self):
-        learnt = self.model.learnt
-        return np.concatenate([
-            self.start.is_free.T & ("s" in learnt),
-            self.transmat.is_free & ("t" in learnt),
-            self.tangents.is_free & ("e" in learnt),
-        ], axis=1)  # fmt: skip
+        learnt, rows = self.model.learnt, self.shares.is_free.copy()
+        rows[0] &= "s" in learnt
+        rows[1:] &= "t" in learnt
+        return self._joined(rows, self.tangents.is_free & ("e" in learnt))
 
     def is_proper(self, prior):
         chain = np.append(prior.start, prior.transitions)
         return bool((chain >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
 
     def _all_counts(self, statistics):
-        n_transitions = statistics.transitions.sum(axis=1, keepdims=True)
-        return np.concatenate([
-            np.full_like(n_transitions, statistics.start.sum()),
-            np.repeat(n_transitions, statistics.transitions.shape[1], axis=1),
-            self.tangents.effective_counts(statistics.emissions),
-        ], axis=1)  # fmt: skip
+        rows = self._stacked(statistics.start, statistics.transitions)
+        rows[:] = rows.sum(axis=1, keepdims=True)
+        return self._joined(rows, self.tangents.effective_counts(statistics.emissions))
 
     def score(self, statistics):
-        return np.concatenate([
-            self.start.score(statistics.start[None]).T,
-            self.transmat.score(statistics.transitions),
-            self.tangents.score(statistics.emissions),
-        ], axis=1)  # fmt: skip
+        rows = self.shares.score(self._stacked(statistics.start, statistics.transitions))
+        return self._joined(rows, self.tangents.score(statistics.emissions))
 
     def moved(self, v):
-        return replace(
-            self.model,
-            start=self.start.moved(v[None, :, 0])[0],
-            transmat=self.transmat.moved(v[:, 1 : self._n_before]),
-            parameters=self.tangents.moved(v[:, self._n_before :]),
-        )
+        rows, parameters = self.shares.moved(self._rows(v)), self.tangents.moved(self._own(v))
+        start = rows[0, : len(v)]
+        return replace(self.model, start=start, transmat=rows[1:], parameters=parameters)
 
     def size(self, v):
-        start = np.abs(self.start.logarithms(v[None, :, 0])).max()
-        moves = np.abs(self.transmat.logarithms(v[:, 1 : self._n_before])).max()
-        return max(start, moves, self.tangents.size(v[:, self._n_before :]))
+        logarithms = self.shares.logarithms(self._rows(v))
+        logarithms[0, len(v) :] = 0.0
+        return max(np.abs(logarithms).max(), self.tangents.size(self._own(v)))
 
     def attributes(self):
         chain = self._split(self.model.start, self.model.transmat)
@@ -279,11 +280,8 @@ class ChainCoordinates(ComponentCoordinates):
         return self.tangents.attributes() | chain
 
     def derivatives(self, v):
-        chain = self._split(
-            self.start.probabilities(v[None, :, 0])[0],
-            self.transmat.probabilities(v[:, 1 : self._n_before]),
-        )
-        return self.tangents.derivatives(v[:, self._n_before :]) | chain
+        rows = self.shares.probabilities(self._rows(v))
+        return self.tangents.derivatives(self._own(v)) | self._split(rows[0, : len(v)], rows[1:])
 
     def _split(self, start, transmat):
         n_states = len(start)
