@@ -32,7 +32,7 @@ _ROUNDING = 1e-14
 _LONGEST = 2.0
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Evaluation:
     """An E-step, and what it says of the model.
 

@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
 __all__ = [
@@ -195,15 +194,15 @@ def remaining_gain(gains: Sequence[float]) -> float:
     gains : sequence of float
         The latest four are used, and needed. With a prior, the likelihood may fall in all of them.
     """
-    latest = gains[-4:]
-    if latest and latest[-1] == 0.0:
+    if gains and gains[-1] == 0.0:
         return 0.0
-    if len(latest) < 4 or 0.0 in latest:
+    if len(gains) < 4 or 0.0 in gains[-4:]:
         return math.inf
     # Far from the maximum gains rise again and again. Near it their rate rises to its limit.
-    rates = [after / before for before, after in pairwise(latest)]
+    a, b, c, latest = gains[-4:]
+    rates = b / a, c / b, latest / c
     rate = max(rates)
-    return abs(latest[-1]) * rate / (1.0 - rate) if 0.0 < min(rates) <= rate < 1.0 else math.inf
+    return abs(latest) * rate / (1.0 - rate) if 0.0 < min(rates) <= rate < 1.0 else math.inf
 
 
 class Never(StoppingRule):

@@ -111,8 +111,10 @@ def batch_passes(
             nonlocal n_read
             n_read += 1
             evidence, log_likelihood, data = e_step(state, model)
-            size = state.size_of(data)
-            prior = state.prior_terms(size, size / data.total_weight)
+            prior = ()
+            if state.prior is not None:
+                size = state.size_of(data)
+                prior = state.prior_terms(size, size / data.total_weight)
             return Evaluation(model, evidence, log_likelihood, prior, data)
 
         if here is None:

@@ -85,10 +85,11 @@ class Shares:
 
     def moved(self, v):
         """Return probabilities moved along v; fixed ones stay."""
-        left = np.where(self.root > 0.0, self.p, 0.0)
-        moved = left * np.exp(self.logarithms(v))
+        # A factor common to a row is none: the other term of `logarithms`.
+        left = self.root**2
+        moved = left * np.exp(v * self._inverse_root)
         moved *= left.sum(axis=-1, keepdims=True) * inverse(moved.sum(axis=-1, keepdims=True))
-        return np.where(self.root > 0.0, moved, self.p)
+        return np.where(left > 0.0, moved, self.p)
 
 
 def symmetric_units(d):

@@ -79,7 +79,7 @@ class _GaussianTangents(Tangents):
 
     def _share(self, statistics):
         weight = statistics.weight
-        return weight / weight.sum() if self.family.covariance.is_shared else np.ones(len(weight))
+        return weight / weight.sum() if self.family.covariance.is_shared else np.ones(1)
 
     def frames(self):
         if self._guard < LARGEST_GUARD[np.dtype(np.float64)]:
