@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice, pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TypeAlias
 
@@ -124,7 +124,7 @@ def run(
     report : callable, default=None
         Called with the number of each pass and its log-likelihood.
     """
-    numbers = takewhile(lambda n_iter: n_iter <= max_iter, count(1))
+    numbers = range(1, max_iter + 1)
     for n_iter, (log_likelihood, is_last) in zip(numbers, passes, strict=False):
         progress.lower_bounds.append(log_likelihood)
         progress.n_iter, progress.converged = n_iter, is_last

@@ -342,7 +342,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                         progress = Progress(start, history, self._callbacks(reader.attributes))
                         passes = solver.passes(progress, data, plan)
                         passes = tasks.observed(passes, progress, reader.attributes)
-                        run(passes, progress, self._most_passes, partial(report_pass, self))
+                        report = partial(report_pass, self) if self.verbose else None
+                        run(passes, progress, self._most_passes, report)
                         progress.state = solver.finished(progress.state)
                         report_end(self, progress)
                         score = solver.score(progress, data) if n_init > 1 else 0.0

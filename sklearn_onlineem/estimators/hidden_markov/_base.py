@@ -211,6 +211,8 @@ class BaseHMM(FromParameters, SequenceEstimator):
     def _fixed(self):
         """Return what is fixed by masks, as models take it, or None."""
         learnt = {name: True if mask is False else mask for name, mask in self._learnt().items()}
+        if not any(isinstance(mask, np.ndarray) for mask in learnt.values()):
+            return None
         transmat = learnt["transmat"]
         if self.termination == "end_state" and np.shape(transmat)[-1:] == (self.n_components,):
             # The end takes a part in the rest.
@@ -223,8 +225,7 @@ class BaseHMM(FromParameters, SequenceEstimator):
             weights=learnt["startprob"], transmat=transmat, components=learnt["emissions"],
             probabilities=symbols,
         )  # fmt: skip
-        has_masks = any(isinstance(mask, np.ndarray) for mask in learnt.values())
-        return Fixed() if fixed is None and has_masks else fixed
+        return Fixed() if fixed is None else fixed
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)

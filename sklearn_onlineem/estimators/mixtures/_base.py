@@ -249,14 +249,16 @@ class MixtureParameters:
 
     def _fixed(self):
         """Return what is fixed, as models take it, or None."""
-        learnt, every = self._learnt(), np.ones(self.n_components, dtype=bool)
+        learnt = self._learnt()
+        if all(value is True for value in learnt.values()):
+            return None
+        every = np.ones(self.n_components, dtype=bool)
         parts = {"weights": learnt["weights"], "components": learnt["parameters"]}
-        # Families know the others.
-        others = any(value is not True for value in learnt.values())
         fixed = fixed_entries(
             **{name: part if part is True else every & part for name, part in parts.items()}
         )
-        return Fixed() if fixed is None and others else fixed
+        # Families know the others.
+        return Fixed() if fixed is None else fixed
 
     def _prior(self, model, n_features):
         concentration = self.weight_concentration_prior

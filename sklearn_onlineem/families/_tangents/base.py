@@ -86,7 +86,7 @@ class Shares:
     def moved(self, v):
         """Return probabilities moved along v; fixed ones stay."""
         # A factor common to a row is none: the other term of `logarithms`.
-        left = self.root**2
+        left = np.where(self.root > 0.0, self.p, 0.0)
         moved = left * np.exp(v * self._inverse_root)
         moved *= left.sum(axis=-1, keepdims=True) * inverse(moved.sum(axis=-1, keepdims=True))
         return np.where(left > 0.0, moved, self.p)
