@@ -1,4 +1,4 @@
-"""Regressions with Gaussian noise: learnt from moments, the moments that they expect, compared.
+"""Regressions with Gaussian noise: M-step, expected moments, divergences and coordinates.
 
 Those of a linear dynamical system are learnt in each step of a stream, from a few rows, so that
 calls of LAPACK from Python would take longer than all that they compute.
@@ -6,7 +6,8 @@ calls of LAPACK from Python would take longer than all that they compute.
 Shapes: K regressions of p outputs y on q inputs x, and n = q + p; moments are of z = (x, y).
 """
 
-from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, log, sqrt
+from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, log, sqrt
+from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 from numpy cimport ndarray
@@ -14,8 +15,16 @@ from scipy.linalg.cython_blas cimport dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dsyev
 
 from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
-from ._arrays cimport extent, fits, optional_readable, readable, require, writable
-from ._blas cimport gemm
+from ._arrays cimport (
+    extent,
+    fits,
+    optional_readable,
+    readable,
+    readable_integers,
+    require,
+    writable,
+)
+from ._blas cimport gemm, syrk, trmm
 
 # Degrees below this are rounding errors of the subnormal range.
 cdef double NEGLIGIBLE = 1e-290
@@ -443,3 +452,171 @@ def largest_square(
                     largest = max(largest, square)
         free(expected)
     return largest
+
+
+# Coordinates of one regression
+# -----------------------------
+#
+# In units of the information of complete data, those of U by columns, of u and of W, if learnt:
+#     B + L U R^-1,  c + L u unit - (L U R^-1) origin,  L exp(W) L'
+# L L' is the noise, and R R' has the squares of the inputs about the origin. W has coordinates
+# times entries in their places and in those across the diagonal, twice on it. A single coordinate
+# has all of them.
+cdef struct Coordinates:
+    Py_ssize_t n_columns        # of U and u
+    Py_ssize_t n_noise
+    Py_ssize_t n_entries
+    const double* origin        # (q,)
+    const double* inverse_root  # (q, q), R^-1; NULL for a known matrix
+    const int64_t* places       # (n_entries, 2)
+    const double* entries       # (n_entries,), none for a known covariance
+    double unit                 # 0 for a known offset
+
+
+cdef Coordinates coordinates(
+    tuple arrays, double unit, Py_ssize_t q, Py_ssize_t p, Py_ssize_t n
+) except *:
+    cdef Coordinates x
+    cdef ndarray origin, inverse_root, places, entries
+    cdef Py_ssize_t i
+    origin, inverse_root, places, entries = arrays
+    x.unit, x.n_entries = unit, extent(entries, 0)
+    x.origin, x.inverse_root = readable(origin, q), optional_readable(inverse_root, q * q)
+    x.places = readable_integers(places, 2 * x.n_entries)
+    x.entries = readable(entries, x.n_entries)
+    x.n_columns = q * (x.inverse_root != NULL) + (unit != 0.0)
+    x.n_noise = n - p * x.n_columns
+    require(x.n_noise == x.n_entries or x.n_noise == 1 < x.n_entries, "coordinates of entries")
+    for i in range(2 * x.n_entries):
+        require(0 <= x.places[i] < p, "places of entries")
+    return x
+
+
+def unit_score(
+    ndarray weight,         # IN (1,)
+    ndarray degrees,        # IN (1,)
+    ndarray mean,           # IN (1, n)
+    ndarray scatter,        # IN (1, n, n)
+    ndarray floor,          # IN (p,), added to variances by the M-step, or (0,)
+    ndarray matrix,         # IN (1, p, q)
+    ndarray offset,         # IN (1, p)
+    ndarray covariance,     # IN (1, p, p), positive definite
+    tuple about,            # IN, the arrays of `Coordinates`; (0,) for NULL
+    double unit,
+    ndarray score,          # OUT (n_coordinates,)
+):
+    """Derivatives of the log density of rows of these moments by the coordinates, at 0."""
+    cdef Py_ssize_t p = extent(matrix, 1), q = extent(matrix, 2), n = q + p, i, j, e
+    require(p > 0 and fits(extent(floor, 0), p), "outputs; variances of each")
+    cdef Coordinates x = coordinates(about, unit, q, p, extent(score, 0))
+    cdef Moments z
+    z.weight, z.degrees = readable(weight, 1)[0], readable(degrees, 1)[0]
+    z.mean, z.scatter = readable(mean, n), readable(scatter, n * n)
+    cdef const double* added = optional_readable(floor, p)
+    cdef const double* B = readable(matrix, p * q)
+    cdef const double* c = readable(offset, p)
+    cdef const double* S = readable(covariance, p * p)
+    cdef double* out = writable(score, extent(score, 0))
+    cdef Arena arena = counting_arena()
+    lay_out(q, p, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef Memory memory = lay_out(q, p, &arena)
+    cdef double* shift = memory.vector
+    cdef double* yy = memory.yy
+    cdef double one = 1.0
+    cdef int size = <int> p, n_columns = <int> x.n_columns
+    with nogil:
+        memcpy(memory.square, S, p * p * sizeof(double))
+        factorise(size, memory.square)
+        residual(&z, q, p, B, c, &memory)
+        if x.inverse_root != NULL:
+            for i in range(p):
+                for j in range(q):
+                    memory.change[i * q + j] = memory.contrast[i * n + j] + (
+                        z.weight * shift[i] * (z.mean[j] - x.origin[j]))
+            gemm(c"T", c"N", size, <int> q, <int> q, 1.0, memory.change, <int> q,
+                 x.inverse_root, <int> q, 0.0, out, size)
+        if unit != 0.0:
+            for i in range(p):
+                out[p * (n_columns - 1) + i] = z.weight * unit * shift[i]
+        if n_columns > 0:
+            dtrsm(b"L", b"L", b"N", b"N", &size, &n_columns, &one, memory.square, &size, out,
+                  &size)
+        out += p * n_columns
+        if x.n_noise > 0:
+            # The M-step adds the floor to the mean of the squares.
+            for i in range(p * p):
+                yy[i] -= z.degrees * S[i]
+            if added != NULL:
+                for i in range(p):
+                    yy[i * (p + 1)] += z.degrees * added[i]
+            dtrsm(b"L", b"L", b"N", b"N", &size, &size, &one, memory.square, &size, yy, &size)
+            dtrsm(b"R", b"L", b"T", b"N", &size, &size, &one, memory.square, &size, yy, &size)
+        for e in range(x.n_noise):
+            out[e] = 0.0
+        for e in range(x.n_entries):
+            i, j = x.places[2 * e], x.places[2 * e + 1]
+            out[min(e, x.n_noise - 1)] += 0.5 * x.entries[e] * (yy[i * p + j] + yy[j * p + i])
+        free(scratch)
+
+
+def move(
+    ndarray matrix,         # INOUT (1, p, q)
+    ndarray offset,         # INOUT (1, p)
+    ndarray covariance,     # INOUT (1, p, p), positive definite
+    tuple about,            # IN, as of `unit_score`
+    double unit,
+    ndarray v,              # IN (n_coordinates,)
+):
+    """Move a regression along v."""
+    cdef Py_ssize_t p = extent(matrix, 1), q = extent(matrix, 2), i, j, e
+    require(p > 0, "outputs")
+    cdef Coordinates x = coordinates(about, unit, q, p, extent(v, 0))
+    cdef double* B = writable(matrix, p * q)
+    cdef double* c = writable(offset, p)
+    cdef double* S = writable(covariance, p * p)
+    cdef const double* along = readable(v, extent(v, 0))
+    cdef Arena arena = counting_arena()
+    lay_out(q, p, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef Memory memory = lay_out(q, p, &arena)
+    cdef double* columns = memory.contrast
+    cdef double* W = memory.yy
+    cdef double entry
+    cdef int size = <int> p, n_columns = <int> x.n_columns
+    with nogil:
+        memcpy(memory.square, S, p * p * sizeof(double))
+        factorise(size, memory.square)
+        memcpy(columns, along, p * n_columns * sizeof(double))
+        if n_columns > 0:
+            trmm(c"L", c"L", c"N", c"N", size, n_columns, 1.0, memory.square, size, columns, size)
+        if unit != 0.0:
+            for i in range(p):
+                c[i] += unit * columns[p * (n_columns - 1) + i]
+        if x.inverse_root != NULL:
+            gemm(c"N", c"T", <int> q, size, <int> q, 1.0, x.inverse_root, <int> q, columns, size,
+                 0.0, memory.change, <int> q)
+            for i in range(p):
+                for j in range(q):
+                    B[i * q + j] += memory.change[i * q + j]
+                    c[i] -= memory.change[i * q + j] * x.origin[j]
+        if x.n_noise > 0:
+            along += p * n_columns
+            for i in range(p * p):
+                W[i] = 0.0
+            for e in range(x.n_entries):
+                i, j = x.places[2 * e], x.places[2 * e + 1]
+                entry = x.entries[e] * along[min(e, x.n_noise - 1)]
+                W[i * p + j] += entry
+                W[j * p + i] += entry
+            if not decompose(size, W, memory.values, memory.work):
+                W[0] = NAN
+            for i in range(p):
+                for j in range(p):
+                    W[i * p + j] *= exp(0.5 * memory.values[i])
+            trmm(c"L", c"L", c"N", c"N", size, size, 1.0, memory.square, size, W, size)
+            syrk(c"L", c"N", size, size, 1.0, W, size, 0.0, S, size)
+            for i in range(p):
+                for j in range(i):
+                    S[i * p + j] = S[j * p + i]
+        free(scratch)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import accumulate, pairwise
 
 import numpy as np
 from scipy.linalg import lapack, null_space
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem.families import Full, Spherical
-from sklearn_onlineem.families._covariances import eigen
+from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families._tangents.base import Attribute
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models._coordinates.components import Coordinates
@@ -90,154 +92,100 @@ class RegressionCoordinates:
 
     def __init__(self, name, regression, statistics):
         self.name, self.regression = name, regression
-        self._n_outputs, self._n_inputs = regression.matrix.shape
-        self._weight = max(float(statistics.weight[0]), _TINY)
-        p, q, learnt = self._n_outputs, self._n_inputs, regression.learnt
-        self._origin = statistics.mean[0, :q] if "offset" in learnt else np.zeros(q)
-        # Coordinates of W in unit information: entries below the diagonal move with those above.
-        degrees, n_spread = float(statistics.degrees[0]), 0
+        (p, q), learnt = regression.matrix.shape, regression.learnt
+        self.columns, self.n_columns, places, entries, self._noise_sizes = _layout(
+            regression.family.shape, learnt, p, q
+        )
+        if not self.columns:
+            return
+        self._unit = 1.0 / math.sqrt(max(float(statistics.weight[0]), _TINY))
+        degrees, self._noise_unit = float(statistics.degrees[0]), 0.0
         if "covariance" in learnt:
             if not degrees > 0.0:
                 raise ValueError(f"There are no data on the noise of the {self._said}.")
-            shape = regression.family.shape
-            n_spread, self._places = shape.n_parameters(p), _places(type(shape), p)
-            self._entries = _entries(type(shape), p) / math.sqrt(0.5 * degrees)
-        self.columns, self.n_columns = {}, 0
-        for what, n in (
-            ("matrix", p * q * ("matrix" in learnt)),
-            ("offset", p * ("offset" in learnt)),
-            ("covariance", n_spread),
-        ):
-            if n:
-                self.columns[what] = slice(self.n_columns, self.n_columns + n)
-            self.n_columns += n
+            self._noise_unit = 1.0 / math.sqrt(0.5 * degrees)
+        learns_offset, inverse_root = "offset" in learnt, NOTHING
+        origin = statistics.mean[0, :q] if learns_offset else np.zeros(q)
         if "matrix" in self.columns:
-            self._inverse_root = self._inverse_root_of(statistics)
-        if self.columns:
-            self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
-            if failed:
-                raise ValueError(f"The noise of the {self._said} has no density.")
+            inverse_root = self._inverse_root(statistics, origin)
+        self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
+        if failed:
+            raise ValueError(f"The noise of the {self._said} has no density.")
+        # As kernels take it.
+        entries = self._noise_unit * entries
+        self._about = (origin, inverse_root, places, entries), learns_offset * self._unit
 
-    def _inverse_root_of(self, statistics):
+    def _inverse_root(self, statistics, origin):
         """Return R^-1, (n_inputs, n_inputs)."""
-        q, mean = self._n_inputs, statistics.mean[0, : self._n_inputs] - self._origin
-        squares = statistics.scatter[0, :q, :q] + float(statistics.weight[0]) * _outer(mean, mean)
+        q, mean = len(origin), statistics.mean[0, : len(origin)] - origin
+        squares = statistics.scatter[0, :q, :q] + float(statistics.weight[0]) * np.outer(mean, mean)
         root, failed = lapack.dpotrf(squares, lower=1)
         if failed:
             raise ValueError(f"The data do not determine the {self._said}.")
-        return lapack.dtrtri(root, lower=1)[0]
+        return np.ascontiguousarray(lapack.dtrtri(root, lower=1)[0])
 
     @property
     def _said(self):
         return {"initial": "first state", "emissions": "observations"}.get(self.name, self.name)
 
-    def score(self, statistics):
-        B, c, q = self.regression.matrix, self.regression.offset, self._n_inputs
-        weight, mean, scatter = (
-            float(statistics.weight[0]),
-            statistics.mean[0],
-            statistics.scatter[0],
-        )
-        # About means, as data far from 0 would lose digits.
-        residual = mean[q:] - B @ mean[:q] - c
-        across, found = scatter[q:] - B @ scatter[:q], []
-        if "matrix" in self.columns:
-            slopes = across[:, :q] + weight * _outer(residual, mean[:q] - self._origin)
-            found.append(self._whitened(slopes @ self._inverse_root.T).T.ravel())
-        if "offset" in self.columns:
-            found.append(self._whitened(weight / math.sqrt(self._weight) * residual))
-        if "covariance" in self.columns:
-            spread = across[:, q:] - across[:, :q] @ B.T + weight * _outer(residual, residual)
-            # The M-step adds the floor to the mean of the squares.
-            expected = float(statistics.degrees[0]) * (self.regression.covariance - self._floor)
-            white = self._whitened(self._whitened(spread - expected).T)
-            of_entries = (0.5 * self._entries) * (white + white.T)[self._places]
-            n = self.n_columns - self.columns["covariance"].start
-            found.append(of_entries.reshape(n, -1).sum(axis=1))
-        return np.concatenate(found)
-
-    @property
-    def _floor(self):
-        family = self.regression.family
-        return 0.0 if family.floor is None else family._added(self._n_outputs)
+    def score(self, statistics, out):
+        """Fill in the score of statistics."""
+        degrees = np.ascontiguousarray(statistics.degrees, dtype=np.float64)
+        _regressions.unit_score(
+            statistics.weight, degrees, statistics.mean, statistics.scatter,
+            self.regression.family._floor, *self.regression.parameters._arrays, *self._about, out,
+        )  # fmt: skip
 
     def floor_penalty(self, statistics):
-        if "covariance" not in self.columns or self.regression.family.floor is None:
+        floor = self.regression.family._floor
+        if "covariance" not in self.columns or not len(floor):
             return 0.0
-        ratio = lapack.dpotrs(self._root, self._floor, lower=1)[0]
+        ratio = lapack.dpotrs(self._root, np.diag(floor), lower=1)[0]
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
-    def _whitened(self, values):
-        return lapack.dtrtrs(self._root, values, lower=1)[0]
-
-    def _changes(self, v):
-        """Return the changes of matrix and offset along v, and W, of those that are learnt."""
-        found = {}
-        if "matrix" in self.columns:
-            U = v[self.columns["matrix"]].reshape(-1, self._n_outputs).T
-            found["matrix"] = self._root @ U @ self._inverse_root
-        if "offset" in self.columns:
-            c = self._root @ v[self.columns["offset"]] / math.sqrt(self._weight)
-            found["offset"] = c - found["matrix"] @ self._origin if "matrix" in found else c
-        if "covariance" in self.columns:
-            found["covariance"] = self._spread(v)
-        return found
-
-    def _spread(self, v):
-        W = np.zeros((self._n_outputs, self._n_outputs))
-        W[self._places] = self._entries * v[self.columns["covariance"]]
-        return W + W.T
-
     def moved(self, v):
-        changes, regression = self._changes(v), self.regression
-        S = regression.covariance
-        if "covariance" in changes:
-            values, vectors = eigen(changes["covariance"])
-            root = self._root @ vectors * np.exp(0.5 * values)
-            S = root @ root.T
-        B, c = (
-            value + changes[what] if what in changes else value
-            for what, value in (("matrix", regression.matrix), ("offset", regression.offset))
-        )
-        parameters = AffineGaussian(B[None], c[None], S[None])
-        return Regression(regression.family, parameters, regression.learnt)
+        arrays = [array.copy() for array in self.regression.parameters._arrays]
+        _regressions.move(*arrays, *self._about, v)
+        return Regression(self.regression.family, AffineGaussian(*arrays), self.regression.learnt)
 
-    def size(self, v):
-        """Return how far v moves the mean of an observation, in standard deviations of noise."""
-        size = 0.0
-        for what, columns in self.columns.items():
-            if what == "covariance":
-                size = max(size, np.abs(self._spread(v)).max())
-            else:
-                size = max(size, np.abs(v[columns]).max() / math.sqrt(self._weight))
-        return size
+    @property
+    def sizes(self):
+        """How far a unit of each moves the mean of an observation, in deviations of its noise."""
+        of_mean = np.full(self.n_columns - len(self._noise_sizes), self._unit)
+        return np.concatenate([of_mean, self._noise_unit * self._noise_sizes])
 
     def values(self):
         return {name: getattr(self.regression, name) for name in self.columns}
 
     def derivatives(self, v):
-        found = self._changes(v)
-        if "covariance" in found:
-            found["covariance"] = self._root @ found["covariance"] @ self._root.T
-        return found
-
-
-def _outer(x, y):
-    return x[:, None] * y
-
-
-@cache
-def _places(kind, p):
-    """Return row and column of the entries, on or below the diagonal, that coordinates move."""
-    return np.tril_indices(p) if kind is Full else (np.arange(p), np.arange(p))
+        matrix, offset, covariance = self.regression.parameters._arrays
+        matrix, offset = np.zeros_like(matrix), np.zeros_like(offset)
+        # Linear in v; of the exponential, the derivative at 0.
+        _regressions.move(matrix, offset, covariance.copy(), *self._about, v)
+        found = {"matrix": matrix[0], "offset": offset[0]}
+        if "covariance" in self.columns:
+            (_, _, places, entries), W = self._about[0], np.zeros_like(covariance[0])
+            W[tuple(places.T)] = entries * v[self.columns["covariance"]]
+            found["covariance"] = self._root @ (W + W.T) @ self._root.T
+        return {name: found[name] for name in self.columns}
 
 
 @cache
-def _entries(kind, p):
-    """Return these entries of an orthonormal basis; those on the diagonal count twice."""
-    i, j = _places(kind, p)
+def _layout(shape, learnt, p, q):
+    """Return columns by parameter and their number; places, entries and sizes of those of W."""
+    columns, start, n_noise = {}, 0, shape.n_parameters(p) * ("covariance" in learnt)
+    for what, n in (("matrix", p * q), ("offset", p), ("covariance", n_noise)):
+        if what in learnt and n:
+            columns[what] = slice(start, start + n)
+            start += n
+    # Rows and columns of the entries, on or below the diagonal, that coordinates move.
+    i, j = np.tril_indices(p) if isinstance(shape, Full) else (np.arange(p), np.arange(p))
+    # Entries of an orthonormal basis; those on the diagonal count twice.
     entries = np.where(i == j, 0.5, math.sqrt(0.5))
-    return entries / math.sqrt(p) if kind is Spherical else entries
+    if isinstance(shape, Spherical):
+        entries /= math.sqrt(p)
+    sizes, n = np.where(i == j, 2.0, 1.0) * entries, len(i) * ("covariance" in learnt)
+    return columns, start, np.stack([i, j], axis=1)[:n], entries[:n], sizes[:n_noise]
 
 
 # Attributes of estimators, by part and parameter of a system.
@@ -315,8 +263,8 @@ class SystemCoordinates(Coordinates):
 
     @cached_property
     def _columns(self):
-        ends = np.cumsum([0, *(part.n_columns for part in self._coordinates)])
-        return [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        ends = list(accumulate((part.n_columns for part in self._coordinates), initial=0))
+        return [slice(*pair) for pair in pairwise(ends)]
 
     @property
     def shape(self):
@@ -330,8 +278,10 @@ class SystemCoordinates(Coordinates):
         return [v[0, columns] for columns in self._columns]
 
     def score(self, statistics):
-        scores = [part.score(getattr(statistics, part.name)) for part in self._coordinates]
-        return np.concatenate(scores)[None]
+        scores = np.empty(self.shape)
+        for part, own in zip(self._coordinates, self._by_part(scores), strict=True):
+            part.score(getattr(statistics, part.name), own)
+        return scores
 
     def is_proper(self, prior):
         parts = (getattr(prior, part.name) for part in self._coordinates)
@@ -347,8 +297,8 @@ class SystemCoordinates(Coordinates):
         return LinearDynamicalModel(**parts)
 
     def size(self, v):
-        parts = zip(self._coordinates, self._by_part(v), strict=True)
-        return max(part.size(own) for part, own in parts)
+        sizes = np.concatenate([part.sizes for part in self._coordinates])
+        return float((np.abs(v[0]) * sizes).max())
 
     def attributes(self):
         return {
