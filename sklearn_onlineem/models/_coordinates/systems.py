@@ -11,7 +11,6 @@ from scipy.linalg import lapack, null_space
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _regressions
-from sklearn_onlineem.families import Full, Spherical
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families._tangents.base import Attribute
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
@@ -93,17 +92,14 @@ class RegressionCoordinates:
     def __init__(self, name, regression, statistics):
         self.name, self.regression = name, regression
         (p, q), learnt = regression.matrix.shape, regression.learnt
-        self.columns, self.n_columns, places, entries, self._noise_sizes = _layout(
-            regression.family.shape, learnt, p, q
-        )
+        self.columns, self.n_columns = _columns(regression.family.shape, learnt, p, q)
         if not self.columns:
             return
-        self._unit = 1.0 / math.sqrt(max(float(statistics.weight[0]), _TINY))
-        degrees, self._noise_unit = float(statistics.degrees[0]), 0.0
+        degrees, noise_unit = float(statistics.degrees[0]), 0.0
         if "covariance" in learnt:
             if not degrees > 0.0:
                 raise ValueError(f"There are no data on the noise of the {self._said}.")
-            self._noise_unit = 1.0 / math.sqrt(0.5 * degrees)
+            noise_unit = 1.0 / math.sqrt(0.5 * degrees)
         learns_offset, inverse_root = "offset" in learnt, NOTHING
         origin = statistics.mean[0, :q] if learns_offset else np.zeros(q)
         if "matrix" in self.columns:
@@ -112,8 +108,8 @@ class RegressionCoordinates:
         if failed:
             raise ValueError(f"The noise of the {self._said} has no density.")
         # As kernels take it.
-        entries = self._noise_unit * entries
-        self._about = (origin, inverse_root, places, entries), learns_offset * self._unit
+        unit = 1.0 / math.sqrt(max(float(statistics.weight[0]), _TINY))
+        self._about = origin, inverse_root, unit, noise_unit, learns_offset
 
     def _inverse_root(self, statistics, origin):
         """Return R^-1, (n_inputs, n_inputs)."""
@@ -143,49 +139,38 @@ class RegressionCoordinates:
         ratio = lapack.dpotrs(self._root, np.diag(floor), lower=1)[0]
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
-    def moved(self, v):
+    def _along(self, v, is_tangent=False):
+        """Return arrays moved along v, or their derivatives, and the size of v."""
         arrays = [array.copy() for array in self.regression.parameters._arrays]
-        _regressions.move(*arrays, *self._about, v)
-        return Regression(self.regression.family, AffineGaussian(*arrays), self.regression.learnt)
+        size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v), is_tangent)
+        return arrays, size
 
-    @property
-    def sizes(self):
-        """How far a unit of each moves the mean of an observation, in deviations of its noise."""
-        of_mean = np.full(self.n_columns - len(self._noise_sizes), self._unit)
-        return np.concatenate([of_mean, self._noise_unit * self._noise_sizes])
+    def moved(self, v):
+        parameters = AffineGaussian(*self._along(v)[0])
+        return Regression(self.regression.family, parameters, self.regression.learnt)
+
+    def size(self, v):
+        """Return how far v moves the mean of an observation, in standard deviations of noise."""
+        return self._along(v)[1]
 
     def values(self):
         return {name: getattr(self.regression, name) for name in self.columns}
 
     def derivatives(self, v):
-        matrix, offset, covariance = self.regression.parameters._arrays
-        matrix, offset = np.zeros_like(matrix), np.zeros_like(offset)
-        # Linear in v; of the exponential, the derivative at 0.
-        _regressions.move(matrix, offset, covariance.copy(), *self._about, v)
-        found = {"matrix": matrix[0], "offset": offset[0]}
-        if "covariance" in self.columns:
-            (_, _, places, entries), W = self._about[0], np.zeros_like(covariance[0])
-            W[tuple(places.T)] = entries * v[self.columns["covariance"]]
-            found["covariance"] = self._root @ (W + W.T) @ self._root.T
+        names, (arrays, _) = ("matrix", "offset", "covariance"), self._along(v, is_tangent=True)
+        found = {name: array[0] for name, array in zip(names, arrays, strict=True)}
         return {name: found[name] for name in self.columns}
 
 
 @cache
-def _layout(shape, learnt, p, q):
-    """Return columns by parameter and their number; places, entries and sizes of those of W."""
-    columns, start, n_noise = {}, 0, shape.n_parameters(p) * ("covariance" in learnt)
-    for what, n in (("matrix", p * q), ("offset", p), ("covariance", n_noise)):
+def _columns(shape, learnt, p, q):
+    """Return the columns of the coordinates of each learnt parameter, and their number."""
+    columns, start = {}, 0
+    for what, n in (("matrix", p * q), ("offset", p), ("covariance", shape.n_parameters(p))):
         if what in learnt and n:
             columns[what] = slice(start, start + n)
             start += n
-    # Rows and columns of the entries, on or below the diagonal, that coordinates move.
-    i, j = np.tril_indices(p) if isinstance(shape, Full) else (np.arange(p), np.arange(p))
-    # Entries of an orthonormal basis; those on the diagonal count twice.
-    entries = np.where(i == j, 0.5, math.sqrt(0.5))
-    if isinstance(shape, Spherical):
-        entries /= math.sqrt(p)
-    sizes, n = np.where(i == j, 2.0, 1.0) * entries, len(i) * ("covariance" in learnt)
-    return columns, start, np.stack([i, j], axis=1)[:n], entries[:n], sizes[:n_noise]
+    return columns, start
 
 
 # Attributes of estimators, by part and parameter of a system.
@@ -270,9 +255,15 @@ class SystemCoordinates(Coordinates):
     def shape(self):
         return 1, self._columns[-1].stop
 
-    @cached_property
+    @property
     def scale(self):
         return np.ones(self.shape)
+
+    # Coordinates are of unit information.
+    def direction(self, x):
+        return x
+
+    unit_score = direction
 
     def _by_part(self, v):
         return [v[0, columns] for columns in self._columns]
@@ -297,8 +288,8 @@ class SystemCoordinates(Coordinates):
         return LinearDynamicalModel(**parts)
 
     def size(self, v):
-        sizes = np.concatenate([part.sizes for part in self._coordinates])
-        return float((np.abs(v[0]) * sizes).max())
+        parts = zip(self._coordinates, self._by_part(v), strict=True)
+        return max(part.size(own) for part, own in parts)
 
     def attributes(self):
         return {
