@@ -24,7 +24,7 @@
 #   _log_chains         ... with logarithms, where those would lose states; Viterbi
 #   _kalman             filter and smoother of linear dynamical systems, any value missing
 #   _kalman_shared      ... of sequences without missing values; occupancies
-#   _regressions        linear regressions with Gaussian noise: M-step, moments, divergences
+#   _regressions        linear regressions: M-step, moments, divergences, coordinates
 #   _edit_lattice       transducers of strings: expected edit operations, distances
 #   _rows               whether rows can be taken as they are
 #   _openmp             the number of threads

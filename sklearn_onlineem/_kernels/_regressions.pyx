@@ -1,4 +1,4 @@
-"""Regressions with Gaussian noise: learnt from moments, the moments that they expect, compared.
+"""Regressions with Gaussian noise: M-step, expected moments, divergences and coordinates.
 
 Those of a linear dynamical system are learnt in each step of a stream, from a few rows, so that
 calls of LAPACK from Python would take longer than all that they compute.
@@ -6,7 +6,7 @@ calls of LAPACK from Python would take longer than all that they compute.
 Shapes: K regressions of p outputs y on q inputs x, and n = q + p; moments are of z = (x, y).
 """
 
-from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, log, sqrt
+from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, log, sqrt
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 from numpy cimport ndarray
@@ -15,7 +15,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dsyev
 
 from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
 from ._arrays cimport extent, fits, optional_readable, readable, require, writable
-from ._blas cimport gemm
+from ._blas cimport gemm, syrk, trmm
 
 # Degrees below this are rounding errors of the subnormal range.
 cdef double NEGLIGIBLE = 1e-290
@@ -442,4 +442,184 @@ def largest_square(
                         square += block[i * p + j] * block[i * p + j]
                     largest = max(largest, square)
         free(expected)
+    return largest
+
+
+# Coordinates of one regression
+# -----------------------------
+#
+# In units of the information of complete data, those of U by columns, of u and of W, if learnt:
+#     B + L U R^-1,  c + L u unit - (L U R^-1) origin,  L exp(W) L'
+# L L' is the noise, and R R' has the squares of the inputs about the origin. W has a coordinate for
+# each entry below the diagonal and on it, for those on it, or one for all of these.
+
+
+# Coordinates of W, of n in all.
+cdef Py_ssize_t n_of_noise(
+    Py_ssize_t n, Py_ssize_t q, Py_ssize_t p, bint learns_matrix, bint learns_offset
+) except -1:
+    n -= p * (q * learns_matrix + learns_offset)
+    require(p > 0 and n in (0, 1, p, p * (p + 1) // 2), "outputs; coordinates")
+    return n
+
+
+# What a coordinate adds to an entry of W and to the one across the diagonal, in units of both.
+cdef double entry_of(Py_ssize_t i, Py_ssize_t j, Py_ssize_t p, Py_ssize_t n_noise) noexcept nogil:
+    if i == j:
+        return 0.5 if n_noise > 1 else 0.5 / sqrt(<double> p)
+    return sqrt(0.5) if n_noise > p else 0.0
+
+
+def unit_score(
+    ndarray weight,         # IN (1,)
+    ndarray degrees,        # IN (1,)
+    ndarray mean,           # IN (1, n)
+    ndarray scatter,        # IN (1, n, n)
+    ndarray floor,          # IN (p,), added to variances by the M-step, or (0,)
+    ndarray matrix,         # IN (1, p, q)
+    ndarray offset,         # IN (1, p)
+    ndarray covariance,     # IN (1, p, p), positive definite
+    ndarray origin,         # IN (q,)
+    ndarray inverse_root,   # IN (q, q), R^-1, or (0,) for a known matrix
+    double unit,
+    double noise_unit,      # of the coordinates of W
+    bint learns_offset,
+    ndarray score,          # OUT (n_coordinates,)
+):
+    """Derivatives of the log density of rows of these moments by the coordinates, at 0."""
+    cdef Py_ssize_t p = extent(matrix, 1), q = extent(matrix, 2), n = q + p, i, j, e = 0
+    cdef bint learns_matrix = extent(inverse_root, 0) > 0
+    cdef Py_ssize_t n_noise = n_of_noise(extent(score, 0), q, p, learns_matrix, learns_offset)
+    cdef Moments z
+    z.weight, z.degrees = readable(weight, 1)[0], readable(degrees, 1)[0]
+    z.mean, z.scatter = readable(mean, n), readable(scatter, n * n)
+    require(fits(extent(floor, 0), p), "variances of each output")
+    cdef const double* added = optional_readable(floor, p)
+    cdef const double* B = readable(matrix, p * q)
+    cdef const double* c = readable(offset, p)
+    cdef const double* S = readable(covariance, p * p)
+    cdef const double* centre = readable(origin, q)
+    cdef const double* inverse = optional_readable(inverse_root, q * q)
+    cdef double* out = writable(score, extent(score, 0))
+    cdef Arena arena = counting_arena()
+    lay_out(q, p, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef Memory memory = lay_out(q, p, &arena)
+    cdef double* shift = memory.vector
+    cdef double* yy = memory.yy
+    cdef double one = 1.0, entry
+    cdef int size = <int> p, n_columns = <int> (q * learns_matrix + learns_offset)
+    with nogil:
+        memcpy(memory.square, S, p * p * sizeof(double))
+        factorise(size, memory.square)
+        residual(&z, q, p, B, c, &memory)
+        if learns_matrix:
+            for i in range(p):
+                for j in range(q):
+                    memory.change[i * q + j] = (
+                        memory.contrast[i * n + j] + z.weight * shift[i] * (z.mean[j] - centre[j]))
+            gemm(c"T", c"N", size, <int> q, <int> q, 1.0, memory.change, <int> q, inverse, <int> q,
+                 0.0, out, size)
+        if learns_offset:
+            for i in range(p):
+                out[p * (n_columns - 1) + i] = z.weight * unit * shift[i]
+        if n_columns > 0:
+            dtrsm(b"L", b"L", b"N", b"N", &size, &n_columns, &one, memory.square, &size, out,
+                  &size)
+        if n_noise > 0:
+            # The M-step adds the floor to the mean of the squares.
+            for i in range(p * p):
+                yy[i] -= z.degrees * S[i]
+            if added != NULL:
+                for i in range(p):
+                    yy[i * (p + 1)] += z.degrees * added[i]
+            dtrsm(b"L", b"L", b"N", b"N", &size, &size, &one, memory.square, &size, yy, &size)
+            dtrsm(b"R", b"L", b"T", b"N", &size, &size, &one, memory.square, &size, yy, &size)
+            out += p * n_columns
+            out[0] = 0.0
+            for i in range(p):
+                for j in range(i + 1):
+                    entry = 0.5 * noise_unit * entry_of(i, j, p, n_noise)
+                    if entry > 0.0:
+                        entry *= yy[i * p + j] + yy[j * p + i]
+                        out[e] = out[e] + entry if n_noise == 1 else entry
+                        e += n_noise > 1
+        free(scratch)
+
+
+def move(
+    ndarray matrix,         # INOUT (1, p, q)
+    ndarray offset,         # INOUT (1, p)
+    ndarray covariance,     # INOUT (1, p, p), positive definite
+    ndarray origin,         # IN, from here on as of `unit_score`
+    ndarray inverse_root,
+    double unit,
+    double noise_unit,
+    bint learns_offset,
+    ndarray v,              # IN (n_coordinates,)
+    bint is_tangent,
+):
+    """Move a regression along v, or replace what is learnt by its derivative along v.
+
+    Returned is how far v moves the mean of an observation, in standard deviations of the noise.
+    """
+    cdef Py_ssize_t p = extent(matrix, 1), q = extent(matrix, 2), i, j
+    cdef bint learns_matrix = extent(inverse_root, 0) > 0
+    cdef Py_ssize_t n_noise = n_of_noise(extent(v, 0), q, p, learns_matrix, learns_offset)
+    cdef double* B = writable(matrix, p * q)
+    cdef double* c = writable(offset, p)
+    cdef double* S = writable(covariance, p * p)
+    cdef const double* centre = readable(origin, q)
+    cdef const double* inverse = optional_readable(inverse_root, q * q)
+    cdef const double* along = readable(v, extent(v, 0))
+    cdef Arena arena = counting_arena()
+    lay_out(q, p, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef Memory memory = lay_out(q, p, &arena)
+    cdef double* columns = memory.contrast
+    cdef double* W = memory.yy
+    cdef double kept = 0.0 if is_tangent else 1.0, entry, largest = 0.0
+    cdef int size = <int> p, n_columns = <int> (q * learns_matrix + learns_offset)
+    with nogil:
+        memcpy(memory.square, S, p * p * sizeof(double))
+        factorise(size, memory.square)
+        memcpy(columns, along, p * n_columns * sizeof(double))
+        for i in range(p * n_columns):
+            largest = max(largest, unit * fabs(along[i]))
+        if n_columns > 0:
+            trmm(c"L", c"L", c"N", c"N", size, n_columns, 1.0, memory.square, size, columns, size)
+        if learns_offset:
+            for i in range(p):
+                c[i] = kept * c[i] + unit * columns[p * (n_columns - 1) + i]
+        if learns_matrix:
+            gemm(c"N", c"T", <int> q, size, <int> q, 1.0, inverse, <int> q, columns, size, 0.0,
+                 memory.change, <int> q)
+            for i in range(p):
+                for j in range(q):
+                    B[i * q + j] = kept * B[i * q + j] + memory.change[i * q + j]
+                    c[i] -= memory.change[i * q + j] * centre[j]
+        if n_noise > 0:
+            along += p * n_columns
+            for i in range(p):
+                for j in range(i + 1):
+                    entry = noise_unit * entry_of(i, j, p, n_noise)
+                    W[i * p + j] = W[j * p + i] = entry * (1 + (i == j)) * along[0]
+                    along += entry > 0.0 and n_noise > 1
+                    largest = max(largest, fabs(W[i * p + j]))
+            if is_tangent:
+                trmm(c"L", c"L", c"N", c"N", size, size, 1.0, memory.square, size, W, size)
+                trmm(c"R", c"L", c"T", c"N", size, size, 1.0, memory.square, size, W, size)
+                memcpy(S, W, p * p * sizeof(double))
+            else:
+                if not decompose(size, W, memory.values, memory.work):
+                    W[0] = NAN
+                for i in range(p):
+                    for j in range(p):
+                        W[i * p + j] *= exp(0.5 * memory.values[i])
+                trmm(c"L", c"L", c"N", c"N", size, size, 1.0, memory.square, size, W, size)
+                syrk(c"L", c"N", size, size, 1.0, W, size, 0.0, S, size)
+                for i in range(p):
+                    for j in range(i):
+                        S[i * p + j] = S[j * p + i]
+        free(scratch)
     return largest

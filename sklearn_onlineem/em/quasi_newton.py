@@ -123,7 +123,7 @@ class QuasiNewton:
     ----------
     Jamshidian & Jennrich, "Acceleration of the EM algorithm by using quasi-Newton methods", JRSS-B
     1997; Lange, "A quasi-Newton acceleration of the EM algorithm", Statistica Sinica 1995; Nocedal
-    & Wright, "Numerical Optimization", 2006, algorithm 7.4.
+    & Wright, "Numerical Optimization", 2006, algorithm 7.4 and eq. (7.20).
     """
 
     def __init__(self):
@@ -192,6 +192,10 @@ class QuasiNewton:
         for step, change, scale in reversed(self._pairs):
             shares.append(float(scale * step.dot(direction)))
             direction -= shares[-1] * change
+        if self._pairs:
+            # Where the latest step lacked information, others do; at most all is there.
+            step, change, scale = self._pairs[-1]
+            direction *= max(1.0, 1.0 / float(scale * change.dot(change)))
         for step, change, scale in self._pairs:
             direction += (shares.pop() - float(scale * change.dot(direction))) * step
         return direction.reshape(gradient.shape)

@@ -111,6 +111,8 @@ _ROUNDING = 1e-10
 # Share of `tol` below which estimates must be: what passes do not see yet is often larger than what
 # they do, as the parts of a model converge at different rates.
 _MARGIN = 0.04
+# Factor by which the gains of quasi-Newton steps fall near a maximum, but not where they creep.
+_FAST = 0.02
 
 
 @dataclass
@@ -123,7 +125,8 @@ class StandardErrorStopping(StoppingRule):
     .. math:: n \, (L^* - L) < \tfrac12 \, \text{errors}^2 \times \text{parameters}.
 
     A pass of batch EM multiplies the gain by the same factor near the maximum, so that the gains of
-    the latest passes say what is left (Aitken's extrapolation).
+    the latest passes say what is left (Aitken's extrapolation). Of quasi-Newton steps the latest
+    three gains have to be that small, and the one promised; fewer where they fall fast.
 
     Parameters
     ----------
@@ -180,7 +183,12 @@ class StandardErrorStopping(StoppingRule):
         if abs(gain) <= _ROUNDING * max(1.0, abs(log_likelihood)):
             return True
         if promised is not None:
-            return max([promised, *map(abs, self.gains[-3:])]) < _MARGIN * self.tol
+            latest = [*map(abs, self.gains[-3:]), promised]
+            is_late = len(latest) > 3
+            # Of gains that fall as fast as near a maximum, fewer tell that it is one.
+            while len(latest) > 2 and max(latest[2:]) < _FAST * latest[1]:
+                del latest[0]
+            return is_late and max(latest) < _MARGIN * self.tol
         return remaining_gain(self.gains) < _MARGIN * self.tol
 
 

@@ -227,8 +227,8 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
 
     @cached_property
     def _floor(self):
-        """What the M-step adds to variances."""
-        if self.floor is None:
+        """What the M-step adds to variances; none instead of zeros."""
+        if self.floor is None or not np.any(self.floor):
             return NOTHING
         return _ready(np.diag(self.shape.nearest(np.diag(self.floor))))
 

@@ -9,8 +9,10 @@ from numpy.testing import assert_allclose
 from scipy import linalg
 
 from sklearn_onlineem._kernels import _regressions
+from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families._covariances import gaussian_divergence
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.statistics import Moments
 
 SIZES = [(0, 1), (0, 3), (1, 1), (3, 2), (5, 10), (20, 3)]
 LEARNT = [
@@ -166,3 +168,59 @@ def test_there_is_no_distance_by_a_covariance_that_is_not_positive_definite(rng)
     moments = np.ones(1), np.zeros((1, 2)), np.zeros((1, 2, 2))
     found = _regressions.largest_square(np.ones((3, 2)), B, c, np.zeros((1, 2, 2)), *moments)
     assert np.isnan(found)
+
+
+def moved(known, about, v, *, is_tangent=False):
+    arrays = [array.copy() for array in known]
+    return arrays, _regressions.move(*arrays, *about, v, is_tangent)
+
+
+@pytest.mark.parametrize("shape", [Full(), Diagonal(), Spherical()], ids=repr)
+@pytest.mark.parametrize("q, p", SIZES)
+@pytest.mark.parametrize("learnt", LEARNT[1:], ids=sorted)
+def test_scores_are_derivatives_along_coordinates_of_the_formula(q, p, learnt, shape, rng):
+    known = draw(rng, 1, q, p)
+    inverse_root = np.linalg.inv(np.linalg.cholesky(positive_definite(rng, 1, q)[0]))
+    # About 0, a matrix moves alone.
+    origin = ("offset" in learnt) * rng.standard_normal(q)
+    numbers = {"matrix": p * q, "offset": p, "covariance": shape.n_parameters(p)}
+    has_matrix, v = q and "matrix" in learnt, rng.standard_normal(sum(numbers[n] for n in learnt))
+    about = (
+        origin, inverse_root if has_matrix else np.empty(0), 0.3, 0.7, "offset" in learnt
+    )  # fmt: skip
+
+    (B, c, S), rest, change, W = (
+        (array[0] for array in known),
+        v,
+        np.zeros((p, q)),
+        np.zeros((p, p)),
+    )
+    L = np.linalg.cholesky(S)
+    if has_matrix:
+        change, rest = L @ rest[: p * q].reshape(q, p).T @ inverse_root, rest[p * q :]
+    shift = -change @ origin
+    if "offset" in learnt:
+        shift, rest = shift + 0.3 * L @ rest[:p], rest[p:]
+    if isinstance(shape, Full) and len(rest):
+        W[np.tril_indices(p)] = 0.7 * rest * np.sqrt(0.5)
+        W[np.diag_indices(p)] *= np.sqrt(0.5)
+    elif len(rest):
+        W += 0.5 * 0.7 * np.diag(rest if len(rest) == p else np.full(p, rest[0] / np.sqrt(p)))
+    found, size = moved(known, about, v)
+    tangents = moved(known, about, v, is_tangent=True)[0]
+    wanted = B + change, c + shift, L @ linalg.expm(W + W.T) @ L.T
+    for name, *pair in zip(("matrix", "offset", "covariance"), found, wanted, strict=True):
+        assert_allclose(pair[0][0], pair[1], rtol=1e-8, atol=1e-8, err_msg=name)
+    changes = change, shift, L @ (W + W.T) @ L.T
+    for name, *pair in zip(("matrix", "offset", "covariance"), tangents, changes, strict=True):
+        if name in learnt:
+            assert_allclose(pair[0][0], pair[1], rtol=1e-8, atol=1e-8, err_msg=name)
+    of_mean = 0.3 * np.abs(v[: len(v) - len(rest)]).max(initial=0.0)
+    assert_allclose(size, max(of_mean, np.abs(W + W.T).max()), rtol=1e-12)
+
+    floor, moments = rng.uniform(0.1, 0.2, p), Moments(*draw_moments(rng, 1, q + p))
+    score, step, family = np.empty(len(v)), 1e-5, LinearGaussian(floor=floor)
+    _regressions.unit_score(*vars(moments).values(), floor, *known, *about, score)
+    ends = (AffineGaussian(*moved(known, about, sign * step * v)[0]) for sign in (1.0, -1.0))
+    up, down = (family.expected_log_density(end, moments) for end in ends)
+    assert_allclose(score @ v, (up - down) / (2.0 * step), rtol=1e-5)

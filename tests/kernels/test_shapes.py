@@ -76,6 +76,7 @@ SYSTEM = (*MOVES, ones(D, W), ones(D), np.eye(D))
 START = np.concatenate([ones(W), np.eye(W).ravel()])
 TABLES = (*(eyes(S, W) for _ in range(5)), ones(S))
 REGRESSIONS = ones(K, D, 1), ones(K, D), eyes(K, D)
+ABOUT = ones(1), np.eye(1), 1.0, 1.0, True
 MAPS = ones(D), np.eye(D), np.eye(W), np.eye(W)
 
 
@@ -281,6 +282,11 @@ CALLS = [
          {("Y", 0)}),
     Call("_regressions.kl_divergences",
          (*REGRESSIONS, *REGRESSIONS, ones(K), ones(K, 1), eyes(K, 1), ones(K))),
+    Call("_regressions.unit_score",
+         (ones(1), ones(1), ones(1, 1 + D), eyes(1, 1 + D), ones(D),
+          *(array[:1] for array in REGRESSIONS), *ABOUT, ones(7)), {("score", 0)}),
+    Call("_regressions.move",
+         (*(array[:1] for array in REGRESSIONS), *ABOUT, ones(7), False), {("v", 0)}),
     Call("_edit_lattice.expected_operations",
          (*STRINGS, *STRINGS, PAIRS, *TABLE, shares(7), np.array([0, 2]), True, ones(2),
           ones(0, 4), ones(8), 1), {("uniforms", 0)}),

@@ -126,7 +126,7 @@ def batch_passes(
         values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
         # To look takes a fourth of a pass over few rows, so that every third pass is enough.
         looks = may_accelerate and (not gains_tell or state.n_steps % 3 == 1)
-        if newton is None and looks and len(values) > _LEAST_GAINS:
+        if newton is None and looks and len(values) > (_LEAST_GAINS if gains_tell else 1):
             gains = [after - before for before, after in pairwise(values)]
             n_passes = settled.outlook(gains).n_passes
             n_rows = max(state.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)

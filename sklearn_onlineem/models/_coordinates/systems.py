@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import accumulate, pairwise
 
 import numpy as np
 from scipy.linalg import lapack, null_space
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families import Full, Spherical
-from sklearn_onlineem.families._covariances import eigen
+from sklearn_onlineem._kernels import _regressions
+from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families._tangents.base import Attribute
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models._coordinates.components import Coordinates
@@ -90,154 +91,86 @@ class RegressionCoordinates:
 
     def __init__(self, name, regression, statistics):
         self.name, self.regression = name, regression
-        self._n_outputs, self._n_inputs = regression.matrix.shape
-        self._weight = max(float(statistics.weight[0]), _TINY)
-        p, q, learnt = self._n_outputs, self._n_inputs, regression.learnt
-        self._origin = statistics.mean[0, :q] if "offset" in learnt else np.zeros(q)
-        # Coordinates of W in unit information: entries below the diagonal move with those above.
-        degrees, n_spread = float(statistics.degrees[0]), 0
+        (p, q), learnt = regression.matrix.shape, regression.learnt
+        self.columns, self.n_columns = _columns(regression.family.shape, learnt, p, q)
+        if not self.columns:
+            return
+        degrees, noise_unit = float(statistics.degrees[0]), 0.0
         if "covariance" in learnt:
             if not degrees > 0.0:
                 raise ValueError(f"There are no data on the noise of the {self._said}.")
-            shape = regression.family.shape
-            n_spread, self._places = shape.n_parameters(p), _places(type(shape), p)
-            self._entries = _entries(type(shape), p) / math.sqrt(0.5 * degrees)
-        self.columns, self.n_columns = {}, 0
-        for what, n in (
-            ("matrix", p * q * ("matrix" in learnt)),
-            ("offset", p * ("offset" in learnt)),
-            ("covariance", n_spread),
-        ):
-            if n:
-                self.columns[what] = slice(self.n_columns, self.n_columns + n)
-            self.n_columns += n
+            noise_unit = 1.0 / math.sqrt(0.5 * degrees)
+        learns_offset, inverse_root = "offset" in learnt, NOTHING
+        origin = statistics.mean[0, :q] if learns_offset else np.zeros(q)
         if "matrix" in self.columns:
-            self._inverse_root = self._inverse_root_of(statistics)
-        if self.columns:
-            self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
-            if failed:
-                raise ValueError(f"The noise of the {self._said} has no density.")
+            inverse_root = self._inverse_root(statistics, origin)
+        self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
+        if failed:
+            raise ValueError(f"The noise of the {self._said} has no density.")
+        # As kernels take it.
+        unit = 1.0 / math.sqrt(max(float(statistics.weight[0]), _TINY))
+        self._about = origin, inverse_root, unit, noise_unit, learns_offset
 
-    def _inverse_root_of(self, statistics):
+    def _inverse_root(self, statistics, origin):
         """Return R^-1, (n_inputs, n_inputs)."""
-        q, mean = self._n_inputs, statistics.mean[0, : self._n_inputs] - self._origin
-        squares = statistics.scatter[0, :q, :q] + float(statistics.weight[0]) * _outer(mean, mean)
+        q, mean = len(origin), statistics.mean[0, : len(origin)] - origin
+        squares = statistics.scatter[0, :q, :q] + float(statistics.weight[0]) * np.outer(mean, mean)
         root, failed = lapack.dpotrf(squares, lower=1)
         if failed:
             raise ValueError(f"The data do not determine the {self._said}.")
-        return lapack.dtrtri(root, lower=1)[0]
+        return np.ascontiguousarray(lapack.dtrtri(root, lower=1)[0])
 
     @property
     def _said(self):
         return {"initial": "first state", "emissions": "observations"}.get(self.name, self.name)
 
-    def score(self, statistics):
-        B, c, q = self.regression.matrix, self.regression.offset, self._n_inputs
-        weight, mean, scatter = (
-            float(statistics.weight[0]),
-            statistics.mean[0],
-            statistics.scatter[0],
-        )
-        # About means, as data far from 0 would lose digits.
-        residual = mean[q:] - B @ mean[:q] - c
-        across, found = scatter[q:] - B @ scatter[:q], []
-        if "matrix" in self.columns:
-            slopes = across[:, :q] + weight * _outer(residual, mean[:q] - self._origin)
-            found.append(self._whitened(slopes @ self._inverse_root.T).T.ravel())
-        if "offset" in self.columns:
-            found.append(self._whitened(weight / math.sqrt(self._weight) * residual))
-        if "covariance" in self.columns:
-            spread = across[:, q:] - across[:, :q] @ B.T + weight * _outer(residual, residual)
-            # The M-step adds the floor to the mean of the squares.
-            expected = float(statistics.degrees[0]) * (self.regression.covariance - self._floor)
-            white = self._whitened(self._whitened(spread - expected).T)
-            of_entries = (0.5 * self._entries) * (white + white.T)[self._places]
-            n = self.n_columns - self.columns["covariance"].start
-            found.append(of_entries.reshape(n, -1).sum(axis=1))
-        return np.concatenate(found)
-
-    @property
-    def _floor(self):
-        family = self.regression.family
-        return 0.0 if family.floor is None else family._added(self._n_outputs)
+    def score(self, statistics, out):
+        """Fill in the score of statistics."""
+        degrees = np.ascontiguousarray(statistics.degrees, dtype=np.float64)
+        _regressions.unit_score(
+            statistics.weight, degrees, statistics.mean, statistics.scatter,
+            self.regression.family._floor, *self.regression.parameters._arrays, *self._about, out,
+        )  # fmt: skip
 
     def floor_penalty(self, statistics):
-        if "covariance" not in self.columns or self.regression.family.floor is None:
+        floor = self.regression.family._floor
+        if "covariance" not in self.columns or not len(floor):
             return 0.0
-        ratio = lapack.dpotrs(self._root, self._floor, lower=1)[0]
+        ratio = lapack.dpotrs(self._root, np.diag(floor), lower=1)[0]
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
-    def _whitened(self, values):
-        return lapack.dtrtrs(self._root, values, lower=1)[0]
-
-    def _changes(self, v):
-        """Return the changes of matrix and offset along v, and W, of those that are learnt."""
-        found = {}
-        if "matrix" in self.columns:
-            U = v[self.columns["matrix"]].reshape(-1, self._n_outputs).T
-            found["matrix"] = self._root @ U @ self._inverse_root
-        if "offset" in self.columns:
-            c = self._root @ v[self.columns["offset"]] / math.sqrt(self._weight)
-            found["offset"] = c - found["matrix"] @ self._origin if "matrix" in found else c
-        if "covariance" in self.columns:
-            found["covariance"] = self._spread(v)
-        return found
-
-    def _spread(self, v):
-        W = np.zeros((self._n_outputs, self._n_outputs))
-        W[self._places] = self._entries * v[self.columns["covariance"]]
-        return W + W.T
+    def _along(self, v, is_tangent=False):
+        """Return arrays moved along v, or their derivatives, and the size of v."""
+        arrays = [array.copy() for array in self.regression.parameters._arrays]
+        size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v), is_tangent)
+        return arrays, size
 
     def moved(self, v):
-        changes, regression = self._changes(v), self.regression
-        S = regression.covariance
-        if "covariance" in changes:
-            values, vectors = eigen(changes["covariance"])
-            root = self._root @ vectors * np.exp(0.5 * values)
-            S = root @ root.T
-        B, c = (
-            value + changes[what] if what in changes else value
-            for what, value in (("matrix", regression.matrix), ("offset", regression.offset))
-        )
-        parameters = AffineGaussian(B[None], c[None], S[None])
-        return Regression(regression.family, parameters, regression.learnt)
+        parameters = AffineGaussian(*self._along(v)[0])
+        return Regression(self.regression.family, parameters, self.regression.learnt)
 
     def size(self, v):
         """Return how far v moves the mean of an observation, in standard deviations of noise."""
-        size = 0.0
-        for what, columns in self.columns.items():
-            if what == "covariance":
-                size = max(size, np.abs(self._spread(v)).max())
-            else:
-                size = max(size, np.abs(v[columns]).max() / math.sqrt(self._weight))
-        return size
+        return self._along(v)[1]
 
     def values(self):
         return {name: getattr(self.regression, name) for name in self.columns}
 
     def derivatives(self, v):
-        found = self._changes(v)
-        if "covariance" in found:
-            found["covariance"] = self._root @ found["covariance"] @ self._root.T
-        return found
-
-
-def _outer(x, y):
-    return x[:, None] * y
+        names, (arrays, _) = ("matrix", "offset", "covariance"), self._along(v, is_tangent=True)
+        found = {name: array[0] for name, array in zip(names, arrays, strict=True)}
+        return {name: found[name] for name in self.columns}
 
 
 @cache
-def _places(kind, p):
-    """Return row and column of the entries, on or below the diagonal, that coordinates move."""
-    return np.tril_indices(p) if kind is Full else (np.arange(p), np.arange(p))
-
-
-@cache
-def _entries(kind, p):
-    """Return these entries of an orthonormal basis; those on the diagonal count twice."""
-    i, j = _places(kind, p)
-    entries = np.where(i == j, 0.5, math.sqrt(0.5))
-    return entries / math.sqrt(p) if kind is Spherical else entries
+def _columns(shape, learnt, p, q):
+    """Return the columns of the coordinates of each learnt parameter, and their number."""
+    columns, start = {}, 0
+    for what, n in (("matrix", p * q), ("offset", p), ("covariance", shape.n_parameters(p))):
+        if what in learnt and n:
+            columns[what] = slice(start, start + n)
+            start += n
+    return columns, start
 
 
 # Attributes of estimators, by part and parameter of a system.
@@ -315,23 +248,31 @@ class SystemCoordinates(Coordinates):
 
     @cached_property
     def _columns(self):
-        ends = np.cumsum([0, *(part.n_columns for part in self._coordinates)])
-        return [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        ends = list(accumulate((part.n_columns for part in self._coordinates), initial=0))
+        return [slice(*pair) for pair in pairwise(ends)]
 
     @property
     def shape(self):
         return 1, self._columns[-1].stop
 
-    @cached_property
+    @property
     def scale(self):
         return np.ones(self.shape)
+
+    # Coordinates are of unit information.
+    def direction(self, x):
+        return x
+
+    unit_score = direction
 
     def _by_part(self, v):
         return [v[0, columns] for columns in self._columns]
 
     def score(self, statistics):
-        scores = [part.score(getattr(statistics, part.name)) for part in self._coordinates]
-        return np.concatenate(scores)[None]
+        scores = np.empty(self.shape)
+        for part, own in zip(self._coordinates, self._by_part(scores), strict=True):
+            part.score(getattr(statistics, part.name), own)
+        return scores
 
     def is_proper(self, prior):
         parts = (getattr(prior, part.name) for part in self._coordinates)
