@@ -166,8 +166,7 @@ class Padded:
         emissions = self._emissions
         C = np.zeros((self.d, self.width))
         C[:, : self.k] = emissions.matrix
-        R = np.array(emissions.covariance, dtype=np.float64)
-        return *self.transitions, C, np.array(emissions.offset, dtype=np.float64), R
+        return *self.transitions, C, emissions.offset, emissions.covariance
 
     def filtered(self, sequences, n_threads, *, predicted=False, filtered=False):
         """Return moments before each row and given it, if wanted, and log densities of rows."""
@@ -248,7 +247,10 @@ class Padded:
         return np.empty((n_rows, self.k)), np.empty((n_rows, self.k, self.k))
 
     def moments(self, mean, covariance):
-        return np.concatenate([self._vector(mean), self._square(covariance).ravel()])
+        """Return a mean and its covariance, one after the other."""
+        padded = np.zeros((1 + self.width, self.width))
+        padded[0, : self.k], padded[1 : 1 + self.k, : self.k] = mean, covariance
+        return padded.ravel()
 
     def _square(self, matrix):
         padded = np.zeros((self.width, self.width))
@@ -468,16 +470,14 @@ def occupancies(moves, first, like, growth):
     `growth` is by how much states grow in a step, at least 1, where a sequence is continued.
     """
     A, b, Q = (values[0] for values in moves)
-    k = len(b)
-    sums = np.zeros((2, 1 + k + k**2))
+    leaving, emitting = np.zeros((2, 1 + len(b) + len(b) ** 2))
     if (like.before is None or len(like) > 1) and len(like.steps[0]):
-        _kalman_shared.add_occupancies(*like.steps, A, b, Q, *first, *sums)
+        _kalman_shared.add_occupancies(*like.steps, A, b, Q, *first, leaving, emitting)
     if like.before is not None:
-        before = (np.ascontiguousarray(part, dtype=np.float64) for part in like.before)
         steps = _steps(int(like.lengths[0]), 1.0 / len(like), growth)
         # Nothing is left by the last transition, nor emitted by the state before.
-        _kalman_shared.add_occupancies(*steps, A, b, Q, *before, *sums)
-    return _moments(sums[0]), _moments(sums[1])
+        _kalman_shared.add_occupancies(*steps, A, b, Q, *like.before, leaving, emitting)
+    return _moments(leaving), _moments(emitting)
 
 
 @lru_cache(maxsize=8)

@@ -23,7 +23,8 @@ OFFSETS = np.array([0, 2, N])
 NO_INTS = np.empty(0, np.intc)
 # Look at rows as users have them, or take any length.
 ANY_SHAPES = {
-    "_rows.are_codes", "_rows.are_ready", "_rows.largest_magnitude", "_rows.csr_form",
+    "_rows.are_codes", "_rows.are_finite", "_rows.are_ready", "_rows.largest_magnitude",
+    "_rows.csr_form",
     "_kalman.width", "_kalman.longest_batched", "_waiting.load_openmp",
     "_openmp.effective_n_threads", "_openmp.walk",
 }  # fmt: skip
