@@ -86,7 +86,7 @@ def _moments(sums):
     return Moments(sums[:1], sums[:1], sums[None, 1 : n + 1], scatter)
 
 
-_BLOCK_ROWS = 1 << 13
+_CENTRE_ROWS = 1 << 8
 
 
 @dataclass
@@ -128,17 +128,15 @@ def split_by_gaps(data):
     return data[np.flatnonzero(~has_gaps)], data[np.flatnonzero(has_gaps)]
 
 
-def _row_moments(X):
-    """Return a rounded mean of rows, the mean of their deviations from it, and their scatter."""
+def _row_moments(X, n_threads):
+    """Return a centre of rows, the mean of their deviations from it, and their scatter."""
     n, d = X.shape
-    blocks = [X[i : i + _BLOCK_ROWS] for i in range(0, n, _BLOCK_ROWS)]
-    centre = sum(np.ones(len(block)) @ block for block in blocks) / n
-    rest, scatter = np.zeros(d), np.zeros((d, d))
-    for block in blocks:
-        deviations = block - centre
-        rest += np.ones(len(block)) @ deviations / n
-        scatter += deviations.T @ deviations
-    return centre, rest, scatter - n * np.outer(rest, rest)
+    centre, sums = np.zeros(d), np.empty(1 + d + d**2)
+    # Some rows say where all are.
+    _kalman_shared.row_moments(X[:: max(1, n // _CENTRE_ROWS)].copy(), centre, sums, 1)
+    centre = sums[1 : 1 + d].copy()
+    _kalman_shared.row_moments(X, centre, sums, n_threads)
+    return centre, sums[1 : 1 + d], sums[1 + d :].reshape(d, d)
 
 
 class Padded:
@@ -370,10 +368,8 @@ class SharedGains:
             return 0
         # Powers of an unstable system overflow.
         with np.errstate(over="ignore", invalid="ignore"):
-            errors = A @ (np.eye(len(A)) - F @ G), gain[-1].T
-            forms = [form[: self._k, : self._k] * units / units[:, None] for form in errors]
-            reaches = [_steps_until_forgotten(form) for form in forms]
-        return max(reaches) if all(reaches) else 0
+            errors = np.array([A @ (np.eye(len(A)) - F @ G), gain[-1].T])
+            return _steps_until_forgotten(errors[:, : self._k, : self._k] * units / units[:, None])
 
     @cached_property
     def _observation_maps(self):
@@ -412,7 +408,7 @@ class SharedGains:
         maps, squares, row_centre = self._observation_maps, 0.0, self._observation_maps[0]
         if smooths:
             # All iterations need the same moments of rows.
-            moments = data.rows.remember("moments", lambda: _row_moments(data.X))
+            moments = data.rows.remember("moments", lambda: _row_moments(data.X, data.n_threads))
             row_centre, _, row_scatter = moments
             if log_densities is NOTHING and k < d:
                 maps, squares = self._without_noise(n_rows, *moments)
@@ -434,14 +430,14 @@ class SharedGains:
         return statistics, -0.5 * (log_det + n_rows * log_det_noise + squares)
 
 
-def _steps_until_forgotten(form):
-    """Return the first power of a matrix that is nothing beside 1, or 0 if it is too far."""
-    powers = [form]
+def _steps_until_forgotten(forms):
+    """Return the first power of matrices that is nothing beside 1, or 0 if it is too far."""
+    powers = [forms]
     while not np.abs(powers[-1]).max() < _FORGOTTEN:
         if len(powers) > _MOST_DOUBLINGS:
             return 0
         powers.append(powers[-1] @ powers[-1])
-    steps, product = 0, np.eye(len(form))
+    steps, product = 0, np.eye(forms.shape[-1])
     for doubling in reversed(range(len(powers))):
         longer = product @ powers[doubling]
         if not np.abs(longer).max() < _FORGOTTEN:
