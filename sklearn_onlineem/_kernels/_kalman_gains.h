@@ -166,7 +166,7 @@ SIMD_UNUSED static void add_covariances(
 
 /* Steps of equal weight that are summed at once; doublings of the power that may prove stability. */
 #define FEWEST_ALIKE 16
-#define MOST_DOUBLINGS 7
+#define MOST_DOUBLINGS 14
 
 /* Mean of the squared length. */
 SIMD_UNUSED static double mean_square(const double *state, ptrdiff_t k, ptrdiff_t W)
@@ -351,20 +351,23 @@ SIMD_UNUSED static void add_occupancy(
     const ptrdiff_t k = system->k, W = system->W;
     double *state = occupancy->state, *next = occupancy->next;
     double largest = mean_square(state, k, W);
-    ptrdiff_t alike = n_runs > 1 ? ends[n_runs - 2] : 0, run = 0;
+    const ptrdiff_t alike = n_runs > 1 ? ends[n_runs - 2] : 0;
+    ptrdiff_t run = 0;
     for (ptrdiff_t i = 0; i < k; i++) largest += system->Q[i * (W + 1)];
     largest *= LARGEST_GROWTH;
-    if (T - 1 - alike < FEWEST_ALIKE
-        || !is_stable(system->A, k, W, occupancy->product, occupancy->next + W))
-        alike = T;
     for (ptrdiff_t t = 0; t < T; t++) {
-        if (t == alike) {
-            const ptrdiff_t n = T - 1 - t;
-            take_stretch(system, n, &occupancy->stretch, state);
-            add_stretch(n, weights[run], W, &occupancy->stretch, &occupancy->leaving);
-            add_stretch(n, weights[run], W, &occupancy->stretch, &occupancy->emitting);
-            add_moments(weights[run], state, weights[run], state + W, &occupancy->emitting);
-            return;
+        const ptrdiff_t n = t == alike ? T - 1 - t : 0;
+        if (n >= FEWEST_ALIKE) {
+            const Stretch *stretch = &occupancy->stretch;
+            copy(state, state_size(W), next);
+            take_stretch(system, n, stretch, next);
+            if (mean_square(next, k, W) <= largest
+                || is_stable(system->A, k, W, occupancy->product, stretch->product)) {
+                add_stretch(n, weights[run], W, stretch, &occupancy->leaving);
+                add_stretch(n, weights[run], W, stretch, &occupancy->emitting);
+                add_moments(weights[run], next, weights[run], next + W, &occupancy->emitting);
+                return;
+            }
         }
         predict_mean(system, state, next);
         predict_covariance(system, state + W, occupancy->product, next + W);

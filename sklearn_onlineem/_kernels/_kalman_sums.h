@@ -131,6 +131,24 @@ SIMD_UNUSED static double *next_row(MomentsBuffer *buffer)
     return buffer->columns + buffer->n_rows++;
 }
 
+/* total, of nothing yet, <- moments of rows, floats or doubles, less a centre */
+SIMD_UNUSED static void take_row_moments(
+    const void *X, int is_float, ptrdiff_t begin, ptrdiff_t end, const double *centre,
+    MomentsBuffer *buffer, const Moments *total)
+{
+    const ptrdiff_t d = total->n;
+    clear_moments(total);
+    buffer->total = *total;
+    for (ptrdiff_t i = begin * d; i < end * d; i += d) {
+        double *row = next_row(buffer);
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const double x = is_float ? ((const float *)X)[i + j] : ((const double *)X)[i + j];
+            row[j * BUFFER_STRIDE] = x - centre[j];
+        }
+    }
+    finish_buffer(buffer);
+}
+
 /* Element i of such a vector and those after it <- x (n,) */
 SIMD_INLINE void put_elements(const double *x, ptrdiff_t i, ptrdiff_t n, double *vector)
 {

@@ -8,6 +8,8 @@ from ._arrays cimport writable
 
 cdef extern from "_kalman_sums.h" nogil:
     ctypedef struct Moments:
+        Py_ssize_t n
+    ctypedef struct MomentsBuffer:
         pass
     ctypedef struct Evidence:
         Moments initial
@@ -17,6 +19,11 @@ cdef extern from "_kalman_sums.h" nogil:
     Moments moments_at(double* memory, Py_ssize_t n)
     void clear_moments(const Moments* moments)
     Evidence* lay_out_slabs(Py_ssize_t n, Py_ssize_t k, Py_ssize_t d, Arena* arena)
+    MomentsBuffer lay_out_moments_buffer(Py_ssize_t n, Arena* arena)
+    void take_row_moments(
+        const void* X, bint is_float, Py_ssize_t begin, Py_ssize_t end, const double* centre,
+        MomentsBuffer* buffer, const Moments* total)
+    void add_all(const Moments* part, Moments* total)
     void add_evidence(const Evidence* part, Evidence* total)
 
 

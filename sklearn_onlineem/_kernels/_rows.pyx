@@ -16,6 +16,7 @@ from numpy cimport (
     ndarray,
 )
 
+from ._arrays cimport readable
 from ._simd cimport PARTIAL_SUMS, add_squares, largest_magnitude_float
 
 ctypedef fused index:
@@ -54,6 +55,21 @@ def are_ready(object X, Py_ssize_t n_features, bint allow_nan=False):
     if PyArray_TYPE(rows) == NPY_FLOAT:
         return has_finite_squares(<const float*> PyArray_DATA(rows), n * n_features, allow_nan)
     return False
+
+
+def are_finite(*arrays):
+    """Whether all elements of C-ordered arrays of doubles are finite."""
+    cdef Py_ssize_t i, n
+    cdef const double* x
+    for array in arrays:
+        n = (<ndarray?> array).size
+        x = readable(array, n)
+        if has_finite_squares(x, n, False):
+            continue
+        for i in range(n):
+            if not isfinite(x[i]):
+                return False
+    return True
 
 
 cdef bint are_whole_below(const floating* x, Py_ssize_t n, Py_ssize_t bound) noexcept nogil:

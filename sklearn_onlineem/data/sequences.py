@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
@@ -49,7 +50,7 @@ class LengthDistribution(Statistics):
         (lengths, shares), (new, new_shares) = self.steps, other.steps
         at, shares = lengths.searchsorted(new), a * shares
         end = at[-1] + 1 if len(new) else 0
-        if end > len(lengths) or (lengths[at] != new).any():
+        if end > len(lengths) or lengths[at].tobytes() != new.tobytes():
             old, lengths = lengths, np.union1d(lengths, new)
             shares = np.append(shares, 0.0)[old.searchsorted(lengths)]
             end = lengths.searchsorted(new[-1]) + 1
@@ -274,7 +275,7 @@ def _check_before(before):
     parts = before if isinstance(before, tuple) else (before,)
     for part, ndim in zip(parts, (1, 2), strict=False):
         array_of("before", part, ndim=ndim)
-        if not np.isfinite(part).all():
+        if not are_finite(part):
             raise ValueError("before must be finite.")
     if len(parts) > 1 and (len(parts) > 2 or parts[1].shape != 2 * parts[0].shape):
         raise ValueError("before must be a mean (k,) and a covariance (k, k).")

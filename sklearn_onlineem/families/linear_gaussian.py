@@ -12,6 +12,7 @@ from scipy import linalg
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _regressions
+from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._covariances import (
@@ -218,8 +219,10 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             self._floor, "matrix" in learnt, "offset" in learnt, "covariance" in learnt, *values,
         )  # fmt: skip
         if "covariance" in learnt and not isinstance(self.shape, Full):
-            for k in np.flatnonzero(statistics.degrees > NEGLIGIBLE):
-                values[2][k] = self.shape.nearest(values[2][k])
+            # Those that overflow are refused by who makes a model of them.
+            with np.errstate(over="ignore", invalid="ignore"):
+                for k in np.flatnonzero(statistics.degrees > NEGLIGIBLE):
+                    values[2][k] = self.shape.nearest(values[2][k])
         return AffineGaussian(*values)
 
     def _added(self, n_outputs):
@@ -259,8 +262,8 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         inputs = _moments_of(np.ones(len(p)) if inputs is None else inputs)
         found = np.empty(len(p))
         _regressions.kl_divergences(*p._arrays, *q._arrays, *_arrays(inputs), found)
-        singular = np.isnan(found)
-        if singular.any():
+        if not are_finite(found):
+            singular = np.isnan(found)
             pairs = [*zip(p, q, _by_component(inputs), strict=True)]
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 found[singular] = [_divergence(*pairs[k]) for k in np.flatnonzero(singular)]

@@ -86,7 +86,7 @@ def _moments(sums):
     return Moments(sums[:1], sums[:1], sums[None, 1 : n + 1], scatter)
 
 
-_BLOCK_ROWS = 1 << 13
+_CENTRE_ROWS = 1 << 8
 
 
 @dataclass
@@ -128,17 +128,15 @@ def split_by_gaps(data):
     return data[np.flatnonzero(~has_gaps)], data[np.flatnonzero(has_gaps)]
 
 
-def _row_moments(X):
-    """Return a rounded mean of rows, the mean of their deviations from it, and their scatter."""
+def _row_moments(X, n_threads):
+    """Return a centre of rows, the mean of their deviations from it, and their scatter."""
     n, d = X.shape
-    blocks = [X[i : i + _BLOCK_ROWS] for i in range(0, n, _BLOCK_ROWS)]
-    centre = sum(np.ones(len(block)) @ block for block in blocks) / n
-    rest, scatter = np.zeros(d), np.zeros((d, d))
-    for block in blocks:
-        deviations = block - centre
-        rest += np.ones(len(block)) @ deviations / n
-        scatter += deviations.T @ deviations
-    return centre, rest, scatter - n * np.outer(rest, rest)
+    centre, sums = np.zeros(d), np.empty(1 + d + d**2)
+    # Some rows say where all are.
+    _kalman_shared.row_moments(X[:: max(1, n // _CENTRE_ROWS)].copy(), centre, sums, 1)
+    centre = sums[1 : 1 + d].copy()
+    _kalman_shared.row_moments(X, centre, sums, n_threads)
+    return centre, sums[1 : 1 + d], sums[1 + d :].reshape(d, d)
 
 
 class Padded:
@@ -166,8 +164,7 @@ class Padded:
         emissions = self._emissions
         C = np.zeros((self.d, self.width))
         C[:, : self.k] = emissions.matrix
-        R = np.array(emissions.covariance, dtype=np.float64)
-        return *self.transitions, C, np.array(emissions.offset, dtype=np.float64), R
+        return *self.transitions, C, emissions.offset, emissions.covariance
 
     def filtered(self, sequences, n_threads, *, predicted=False, filtered=False):
         """Return moments before each row and given it, if wanted, and log densities of rows."""
@@ -248,7 +245,10 @@ class Padded:
         return np.empty((n_rows, self.k)), np.empty((n_rows, self.k, self.k))
 
     def moments(self, mean, covariance):
-        return np.concatenate([self._vector(mean), self._square(covariance).ravel()])
+        """Return a mean and its covariance, one after the other."""
+        padded = np.zeros((1 + self.width, self.width))
+        padded[0, : self.k], padded[1 : 1 + self.k, : self.k] = mean, covariance
+        return padded.ravel()
 
     def _square(self, matrix):
         padded = np.zeros((self.width, self.width))
@@ -368,10 +368,8 @@ class SharedGains:
             return 0
         # Powers of an unstable system overflow.
         with np.errstate(over="ignore", invalid="ignore"):
-            errors = A @ (np.eye(len(A)) - F @ G), gain[-1].T
-            forms = [form[: self._k, : self._k] * units / units[:, None] for form in errors]
-            reaches = [_steps_until_forgotten(form) for form in forms]
-        return max(reaches) if all(reaches) else 0
+            errors = np.array([A @ (np.eye(len(A)) - F @ G), gain[-1].T])
+            return _steps_until_forgotten(errors[:, : self._k, : self._k] * units / units[:, None])
 
     @cached_property
     def _observation_maps(self):
@@ -410,7 +408,7 @@ class SharedGains:
         maps, squares, row_centre = self._observation_maps, 0.0, self._observation_maps[0]
         if smooths:
             # All iterations need the same moments of rows.
-            moments = data.rows.remember("moments", lambda: _row_moments(data.X))
+            moments = data.rows.remember("moments", lambda: _row_moments(data.X, data.n_threads))
             row_centre, _, row_scatter = moments
             if log_densities is NOTHING and k < d:
                 maps, squares = self._without_noise(n_rows, *moments)
@@ -432,14 +430,14 @@ class SharedGains:
         return statistics, -0.5 * (log_det + n_rows * log_det_noise + squares)
 
 
-def _steps_until_forgotten(form):
-    """Return the first power of a matrix that is nothing beside 1, or 0 if it is too far."""
-    powers = [form]
+def _steps_until_forgotten(forms):
+    """Return the first power of matrices that is nothing beside 1, or 0 if it is too far."""
+    powers = [forms]
     while not np.abs(powers[-1]).max() < _FORGOTTEN:
         if len(powers) > _MOST_DOUBLINGS:
             return 0
         powers.append(powers[-1] @ powers[-1])
-    steps, product = 0, np.eye(len(form))
+    steps, product = 0, np.eye(forms.shape[-1])
     for doubling in reversed(range(len(powers))):
         longer = product @ powers[doubling]
         if not np.abs(longer).max() < _FORGOTTEN:
@@ -468,16 +466,14 @@ def occupancies(moves, first, like, growth):
     `growth` is by how much states grow in a step, at least 1, where a sequence is continued.
     """
     A, b, Q = (values[0] for values in moves)
-    k = len(b)
-    sums = np.zeros((2, 1 + k + k**2))
+    leaving, emitting = np.zeros((2, 1 + len(b) + len(b) ** 2))
     if (like.before is None or len(like) > 1) and len(like.steps[0]):
-        _kalman_shared.add_occupancies(*like.steps, A, b, Q, *first, *sums)
+        _kalman_shared.add_occupancies(*like.steps, A, b, Q, *first, leaving, emitting)
     if like.before is not None:
-        before = (np.ascontiguousarray(part, dtype=np.float64) for part in like.before)
         steps = _steps(int(like.lengths[0]), 1.0 / len(like), growth)
         # Nothing is left by the last transition, nor emitted by the state before.
-        _kalman_shared.add_occupancies(*steps, A, b, Q, *before, *sums)
-    return _moments(sums[0]), _moments(sums[1])
+        _kalman_shared.add_occupancies(*steps, A, b, Q, *like.before, leaving, emitting)
+    return _moments(leaving), _moments(emitting)
 
 
 @lru_cache(maxsize=8)

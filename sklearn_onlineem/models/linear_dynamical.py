@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.linalg import lapack
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _kalman_shared, _regressions
+from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
@@ -37,8 +39,6 @@ _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what
 _MOST_UNSHARED = 8000
 # Log-likelihoods down to which the filter is far from overflow.
 _LEAST_TRUSTED = -1e100
-# Results are checked for overflow.
-_quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             )
         parts = (part.parameters for part in self._regressions)
         arrays = [array for of in parts for array in (of.matrix, of.offset, of.covariance)]
-        if not np.isfinite(np.concatenate(arrays, axis=None)).all():
+        if not are_finite(*arrays):
             raise ValueError(f"the arrays of the system overflow: {_OUT_OF_SCALE}")
         if lapack.dpotrf(self.emissions.covariance, lower=1)[1]:
             raise ValueError("The covariance of the observations is not positive definite.")
@@ -136,7 +136,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     # ------------------------------------------------------------------------------------ the EM
 
-    @_quietly
+    # Results are checked for overflow.
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def e_step(
         self,
         data: Sequences,
@@ -161,11 +162,11 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
         # The filter may overflow where tables of gains do not, by a digit.
-        if not (log_likelihood > _LEAST_TRUSTED or _are_finite(self._filtered(data)[-1])):
+        if not (log_likelihood > _LEAST_TRUSTED or are_finite(self._filtered(data)[-1])):
             self._explain_overflow(data)
         # Moments of unstable systems may overflow.
         moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
-        if not np.isfinite(np.concatenate([*moments, log_likelihood], axis=None)).all():
+        if not (math.isfinite(log_likelihood) and are_finite(*moments)):
             self._explain_overflow(data)
         return evidence, log_likelihood
 
@@ -232,7 +233,6 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         parts = zip(self._regressions, self._inputs(like), strict=True)
         return LinearDynamicalStatistics(*(part.own_statistics(inputs) for part, inputs in parts))
 
-    @_quietly
     def m_step(self, statistics: LinearDynamicalStatistics) -> LinearDynamicalModel:
         initial = statistics.initial
         # Nothing is learnt of first states from pieces of one sequence.
@@ -342,7 +342,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             gains.expected(data, found, smooths=False)
         if not found.min() > _LEAST_TRUSTED:
             found = self._filtered(data)[-1]
-        if not _are_finite(found):
+        if not are_finite(found):
             self._explain_overflow(data)
         return found
 
@@ -436,7 +436,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _smoothed(self, data):
         found = self._in_pieces(data, self._padded.smoothed, {})
-        if not all(map(_are_finite, found)):
+        if not are_finite(*found):
             self._explain_overflow(data)
         return found
 
@@ -484,15 +484,9 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return data, states
 
 
-def _are_finite(array):
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = array.sum()
-    return bool(np.isfinite(total)) or bool(np.isfinite(array).all())
-
-
 def _check_finite(moments, data):
     """Raise ValueError with the first row whose moments are not finite, if there is one."""
-    wrong = [array for array in moments if not _are_finite(array)]
+    wrong = [array for array in moments if not are_finite(array)]
     if not wrong:
         return
     finite = [np.isfinite(array).reshape(len(array), -1).all(axis=1) for array in wrong]

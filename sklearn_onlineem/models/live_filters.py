@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_onlineem._kernels._rows import are_ready
+from sklearn_onlineem._kernels._rows import are_finite, are_ready
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
@@ -166,7 +166,7 @@ class MomentFilter:
         before = None if self.mean is None else (self.mean, self.covariance)
         data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, before)
         mean, covariance = self._model.filtered_end(data)
-        if not (are_ready(mean[None], len(mean)) and are_ready(covariance, len(mean))):
+        if not are_finite(mean, covariance):
             raise ValueError(f"{_NAME}: the moments of the state overflow.")
         self.mean, self.covariance = mean, covariance
         self.n_steps += 1

@@ -54,6 +54,21 @@ def test_what_no_state_has_a_part_in_is_known_from_moments_of_rows(noise, n_whit
     assert gains._without_noise(1800, *moments)[0][1].shape == (8, n_whitened)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("level, n, d", [(0.0, 1, 1), (3.0, 2049, 3), (1e8, 5000, 4)])
+def test_moments_of_rows_are_those_of_numpy(level, n, d, dtype, rng):
+    X = (level + rng.normal(size=(n, d)) @ rng.normal(size=(d, d))).astype(dtype)
+    centre, found = X[0].astype(np.float64), np.empty((3, 1 + d + d**2))
+    for n_threads, moments in enumerate(found, start=1):
+        _kalman_shared.row_moments(X, centre, moments, n_threads)
+    deviations = X.astype(np.float64) - centre
+    mean = deviations.mean(axis=0)
+    scatter = (deviations - mean).T @ (deviations - mean)
+    assert_identical(found[1:], found[[0, 0]])
+    assert_allclose(found[0, : 1 + d], [n, *mean], rtol=1e-12, atol=1e-12)
+    assert_allclose(found[0, 1 + d :].reshape(d, d), scatter, rtol=1e-11, atol=1e-11 * n)
+
+
 def one_by_one(model, sequences):
     """Statistics, log-likelihoods of sequences and of rows, without batches."""
     padded, (k, d) = Padded(model), (model.n_components, model.n_features)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_onlineem._kernels._rows import are_ready, largest_magnitude
+from sklearn_onlineem._kernels._rows import are_finite, are_ready, largest_magnitude
 
 SIZES = [(1, 1), (1, 16), (3, 5), (100, 7)]
 
@@ -53,6 +53,20 @@ def test_everything_else_is_left_to_a_closer_look():
     ]  # fmt: skip
     assert not any(are_ready(other, 4) for other in others)
     assert not are_ready(X, 3)
+
+
+@by_size
+def test_what_is_not_finite_is_found_anywhere(n, d):
+    X, largest = draw(n, d), np.full((n, d), 1e300)
+    assert are_finite() and are_finite(X, np.empty((2, 0)), largest)
+    for place in np.ndindex(n, d):
+        for value in (np.inf, -np.inf, np.nan):
+            wrong = largest.copy()
+            wrong[place] = value
+            assert not are_finite(X, wrong)
+    for other in (X.astype(np.float32), np.ones((2, 3), order="F"), np.ones(4)[::2]):
+        with pytest.raises(ValueError, match="a kernel needs"):
+            are_finite(X, other)
 
 
 @by_size

@@ -23,7 +23,8 @@ OFFSETS = np.array([0, 2, N])
 NO_INTS = np.empty(0, np.intc)
 # Look at rows as users have them, or take any length.
 ANY_SHAPES = {
-    "_rows.are_codes", "_rows.are_ready", "_rows.largest_magnitude", "_rows.csr_form",
+    "_rows.are_codes", "_rows.are_finite", "_rows.are_ready", "_rows.largest_magnitude",
+    "_rows.csr_form",
     "_kalman.width", "_kalman.longest_batched", "_waiting.load_openmp",
     "_openmp.effective_n_threads", "_openmp.walk",
 }  # fmt: skip
@@ -267,6 +268,7 @@ CALLS = [
     Call("_kalman_shared.expected",
          (X, OFFSETS[:-1].copy(), np.array([2, 4]), np.array([1, 0]), np.array([0, 2]), ones(D),
           MOVES, K, TABLES, MAPS, ones(W), 0, 0.0, True, *evidence(), ones(N), 1)),
+    Call("_kalman_shared.row_moments", (X, ones(D), ones(1 + D + D * D), 1), {("X", 0)}),
     Call("_kalman_shared.add_occupancies",
          (OFFSETS[1:], ones(S), np.eye(K), ones(K), np.eye(K), ones(K), np.eye(K),
           ones(1 + K + K * K), ones(1 + K + K * K))),
