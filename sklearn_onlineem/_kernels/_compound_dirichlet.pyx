@@ -32,7 +32,7 @@ from ._gamma_functions cimport (
     trigamma_difference,
 )
 from ._openmp cimport busy_threads
-from ._simd cimport log_double, restricted, simd_void
+from ._simd cimport log_double, restricted, simd_void, small_counts
 
 ctypedef fused index:
     int32_t
@@ -41,6 +41,7 @@ ctypedef fused index:
 cdef enum:
     LARGEST_TABLED = 64         # count of a word that may share its event
     LONGEST_TABLED = 1 << 16    # document, likewise
+    AT_ONCE = 256               # counts that are converted to integers
     MOST_NEWTON_STEPS = 100
     MOST_HALVINGS = 60
     FEWEST_EVENTS_PER_THREAD = 2048
@@ -159,44 +160,59 @@ def count_events(
     const index[::1] indptr,        # IN (n + 1,)
     bint is_dense,                  # every row has an entry for each word
     const double[::1] weights,      # IN (n,) or (0,)
-    double[:, ::1] table,           # INOUT (most, d), zeros: weight of a word's counts 1, 2, ...
+    double[:, ::1] table,           # INOUT (most + 1, d), zeros: weight of counts 0, 1, ...
     double[::1] lengths,            # INOUT (longest,), zeros: likewise of lengths
     int64_t[::1] words,             # OUT (n_non_zeros + n,), of the other events
     double[::1] counts,             # OUT (n_non_zeros + n,), likewise
     double[::1] totals,             # OUT (n_non_zeros + n,), their weights
 ):
     """Weights of the documents with each event, of all events; return how many others there are."""
-    cdef Py_ssize_t i, j, e, c, d = table.shape[1], most = table.shape[0], n_others = 0
-    cdef Py_ssize_t longest = lengths.shape[0], room = words.shape[0]
+    cdef Py_ssize_t i, j, e, shift, stop, d = table.shape[1], most = table.shape[0] - 1
+    cdef Py_ssize_t longest = lengths.shape[0], room = words.shape[0], n_others = 0
+    cdef Py_ssize_t begin = 0, end = 0
     check_documents(data, indices, indptr, is_dense, d)
     require(most > 0 and d > 0, "counts and words")
     require(fits(weights.shape[0], indptr.shape[0] - 1), "weights of all documents")
     require(room == data.shape[0] + indptr.shape[0] - 1, "room for the events of all documents")
     require(counts.shape[0] == room and totals.shape[0] == room, "counts, weights of all events")
-    cdef double length, x, weight = 1
+    cdef double length, weight = 1
     cdef double* cells = &table[0, 0]
-    cdef bint are_columns = True
+    cdef int32_t whole[AT_ONCE]
+    cdef bint are_columns = True, are_whole = False
     for i in range(indptr.shape[0] - 1):
         require(indptr[i] <= indptr[i + 1], "pointers do not fall")
     with nogil:
         for i in range(indptr.shape[0] - 1):
-            length = 0
+            length, shift = 0, indptr[i] if is_dense else 0
             if weights.shape[0] > 0:
                 weight = weights[i]
-            for e in range(indptr[i], indptr[i + 1]):
-                x = data[e]
-                length += x
-                j = indices[e - indptr[i] if is_dense else e]
-                if not 0 <= j < d:
-                    are_columns = False
-                    break
+            e, stop = indptr[i], indptr[i + 1]
+            while e < stop:
+                if e == end:
+                    begin, end = e, min(e + AT_ONCE, data.shape[0])
+                    are_whole = small_counts(&data[e], end - e, <int32_t> most, whole)
                 # Small counts are by far the most frequent, and have few cells, side by side.
-                c = <Py_ssize_t> x if 1 <= x <= most else 0
-                if c > 0 and c == x:
-                    cells[(c - 1) * d + j] += weight
-                elif x > 0:
-                    words[n_others], counts[n_others], totals[n_others] = j, x, weight
-                    n_others += 1
+                if are_whole:
+                    for e in range(e, min(stop, end)):
+                        j = indices[e - shift]
+                        if not 0 <= j < d:
+                            are_columns = False
+                            break
+                        length += data[e]
+                        cells[whole[e - begin] * d + j] += weight
+                else:
+                    for e in range(e, min(stop, end)):
+                        j = indices[e - shift]
+                        length += data[e]
+                        if not 0 <= j < d:
+                            are_columns = False
+                        elif whole[e - begin] == data[e]:
+                            cells[whole[e - begin] * d + j] += weight
+                        elif data[e] > 0:
+                            words[n_others], counts[n_others] = j, data[e]
+                            totals[n_others] = weight
+                            n_others += 1
+                e = min(stop, end)
             if is_tabled(length, longest):
                 lengths[<Py_ssize_t> length - 1] += weight
             elif length > 0:

@@ -80,11 +80,11 @@ def test_events_are_counted(d, weighted, dtype, most, longest):
     for word, count, total in zip(words, counts, has.T @ of_rows, strict=True):
         expected[word, count] = expected.get((word, count), 0.0) + total
     for arrays in (documents.csr, documents.dense):
-        table, lengths = np.zeros((most, d)), np.zeros(longest)
+        table, lengths = np.zeros((1 + most, d)), np.zeros(longest)
         room = len(arrays[0]) + len(documents.X)
         others = np.empty(room, np.int64), np.empty(room), np.empty(room)
         n = kernels.count_events(*arrays, weights, table, lengths, *others)
-        found = {(j, c + 1.0): table[c, j] for c, j in zip(*table.nonzero(), strict=True)}
+        found = {(j, c): table[c, j] for c, j in zip(*table.nonzero(), strict=True) if c > 0}
         found |= {(d, c + 1.0): lengths[c] for c in lengths.nonzero()[0]}
         for word, count, total in zip(*(part[:n] for part in others), strict=True):
             assert count % 1.0 or count > (longest if word == d else most)
