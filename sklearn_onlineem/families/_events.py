@@ -91,9 +91,10 @@ class WordCounts(NamedTuple):
     # Weights of documents, of all words with more than 0, of those with more than 1, ...
     weights: Floats
     ends: Integers
-    # The other events, of lengths and of large counts, with their weights.
-    others: Events
-    totals: Floats
+    # The other events, of lengths and of large counts, with their weights; in the order of `words`.
+    other_words: Integers
+    other_counts: Floats
+    other_weights: Floats
 
 
 def word_counts(events, totals, n_words):
@@ -110,8 +111,9 @@ def word_counts(events, totals, n_words):
     order = np.argsort(-np.count_nonzero(table, axis=0), kind="stable")
     table = table[:, order]
     ends = np.concatenate([[0], np.cumsum(np.count_nonzero(table, axis=1))])
-    others = Events(None, events.words[~tabled], events.counts[~tabled])
-    return WordCounts(order, table[table > 0.0], ends, others, totals[~tabled])
+    places = np.argsort(np.append(order, n_words))
+    others = places[events.words[~tabled]], events.counts[~tabled], totals[~tabled]
+    return WordCounts(order, table[table > 0.0], ends, *others)
 
 
 def as_csr(X):
