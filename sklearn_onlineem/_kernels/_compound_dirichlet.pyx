@@ -16,13 +16,13 @@ the Hessian is psi'(a_0) 11' - diag(psi'(a_j)), which is inverted in O(d).
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport exp, fabs, fmax, log
+from libc.math cimport exp, fabs, fmax, fmin, log
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from ._arena cimport Arena, allocate, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
 from ._arrays cimport extent, fits, readable, readable_integers, require, writable
 from ._gamma_functions cimport (
     Polygamma,
@@ -32,7 +32,7 @@ from ._gamma_functions cimport (
     trigamma_difference,
 )
 from ._openmp cimport busy_threads
-from ._simd cimport log_double, restricted, simd_void
+from ._simd cimport log_double, restricted, simd_void, small_counts
 
 ctypedef fused index:
     int32_t
@@ -41,6 +41,7 @@ ctypedef fused index:
 cdef enum:
     LARGEST_TABLED = 64         # count of a word that may share its event
     LONGEST_TABLED = 1 << 16    # document, likewise
+    AT_ONCE = 256               # counts that are converted to integers
     MOST_NEWTON_STEPS = 100
     MOST_HALVINGS = 60
     FEWEST_EVENTS_PER_THREAD = 2048
@@ -48,6 +49,10 @@ cdef enum:
 cdef double EULER = 0.57721566490153286061
 # Relative change of a Newton step after which the next one would change nothing.
 cdef double SETTLED = 1e-9
+# The same for steps on the likelihood, whose own rounding is relative to it.
+cdef double ASCENT_SETTLED = 1e-8, ROUNDING = 1e-15
+# By which a step may change a parameter, and how short it may become.
+cdef double MOST_GROWTH = 8, LEAST_LENGTH = 1e-12
 cdef double LEAST_PRECISION = 1e-9, MOST_PRECISION = 1e12
 
 
@@ -159,44 +164,59 @@ def count_events(
     const index[::1] indptr,        # IN (n + 1,)
     bint is_dense,                  # every row has an entry for each word
     const double[::1] weights,      # IN (n,) or (0,)
-    double[:, ::1] table,           # INOUT (most, d), zeros: weight of a word's counts 1, 2, ...
+    double[:, ::1] table,           # INOUT (most + 1, d), zeros: weight of counts 0, 1, ...
     double[::1] lengths,            # INOUT (longest,), zeros: likewise of lengths
     int64_t[::1] words,             # OUT (n_non_zeros + n,), of the other events
     double[::1] counts,             # OUT (n_non_zeros + n,), likewise
     double[::1] totals,             # OUT (n_non_zeros + n,), their weights
 ):
     """Weights of the documents with each event, of all events; return how many others there are."""
-    cdef Py_ssize_t i, j, e, c, d = table.shape[1], most = table.shape[0], n_others = 0
-    cdef Py_ssize_t longest = lengths.shape[0], room = words.shape[0]
+    cdef Py_ssize_t i, j, e, shift, stop, d = table.shape[1], most = table.shape[0] - 1
+    cdef Py_ssize_t longest = lengths.shape[0], room = words.shape[0], n_others = 0
+    cdef Py_ssize_t begin = 0, end = 0
     check_documents(data, indices, indptr, is_dense, d)
     require(most > 0 and d > 0, "counts and words")
     require(fits(weights.shape[0], indptr.shape[0] - 1), "weights of all documents")
     require(room == data.shape[0] + indptr.shape[0] - 1, "room for the events of all documents")
     require(counts.shape[0] == room and totals.shape[0] == room, "counts, weights of all events")
-    cdef double length, x, weight = 1
+    cdef double length, weight = 1
     cdef double* cells = &table[0, 0]
-    cdef bint are_columns = True
+    cdef int32_t whole[AT_ONCE]
+    cdef bint are_columns = True, are_whole = False
     for i in range(indptr.shape[0] - 1):
         require(indptr[i] <= indptr[i + 1], "pointers do not fall")
     with nogil:
         for i in range(indptr.shape[0] - 1):
-            length = 0
+            length, shift = 0, indptr[i] if is_dense else 0
             if weights.shape[0] > 0:
                 weight = weights[i]
-            for e in range(indptr[i], indptr[i + 1]):
-                x = data[e]
-                length += x
-                j = indices[e - indptr[i] if is_dense else e]
-                if not 0 <= j < d:
-                    are_columns = False
-                    break
+            e, stop = indptr[i], indptr[i + 1]
+            while e < stop:
+                if e == end:
+                    begin, end = e, min(e + AT_ONCE, data.shape[0])
+                    are_whole = small_counts(&data[e], end - e, <int32_t> most, whole)
                 # Small counts are by far the most frequent, and have few cells, side by side.
-                c = <Py_ssize_t> x if 1 <= x <= most else 0
-                if c > 0 and c == x:
-                    cells[(c - 1) * d + j] += weight
-                elif x > 0:
-                    words[n_others], counts[n_others], totals[n_others] = j, x, weight
-                    n_others += 1
+                if are_whole:
+                    for e in range(e, min(stop, end)):
+                        j = indices[e - shift]
+                        if not 0 <= j < d:
+                            are_columns = False
+                            break
+                        length += data[e]
+                        cells[whole[e - begin] * d + j] += weight
+                else:
+                    for e in range(e, min(stop, end)):
+                        j = indices[e - shift]
+                        length += data[e]
+                        if not 0 <= j < d:
+                            are_columns = False
+                        elif whole[e - begin] == data[e]:
+                            cells[whole[e - begin] * d + j] += weight
+                        elif data[e] > 0:
+                            words[n_others], counts[n_others] = j, data[e]
+                            totals[n_others] = weight
+                            n_others += 1
+                e = min(stop, end)
             if is_tabled(length, longest):
                 lengths[<Py_ssize_t> length - 1] += weight
             elif length > 0:
@@ -286,36 +306,6 @@ cdef void add_expected_logs(
         sums[j] += total * polygamma(a[j]).digamma - of_lengths
 
 
-def likelihood(
-    ndarray words,      # IN (n_events,) int64
-    ndarray counts,     # IN (n_events,)
-    ndarray shares,     # IN (n_events,)
-    ndarray alpha,      # IN (d + 1,)
-    ndarray slope,      # OUT (d + 1,): of the log-likelihood, the last element along alpha_0
-    ndarray curvature,  # OUT (d + 1,): likewise, minus the second derivatives
-):
-    """The log-likelihood of one component and its derivatives, from the weights of the events."""
-    cdef Py_ssize_t width = extent(alpha, 0), n_events = extent(words, 0), u, j
-    cdef const double* a = readable(alpha, width)
-    cdef const int64_t* word = word_indices(words, n_events, width - 1)
-    cdef const double* count = readable(counts, n_events)
-    cdef const double* share = readable(shares, n_events)
-    cdef double* g = writable(slope, width)
-    cdef double* q = writable(curvature, width)
-    cdef double result = 0, weight
-    require(width > 1, "words")
-    with nogil:
-        for j in range(width):
-            g[j] = q[j] = 0
-        for u in range(n_events):
-            j = word[u]
-            weight = -share[u] if j == width - 1 else share[u]
-            result += weight * log_term(a[j], count[u])
-            g[j] += weight * digamma_difference(a[j], count[u])
-            q[j] += weight * trigamma_difference(a[j], count[u])
-    return result
-
-
 cdef simd_void add_factors(
     const double* weights, const double* alpha, double c, Py_ssize_t n, restricted value,
     restricted slope, restricted curvature,
@@ -330,32 +320,138 @@ cdef simd_void add_factors(
         curvature[j] += weights[j] * inverse * inverse
 
 
-def rising_likelihood(
+# What the likelihood of one component depends on, see `ascend`.
+cdef struct Documents:
+    Py_ssize_t d, most, n_events
+    const double* weight
+    const double* count
+    const double* share
+    const int64_t* end
+    const int64_t* word
+
+
+cdef double derivatives(
+    const Documents* documents, const double* a, double* value, double* slope, double* curvature
+) noexcept nogil:
+    """The log-likelihood at a (d + 1,), its terms, slopes, and minus the second derivatives."""
+    # Of words, B(a, c) is the sum of log (a + i) / (1 + i) for i < c.
+    cdef Py_ssize_t i, j, u, d = documents.d
+    cdef const int64_t* end = documents.end
+    cdef double weight
+    cdef double[8] sums
+    for j in range(d + 1):
+        value[j] = slope[j] = curvature[j] = 0
+    for i in range(documents.most):
+        add_factors(documents.weight + end[i], a, i, end[i + 1] - end[i], value, slope, curvature)
+    for u in range(documents.n_events):
+        j = documents.word[u]
+        weight = -documents.share[u] if j == d else documents.share[u]
+        value[j] += weight * log_term(a[j], documents.count[u])
+        slope[j] += weight * digamma_difference(a[j], documents.count[u])
+        curvature[j] += weight * trigamma_difference(a[j], documents.count[u])
+    # Sums of few terms each have small rounding errors.
+    for i in range(8):
+        sums[i] = 0
+    for j in range(d):
+        sums[j % 8] += value[j]
+    return (((sums[0] + sums[1]) + (sums[2] + sums[3]))
+            + ((sums[4] + sums[5]) + (sums[6] + sums[7]))) + value[d]
+
+
+cdef void project(double* a, Py_ssize_t d, double least, double most_precision) noexcept nogil:
+    """Move a (d,) between floor and ceiling, and put its sum at the end."""
+    cdef Py_ssize_t j
+    cdef double sum = 0
+    for j in range(d):
+        a[j] = fmax(a[j], least)
+        sum += a[j]
+    a[d] = 0
+    for j in range(d):
+        a[j] = fmax(a[j] / fmax(sum / most_precision, 1), least)
+        a[d] += a[j]
+
+
+def ascend(
     ndarray weights,    # IN (ends[-1],): of documents with more than 0, 1, ... of a word
-    ndarray ends,       # IN (m + 1,) int64, from 0; words with more of a word come first
+    ndarray ends,       # IN (most + 1,) int64, from 0; words with more of a word come first
+    ndarray words,      # IN (n_events,) int64, of the other events
+    ndarray counts,     # IN (n_events,)
+    ndarray shares,     # IN (n_events,)
     ndarray alpha,      # IN (d,)
-    ndarray value,      # OUT (d,): terms of the log-likelihood
-    ndarray slope,      # OUT (d,)
-    ndarray curvature,  # OUT (d,): minus the second derivatives
+    double least,       # floor of alpha
+    double most,        # ceiling of its sum
+    ndarray out,        # OUT (d + 1,): alpha after the step, and its sum
 ):
-    """What words add to `likelihood`: B(a, c) is the sum of log (a + i) / (1 + i) for i < c."""
-    cdef Py_ssize_t d = extent(alpha, 0), m = extent(ends, 0) - 1, i
-    require(m >= 0, "ends begin with 0")
-    cdef const int64_t* end = readable_integers(ends, m + 1)
-    cdef const double* weight = readable(weights, extent(weights, 0))
-    cdef const double* a = readable(alpha, d)
-    cdef double* v = writable(value, d)
-    cdef double* g = writable(slope, d)
-    cdef double* q = writable(curvature, d)
-    require(end[0] == 0 and end[m] == extent(weights, 0), "weights of all words and numbers")
-    for i in range(m):
-        require(0 <= end[i + 1] - end[i] <= d, "weights of some words")
+    """Take a Newton step, halved until the likelihood does not fall (Minka 2000, section 3).
+
+    Return the log-likelihood before it, and whether the next step would change nothing.
+    """
+    # The Hessian is a diagonal matrix plus a multiple of 11', and takes O(d) to invert. Where the
+    # likelihood is not concave, the step changes the precision alone, if that is more likely, or
+    # uses the diagonal part of the Hessian, which is always definite.
+    cdef Py_ssize_t d = extent(alpha, 0), j
+    cdef Documents documents
+    documents.d, documents.most, documents.n_events = d, extent(ends, 0) - 1, extent(words, 0)
+    require(d > 0 and documents.most >= 0, "words; ends begin with 0")
+    documents.weight = readable(weights, extent(weights, 0))
+    documents.end = readable_integers(ends, documents.most + 1)
+    documents.word = word_indices(words, documents.n_events, d)
+    documents.count = readable(counts, documents.n_events)
+    documents.share = readable(shares, documents.n_events)
+    require(documents.end[0] == 0 and documents.end[documents.most] == extent(weights, 0),
+            "weights of all words and numbers")
+    for j in range(documents.most):
+        require(0 <= documents.end[j + 1] - documents.end[j] <= d, "weights of some words")
+    cdef const double* start = readable(alpha, d)
+    cdef double* new = writable(out, d + 1)
+    cdef double* a = allocate_doubles(6 * (d + 1))
+    cdef double* step = a + (d + 1)
+    cdef double* lowest = step + (d + 1)
+    cdef double* value = lowest + (d + 1)
+    cdef double* slope = value + (d + 1)
+    cdef double* curvature = slope + (d + 1)
+    cdef double before, z, shift, inverses = 0, weighted = 0, change = 0, length = 1
+    cdef double factor = 1 / MOST_GROWTH
+    cdef bint is_done
     with nogil:
-        memset(v, 0, d * sizeof(double))
-        memset(g, 0, d * sizeof(double))
-        memset(q, 0, d * sizeof(double))
-        for i in range(m):
-            add_factors(weight + end[i], a, i, end[i + 1] - end[i], v, g, q)
+        memcpy(a, start, d * sizeof(double))
+        a[d] = 0
+        for j in range(d):
+            a[d] += a[j]
+        before = derivatives(&documents, a, value, slope, curvature)
+        z = -curvature[d]
+        for j in range(d):
+            step[j] = slope[j] + slope[d]
+            if curvature[j] > 0:
+                inverses += 1 / curvature[j]
+                weighted += step[j] / curvature[j]
+        shift = z * weighted / (1 - z * inverses) if z * inverses < 1 else 0
+        for j in range(d):
+            # Words that never occur get the floor at once.
+            lowest[j] = a[j] / MOST_GROWTH if curvature[j] > 0 else 0
+            step[j] = (step[j] + shift) / curvature[j] if curvature[j] > 0 else -a[j]
+        is_done = inverses == 0
+        memcpy(new, a, (d + 1) * sizeof(double))
+        while not is_done and not z * inverses < 1 and factor <= MOST_GROWTH:
+            for j in range(d):
+                new[j] = factor * a[j]
+            project(new, d, least, most)
+            is_done = derivatives(&documents, new, value, slope, curvature) > before
+            factor, change = 4 * factor, 1
+        while not is_done and length > LEAST_LENGTH:
+            for j in range(d):
+                new[j] = fmax(lowest[j], fmin(a[j] + length * step[j], MOST_GROWTH * a[j]))
+            project(new, d, least, most)
+            is_done = derivatives(&documents, new, value, slope, curvature) >= (
+                before - ROUNDING * fabs(before))
+            length, change = length / 2, 0
+            for j in range(d):
+                change = fmax(change, fabs(new[j] / a[j] - 1))
+        if not is_done:
+            memcpy(new, a, (d + 1) * sizeof(double))
+            change = 0
+        free(a)
+    return before, change < ASCENT_SETTLED
 
 
 # M-step

@@ -17,7 +17,7 @@ from numpy cimport (
 )
 
 from ._arrays cimport readable
-from ._simd cimport PARTIAL_SUMS, add_squares, largest_magnitude_float
+from ._simd cimport PARTIAL_SUMS, add_squares, largest_magnitude_float, simd_void
 
 ctypedef fused index:
     int32_t
@@ -109,11 +109,20 @@ cpdef enum:
     OUT_OF_RANGE        # an index is no column
 
 
+cdef simd_void count_falls(const index* x, Py_ssize_t n, index* n_falls) noexcept nogil:
+    """How many elements are not above the one before them."""
+    cdef Py_ssize_t e
+    cdef index found = 0
+    for e in range(1, n):
+        found += x[e] <= x[e - 1]
+    n_falls[0] = found
+
+
 cdef int form_of(
     const index[::1] indices, const index[::1] indptr, Py_ssize_t n_columns
 ) noexcept nogil:
-    cdef Py_ssize_t n = indptr.shape[0] - 1, i, e, n_falls, n_out = 0
-    cdef bint is_sorted = True
+    cdef Py_ssize_t n = indptr.shape[0] - 1, i, e, n_out = 0
+    cdef index n_falls = 0
     if n < 0 or indptr[0] != 0:
         return POINTERS_START
     for i in range(n):
@@ -121,22 +130,20 @@ cdef int form_of(
             return POINTERS_FALL
     if indptr[n] != indices.shape[0]:
         return POINTERS_END
-    # Loops without branches, which vectorise; of sorted rows only the ends are to be looked at.
+    if indptr[n] == 0:
+        return CANONICAL
+    count_falls(&indices[0], indptr[n], &n_falls)
     for i in range(n):
-        if indptr[i + 1] == indptr[i]:
-            continue
-        n_falls = 0
-        for e in range(indptr[i] + 1, indptr[i + 1]):
-            n_falls += indices[e] <= indices[e - 1]
-        if n_falls == 0:
+        # Of sorted rows only the ends are to be looked at.
+        if indptr[i] < indptr[i + 1]:
+            n_falls -= indptr[i] > 0 and indices[indptr[i]] <= indices[indptr[i] - 1]
             n_out += indices[indptr[i]] < 0 or indices[indptr[i + 1] - 1] >= n_columns
-            continue
-        is_sorted = False
-        for e in range(indptr[i], indptr[i + 1]):
+    if n_falls > 0:
+        for e in range(indptr[n]):
             n_out += indices[e] < 0 or indices[e] >= n_columns
     if n_out > 0:
         return OUT_OF_RANGE
-    return CANONICAL if is_sorted else UNSORTED
+    return UNSORTED if n_falls > 0 else CANONICAL
 
 
 def csr_form(

@@ -61,12 +61,13 @@ def counted_events(X, weights):
     rows, (n_rows, n_words) = as_csr(X), X.shape
     # A table is not much larger than the data.
     most = min(_MOST_TABLED, max(1, 4 * len(rows[0]) // n_words))
-    table, lengths = np.zeros((most, n_words)), np.zeros(_LONGEST_TABLED)
+    table, lengths = np.zeros((1 + most, n_words)), np.zeros(_LONGEST_TABLED)
     room = len(rows[0]) + n_rows
     words, counts, totals = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
     given = np.empty(0) if weights is None else weights
     n = _compound_dirichlet.count_events(*rows, given, table, lengths, words, counts, totals)
-    table, tabled = table.ravel(), np.flatnonzero(table)
+    table = table[1:].ravel()
+    tabled = np.flatnonzero(table)
     known = np.flatnonzero(lengths)
     events = Events(
         None,
@@ -90,26 +91,29 @@ class WordCounts(NamedTuple):
     # Weights of documents, of all words with more than 0, of those with more than 1, ...
     weights: Floats
     ends: Integers
-    # The other events, of lengths and of large counts, with their weights.
-    others: Events
-    totals: Floats
+    # The other events, of lengths and of large counts, with their weights; in the order of `words`.
+    other_words: Integers
+    other_counts: Floats
+    other_weights: Floats
 
 
 def word_counts(events, totals, n_words):
     """Return the `WordCounts` of events, with the weights `totals` of their documents."""
+    is_small = (events.words < n_words) & (events.counts <= _MOST_TABLED)
+    is_small &= events.counts == np.rint(events.counts)
+    largest = int(events.counts[is_small].max(initial=1.0))
     # A table is not much larger than the events.
-    most = min(_MOST_TABLED, max(1, 4 * len(events.words) // n_words))
-    tabled = (events.words < n_words) & (events.counts <= most)
-    tabled &= events.counts == np.rint(events.counts)
-    cells = events.counts[tabled].astype(np.int64) - 1, events.words[tabled]
-    table = np.zeros((most, n_words))
-    np.add.at(table, cells, totals[tabled])
-    table = np.cumsum(table[::-1], axis=0)[::-1]
+    most = min(largest, max(1, 4 * len(events.words) // n_words))
+    tabled = is_small & (events.counts <= most)
+    cells = (events.counts[tabled].astype(np.int64) - 1) * n_words + events.words[tabled]
+    table = np.bincount(cells, totals[tabled], most * n_words).reshape(most, n_words)
+    table = np.cumsum(table[::-1], axis=0, dtype=np.float64)[::-1]
     order = np.argsort(-np.count_nonzero(table, axis=0), kind="stable")
     table = table[:, order]
     ends = np.concatenate([[0], np.cumsum(np.count_nonzero(table, axis=1))])
-    others = Events(None, events.words[~tabled], events.counts[~tabled])
-    return WordCounts(order, table[table > 0.0], ends, others, totals[~tabled])
+    places = np.argsort(np.append(order, n_words))
+    others = places[events.words[~tabled]], events.counts[~tabled], totals[~tabled]
+    return WordCounts(order, table[table > 0.0], ends, *others)
 
 
 def as_csr(X):
@@ -131,17 +135,16 @@ def moments(events, totals, weight, n_words):
     # Two words of a document are equal with probability m = (alpha_0 p + 1) / (alpha_0 + 1), where
     # p is that of two words of different documents, sum_j (alpha_j / alpha_0)^2.
     unit = 1.0 / max(1.0, events.counts.max(initial=1.0))  # lest squares overflow
-    counts = unit * events.counts[:, None]
-    sums, squares = np.zeros((2, n_words + 1, len(weight)))
-    np.add.at(sums, events.words, counts * totals)
-    np.add.at(squares, events.words, counts**2 * totals)
-    length, equal = sums[-1], squares[:-1].sum(axis=0)
-    pairs = squares[-1] - unit * length
+    counts, is_length = unit * events.counts, events.words == n_words
+    values, squares = (counts**power * totals.T for power in (1, 2))
+    sums = np.array([np.bincount(events.words, column, n_words + 1)[:-1] for column in values])
+    length, of_lengths = (part[:, is_length].sum(axis=1) for part in (values, squares))
+    equal, pairs = squares[:, ~is_length].sum(axis=1), of_lengths - unit * length
     within = _ratio(equal - unit * length, pairs, 0.0)
-    across = _ratio((sums[:-1] ** 2).sum(axis=0) - equal, length**2 - squares[-1], 0.0)
+    across = _ratio((sums**2).sum(axis=1) - equal, length**2 - of_lengths, 0.0)
     precision = np.clip(_ratio(1.0 - within, within - across, np.inf), *_RANGE)
     precision[pairs <= 0.0] = n_words
-    return precision[:, None] * _smoothed(sums[:-1].T, unit), _ratio(length / unit, weight, 0.0)
+    return precision[:, None] * _smoothed(sums, unit), _ratio(length / unit, weight, 0.0)
 
 
 def _ratio(numerator, denominator, otherwise):

@@ -31,7 +31,6 @@ from sklearn_onlineem.families._family import (
     per_row,
     row_outputs,
 )
-from sklearn_onlineem.families._likelihood_ascent import ascend
 from sklearn_onlineem.families._start_coordinates import hellinger
 from sklearn_onlineem.families.capabilities import (
     ConjugatePriors,
@@ -290,7 +289,7 @@ class CompoundDirichlet(
         return self.dirichlets(*moments(events, totals, weight, rows.X.shape[1]))
 
     def likelihood_step(self, parameters: Dirichlets, rows: Rows) -> tuple[Dirichlets, float, bool]:
-        """Take a Newton step on the likelihood of a single component; see `ascend`.
+        """Take a Newton step on the likelihood of a single component.
 
         Parameters
         ----------
@@ -303,7 +302,14 @@ class CompoundDirichlet(
         counts = rows.remember(
             "word counts", lambda: word_counts(events, totals[:, 0], rows.X.shape[1])
         )
-        new, log_likelihood, settled = ascend(self, parameters, counts)
+        alpha = np.empty(parameters.alpha.size + 1)
+        log_likelihood, settled = _compound_dirichlet.ascend(
+            *counts[1:], parameters.alpha[0, counts.words], self.min_alpha, self.max_precision,
+            alpha,
+        )  # fmt: skip
+        new = np.empty_like(parameters.alpha)
+        new[0, counts.words] = alpha[:-1]
+        new = Dirichlets(new, parameters.length)
         return new, log_likelihood / rows.total_weight, settled
 
     def posterior_mean(self, parameters: Dirichlets, X: FloatsOrSparse) -> Floats:

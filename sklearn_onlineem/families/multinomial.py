@@ -295,13 +295,9 @@ def _as_array(parameters):
 
 def _without_zeros(parameters, X):
     """Return X as CSR without zeros, whose products with -inf are NaN, unless none may be so."""
-    if sparse.issparse(X):
-        is_finite = np.count_nonzero(X.data) == X.nnz
-    else:
-        is_finite = isinstance(parameters, WordTable) or (
-            np.count_nonzero(parameters) == parameters.size
-        )
-    if is_finite:
+    if isinstance(parameters, WordTable) or np.count_nonzero(parameters) == parameters.size:
+        return X
+    if sparse.issparse(X) and np.count_nonzero(X.data) == X.nnz:
         return X
     X = sparse.csr_array(X, copy=True)
     X.eliminate_zeros()

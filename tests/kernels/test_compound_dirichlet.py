@@ -80,11 +80,11 @@ def test_events_are_counted(d, weighted, dtype, most, longest):
     for word, count, total in zip(words, counts, has.T @ of_rows, strict=True):
         expected[word, count] = expected.get((word, count), 0.0) + total
     for arrays in (documents.csr, documents.dense):
-        table, lengths = np.zeros((most, d)), np.zeros(longest)
+        table, lengths = np.zeros((1 + most, d)), np.zeros(longest)
         room = len(arrays[0]) + len(documents.X)
         others = np.empty(room, np.int64), np.empty(room), np.empty(room)
         n = kernels.count_events(*arrays, weights, table, lengths, *others)
-        found = {(j, c + 1.0): table[c, j] for c, j in zip(*table.nonzero(), strict=True)}
+        found = {(j, c): table[c, j] for c, j in zip(*table.nonzero(), strict=True) if c > 0}
         found |= {(d, c + 1.0): lengths[c] for c in lengths.nonzero()[0]}
         for word, count, total in zip(*(part[:n] for part in others), strict=True):
             assert count % 1.0 or count > (longest if word == d else most)
@@ -108,21 +108,32 @@ def test_terms_and_expectations(d, n_threads):
     assert_allclose(out, (documents.shares[:, :, None] * logs).sum(axis=0), rtol=1e-9, atol=1e-9)
 
 
-@by_documents
-def test_the_likelihood_and_its_derivatives(d):
-    documents = Documents(d)
-    has, words, counts = documents.encoded(documents.csr)
-    shares, alpha = has.T @ documents.shares[:, 0], documents.alpha[0]
-    slope, curvature = np.empty(d + 1), np.empty(d + 1)
-    found = kernels.likelihood(words, counts, shares, alpha, slope, curvature)
-    expected = shares @ documents.log_terms_numpy(words, counts)[:, 0]
-    assert_allclose(found, expected, rtol=1e-8)
-    signed = shares * np.where(words == d, -1, 1)
-    for order, derivative in ((0, slope), (1, -curvature)):
-        a = alpha[words]
-        terms = signed * (polygamma(order, a + counts) - polygamma(order, a))
-        sums = np.bincount(words, terms, minlength=d + 1)
-        assert_allclose(derivative, sums, rtol=1e-7, atol=1e-9)
+@pytest.mark.parametrize("d", [2, 7, 40])
+def test_near_the_maximum_a_step_of_the_likelihood_is_newtons(d):
+    rng = np.random.default_rng(d)
+    X = rng.multinomial(50, rng.dirichlet(np.ones(d), 500)).astype(float)
+    X[0, 0], X[1, 1] = 1e3, 0.5
+    i, words = np.nonzero(np.column_stack([X, X.sum(axis=1)]))
+    counts = np.where(words < d, X[i, np.minimum(words, d - 1)], X.sum(axis=1)[i])
+    alpha = rng.uniform(0.95, 1.05, d)
+    whole, sign = np.append(alpha, alpha.sum()), np.where(words < d, 1.0, -1.0)
+    a = whole[words]
+    value = (sign * (gammaln(a + counts) - gammaln(a) - gammaln(counts + 1))).sum()
+    slope, curvature = (
+        np.bincount(words, sign * (polygamma(order, a + counts) - polygamma(order, a)))
+        for order in (0, 1)
+    )
+    hessian = np.diag(curvature[:-1]) + curvature[-1]
+    expected = alpha - np.linalg.solve(hessian, slope[:-1] + slope[-1])
+    found, weights = np.empty(d + 1), np.ones(len(words))
+    events = np.empty(0), np.zeros(1, np.int64), words.copy(), counts, weights
+    before, is_settled = kernels.ascend(*events, alpha, 1e-10, 1e6, found)
+    assert not is_settled
+    assert_allclose(before, value, rtol=1e-10)
+    assert_allclose(found, np.append(expected, expected.sum()), rtol=1e-8)
+    for _ in range(6):
+        last, is_settled = kernels.ascend(*events, found[:-1].copy(), 1e-10, 1e6, found)
+    assert is_settled and last > before
 
 
 @pytest.mark.parametrize("d", [2, 3, 40])
