@@ -111,7 +111,7 @@ def run(
     max_iter: int,
     report: Callable[[int, float], object] | None = None,
 ) -> None:
-    """Take passes until the solver or a callback ends them, at most `max_iter`.
+    """Take passes until the solver or a callback ends them, at most `max_iter` with those before.
 
     Parameters
     ----------
@@ -124,11 +124,12 @@ def run(
     report : callable, default=None
         Called with the number of each pass and its log-likelihood.
     """
-    numbers = takewhile(lambda n_iter: n_iter <= max_iter, count(1))
+    numbers = takewhile(
+        lambda n_iter: n_iter <= max_iter and not (progress.converged or progress.stopped),
+        count(progress.n_iter + 1),
+    )
     for n_iter, (log_likelihood, is_last) in zip(numbers, passes, strict=False):
         progress.lower_bounds.append(log_likelihood)
         progress.n_iter, progress.converged = n_iter, is_last
         if report is not None:
             report(n_iter, log_likelihood)
-        if is_last or progress.stopped:
-            break

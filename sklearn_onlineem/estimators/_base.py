@@ -294,7 +294,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     def _fit(self, X, y=None, **where):
         """Fit to X, with further arguments of the input. Parameters are already validated."""
-        random_state, best, best_score = check_random_state(self.random_state), None, -math.inf
+        random_state = check_random_state(self.random_state)
         with self._lock(), error_context(self):
             # Read.
             resumes = self.warm_start and self.__sklearn_is_fitted__()
@@ -321,10 +321,11 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                     first = initialiser.model
                 start = self._started(first, data, random_state)
                 plan = self._plan(start, data, bounds)
-                n_init = 1 if resumes else getattr(self, "n_init", 1)
+                n_init, n_tried = 1 if resumes else getattr(self, "n_init", 1), plan.max_iter
                 if is_auto := n_init == "auto":
-                    n_init = solver.n_starts(start, data, plan)
-                tasks = FitTasks(self, X, y, n_init)
+                    n_init, n_tried = solver.trials(start, data, plan)
+                are_judged, report = n_tried < plan.max_iter, partial(report_pass, self)
+                tasks, tried = FitTasks(self, X, y, n_init, are_judged), []
                 for number in range(1, n_init + 1):
                     if not resumes:
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
@@ -336,21 +337,34 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                         progress = Progress(start, history, self._callbacks(reader.attributes))
                         passes = solver.passes(progress, data, plan)
                         passes = tasks.observed(passes, progress, reader.attributes)
-                        run(passes, progress, self._most_passes, partial(report_pass, self))
-                        progress.state = solver.finished(progress.state)
-                        report_end(self, progress)
+                        run(passes, progress, n_tried, report)
+                        if not are_judged:
+                            progress.state = solver.finished(progress.state)
+                            report_end(self, progress)
                         score = solver.score(progress, data) if n_init > 1 else 0.0
-                        if best is None or score > best_score:
-                            best, best_score, best_start = progress, score, start
+                        # The best, and one to go on with if that fails.
+                        tried.append((score, start, progress, passes))
+                        tried = sorted(tried, key=lambda one: -one[0])[: 1 + are_judged]
                         if progress.stopped:
                             break
                     except ValueError:
                         # Starts that the user has not asked for may fail, but not their callbacks.
-                        if not is_auto or best is None or progress.is_calling:
+                        if not is_auto or not tried or progress.is_calling:
                             raise
+                while are_judged:
+                    _, _, progress, passes = tried[0]
+                    try:
+                        run(passes, progress, plan.max_iter, report)
+                        report_end(self, progress)
+                        break
+                    except ValueError:
+                        if len(tried) == 1 or progress.is_calling:
+                            raise
+                        del tried[0]
+                _, start, progress, _ = tried[0]
             # Commit.
-            self._finish(best, data, best_start)
-            self._commit(best, reader.attributes)
+            self._finish(progress, data, start)
+            self._commit(progress, reader.attributes)
             tasks.end()
         return self
 
