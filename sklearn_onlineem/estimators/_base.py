@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
+from operator import itemgetter
 from typing import ClassVar, NamedTuple, Self
 from weakref import WeakValueDictionary
 
@@ -321,10 +322,11 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                     first = initialiser.model
                 start = self._started(first, data, random_state)
                 plan = self._plan(start, data, bounds)
-                n_init, n_tried = 1 if resumes else getattr(self, "n_init", 1), plan.max_iter
+                n_init, most = 1 if resumes else getattr(self, "n_init", 1), self._most_passes
+                n_first, report = most, partial(report_pass, self)
                 if is_auto := n_init == "auto":
-                    n_init, n_tried = solver.trials(start, data, plan)
-                are_judged, report = n_tried < plan.max_iter, partial(report_pass, self)
+                    n_init, n_first = solver.trials(start, data, plan)
+                are_judged = 0 < n_first < most
                 tasks, tried = FitTasks(self, X, y, n_init, are_judged), []
                 for number in range(1, n_init + 1):
                     if not resumes:
@@ -337,14 +339,14 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                         progress = Progress(start, history, self._callbacks(reader.attributes))
                         passes = solver.passes(progress, data, plan)
                         passes = tasks.observed(passes, progress, reader.attributes)
-                        run(passes, progress, n_tried, report)
+                        run(passes, progress, n_first if are_judged else most, report)
                         if not are_judged:
                             progress.state = solver.finished(progress.state)
                             report_end(self, progress)
                         score = solver.score(progress, data) if n_init > 1 else 0.0
                         # The best, and one to go on with if that fails.
                         tried.append((score, start, progress, passes))
-                        tried = sorted(tried, key=lambda one: -one[0])[: 1 + are_judged]
+                        tried = sorted(tried, key=itemgetter(0), reverse=True)[: 1 + are_judged]
                         if progress.stopped:
                             break
                     except ValueError:
@@ -354,7 +356,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 while are_judged:
                     _, _, progress, passes = tried[0]
                     try:
-                        run(passes, progress, plan.max_iter, report)
+                        run(passes, progress, most, report)
                         report_end(self, progress)
                         break
                     except ValueError:

@@ -108,8 +108,8 @@ class Auto(Solver):
     def trials(self, state: State, data: Observations, plan: Plan) -> tuple[int, int]:
         is_open = len(data) < _MANY_ROWS and not plan.rate_is_chosen and plan.max_iter != 0
         if is_open and self._may_regroup(state, data, plan):
-            return 2, min(plan.max_iter, _TURNS * (self.online_passes + _PASSES))
-        return 1, plan.max_iter
+            return 2, _TURNS * (self.online_passes + _PASSES)
+        return 1, 0
 
     def _may_regroup(self, state, data, plan):
         """Return whether the components of a fit are several, and have no places of their own."""

@@ -327,7 +327,7 @@ class Solver(Settings, ABC):
         plan : Plan
             Of the fit.
         """
-        return 1, plan.max_iter
+        return 1, 0
 
     @abstractmethod
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
