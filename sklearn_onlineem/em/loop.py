@@ -111,7 +111,7 @@ def run(
     max_iter: int,
     report: Callable[[int, float], object] | None = None,
 ) -> None:
-    """Take passes until the solver or a callback ends them, at most `max_iter`.
+    """Take passes until the solver or a callback ends them, at most `max_iter` with those before.
 
     Parameters
     ----------
@@ -124,7 +124,9 @@ def run(
     report : callable, default=None
         Called with the number of each pass and its log-likelihood.
     """
-    numbers = range(1, max_iter + 1)
+    if progress.converged or progress.stopped:
+        return
+    numbers = range(progress.n_iter + 1, max_iter + 1)
     for n_iter, (log_likelihood, is_last) in zip(numbers, passes, strict=False):
         progress.lower_bounds.append(log_likelihood)
         progress.n_iter, progress.converged = n_iter, is_last

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
+from operator import itemgetter
 from typing import ClassVar, NamedTuple, Self
 from weakref import WeakValueDictionary
 
@@ -300,7 +301,6 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     def _fit(self, X, y=None, **where):
         """Fit to X, with further arguments of the input. Parameters are already validated."""
-        best, best_score = None, -math.inf
         with self._lock(), error_context(self), _generator_of(self.random_state) as random_state:
             # Read.
             resumes = self.warm_start and self.__sklearn_is_fitted__()
@@ -327,10 +327,12 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                     first = initialiser.model
                 start = self._started(first, data, random_state)
                 plan = self._plan(start, data, bounds)
-                n_init = 1 if resumes else getattr(self, "n_init", 1)
+                n_init, most = 1 if resumes else getattr(self, "n_init", 1), self._most_passes
+                n_first, report = most, partial(report_pass, self) if self.verbose else None
                 if is_auto := n_init == "auto":
-                    n_init = solver.n_starts(start, data, plan)
-                tasks = FitTasks(self, X, y, n_init)
+                    n_init, n_first = solver.trials(start, data, plan)
+                are_judged = 0 < n_first < most
+                tasks, tried = FitTasks(self, X, y, n_init, are_judged), []
                 for number in range(1, n_init + 1):
                     if not resumes:
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
@@ -342,22 +344,35 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                         progress = Progress(start, history, self._callbacks(reader.attributes))
                         passes = solver.passes(progress, data, plan)
                         passes = tasks.observed(passes, progress, reader.attributes)
-                        report = partial(report_pass, self) if self.verbose else None
-                        run(passes, progress, self._most_passes, report)
-                        progress.state = solver.finished(progress.state)
-                        report_end(self, progress)
+                        run(passes, progress, n_first if are_judged else most, report)
+                        if not are_judged:
+                            progress.state = solver.finished(progress.state)
+                            report_end(self, progress)
                         score = solver.score(progress, data) if n_init > 1 else 0.0
-                        if best is None or score > best_score:
-                            best, best_score, best_start = progress, score, start
+                        # The best, and one to go on with if that fails.
+                        tried.append((score, start, progress, passes))
+                        tried = sorted(tried, key=itemgetter(0), reverse=True)[: 1 + are_judged]
                         if progress.stopped:
                             break
                     except ValueError:
                         # Starts that the user has not asked for may fail, but not their callbacks.
-                        if not is_auto or best is None or progress.is_calling:
+                        if not is_auto or not tried or progress.is_calling:
                             raise
+                while are_judged:
+                    _, _, progress, passes = tried[0]
+                    try:
+                        run(passes, progress, most, report)
+                        progress.state = solver.finished(progress.state)
+                        report_end(self, progress)
+                        break
+                    except ValueError:
+                        if len(tried) == 1 or progress.is_calling:
+                            raise
+                        del tried[0]
+                _, start, progress, _ = tried[0]
             # Commit.
-            self._finish(best, data, best_start)
-            self._commit(best, reader.attributes)
+            self._finish(progress, data, start)
+            self._commit(progress, reader.attributes)
             tasks.end()
         return self
 

@@ -252,10 +252,10 @@ except ImportError:
 class FitTasks:
     """The tasks of scikit-learn's callbacks: the fit, its starts if there are several, passes."""
 
-    def __init__(self, estimator, X, y, n_starts):
+    def __init__(self, estimator, X, y, n_starts, are_judged):
         self._told = {"estimator": estimator, "X": X, "y": y}
-        self._estimator, self._n_starts = estimator, n_starts
-        self._fit = self._start = None
+        self._estimator, self._n_starts, self._are_judged = estimator, n_starts, are_judged
+        self._fit, self._starts = None, []
         if not vars(estimator).keys().isdisjoint(("_skl_callbacks", "_parent_callback_ctx")):
             n_tasks = estimator._most_passes if n_starts == 1 else n_starts
             self._fit = estimator._init_callback_context(max_subtasks=n_tasks)
@@ -268,9 +268,11 @@ class FitTasks:
             return
         estimator, within, progress.is_calling = self._estimator, self._fit, True
         if self._n_starts > 1:
-            self._end_start()
+            if not self._are_judged:
+                self._end_starts()
             start = self._fit.subcontext("start", max_subtasks=estimator._most_passes)
-            within = self._start = start.call_on_fit_task_begin(**self._told)
+            within = start.call_on_fit_task_begin(**self._told)
+            self._starts.append(within)
         fitted = partial(estimator._fitted_with, progress, attributes)
         told = {**self._told, "reconstruction_attributes": lambda: {"_fitted": fitted()}}
         while True:
@@ -283,11 +285,12 @@ class FitTasks:
             progress.stopped |= task.call_on_fit_task_end(**told)
             yield done
 
-    def _end_start(self):
-        if self._start is not None:
-            self._start.call_on_fit_task_end(**self._told)
+    def _end_starts(self):
+        # The best of those that are judged goes on after the others.
+        while self._starts:
+            self._starts.pop(0).call_on_fit_task_end(**self._told)
 
     def end(self):
-        self._end_start()
+        self._end_starts()
         if self._fit is not None:
             self._fit.call_on_fit_task_end(**self._told)

@@ -513,6 +513,8 @@ def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
         X = maps[0](rows.X)
         centres = _two_levels(X, rows.sample_weight, n_components, rng, centres_within)
         return _nearest(X, centres)
+    if len(rows) < _FEWEST_ROWS * n_components:
+        maps = maps[:1]
     best, most, few = None, -np.inf, None
     for to in maps:
         X = to(rows.X)

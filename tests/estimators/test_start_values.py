@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import kmeans_plusplus
 
 from sklearn_onlineem import HMM, GaussianMixture, PoissonHMM, PoissonMixture
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.estimators._start import STARTS
 
 X = np.random.default_rng(0).poisson(4.0, (60, 2)).astype(float)
 WRONG = [
@@ -57,3 +60,24 @@ def test_what_rows_lack_is_the_end():
     hmm = HMM(2, family="poisson", termination="end_state", transmat_init=chain, eta0=1e-9)
     hmm.set_params(random_state=0, params="e").partial_fit(X)
     np.testing.assert_allclose(hmm.endprob_, [0.1, 0.3])
+
+
+@pytest.mark.parametrize("init", ["k-means", "k-means++"])
+@pytest.mark.parametrize(("n_rows", "n_compared"), [(119, 0), (120, 3)])
+def test_few_rows_do_not_choose_coordinates(init, n_rows, n_compared, rng):
+    """Of fewer than 20 for each component; a likelihood that is higher there says little."""
+    compared = []
+
+    def likelihood_of(rows, clusters, n_components):
+        compared.append(clusters)
+        return float(len(compared))
+
+    rows = Rows.unchecked(rng.normal(size=(n_rows, 3)), np.ones(n_rows))
+    family = GaussianMixture(6).fit(rows.X).model_.family
+    clusters = STARTS[init](family, rows, 6, np.random.RandomState(0), likelihood_of)
+    assert len(compared) == n_compared
+    if init == "k-means++" and not n_compared:
+        X = family.start_coordinates(rows.X, rows.sample_weight)[0](rows.X)
+        seeds = kmeans_plusplus(X, 6, sample_weight=rows.sample_weight, random_state=0)[0]
+        expected = np.linalg.norm(X[:, None] - seeds, axis=2).argmin(axis=1)
+        np.testing.assert_array_equal(clusters, expected)

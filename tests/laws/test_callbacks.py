@@ -260,6 +260,12 @@ def test_starts_are_tasks_and_failures_end_them(rng):
     with pytest.raises(RuntimeError, match="enough"):
         mixture.set_params(n_init=1, callbacks=[fail]).fit(X)
     assert listener.heard == ["setup", "begin fit", "begin pass", "teardown"]
+    # Two starts of the default's own accord take turns; the better one goes on.
+    listener.heard.clear()
+    mixture = PoissonMixture(5, random_state=0).set_callbacks(listener).fit(X)
+    assert listener.heard.count("begin start") == 2
+    assert listener.heard[-4:] == ["end start", "end start", "end fit", "teardown"]
+    assert listener.heard.count("end pass") == 36 + mixture.n_iter_
     # A second start of the default's own accord may fail, but not callbacks within it.
     mixture = PoissonMixture(5, random_state=0).set_callbacks(Listener(error=ValueError("no")))
     with pytest.raises(ValueError, match="no"):

@@ -20,11 +20,11 @@ from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
 __all__ = ["Auto"]
 
-# Fewest components with which steps pay, and rows from which on one start is enough. Chosen by
-# benchmarks/real_data/split_merge.py, as the other numbers are.
+# Fewest components with which steps pay, and rows from which on one start without turns is enough.
+# Chosen by benchmarks/real_data/split_merge.py, as the other numbers are.
 _COMPONENTS, _MANY_ROWS = 5, 16_000
-# Values for each parameter below which turns pay; turns, passes of batch EM in each of them, and
-# mini-batches in its online passes.
+# Values for each parameter below which turns pay with more parameters than rows; turns, passes of
+# batch EM in each of them, and mini-batches in its online passes.
 _FEW_VALUES, _TURNS, _PASSES, _BATCHES = 10, 6, 5, 8
 
 
@@ -38,14 +38,15 @@ class Auto(Solver):
 
     Mixtures of at least 5 components, and of at most as many parameters as rows, take
     :class:`~sklearn_onlineem.em.SplitMerge` steps before batch EM has converged, which keep the
-    number of components. With less than 10 values for each parameter, an online pass in
-    mini-batches of an eighth of the rows and 5 passes of batch EM take turns before, six times: the
-    small batches lead out of poor optima. If they lead to a cluster without a covariance, batch EM
-    goes on from the start instead. With 16,000 rows or more one fit is then better than the best of
-    ten plain ones. With fewer rows, ``n_init="auto"`` keeps the best of two starts, which is as
-    good. There is one start, and there are neither steps nor turns, where components have their
-    places, by given start values, labels, a learnt prior, or the model that a fit continues; with
-    priors that remove components; and with ``tol=0``.
+    number of components. With fewer than 16,000 rows, an online pass in mini-batches of an eighth
+    of the rows and 5 passes of batch EM take turns before, six times: the small batches lead out of
+    poor optima. So they do with more parameters than rows, if there are less than 10 values for
+    each. If they lead to a cluster without a covariance, batch EM goes on from the start instead.
+    With 16,000 rows or more one fit is then better than the best of ten plain ones. With fewer,
+    ``n_init="auto"`` takes two starts, and the one that is likelier after its turns goes on alone,
+    which is as good. There is one start, and there are neither steps nor turns, where components
+    have their places, by given start values, labels, a learnt prior, or the model that a fit
+    continues; with priors that remove components; and with ``tol=0``.
 
     Parameters
     ----------
@@ -82,7 +83,8 @@ class Auto(Solver):
         may_move = is_new and self._may_regroup(start, data, plan)
         n_parameters = start.model.n_parameters() if may_move else 0
         batch = SplitMerge(n_components="fixed") if 0 < n_parameters <= n else Batch()
-        takes_turns = n * data.n_features < _FEW_VALUES * n_parameters
+        takes_turns = 0 < n_parameters <= n < _MANY_ROWS
+        takes_turns |= n * data.n_features < _FEW_VALUES * n_parameters
         size = min(plan.batch_size, -(-n // _BATCHES)) if takes_turns else plan.batch_size
         n_turns = _TURNS if takes_turns else int(is_new and n > size)
         if n_turns:  # or the generator is not needed
@@ -103,9 +105,11 @@ class Auto(Solver):
             progress.state = progress.state._replace(model=start.model)
             yield from batch.passes(progress, data, plan)
 
-    def n_starts(self, state: State, data: Observations, plan: Plan) -> int:
+    def trials(self, state: State, data: Observations, plan: Plan) -> tuple[int, int]:
         is_open = len(data) < _MANY_ROWS and not plan.rate_is_chosen and plan.max_iter != 0
-        return 2 if is_open and self._may_regroup(state, data, plan) else 1
+        if is_open and self._may_regroup(state, data, plan):
+            return 2, _TURNS * (self.online_passes + _PASSES)
+        return 1, 0
 
     def _may_regroup(self, state, data, plan):
         """Return whether the components of a fit are several, and have no places of their own."""

@@ -315,8 +315,8 @@ class Solver(Settings, ABC):
             return progress.state.model.e_step(data)[1]
         return progress.lower_bounds[-1]
 
-    def n_starts(self, state: State, data: Batch, plan: Plan) -> int:
-        """Return how many starts a fit takes of which the best is kept, if that is not set.
+    def trials(self, state: State, data: Batch, plan: Plan) -> tuple[int, int]:
+        """Return how many starts a fit takes, and after how many passes the best goes on alone.
 
         Parameters
         ----------
@@ -327,7 +327,7 @@ class Solver(Settings, ABC):
         plan : Plan
             Of the fit.
         """
-        return 1
+        return 1, 0
 
     @abstractmethod
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import GaussianMixture, MultinomialMixture
 from sklearn_onlineem.em import Auto
@@ -39,15 +40,78 @@ def test_few_rows_take_several_starts(n_rows, n_starts):
 SMALL = np.random.default_rng(5).normal(size=(208, 5)) + 3.0 * RNG.integers(0, 2, size=(208, 5))
 
 
-@pytest.mark.parametrize(("n_rows", "takes_turns"), [(207, True), (208, False)])
-def test_passes_take_turns_where_parameters_have_few_values(n_rows, takes_turns):
-    mixture = GaussianMixture(5, n_init=1, random_state=0).fit(SMALL[:n_rows])
+@pytest.mark.parametrize(
+    ("n_rows", "n_turns"), [(90, 6), (208, 6), (15_999, 6), (16_000, 1)], ids=str
+)
+def test_passes_of_few_rows_take_turns(n_rows, n_turns):
+    rows = np.resize(SMALL, (n_rows, 5)) + 0.1 * np.random.default_rng(0).normal(size=(n_rows, 5))
+    mixture = GaussianMixture(5, n_init=1, random_state=0, batch_size=4000).fit(rows)
     is_online = np.isfinite([step.eta for step in mixture.history_])
-    turn = [*8 * [True], *5 * [False]]
+    turn = [*8 * [True], *5 * [False]] if n_turns > 1 else 4 * [True]
     assert mixture.model_.n_parameters() == 104
-    assert list(is_online[: 6 * len(turn)]) == 6 * turn if takes_turns else not is_online.any()
-    assert not is_online[6 * len(turn) :].any()
+    assert list(is_online[: n_turns * len(turn)]) == n_turns * turn
+    assert not is_online[n_turns * len(turn) :].any()
     assert mixture.converged_
+
+
+N_TURNS = 6 * (8 + 5)
+
+
+def test_the_better_of_two_starts_after_their_turns_goes_on_alone():
+    seconds = 0
+    for seed in range(6):
+        steps = []
+        mixture = GaussianMixture(6, random_state=seed, callbacks=[steps.append]).fit(SMALL)
+        first, second = steps[:N_TURNS], steps[N_TURNS : 2 * N_TURNS]
+        is_second = second[-1].log_likelihood > first[-1].log_likelihood
+        own = second if is_second else first
+        assert list(mixture.history_) == [*own, *steps[2 * N_TURNS :]]
+        assert mixture.converged_ and mixture.n_iter_ == len(mixture.lower_bounds_) > 36
+        if is_second:
+            assert mixture.lower_bounds_[35] == second[-1].log_likelihood
+        else:
+            alone = GaussianMixture(6, random_state=seed, n_init=1).fit(SMALL)
+            np.testing.assert_array_equal(mixture.covariances_, alone.covariances_)
+        seconds += is_second
+    assert 0 < seconds < 6
+
+
+@pytest.mark.parametrize("n_failures", [0, 1, 2])
+def test_another_start_goes_on_where_the_better_one_fails(n_failures):
+    left = n_failures
+
+    class Failing(Auto):
+        def passes(self, progress, data, plan):
+            nonlocal left
+            for number, found in enumerate(super().passes(progress, data, plan)):
+                if number == 36 and left:
+                    left -= 1
+                    raise ValueError("no maximum")
+                yield found
+
+    steps = []
+    mixture = GaussianMixture(8, solver=Failing(), random_state=0, callbacks=[steps.append])
+    if n_failures == 2:
+        with pytest.raises(ValueError, match="no maximum"):
+            mixture.fit(SMALL)
+        return
+    mixture.fit(SMALL)
+    tried = steps[:N_TURNS], steps[N_TURNS : 2 * N_TURNS]
+    tried = sorted(tried, key=lambda own: -own[-1].log_likelihood)
+    assert list(mixture.history_)[:N_TURNS] == tried[n_failures]
+    assert mixture.converged_
+
+
+def test_few_passes_are_shared_by_both_starts():
+    """Each may take as many as a fit, where these are fewer than those of the turns."""
+    steps = []
+    arguments = {"random_state": 0, "max_iter": 3}
+    with pytest.warns(ConvergenceWarning):
+        mixture = GaussianMixture(8, callbacks=[steps.append], **arguments).fit(SMALL)
+    assert mixture.n_iter_ == 3 and len(steps) == 2 * (8 + 2) == 2 * mixture.n_steps_
+    with pytest.warns(ConvergenceWarning):
+        both = GaussianMixture(8, n_init=2, **arguments).fit(SMALL)
+    np.testing.assert_array_equal(mixture.covariances_, both.covariances_)
 
 
 def test_turns_find_likelier_fits_than_ten_starts():
