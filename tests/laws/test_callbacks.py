@@ -50,6 +50,20 @@ def test_a_callback_that_asks_for_it_gets_the_estimator_of_each_update(case, rng
     assert len(pickle.loads(pickle.dumps(seen[second - 1][0])).history_) == second
 
 
+def test_fits_within_a_fit_draw_from_generators_of_their_own(rng):
+    X, found = rng.poisson(3.0, size=(200, 1)), []
+
+    def fitted(seed, **settings):
+        settings = {"max_iter": 2, "init": "random", "random_state": seed, **settings}
+        return PoissonMixture(3, **settings).fit(X).means_
+
+    several = fitted(0, n_init=3, callbacks=[lambda step: found.append(fitted(1))])
+    seeds = (np.random.RandomState(seed) for seed in (0, 1))
+    outer, inner = (fitted(seed, n_init=n) for seed, n in zip(seeds, (3, 1), strict=True))
+    assert_identical(several, outer)
+    assert len(found) == 6 and all(np.array_equal(means, inner) for means in found)
+
+
 @all_estimators
 def test_shards_have_callbacks_that_ask_for_the_estimator(case, rng):
     X, _ = case.data(rng, 40)
