@@ -51,18 +51,23 @@ def test_a_callback_that_asks_for_it_gets_the_estimator_of_each_update(case, rng
 
 
 def test_fits_within_a_fit_draw_from_generators_of_their_own(rng):
-    X, found = rng.poisson(3.0, size=(200, 1)), []
+    X, means = rng.poisson(3.0, size=(200, 1)), []
 
-    def fitted(seed, **settings):
-        settings = {"max_iter": 2, "init": "random", "random_state": seed, **settings}
-        return PoissonMixture(3, **settings).fit(X).means_
+    def fitted(seed, within=None):
+        steps = []
+
+        def note(step):
+            steps.append(step.log_likelihood)
+            if within is not None:
+                means.append(fitted(within)[0])
+
+        settings = {"max_iter": 2, "init": "random", "n_init": 3, "callbacks": [note]}
+        return PoissonMixture(3, random_state=seed, **settings).fit(X).means_, steps
 
     fitted(0)  # The next fit finds its generator, which none within it may use.
-    several = fitted(0, n_init=3, callbacks=[lambda step: found.append(fitted(1))])
-    seeds = (np.random.RandomState(seed) for seed in (0, 1))
-    outer, inner = (fitted(seed, n_init=n) for seed, n in zip(seeds, (3, 1), strict=True))
-    assert_identical(several, outer)
-    assert len(found) == 6 and all(np.array_equal(means, inner) for means in found)
+    assert_identical(fitted(0, within=1), fitted(np.random.RandomState(0)))
+    alone = fitted(np.random.RandomState(1))[0]
+    assert len(means) == 6 and all(np.array_equal(found, alone) for found in means)
 
 
 @all_estimators
