@@ -92,8 +92,7 @@ def suits(here: Evaluation, now: bool = True) -> bool:
     here : Evaluation
         Of the model.
     now : bool, default=True
-        Whether the next step is one. If not, and without a prior, coordinates are not made, which
-        takes longer than some passes.
+        Whether the next step is one. If not, coordinates are made for a prior only.
     """
     if not has_coordinates(here.model) or not here.model.is_exact or here.model.draws:
         return False

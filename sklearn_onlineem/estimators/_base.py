@@ -93,12 +93,12 @@ __all__ = ["N_JOBS", "OnlineEM"]
 # Decay of learning rates by default, and after the settled start of a stream; chosen by
 # benchmarks/real_data/streams.py.
 _DECAY, _SETTLED_DECAY = 0.6, 0.8
-# As in joblib, where 0 has no meaning; C integers count them.
-_MOST_JOBS = np.iinfo(np.int32).max
+# Numbers of jobs are as in joblib, where 0 has no meaning; C integers count them.
+_LARGEST_INT = np.iinfo(np.int32).max
 N_JOBS = [
     None,
-    Interval(Integral, 1, _MOST_JOBS, closed="both"),
-    Interval(Integral, -_MOST_JOBS, -1, closed="both"),
+    Interval(Integral, 1, _LARGEST_INT, closed="both"),
+    Interval(Integral, -_LARGEST_INT, -1, closed="both"),
 ]
 
 
@@ -615,15 +615,12 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         # Defaults are valid, and to check all takes longer than some fits.
         defaults, values = self._defaults, vars(self).items()
         given = {name: x for name, x in values if name in defaults and x is not defaults[name]}
-        kind = type(self)
+        kind, valid = type(self), self._parameter_constraints
         if "_constraints" not in vars(kind):  # To make them takes longer than to check them.
-            valid = self._parameter_constraints.items()
-            kind._constraints = {name: [*map(make_constraint, every)] for name, every in valid}
+            kind._constraints = {name: [*map(make_constraint, valid[name])] for name in valid}
         for name, value in given.items():
-            if not any(valid.is_satisfied_by(value) for valid in kind._constraints[name]):
-                validate_parameter_constraints(
-                    self._parameter_constraints, {name: value}, kind.__name__
-                )
+            if not any(one.is_satisfied_by(value) for one in kind._constraints[name]):
+                validate_parameter_constraints(valid, {name: value}, kind.__name__)
         with error_context(self):
             for name, value in given.items():
                 check_complete(name, value)
@@ -1013,4 +1010,4 @@ def _generator_of(seed):
 
 
 def _drawn_seed(random_state):
-    return tuple(random_state.randint(_MOST_JOBS, size=4).tolist())
+    return tuple(random_state.randint(_LARGEST_INT, size=4).tolist())

@@ -320,7 +320,8 @@ def test_sequences_side_by_side(K, zeros):
     rows, moves, found = chain.rows.copy(), np.empty((K, K)), np.empty(len(lengths))
     filtered, lone = chain.rows.copy(), np.empty(len(lengths))
     arrays = offsets, chain.start, chain.start, chain.transmat, chain.final
-    _forward_backward.forward_backward(rows, *arrays, found, moves, 1)
+    total = _forward_backward.forward_backward(rows, *arrays, found, moves, 1)
+    assert_allclose(total, found.sum(), rtol=1e-12)
     _forward_backward.filtered(filtered, *arrays, lone, 1)
     assert_allclose(lone, found, rtol=1e-12)
     expected, arrays = np.zeros((K, K)), (chain.start, chain.transmat, chain.final)

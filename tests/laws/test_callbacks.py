@@ -50,6 +50,26 @@ def test_a_callback_that_asks_for_it_gets_the_estimator_of_each_update(case, rng
     assert len(pickle.loads(pickle.dumps(seen[second - 1][0])).history_) == second
 
 
+def test_fits_within_a_fit_draw_from_generators_of_their_own(rng):
+    X, means = rng.poisson(3.0, size=(200, 1)), []
+
+    def fitted(seed, within=None):
+        steps = []
+
+        def note(step):
+            steps.append(step.log_likelihood)
+            if within is not None:
+                means.append(fitted(within)[0])
+
+        settings = {"max_iter": 2, "init": "random", "n_init": 3, "callbacks": [note]}
+        return PoissonMixture(3, random_state=seed, **settings).fit(X).means_, steps
+
+    fitted(0)  # The next fit finds its generator, which none within it may use.
+    assert_identical(fitted(0, within=1), fitted(np.random.RandomState(0)))
+    alone = fitted(np.random.RandomState(1))[0]
+    assert len(means) == 6 and all(np.array_equal(found, alone) for found in means)
+
+
 @all_estimators
 def test_shards_have_callbacks_that_ask_for_the_estimator(case, rng):
     X, _ = case.data(rng, 40)

@@ -97,7 +97,12 @@ class Coordinates(ABC):
 
 
 class ComponentCoordinates(Coordinates):
-    """Coordinates of models of components of a family, about their complete data."""
+    """Coordinates of models of components of a family, about their complete data.
+
+    Subclasses define `shares`, of the model's probabilities; `_sums`, the counts of these in
+    statistics; `_rows`, which takes their coordinates from a vector, `_joined`, which puts them
+    before those of the family, `_n_before` for each component; and `_chances`, the model's fields.
+    """
 
     def __init__(self, model, statistics):
         self.model, self._statistics = model, statistics
@@ -143,18 +148,31 @@ class ComponentCoordinates(Coordinates):
             raise ValueError(f"Standard errors of {self.what} {dead} require data of each.")
 
     @property
-    @abstractmethod
-    def _n_before(self):
-        """Coordinates of a component before those of the family."""
-
-    @property
-    @abstractmethod
     def _is_free(self):
         """Which coordinates the M-step changes."""
+        return self._joined(self.shares.is_free, self.tangents.is_free)
 
-    @abstractmethod
+    def is_proper(self, prior):
+        return bool((self._sums(prior) >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
+
     def _all_counts(self, statistics):
         """Return the effective counts of all coordinates."""
+        rows = self._sums(statistics)
+        rows = np.broadcast_to(rows.sum(axis=1, keepdims=True), rows.shape)
+        return self._joined(rows, self.tangents.effective_counts(statistics.emissions))
+
+    def score(self, statistics):
+        rows = self.shares.score(self._sums(statistics))
+        return self._joined(rows, self.tangents.score(statistics.emissions))
+
+    def moved(self, v):
+        chances = self._chances(self.shares.moved(self._rows(v)))
+        return replace(self.model, parameters=self.tangents.moved(self._own(v)), **chances)
+
+    def size(self, v):
+        logarithms = self.shares.logarithms(self._rows(v))
+        logarithms[0, len(v) :] = 0.0
+        return max(np.abs(logarithms).max(), self.tangents.size(self._own(v)))
 
     def _own(self, v):
         """Return the coordinates of the family."""
@@ -177,38 +195,27 @@ class MixtureCoordinates(ComponentCoordinates):
     _n_before = 1
 
     @cached_property
-    def weights(self):
+    def shares(self):
         return Shares(self.model.weights[None])
 
-    @property
-    def _is_free(self):
-        return np.concatenate([self.weights.is_free.T, self.tangents.is_free], axis=1)
+    def _sums(self, statistics):
+        return statistics.counts[None]
 
-    def is_proper(self, prior):
-        return bool((prior.counts >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
+    def _chances(self, rows):
+        return {"weights": rows[0]}
 
-    def _all_counts(self, statistics):
-        counts = self.tangents.effective_counts(statistics.emissions)
-        return np.concatenate([np.full((len(counts), 1), statistics.counts.sum()), counts], axis=1)
+    def _rows(self, v):
+        return v[None, :, 0]
 
-    def score(self, statistics):
-        weights = self.weights.score(statistics.counts[None]).T
-        return np.concatenate([weights, self.tangents.score(statistics.emissions)], axis=1)
-
-    def moved(self, v):
-        weights = self.weights.moved(v[None, :, 0])[0]
-        return replace(self.model, weights=weights, parameters=self.tangents.moved(self._own(v)))
-
-    def size(self, v):
-        weights = np.abs(self.weights.logarithms(v[None, :, 0])).max()
-        return max(weights, self.tangents.size(self._own(v)))
+    def _joined(self, rows, own):
+        return np.concatenate([rows.T, own], axis=1)
 
     def attributes(self):
         weights = Attribute(self.model.weights, "probability")
         return {"weights_": weights, **self.tangents.attributes()}
 
     def derivatives(self, v):
-        weights = self.weights.probabilities(v[None, :, 0])[0]
+        weights = self.shares.probabilities(self._rows(v))[0]
         return {"weights_": weights, **self.tangents.derivatives(self._own(v))}
 
     @property
@@ -221,76 +228,59 @@ class ChainCoordinates(ComponentCoordinates):
 
     what = "states"
 
-    @cached_property
-    def shares(self):
-        """Of the start, and of the transitions from each state."""
-        return Shares(self._stacked(self.model.start, self.model.transmat))
-
-    def _stacked(self, start, transitions):
-        """Return a row of the start above those of transitions, with zeros where it has no end."""
-        rows = np.zeros((1 + len(start), transitions.shape[1]))
-        rows[0, : len(start)], rows[1:] = start, transitions
-        return rows
-
-    def _rows(self, v):
-        return self._stacked(v[:, 0], v[:, 1 : self._n_before])
-
-    def _joined(self, rows, emissions):
-        """Return coordinates, the inverse of `_rows`."""
-        return np.concatenate([rows[:1, : len(emissions)].T, rows[1:], emissions], axis=1)
-
     @property
     def _n_before(self):
         return 1 + self.model.transmat.shape[1]
 
+    @cached_property
+    def shares(self):
+        return Shares(_stacked(self.model.start, self.model.transmat))
+
+    def _sums(self, statistics):
+        return _stacked(statistics.start, statistics.transitions)
+
+    def _chances(self, rows):
+        return {"start": rows[0, : len(rows) - 1], "transmat": rows[1:]}
+
+    def _rows(self, v):
+        return _stacked(v[:, 0], v[:, 1 : self._n_before])
+
+    def _joined(self, rows, own):
+        return np.concatenate([rows[:1, : len(own)].T, rows[1:], own], axis=1)
+
     @property
     def _is_free(self):
-        learnt, rows = self.model.learnt, self.shares.is_free.copy()
-        rows[0] &= "s" in learnt
-        rows[1:] &= "t" in learnt
-        return self._joined(rows, self.tangents.is_free & ("e" in learnt))
-
-    def is_proper(self, prior):
-        chain = np.append(prior.start, prior.transitions)
-        return bool((chain >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
-
-    def _all_counts(self, statistics):
-        rows = self._stacked(statistics.start, statistics.transitions)
-        rows[:] = rows.sum(axis=1, keepdims=True)
-        return self._joined(rows, self.tangents.effective_counts(statistics.emissions))
-
-    def score(self, statistics):
-        rows = self.shares.score(self._stacked(statistics.start, statistics.transitions))
-        return self._joined(rows, self.tangents.score(statistics.emissions))
-
-    def moved(self, v):
-        rows, parameters = self.shares.moved(self._rows(v)), self.tangents.moved(self._own(v))
-        start = rows[0, : len(v)]
-        return replace(self.model, start=start, transmat=rows[1:], parameters=parameters)
-
-    def size(self, v):
-        logarithms = self.shares.logarithms(self._rows(v))
-        logarithms[0, len(v) :] = 0.0
-        return max(np.abs(logarithms).max(), self.tangents.size(self._own(v)))
+        learnt, free = self.model.learnt, super()._is_free
+        parts = slice(0, 1), slice(1, self._n_before), slice(self._n_before, None)
+        for part, columns in zip("ste", parts, strict=True):
+            free[:, columns] &= part in learnt
+        return free
 
     def attributes(self):
-        chain = self._split(self.model.start, self.model.transmat)
+        chain = self._split(self.shares.p)
         chain = {name: Attribute(value, "probability") for name, value in chain.items()}
         # A family may have start and transition probabilities, too.
         return self.tangents.attributes() | chain
 
     def derivatives(self, v):
         rows = self.shares.probabilities(self._rows(v))
-        return self.tangents.derivatives(self._own(v)) | self._split(rows[0, : len(v)], rows[1:])
+        return self.tangents.derivatives(self._own(v)) | self._split(rows)
 
-    def _split(self, start, transmat):
-        n_states = len(start)
-        named = {"startprob_": start, "transmat_": transmat[:, :n_states]}
-        if transmat.shape[1] > n_states:
-            named["endprob_"] = transmat[:, n_states]
+    def _split(self, rows):
+        n_states = len(rows) - 1
+        named = {"startprob_": rows[0, :n_states], "transmat_": rows[1:, :n_states]}
+        if rows.shape[1] > n_states:
+            named["endprob_"] = rows[1:, n_states]
         return named
 
     @property
     def parts(self):
         chain = {"start": slice(0, 1), "transitions": slice(1, self._n_before)}
         return chain | super().parts
+
+
+def _stacked(start, transitions):
+    """Return a row of the start above those of transitions, with a zero where these may end."""
+    rows = np.zeros((1 + len(start), transitions.shape[1]))
+    rows[0, : len(start)], rows[1:] = start, transitions
+    return rows
