@@ -161,11 +161,12 @@ class QuasiNewton:
         slope = float(np.vdot(gradient, direction))
         if slope <= _ROUNDING * abs(here.objective):
             return None
-        size = coordinates.size(coordinates.direction(direction))
+        step = coordinates.direction(direction)
+        size = coordinates.size(step)
         length = min(1.0, _LONGEST / size) if size > 0.0 else 1.0
         for _ in range(_TRIALS):
             try:
-                there = evaluate(coordinates.moved(coordinates.direction(length * direction)))
+                there = evaluate(coordinates.moved(step if length == 1.0 else length * step))
                 gain = there.objective - here.objective
             except (ValueError, FloatingPointError, np.linalg.LinAlgError):
                 # There is no such model.
