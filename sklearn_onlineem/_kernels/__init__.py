@@ -17,7 +17,7 @@
 #   _topic_logs         ... expected logarithms of proportions, given the topics of all tokens
 #   _topic_tables       ... tables of words and topics
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
-#   _small_matrices     factorising and comparing K matrices of d x d
+#   _small_matrices     factorising and comparing K matrices of d x d; quasi-Newton steps
 #   _collapsed_gaussian sweeps over Gaussians whose parameters are integrated out
 #   _centred_moments    weights, means and scatters: made, added, turned into covariances
 #   _forward_backward   hidden chains: posteriors, filtered states, drawn paths

@@ -1,4 +1,4 @@
-"""The K covariances of a Gaussian mixture: inverted, compared.
+"""The K covariances of a Gaussian mixture: inverted, compared; the inverse of quasi-Newton steps.
 
 An online step on one row spends its time here and in `_centred_moments`, not on the data, so each
 function does all the components in one call and touches each array once.
@@ -10,6 +10,7 @@ from libc.math cimport isfinite, log
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_NDIM, ndarray
+from scipy.linalg.cython_blas cimport daxpy, ddot, dscal
 from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
 from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
@@ -227,3 +228,40 @@ def kl_divergences(
             covariance += to_next
             precision += to_next
         free(difference)
+
+
+# The inverse of quasi-Newton steps
+# ---------------------------------
+
+
+def multiply_by_inverse(
+    tuple steps,        # IN, some (n,), the oldest first
+    tuple changes,      # IN, as many (n,): by how much the gradient falls with each
+    ndarray direction,  # INOUT (n,): gradient
+):
+    """direction <- its product with the inverse of the information that the steps tell.
+
+    Other directions lack the information that the latest step did, if it lacked any.
+    """
+    cdef int n = <int> extent(direction, 0), one = 1
+    cdef Py_ssize_t m = len(steps), i
+    cdef double* out = writable(direction, n)
+    cdef double* step
+    cdef double* change
+    cdef double share, product, scale = 1.0
+    cdef list shares = []
+    require(m > 0 and len(changes) == m, "steps and changes")
+    for i in range(m - 1, -1, -1):
+        step, change = <double*> readable(steps[i], n), <double*> readable(changes[i], n)
+        product = ddot(&n, step, &one, change, &one)
+        if i == m - 1:
+            scale = max(1.0, product / ddot(&n, change, &one, change, &one))
+        share = -ddot(&n, step, &one, out, &one) / product
+        daxpy(&n, &share, change, &one, out, &one)
+        shares.append(share)
+    dscal(&n, &scale, out, &one)
+    for i in range(m):
+        step, change = <double*> readable(steps[i], n), <double*> readable(changes[i], n)
+        product = ddot(&n, step, &one, change, &one)
+        share = -<double> shares.pop() - ddot(&n, change, &one, out, &one) / product
+        daxpy(&n, &share, step, &one, out, &one)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._kernels._small_matrices import multiply_by_inverse
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models._coordinates import coordinates_of, has_coordinates
@@ -164,11 +165,12 @@ class QuasiNewton:
         slope = float(np.vdot(gradient, direction))
         if slope <= _ROUNDING * abs(here.objective):
             return None
-        size = coordinates.size(coordinates.direction(direction))
+        step = coordinates.direction(direction)
+        size = coordinates.size(step)
         length = min(1.0, _LONGEST / size) if size > 0.0 else 1.0
         for _ in range(_TRIALS):
             try:
-                there = evaluate(coordinates.moved(coordinates.direction(length * direction)))
+                there = evaluate(coordinates.moved(step if length == 1.0 else length * step))
                 gain = there.objective - here.objective
             except (ValueError, FloatingPointError, np.linalg.LinAlgError):
                 # There is no such model.
@@ -181,20 +183,12 @@ class QuasiNewton:
 
     def _direction(self, gradient):
         """Return the inverse of the observed information times the gradient, by the pairs."""
-        direction, shares = gradient.flatten(), []
+        direction = gradient.flatten()
         if self._last is not None:
             step, before = self._last
             change = before - direction
-            curvature = step.dot(change)
-            if curvature > 1e-8 * math.sqrt(step.dot(step) * change.dot(change)):
-                self._pairs.append((step, change, 1.0 / float(curvature)))
-        for step, change, scale in reversed(self._pairs):
-            shares.append(float(scale * step.dot(direction)))
-            direction -= shares[-1] * change
+            if step.dot(change) > 1e-8 * math.sqrt(step.dot(step) * change.dot(change)):
+                self._pairs.append((step, change))
         if self._pairs:
-            # Where the latest step lacked information, others do; at most all is there.
-            step, change, scale = self._pairs[-1]
-            direction *= max(1.0, 1.0 / float(scale * change.dot(change)))
-        for step, change, scale in self._pairs:
-            direction += (shares.pop() - float(scale * change.dot(direction))) * step
+            multiply_by_inverse(*zip(*self._pairs, strict=True), direction)
         return direction.reshape(gradient.shape)

@@ -32,8 +32,8 @@ class Batch(Solver):
 
     Passes of EM multiply what the likelihood still gains by a rate that is near 1 where much is
     hidden: in linear systems with little noise, chains, mixtures that overlap, and strings that
-    have little in common. Where the latest passes say that many more are needed, quasi-Newton steps
-    take their place, from the same E-steps: see
+    have little in common. Where the latest passes say that many more are needed, and in linear
+    systems from the second pass on, quasi-Newton steps take their place, from the same E-steps: see
     :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
 
     Parameters

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem.data.sequences import Sequences
@@ -190,14 +191,11 @@ def _checked_array(name, values, shape, label=None):
         return finite_start(label, values, shape)
     values = finite_start(label, values, shape, LARGEST_SQUARE)
     scale = np.abs(values).max(initial=0.0)
-    smallest = np.linalg.eigvalsh(values / (scale or 1.0))[0]
-    # Parts of a state may have no noise; rows must have some.
-    least = 0.0 if name == "observation_covariance" else -1e-9
-    if (
-        np.abs(values - values.T).max() > 1e-8 * scale
-        or not smallest >= least
-        or (name == "observation_covariance" and smallest == 0.0)
-    ):
+    is_definite = lapack.dpotrf(values)[1] == 0
+    if not is_definite and name != "observation_covariance":
+        # Parts of a state may have no noise; rows must have some.
+        is_definite = np.linalg.eigvalsh(values / (scale or 1.0))[0] >= -1e-9
+    if not is_definite or np.abs(values - values.T).max() > 1e-8 * scale:
         raise ValueError(f"{label} must be symmetric and positive definite.")
     return values
 

@@ -140,18 +140,19 @@ class RegressionCoordinates:
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
     def _along(self, v, is_tangent=False):
-        """Return arrays moved along v, or their derivatives, and the size of v."""
+        """Return arrays moved along v, or their derivatives, and the size of v.
+
+        That is how far it moves the mean of an observation, in standard deviations of noise.
+        """
         arrays = [array.copy() for array in self.regression.parameters._arrays]
         size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v), is_tangent)
         return arrays, size
 
     def moved(self, v):
-        parameters = AffineGaussian(*self._along(v)[0])
-        return Regression(self.regression.family, parameters, self.regression.learnt)
-
-    def size(self, v):
-        """Return how far v moves the mean of an observation, in standard deviations of noise."""
-        return self._along(v)[1]
+        """Return the regression moved along v, and the size of v."""
+        arrays, size = self._along(v)
+        parameters = AffineGaussian(*arrays)
+        return Regression(self.regression.family, parameters, self.regression.learnt), size
 
     def values(self):
         return {name: getattr(self.regression, name) for name in self.columns}
@@ -200,6 +201,8 @@ class SystemCoordinates(Coordinates):
 
     def __init__(self, model, statistics):
         self.model, self._statistics = model, statistics
+        # Steps are measured before they are taken.
+        self._latest = None
         parts = (
             RegressionCoordinates(name, getattr(model, name), getattr(statistics, name))
             for name in _NAMES
@@ -281,15 +284,21 @@ class SystemCoordinates(Coordinates):
     def floor_penalty(self, statistics):
         return sum(part.floor_penalty(getattr(statistics, part.name)) for part in self._coordinates)
 
+    def _along(self, v):
+        """Return the parts moved along v, each with the size of that."""
+        if self._latest is None or self._latest[0] is not v:
+            parts = zip(self._coordinates, self._by_part(v), strict=True)
+            self._latest = v, [part.moved(own) for part, own in parts]
+        return self._latest[1]
+
     def moved(self, v):
         parts = {name: getattr(self.model, name) for name in _NAMES}
-        for part, own in zip(self._coordinates, self._by_part(v), strict=True):
-            parts[part.name] = part.moved(own)
+        for part, (moved, _) in zip(self._coordinates, self._along(v), strict=True):
+            parts[part.name] = moved
         return LinearDynamicalModel(**parts)
 
     def size(self, v):
-        parts = zip(self._coordinates, self._by_part(v), strict=True)
-        return max(part.size(own) for part, own in parts)
+        return max(size for _, size in self._along(v))
 
     def attributes(self):
         return {
