@@ -491,11 +491,10 @@ SIMD_CLONES SIMD_UNUSED static void filter_lanes(
     substitute_lanes_forward(space->M_upper, space->M_inverse, k, k, x);
     lanes_form(columns_of(x, k), 0, rows_of(x, k), k, k, k, 0, 1, state.filtered);
     mirror_lanes(k, state.filtered);
-    /* The mean moves by U' M^-1 U information. */
-    lanes_product(rows_of(state.upper, k), 0, rows_of(information, 1), k, k, 1, 0, root);
-    substitute_lanes_forward(space->M_upper, space->M_inverse, k, 1, root);
+    /* The mean moves by X'X information, which is U'r. */
+    lanes_product(rows_of(x, k), 0, rows_of(information, 1), k, k, 1, 0, root);
+    lanes_product(columns_of(x, k), 0, rows_of(root, 1), k, k, 1, 0, state.mean);
     substitute_lanes_backward(space->M_upper, space->M_inverse, k, 1, root);
-    lanes_product(columns_of(state.upper, k), 0, rows_of(root, 1), k, k, 1, 0, state.mean);
     lanes_product(C, 1, rows_of(state.mean, 1), d, k, 1, -1, residual);
     weigh(space, d, residual, weighed);
     for (ptrdiff_t i = 0; i < d * LANES; i += LANES)

@@ -164,9 +164,8 @@ SIMD_UNUSED static void add_covariances(
  * promise that a step lowers the objective of its batch, but not one that overflows. */
 #define LARGEST_GROWTH 1e10
 
-/* Steps of equal weight that are summed at once; doublings of the power that may prove stability. */
+/* Steps of equal weight that are summed at once. */
 #define FEWEST_ALIKE 16
-#define MOST_DOUBLINGS 14
 
 /* Mean of the squared length. */
 SIMD_UNUSED static double mean_square(const double *state, ptrdiff_t k, ptrdiff_t W)
@@ -176,19 +175,38 @@ SIMD_UNUSED static double mean_square(const double *state, ptrdiff_t k, ptrdiff_
     return sum;
 }
 
-/* Whether the transitions are known to be stable: their powers tend to 0. */
-SIMD_UNUSED static int is_stable(
-    const double *A, ptrdiff_t k, ptrdiff_t W, double *power, double *product)
+/* What is left of a start is forgotten, in units of the states, so that a level of 1e8 is, too; and
+ * the steps to that are at most two to this power. */
+#define FORGOTTEN 1e-24
+#define MOST_FORGETTING 16
+
+SIMD_UNUSED static int is_forgotten(const double *form, ptrdiff_t W)
 {
-    copy(A, W * W, power);
-    for (int doubling = 0; doubling < MOST_DOUBLINGS; doubling++) {
-        double square = 0;
-        for (ptrdiff_t i = 0; i < W * W; i++) square += power[i] * power[i];
-        if (square < 1) return 1;
-        matrix_product(power, power, k, W, product);
-        copy(product, W * W, power);
+    for (ptrdiff_t i = 0; i < W * W; i++)
+        if (!(fabs(form[i]) < FORGOTTEN)) return 0;
+    return 1;
+}
+
+/* First power of a form (W, W) that is nothing beside 1, or 0 if it is too far; powers
+ * (MOST_FORGETTING + 1, W, W), of which the first is the form, product and longer (W, W) */
+SIMD_UNUSED static ptrdiff_t steps_until_forgotten(
+    ptrdiff_t k, ptrdiff_t W, double *powers, double *product, double *longer)
+{
+    const ptrdiff_t size = W * W;
+    ptrdiff_t n = 0, steps = 0;
+    for (; !is_forgotten(powers + n * size, W); n++) {
+        if (n == MOST_FORGETTING) return 0;
+        matrix_product(powers + n * size, powers + n * size, k, W, powers + (n + 1) * size);
     }
-    return 0;
+    set_zero(size, product);
+    for (ptrdiff_t i = 0; i < k; i++) product[i * W + i] = 1;
+    for (; n >= 0; n--) {
+        matrix_product(product, powers + n * size, k, W, longer);
+        if (is_forgotten(longer, W)) continue;
+        steps += (ptrdiff_t)1 << n;
+        copy(longer, size, product);
+    }
+    return steps + 1;
 }
 
 /* The states of some steps of equal weight. The sums over 2 N of them follow from those over N, as
@@ -353,7 +371,8 @@ SIMD_UNUSED static void add_occupancy(
     double largest = mean_square(state, k, W);
     const ptrdiff_t alike = n_runs > 1 ? ends[n_runs - 2] : 0;
     ptrdiff_t run = 0;
-    for (ptrdiff_t i = 0; i < k; i++) largest += system->Q[i * (W + 1)];
+    for (ptrdiff_t i = 0; i < k; i++)
+        largest += system->Q[i * (W + 1)] + system->b[i] * system->b[i];
     largest *= LARGEST_GROWTH;
     for (ptrdiff_t t = 0; t < T; t++) {
         const ptrdiff_t n = t == alike ? T - 1 - t : 0;
@@ -361,8 +380,7 @@ SIMD_UNUSED static void add_occupancy(
             const Stretch *stretch = &occupancy->stretch;
             copy(state, state_size(W), next);
             take_stretch(system, n, stretch, next);
-            if (mean_square(next, k, W) <= largest
-                || is_stable(system->A, k, W, occupancy->product, stretch->product)) {
+            if (mean_square(next, k, W) <= largest) {
                 add_stretch(n, weights[run], W, stretch, &occupancy->leaving);
                 add_stretch(n, weights[run], W, stretch, &occupancy->emitting);
                 add_moments(weights[run], next, weights[run], next + W, &occupancy->emitting);

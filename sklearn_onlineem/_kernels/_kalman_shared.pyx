@@ -38,7 +38,6 @@ from ._arrays cimport (
 from ._kalman_sums cimport (
     Evidence,
     Moments,
-    MomentsBuffer,
     add_all,
     add_evidence,
     clear_moments,
@@ -55,6 +54,7 @@ from ._openmp cimport busy_threads, count_slabs, first_block, omp_get_thread_num
 cdef extern from "_kalman_shared.h" nogil:
     enum:
         LANES
+        MOST_FORGETTING
         MOST_STATES
         N_SUMS
     ctypedef struct System:
@@ -121,7 +121,8 @@ cdef extern from "_kalman_shared.h" nogil:
     void pad(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
     void pad_square(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
     void transpose_square(const double* x, Py_ssize_t W, double* out)
-    bint is_stable(const double* A, Py_ssize_t k, Py_ssize_t W, double* power, double* product)
+    Py_ssize_t steps_until_forgotten(
+        Py_ssize_t k, Py_ssize_t W, double* powers, double* product, double* longer)
     Occupancy lay_out_occupancy(Py_ssize_t W, Arena* arena)
     void add_occupancy(
         const System* system, const int64_t* ends, const double* weights, Py_ssize_t n_runs,
@@ -131,8 +132,6 @@ cdef extern from "_kalman_shared.h" nogil:
 
 # Sequences of which a batch is made.
 SEQUENCES_PER_BATCH = LANES
-# Of slabs whose moments are taken at the same time, which have two or more.
-cdef Py_ssize_t ROWS_PER_BLOCK = 1024
 # What the padded states may be at most.
 WIDEST = MOST_STATES
 
@@ -378,14 +377,6 @@ def expected(
     return squares
 
 
-cdef void pass_over_rows(
-    const void* X, bint is_float, Py_ssize_t begin, Py_ssize_t end, const double* centre,
-    Arena arena, Moments total,
-) noexcept nogil:
-    cdef MomentsBuffer buffer = lay_out_moments_buffer(total.n, &arena)
-    take_row_moments(X, is_float, begin, end, centre, &buffer, &total)
-
-
 def row_moments(
     ndarray X,          # IN (n, d): floats or doubles
     ndarray centre,     # IN (d,): near their mean
@@ -397,7 +388,7 @@ def row_moments(
     cdef const void* rows = readable_reals(X, n * d, type)
     cdef const double* origin = readable(centre, d)
     cdef Moments total = no_moments(moments, d), part
-    cdef Py_ssize_t n_slabs = count_slabs(n // ROWS_PER_BLOCK, size)
+    cdef Py_ssize_t n_slabs = count_slabs(n // 1024, size)
     require(n_threads > 0, "threads")
     n_threads = busy_threads(n_threads, n_slabs)
     cdef Arena buffer = counting_arena(), arena = counting_arena()
@@ -409,10 +400,9 @@ def row_moments(
     cdef double* sums = take_doubles(&arena, n_slabs * size)
     for i in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                     use_threads_if=n_threads > 1):
-        pass_over_rows(
+        take_row_moments(
             rows, type == NPY_FLOAT, first_block(i, n_slabs, n), first_block(i + 1, n_slabs, n),
-            origin, arena_of(threads, omp_get_thread_num(), &buffer),
-            moments_at(sums + i * size, d))
+            d, origin, arena_of(threads, omp_get_thread_num(), &buffer), sums + i * size)
     for i in range(n_slabs):
         part = moments_at(sums + i * size, d)
         add_all(&part, &total)
@@ -485,16 +475,16 @@ def add_occupancies(
         free(memory)
 
 
-def is_surely_stable(
-    ndarray A,      # IN (k, k)
+def forgetting_steps(
+    ndarray form,   # IN (k, k): what a step makes of an error
 ):
-    """Whether powers of a matrix are seen to tend to 0, as they do if its radius is below 1."""
-    cdef Py_ssize_t k = extent(A, 0), W = padded_width(k)
-    cdef const double* matrix = readable(A, k * k)
-    cdef double* memory = allocate_doubles(3 * W * W)
-    cdef bint found
+    """First power of a matrix that is nothing beside 1, or 0 if it is too far."""
+    cdef Py_ssize_t k = extent(form, 0), W = padded_width(k), n = MOST_FORGETTING + 1, steps
+    cdef const double* matrix = readable(form, k * k)
+    cdef double* memory = allocate_doubles((n + 2) * W * W)
     with nogil:
         pad_square(matrix, k, W, memory)
-        found = is_stable(memory, k, W, memory + W * W, memory + 2 * W * W)
+        steps = steps_until_forgotten(
+            k, W, memory, memory + n * W * W, memory + (n + 1) * W * W)
         free(memory)
-    return found
+    return steps

@@ -8,7 +8,7 @@ from ._arrays cimport writable
 
 cdef extern from "_kalman_sums.h" nogil:
     ctypedef struct Moments:
-        Py_ssize_t n
+        pass
     ctypedef struct MomentsBuffer:
         pass
     ctypedef struct Evidence:
@@ -21,8 +21,8 @@ cdef extern from "_kalman_sums.h" nogil:
     Evidence* lay_out_slabs(Py_ssize_t n, Py_ssize_t k, Py_ssize_t d, Arena* arena)
     MomentsBuffer lay_out_moments_buffer(Py_ssize_t n, Arena* arena)
     void take_row_moments(
-        const void* X, bint is_float, Py_ssize_t begin, Py_ssize_t end, const double* centre,
-        MomentsBuffer* buffer, const Moments* total)
+        const void* X, bint is_float, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t d,
+        const double* centre, Arena arena, double* moments)
     void add_all(const Moments* part, Moments* total)
     void add_evidence(const Evidence* part, Evidence* total)
 

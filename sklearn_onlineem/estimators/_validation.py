@@ -102,7 +102,9 @@ def check_complete(name, values):
     """Raise ValueError if a value is masked, TypeError if data are not in this process."""
     check_in_memory(name, values)
     parts = values if isinstance(values, list | tuple) else (values,)
-    if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
+    # Types first: there may be a length for each of many short sequences.
+    has_masked = any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, parts)))
+    if has_masked and any(map(np.ma.is_masked, parts)):
         raise ValueError(f"{name} has masked entries, and none may be missing.")
 
 

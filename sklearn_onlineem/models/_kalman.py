@@ -131,10 +131,9 @@ def split_by_gaps(data):
 def _row_moments(X, n_threads):
     """Return a centre of rows, the mean of their deviations from it, and their scatter."""
     n, d = X.shape
-    centre, sums = np.zeros(d), np.empty(1 + d + d**2)
     # Some rows say where all are.
-    _kalman_shared.row_moments(X[:: max(1, n // _CENTRE_ROWS)].copy(), centre, sums, 1)
-    centre = sums[1 : 1 + d].copy()
+    centre = X[:: max(1, n // _CENTRE_ROWS)].mean(axis=0, dtype=np.float64)
+    sums = np.empty(1 + d + d**2)
     _kalman_shared.row_moments(X, centre, sums, n_threads)
     return centre, sums[1 : 1 + d], sums[1 + d :].reshape(d, d)
 
@@ -150,14 +149,9 @@ class Padded:
 
     @cached_property
     def transitions(self):
-        transitions = self._moves
-        A = self._square(transitions.matrix)
-        return (
-            A,
-            np.ascontiguousarray(A.T),
-            self._vector(transitions.offset),
-            self._square(transitions.covariance),
-        )
+        transitions, b = self._moves, np.zeros(self.width)
+        A, b[: self.k] = self._square(transitions.matrix), transitions.offset
+        return A, np.ascontiguousarray(A.T), b, self._square(transitions.covariance)
 
     @cached_property
     def system(self):
@@ -255,11 +249,6 @@ class Padded:
         padded[: self.k, : self.k] = matrix
         return padded
 
-    def _vector(self, vector):
-        padded = np.zeros(self.width)
-        padded[: self.k] = vector
-        return padded
-
 
 # Segments of a sequence come in such numbers; their rows, at least; and how well the moments have
 # to agree where they meet, in units of standard deviations.
@@ -306,9 +295,6 @@ def _agree(parts, borders, k, smooths):
 _TABLE_BYTES, _USUAL_STEPS = 1 << 26, 128
 # Rows of a part, at least a sequence, for one thread.
 _PART_ROWS = 1 << 11
-# What is left of a start is forgotten, in units of the states, so that a level of 1e8 is, too; and
-# the steps to that are at most two to this power.
-_FORGOTTEN, _MOST_DOUBLINGS = 1e-24, 12
 # Least share of a square in the terms that it is a sum of, for which digits enough are left.
 _LEAST_SHARE = 1e-5
 # Rows that are not worth a cut.
@@ -366,10 +352,12 @@ class SharedGains:
         units = np.sqrt(F.diagonal()[: self._k])
         if not units.all():
             return 0
-        # Powers of an unstable system overflow.
+        # Those of an unstable system may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             errors = np.array([A @ (np.eye(len(A)) - F @ G), gain[-1].T])
-            return _steps_until_forgotten(errors[:, : self._k, : self._k] * units / units[:, None])
+            errors = errors[:, : self._k, : self._k] * units / units[:, None]
+        reaches = [*map(_kalman_shared.forgetting_steps, errors)]
+        return max(reaches) if all(reaches) else 0
 
     @cached_property
     def _observation_maps(self):
@@ -428,21 +416,6 @@ class SharedGains:
         statistics.emissions.scatter[:, :k, :k] += emitting
         statistics.emissions.scatter[:, k:, k:] = row_scatter
         return statistics, -0.5 * (log_det + n_rows * log_det_noise + squares)
-
-
-def _steps_until_forgotten(forms):
-    """Return the first power of matrices that is nothing beside 1, or 0 if it is too far."""
-    powers = [forms]
-    while not np.abs(powers[-1]).max() < _FORGOTTEN:
-        if len(powers) > _MOST_DOUBLINGS:
-            return 0
-        powers.append(powers[-1] @ powers[-1])
-    steps, product = 0, np.eye(forms.shape[-1])
-    for doubling in reversed(range(len(powers))):
-        longer = product @ powers[doubling]
-        if not np.abs(longer).max() < _FORGOTTEN:
-            steps, product = steps + 2**doubling, longer
-    return steps + 1
 
 
 def _walks(lengths):

@@ -223,7 +223,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _growth(self):
         """The spectral radius of the transitions, at least 1."""
         A = self.transitions.matrix
-        if _kalman_shared.is_surely_stable(A):
+        if _kalman_shared.forgetting_steps(A) > 0:
             return 1.0
         return max(1.0, float(np.abs(np.linalg.eigvals(A)).max()))
 

@@ -273,7 +273,7 @@ CALLS = [
     Call("_kalman_shared.add_occupancies",
          (OFFSETS[1:], ones(S), np.eye(K), ones(K), np.eye(K), ones(K), np.eye(K),
           ones(1 + K + K * K), ones(1 + K + K * K))),
-    Call("_kalman_shared.is_surely_stable", (np.eye(K),)),
+    Call("_kalman_shared.forgetting_steps", (np.eye(K),)),
     Call("_regressions.maximise",
          (ones(K), ones(K), ones(K, 1 + D), eyes(K, 1 + D), ones(D), True, True, True,
           *REGRESSIONS)),
