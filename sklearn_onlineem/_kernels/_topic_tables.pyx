@@ -15,9 +15,6 @@ from ._topics cimport WORDS_AHEAD, check_lanes, fetch_row, log_all, log_ratio
 cdef enum:
     BLOCK = 256     # words, whose sums are made by one thread
 
-# Up to here the terms of a series that are left out are below the rounding errors.
-cdef double MOST_NEAR = 0.05
-
 
 cdef int check_tables(const double[:, ::1] p, const double[:, ::1] q) except -1:
     require(p.shape[0] > 0 and p.shape[1] > 0, "words and topics")
@@ -140,21 +137,7 @@ def column_divergences(
         free(sums)
 
 
-cdef simd_void add_near_divergences(
-    const double* x, const double* sums, const double* steps, Py_ssize_t K, restricted out
-) noexcept nogil:
-    """out (K,) += log(y / z) y, where y + z = 2 x + sums and y - z = steps, from a series"""
-    cdef Py_ssize_t k
-    cdef double t, s
-    # log(y / z) = 2 artanh(t), and 2 y = (y + z) (1 + t).
-    for k in range(K):
-        t = steps[k] / (2 * x[k] + sums[k])
-        s = t * t
-        s = 1 + s * (1. / 3 + s * (1. / 5 + s * (1. / 7 + s * (1. / 9 + s * (1. / 11)))))
-        out[k] += (2 * x[k] + sums[k] + steps[k]) * t * s
-
-
-cdef simd_void add_far_divergences(
+cdef simd_void add_shift_divergences(
     const double* x, const double* after, const double* before, Py_ssize_t K, restricted out
 ) noexcept nogil:
     cdef Py_ssize_t k
@@ -170,20 +153,14 @@ def shift_divergences(
     double[::1] out,                # OUT (K,): sum over words of (x + a) log((x + a) / (x + b))
     int n_threads,
 ):
-    cdef Py_ssize_t V = places.shape[0], K = rows.shape[1], v, k, block
+    cdef Py_ssize_t V = places.shape[0], K = rows.shape[1], v, block
     cdef Py_ssize_t n_blocks = (V + BLOCK - 1) // BLOCK
-    cdef bint near = True
     require(V > 0 and K > 0 and n_threads > 0, "words, topics, threads")
     require(after.shape[0] == K and before.shape[0] == K and out.shape[0] == K, "are of K topics")
     for v in range(V):
         require(0 <= places[v] < rows.shape[0], "each word has a row")
     n_threads = busy_threads(n_threads, n_blocks)
-    cdef double* partial = allocate_doubles((n_blocks + 2) * K)
-    cdef double* sums = partial + n_blocks * K
-    cdef double* steps = sums + K
-    for k in range(K):
-        sums[k], steps[k] = after[k] + before[k], after[k] - before[k]
-        near &= -MOST_NEAR * sums[k] <= steps[k] <= MOST_NEAR * sums[k]
+    cdef double* partial = allocate_doubles(n_blocks * K)
     with nogil:
         memset(partial, 0, n_blocks * K * sizeof(double))
         for block in prange(n_blocks, schedule="static", num_threads=n_threads,
@@ -191,13 +168,60 @@ def shift_divergences(
             for v in range(block * BLOCK, min(V, (block + 1) * BLOCK)):
                 # Rows are all over the memory.
                 fetch_row(&rows[places[min(v + WORDS_AHEAD, V - 1)], 0], K * sizeof(double))
-                if places[v] > 0 and near:
-                    add_near_divergences(&rows[places[v], 0], sums, steps, K, partial + block * K)
-                elif places[v] > 0:
-                    add_far_divergences(
+                if places[v] > 0:
+                    add_shift_divergences(
                         &rows[places[v], 0], &after[0], &before[0], K, partial + block * K)
         sum_columns(partial, n_blocks, K, &out[0])
         free(partial)
+
+
+cdef simd_void divide_by_shifted(
+    const double* x, const double* anchor, Py_ssize_t K, restricted base, restricted power
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(K):
+        power[k] = base[k] = anchor[k] / (x[k] + anchor[k])
+
+
+cdef simd_void add_three_powers(
+    const double* base, Py_ssize_t K, restricted power, restricted first, restricted second,
+    restricted third,
+) noexcept nogil:
+    """Three at a time stay in registers."""
+    cdef Py_ssize_t k
+    cdef double y
+    for k in range(K):
+        y = power[k]
+        first[k] += y
+        y *= base[k]
+        second[k] += y
+        y *= base[k]
+        third[k] += y
+        power[k] = y * base[k]
+
+
+def inverse_powers(
+    const double[:, ::1] rows,      # IN (n, K): x, of which row 0 is left out
+    const int64_t[::1] places,      # IN (V,): the row of each word
+    const double[::1] anchor,       # IN (K,): a > 0
+    double[:, ::1] out,             # OUT (3 m, K): sums over words of (a / (x + a))^1, ^2, ...
+):
+    cdef Py_ssize_t V = places.shape[0], K = rows.shape[1], n_powers = out.shape[0], v, j
+    require(K > 0 and n_powers > 0 and n_powers % 3 == 0, "topics, powers by threes")
+    require(anchor.shape[0] == K and out.shape[1] == K, "are of K topics")
+    for v in range(V):
+        require(0 <= places[v] < rows.shape[0], "each word has a row")
+    cdef double* base = allocate_doubles(2 * K)
+    cdef double* power = base + K
+    with nogil:
+        memset(&out[0, 0], 0, n_powers * K * sizeof(double))
+        for v in range(V):
+            fetch_row(&rows[places[min(v + WORDS_AHEAD, V - 1)], 0], K * sizeof(double))
+            if places[v] > 0:
+                divide_by_shifted(&rows[places[v], 0], &anchor[0], K, base, power)
+                for j in range(0, n_powers, 3):
+                    add_three_powers(base, K, power, &out[j, 0], &out[j + 1, 0], &out[j + 2, 0])
+        free(base)
 
 
 def pad_rows(

@@ -14,7 +14,11 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem._kernels._topic_tables import column_divergences, shift_divergences
+from sklearn_onlineem._kernels._topic_tables import (
+    column_divergences,
+    inverse_powers,
+    shift_divergences,
+)
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.statistics import Sums
 
@@ -25,6 +29,9 @@ _LEAST_NUMBERS, _LEAST_WORDS_PER_VALUE = 1 << 17, 4
 # Below it, factors could underflow, and tables are written anew; what is nothing beside an addend.
 _LEAST_SCALE, _TINY = 1e-100, 1e-20
 _NO_WORDS = np.empty(0, dtype=np.int64)
+# Terms of a series, and up to which relative distance from its anchor those left out are rounding
+# errors; the largest relative change of a step after which a series is worth a pass over the table.
+_N_POWERS, _REACH, _SMALL_STEP = 12, 0.125, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +53,8 @@ class WordTable:
         Factors, addends, and sums of the numbers over the words. A factor is 0 if x are.
     before, changed : ndarrays or None
         The `scale` of the table that a step began with, and the words that it changed.
+    anchor, powers : ndarrays of shape (n_components,) and (n_powers, n_components), or None
+        Numbers a near ``shift / scale``, and sums over the rows of ``(a / (x + a))**j``, j = 1, ...
     """
 
     rows: Floats
@@ -57,6 +66,8 @@ class WordTable:
     sums: Floats
     before: Floats | None = None
     changed: Integers | None = None
+    anchor: Floats | None = None
+    powers: Floats | None = None
 
     @classmethod
     def of(cls, table: Floats) -> Self:
@@ -106,13 +117,26 @@ class WordTable:
             places = places.copy()
         rows[end : end + len(words)] = new
         places[words] = np.arange(end, end + len(words))
+        anchor, powers = self.anchor, self.powers
+        after, before = (_per_scale(x, y) for x, y in ((shift, scale), (self.shift, self.scale)))
+        if _reaches(anchor, after):
+            powers = powers + _powers(rows, places[words], anchor)
+            powers -= _powers(self.rows, self.places[words], anchor)
+        elif (np.abs(after - before) <= _SMALL_STEP * before).all() and after.all():
+            anchor = np.where(after < before, 0.9, 1.1) * after
+            powers = _powers(rows, places, anchor)
+        else:
+            anchor = powers = None
         end += len(words)
-        return WordTable(rows, places, end, claims, scale, shift, sums, self.scale, words)
+        return WordTable(
+            rows, places, end, claims, scale, shift, sums, self.scale, words, anchor, powers
+        )
 
     def __getstate__(self):
         # The rows in use: other tables may share the array.
         rows, places, end = _packed(self.rows[self.places], self.places > 0)
-        state = {name: getattr(self, name) for name in ("scale", "shift", "sums")}
+        names = "scale", "shift", "sums", "anchor", "powers"
+        state = {name: getattr(self, name) for name in names}
         return state | {"rows": rows[:end], "places": places, "end": end, "claims": {}}
 
 
@@ -125,11 +149,26 @@ def _packed(table, is_stored, n_more=0):
     return rows, np.where(is_stored, places, 0), end
 
 
+def _per_scale(numbers, scale):
+    return np.divide(numbers, scale, out=np.ones_like(numbers), where=scale > 0.0)
+
+
+def _reaches(anchor, relative):
+    return anchor is not None and bool((np.abs(relative - anchor) <= _REACH * anchor).all())
+
+
+def _powers(rows, places, anchor):
+    sums = np.empty((_N_POWERS, len(anchor)))
+    inverse_powers(rows, places, anchor, sums)
+    return sums
+
+
 def word_divergences(p: WordTable, q: WordTable, n_threads: int = 1) -> Floats:
     r"""Return :math:`\sum_v p_v \log(p_v / q_v)` of each component, an ndarray (n_components,).
 
     After a step from q to p, words that it left have :math:`p = s_p (x + r_p)` and
-    :math:`q = s_q (x + r_q)` with the same x, so that only their ratios need a logarithm.
+    :math:`q = s_q (x + r_q)` with the same x, so that only their ratios need a logarithm; and if
+    both r are near an anchor a, their sums are a series in those of the powers of 1 / (x + a).
     """
     out = np.empty(len(p.sums))
     if p.before is not q.scale:
@@ -140,9 +179,15 @@ def word_divergences(p: WordTable, q: WordTable, n_threads: int = 1) -> Floats:
         np.divide(x, y, out=np.ones_like(x), where=~is_flat)
         for x, y in ((p.shift, p.scale), (q.shift, q.scale), (p.scale, q.scale))
     )
-    # As if all words had been left, and then without those that were not.
-    shift_divergences(q.rows, q.places, after, before, out, n_threads)
     n_zeros = np.count_nonzero(q.places == 0)
+    # As if all words had been left, and then without those that were not.
+    if _reaches(q.anchor, after) and _reaches(q.anchor, before):
+        a, b, j = after / q.anchor - 1.0, before / q.anchor - 1.0, np.arange(_N_POWERS)[:, None] + 1
+        terms = a ** (j + 1) / (j * (j + 1)) + b ** (j + 1) / (j + 1) - a * b**j / j
+        terms *= np.where(j % 2, 1.0, -1.0) * q.powers
+        out = q.anchor * ((len(q.places) - n_zeros) * (a - b) + terms.sum(axis=0))
+    else:
+        shift_divergences(q.rows, q.places, after, before, out, n_threads)
     left = q.rows[q.places[p.changed]] * p.scale + p.shift
     new, old = p.at(p.changed), q.at(p.changed)
     total = (p.sums - (new - left).sum(axis=0)) * np.log(factor)

@@ -155,6 +155,23 @@ def test_divergences_after_a_step(factor, constant):
         q = p
 
 
+@pytest.mark.parametrize("factor, constant", [(0.97, 1e-4), (1.0, -1e-3), (1.0, 0.0), (0.9, 0.1)])
+def test_divergences_of_small_steps_are_those_of_a_series(factor, constant):
+    rng = np.random.default_rng(5)
+    table = WordTable.of(rng.gamma(0.1, size=(N_WORDS, K)) + 0.1)
+    n_series = 0
+    for _ in range(60):
+        words = np.sort(rng.choice(N_WORDS, 4, replace=False))
+        constants, values = np.full(K, constant), rng.gamma(1.0, size=(4, K))
+        q, table = table, table.stepped(np.full(K, factor), constants, words, values)
+        n_series += table.anchor is not None and table.anchor is q.anchor
+        for p in (table, replace(table, before=None)):
+            np.testing.assert_allclose(word_divergences(p, q), divergences(p, q), atol=1e-11)
+        again = pickle.loads(pickle.dumps(table))
+        np.testing.assert_array_equal(again.powers, table.powers)
+    assert (n_series > 30) == (factor > 0.95)
+
+
 def test_components_without_weight():
     # One component loses all that tells its words apart; later it gets evidence.
     rng = np.random.default_rng(3)

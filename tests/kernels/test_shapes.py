@@ -309,6 +309,8 @@ CALLS = [
     Call("_topic_tables.shift_divergences",
          (ones(D, K), np.arange(D), ones(K), ones(K), ones(K), 1),
          {("rows", 0), ("places", 0)}),
+    Call("_topic_tables.inverse_powers",
+         (ones(D, K), np.arange(D), ones(K), ones(3, K)), {("rows", 0), ("places", 0), ("out", 0)}),
     Call("_topic_tables.pad_rows", (ones(D, K), ones(D, 16, dtype=np.float32), 1),
          {("table", 1)}),
     Call("_topic_sweeps.collapsed_sweep",

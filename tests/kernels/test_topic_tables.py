@@ -8,6 +8,7 @@ from scipy.special import rel_entr
 from sklearn_onlineem._kernels._topic_tables import (
     add_tables,
     column_divergences,
+    inverse_powers,
     normalise_columns,
     pad_rows,
     scale_columns,
@@ -103,3 +104,13 @@ def test_divergences_of_shifted_rows(factor, n_components):
         shift_divergences(rows, places, after, before, out, n_threads)
     assert_allclose(found[0], expected, rtol=1e-12)
     assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("n_components", [1, 7, 70])
+def test_sums_of_inverse_powers(n_components):
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([np.zeros((1, n_components)), rng.gamma(0.3, size=(900, n_components))])
+    places, anchor = rng.integers(901, size=1000), rng.uniform(0.01, 1.0, n_components)
+    out, ratios = np.empty((6, n_components)), anchor / (rows[places[places > 0]] + anchor)
+    inverse_powers(rows, places, anchor, out)
+    assert_allclose(out, [(ratios**j).sum(axis=0) for j in range(1, 7)], rtol=1e-12)
