@@ -358,6 +358,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                         # Starts that the user has not asked for may fail, but not their callbacks.
                         if not is_auto or not tried or progress.is_calling:
                             raise
+                # From whichever start, callbacks end the fit.
+                tried[0][2].stopped |= progress.stopped
                 while are_judged:
                     _, _, progress, passes = tried[0]
                     try:
