@@ -15,7 +15,7 @@ from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.nearest_points import NearestPoints, largest
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["Neighbourhoods", "TruncatedEStep", "has_means"]
+__all__ = ["Neighbourhoods", "SparseEStep", "TruncatedEStep", "has_means"]
 
 # Most responsibilities of a chunk of rows.
 _CHUNK_VALUES = 1 << 21
@@ -27,6 +27,10 @@ _JUDGES, _NEIGHBOURS, _RANDOM = 8, 12, 4
 _ROWS, _COORDINATE_ROWS, _WIDER = 1 << 12, 1 << 10, 3
 # A search that gains less, in nats per row, is followed by twice as many passes without one.
 _LEAST_GAIN, _MOST_PASSES = 1e-3, 16
+# Sparse passes after one of all components, and those of them that see what that one has gained.
+# Rows of a group, and how many times as many candidates their home has.
+_SPARSE_PASSES, _FRESH = 16, 3
+_GROUP_ROWS, _OF_HOME = 16, 3
 
 
 class TruncatedEStep:
@@ -63,8 +67,8 @@ class TruncatedEStep:
                 f" {type(model.family).__name__} does not have."
             )
         self._rng, self._n_passes, self._next_search = rng, 0, 1
-        self._weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
         self._data, self._pause, self._like = data, 1, model.own_statistics()
+        self._weight, self._share = _weights(data), 1.0 / data.total_weight
         self._homes, self._lists = self._first(model, min(n_candidates, model.n_components))
 
     def e_step(self, model: Model) -> tuple[Statistics, float]:
@@ -75,12 +79,16 @@ class TruncatedEStep:
         model : MixtureModel
             With as many components of the same family as the first one.
         """
-        share, terms, bound = 1.0 / self._data.total_weight, [], 0.0
-        for chosen, found in _in_groups(model, self._data, self._homes, self._lists, True):
+        share, terms, bound = self._share, [], 0.0
+        groups, lists = self._candidates()
+        for chosen, found in _in_groups(model, self._data, groups, lists, True):
             (counts, emissions), log_likelihoods, _ = found
             bound += log_likelihoods @ self._weight[chosen]
             terms.append((share, replace(self._like, counts=counts, emissions=emissions)))
         return combine(terms), share * bound
+
+    def _candidates(self):
+        return self._homes, self._lists
 
     def renewed(self, model: Model, may_be_last: bool = False) -> bool:
         """Look for better candidates now and then; return whether there are new ones.
@@ -164,7 +172,89 @@ class TruncatedEStep:
             moves = difference > 0.0
             homes[chosen[moves]] = likeliest[chosen[moves]]
             gain += difference[moves] @ self._weight[chosen[moves]]
-        return gain / self._data.total_weight
+        return gain * self._share
+
+
+class SparseEStep(TruncatedEStep):
+    r"""E-steps in which a row shares among a few components what these had in a pass over all.
+
+    The candidates of a row are those of its home that matter for a few rows like it. What others
+    had, a share :math:`q_n` of the row, stays with them until the next pass over all components:
+
+    .. math::
+        \sum_n (1 - q_n) \log \sum_{k \in C(\text{home}_n)} w_k \, p(x_n \mid \theta_k)
+        + \sum_n \sum_{k \notin C} r_{nk} \log \bigl(w_k \, p(x_n \mid \theta_k)\bigr)
+        + \text{constant}
+
+    bounds the log-likelihood from below. At the model of the last pass over all components both are
+    equal, and so are their gradients: where all passes have settled, so has batch EM. Statistics
+    of the others are one more term of the M-step.
+
+    References
+    ----------
+    Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other
+    variants", 1998, section 5.
+    """
+
+    _of_all: tuple[Statistics, float]
+    _others: Statistics | None
+
+    def __init__(self, model, data, n_candidates, rng):
+        super().__init__(model, data, _OF_HOME * n_candidates, rng)
+        self._all, self._n_candidates = data, min(n_candidates, self._lists.shape[1])
+        self._renew(model)
+
+    def e_step(self, model: Model) -> tuple[Statistics, float]:
+        near, bound = super().e_step(model)
+        if self._others is None:
+            every, log_likelihood = self._of_all
+            self._others = every.merge(1.0, near, -1.0)
+            self._constant = log_likelihood - bound - model.expected_log_likelihood(self._others)
+        bound += model.expected_log_likelihood(self._others) + self._constant
+        return near + self._others, bound
+
+    def renewed(self, model: Model, may_be_last: bool = False) -> bool:
+        """Take a pass over all components now and then; return whether there was one.
+
+        One is due after what may be the last pass, unless the latest passes have seen what the one
+        before has gained.
+        """
+        self._n_passes += 1
+        if self._n_passes <= _FRESH if may_be_last else self._n_passes < _SPARSE_PASSES:
+            return False
+        self._data, self._weight = self._all, _weights(self._all)
+        self._search(model)
+        self._renew(model)
+        return True
+
+    def _candidates(self):
+        return self._groups, self._own_lists
+
+    def _renew(self, model):
+        data, log_likelihoods = self._all, np.empty(len(self._all))
+        self._others, self._n_passes, n_groups = None, 0, 0
+        self._of_all = model.e_step(data, log_likelihoods=log_likelihoods)
+        parts = []
+        for chosen, (_, found, shares) in _in_groups(model, data, self._homes, self._lists):
+            homes = self._homes[chosen]
+            # Rows with the same likeliest components are neighbours.
+            order = np.lexsort((*largest(shares, min(2, shares.shape[1])).T[::-1], homes))
+            homes, shares, chosen = homes[order], shares[order], chosen[order]
+            numbers = np.arange(len(order))
+            first = np.maximum.accumulate(numbers * np.append(True, homes[1:] != homes[:-1]))
+            is_first = (numbers - first) % _GROUP_ROWS == 0
+            starts, own = np.flatnonzero(is_first), is_first.cumsum() - 1
+            best = largest(np.add.reduceat(shares, starts, axis=0), self._n_candidates)
+            lists = np.take_along_axis(self._lists[homes[starts]], best, axis=1)
+            among = np.take_along_axis(shares, best[own], axis=1).sum(axis=1)
+            # Rows without weight have no likelihood.
+            among = np.fmin(np.exp(found[order] - log_likelihoods[chosen]) * among, 1.0)
+            parts.append((chosen, _weights(data)[chosen] * among, own + n_groups, lists))
+            n_groups += len(starts)
+        rows, self._weight, self._groups, self._own_lists = map(
+            np.concatenate, zip(*parts, strict=True)
+        )
+        self._data = Rows.unchecked(data.X[rows], self._weight, None, data.n_threads)
 
 
 class Neighbourhoods(NamedTuple):
@@ -206,6 +296,10 @@ class Neighbourhoods(NamedTuple):
     def homes(self, family: Family, X: FloatsOrSparse) -> Integers:
         """Return the component near each row of X, of a mixture of this family, (n_rows,)."""
         return self.near.nearest(X, family.start_coordinates(self.rows)[0])
+
+
+def _weights(data):
+    return np.ones(len(data)) if data.sample_weight is None else data.sample_weight
 
 
 def has_means(family: Family) -> bool:

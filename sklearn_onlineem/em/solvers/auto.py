@@ -14,6 +14,7 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.solvers.online import Online
 from sklearn_onlineem.em.solvers.split_merge import SplitMerge
+from sklearn_onlineem.em.solvers.truncated import climb
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
@@ -81,7 +82,7 @@ class Auto(Solver):
         start, n, is_new = progress.state, len(data), plan.bound_before == -math.inf
         may_move = is_new and self._may_regroup(start, data, plan)
         n_parameters = start.model.n_parameters() if may_move else 0
-        batch = SplitMerge(n_components="fixed") if 0 < n_parameters <= n else Batch()
+        climbing = SplitMerge(n_components="fixed").passes if 0 < n_parameters <= n else climb
         takes_turns = n * data.n_features < _FEW_VALUES * n_parameters
         size = min(plan.batch_size, -(-n // _BATCHES)) if takes_turns else plan.batch_size
         n_turns = _TURNS if takes_turns else int(is_new and n > size)
@@ -95,13 +96,13 @@ class Auto(Solver):
                     yield from islice(Batch().passes(progress, data, endless), _PASSES)
                     # Rates start again.
                     progress.state = progress.state._replace(size_seen=0.0)
-            yield from batch.passes(progress, data, plan)
+            yield from climbing(progress, data, plan)
         except ValueError:
             # Without a floor small mini-batches may lead to clusters without a covariance.
             if not takes_turns or progress.is_calling:
                 raise
             progress.state = progress.state._replace(model=start.model)
-            yield from batch.passes(progress, data, plan)
+            yield from climbing(progress, data, plan)
 
     def n_starts(self, state: State, data: Observations, plan: Plan) -> int:
         is_open = len(data) < _MANY_ROWS and not plan.rate_is_chosen and plan.max_iter != 0
