@@ -82,7 +82,9 @@ class Auto(Solver):
         start, n, is_new = progress.state, len(data), plan.bound_before == -math.inf
         may_move = is_new and self._may_regroup(start, data, plan)
         n_parameters = start.model.n_parameters() if may_move else 0
-        climbing = SplitMerge(n_components="fixed").passes if 0 < n_parameters <= n else climb
+        climbs = climb if isinstance(start.model, SplitsAndMerges) else Batch().passes
+        if 0 < n_parameters <= n:
+            climbs = SplitMerge(n_components="fixed").passes
         takes_turns = n * data.n_features < _FEW_VALUES * n_parameters
         size = min(plan.batch_size, -(-n // _BATCHES)) if takes_turns else plan.batch_size
         n_turns = _TURNS if takes_turns else int(is_new and n > size)
@@ -96,13 +98,13 @@ class Auto(Solver):
                     yield from islice(Batch().passes(progress, data, endless), _PASSES)
                     # Rates start again.
                     progress.state = progress.state._replace(size_seen=0.0)
-            yield from climbing(progress, data, plan)
+            yield from climbs(progress, data, plan)
         except ValueError:
             # Without a floor small mini-batches may lead to clusters without a covariance.
             if not takes_turns or progress.is_calling:
                 raise
             progress.state = progress.state._replace(model=start.model)
-            yield from climbing(progress, data, plan)
+            yield from climbs(progress, data, plan)
 
     def n_starts(self, state: State, data: Observations, plan: Plan) -> int:
         is_open = len(data) < _MANY_ROWS and not plan.rate_is_chosen and plan.max_iter != 0
