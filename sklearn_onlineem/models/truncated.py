@@ -68,7 +68,8 @@ class TruncatedEStep:
             )
         self._rng, self._n_passes, self._next_search = rng, 0, 1
         self._data, self._pause, self._like = data, 1, model.own_statistics()
-        self._weight, self._share = _weights(data), 1.0 / data.total_weight
+        self._weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
+        self._share, self._part = 1.0 / data.total_weight, ()
         self._homes, self._lists = self._first(model, min(n_candidates, model.n_components))
 
     def e_step(self, model: Model) -> tuple[Statistics, float]:
@@ -80,15 +81,13 @@ class TruncatedEStep:
             With as many components of the same family as the first one.
         """
         share, terms, bound = self._share, [], 0.0
-        groups, lists = self._candidates()
-        for chosen, found in _in_groups(model, self._data, groups, lists, True):
+        every = self._data, self._weight, self._homes, self._lists
+        rows, weight, groups, lists = self._part or every
+        for chosen, found in _in_groups(model, rows, groups, lists, True):
             (counts, emissions), log_likelihoods, _ = found
-            bound += log_likelihoods @ self._weight[chosen]
+            bound += log_likelihoods @ weight[chosen]
             terms.append((share, replace(self._like, counts=counts, emissions=emissions)))
         return combine(terms), share * bound
-
-    def _candidates(self):
-        return self._homes, self._lists
 
     def renewed(self, model: Model, may_be_last: bool = False) -> bool:
         """Look for better candidates now and then; return whether there are new ones.
@@ -133,14 +132,14 @@ class TruncatedEStep:
         known = _distinct(np.concatenate([lists, near, random], axis=1))
         order = self._rng.permutation(len(self._homes))
         order = order[np.argsort(self._homes[order], kind="stable")]
-        n_of_each = np.bincount(self._homes, minlength=K)
-        ranks = np.arange(len(order)) - np.repeat(n_of_each.cumsum() - n_of_each, n_of_each)
-        judges = order[ranks < _JUDGES]
+        homes = self._homes[order]
+        judges = order[np.arange(len(order)) - np.searchsorted(homes, homes) < _JUDGES]
         scores = _shares(model, self._data[judges], self._homes[judges], known)
         # Shares may be 0: those before stay.
         scores[_are_in(known, lists)] += 1e-30
         scores[known < 0] = -1.0
-        return np.where(n_of_each[:, None], _best(known, scores, n_candidates), lists)
+        is_home = np.bincount(homes, minlength=K) > 0
+        return np.where(is_home[:, None], _best(known, scores, n_candidates), lists)
 
     def _search(self, model):
         """Change homes and lists where that raises the bound; return by how much."""
@@ -196,12 +195,9 @@ class SparseEStep(TruncatedEStep):
     variants", 1998, section 5.
     """
 
-    _of_all: tuple[Statistics, float]
-    _others: Statistics | None
-
     def __init__(self, model, data, n_candidates, rng):
         super().__init__(model, data, _OF_HOME * n_candidates, rng)
-        self._all, self._n_candidates = data, min(n_candidates, self._lists.shape[1])
+        self._n_candidates = min(n_candidates, self._lists.shape[1])
         self._renew(model)
 
     def e_step(self, model: Model) -> tuple[Statistics, float]:
@@ -222,39 +218,30 @@ class SparseEStep(TruncatedEStep):
         self._n_passes += 1
         if self._n_passes <= _FRESH if may_be_last else self._n_passes < _SPARSE_PASSES:
             return False
-        self._data, self._weight = self._all, _weights(self._all)
         self._search(model)
         self._renew(model)
         return True
 
-    def _candidates(self):
-        return self._groups, self._own_lists
-
     def _renew(self, model):
-        data, log_likelihoods = self._all, np.empty(len(self._all))
-        self._others, self._n_passes, n_groups = None, 0, 0
+        data, log_likelihoods, parts, n_groups = self._data, np.empty(len(self._data)), [], 0
         self._of_all = model.e_step(data, log_likelihoods=log_likelihoods)
-        parts = []
         for chosen, (_, found, shares) in _in_groups(model, data, self._homes, self._lists):
-            homes = self._homes[chosen]
             # Rows with the same likeliest components are neighbours.
-            order = np.lexsort((*largest(shares, min(2, shares.shape[1])).T[::-1], homes))
-            homes, shares, chosen = homes[order], shares[order], chosen[order]
-            numbers = np.arange(len(order))
-            first = np.maximum.accumulate(numbers * np.append(True, homes[1:] != homes[:-1]))
-            is_first = (numbers - first) % _GROUP_ROWS == 0
+            order = np.lexsort((*largest(shares, 2).T[::-1], self._homes[chosen]))
+            shares, chosen = shares[order], chosen[order]
+            homes = self._homes[chosen]
+            is_first = (np.arange(len(homes)) - np.searchsorted(homes, homes)) % _GROUP_ROWS == 0
             starts, own = np.flatnonzero(is_first), is_first.cumsum() - 1
             best = largest(np.add.reduceat(shares, starts, axis=0), self._n_candidates)
-            lists = np.take_along_axis(self._lists[homes[starts]], best, axis=1)
             among = np.take_along_axis(shares, best[own], axis=1).sum(axis=1)
             # Rows without weight have no likelihood.
-            among = np.fmin(np.exp(found[order] - log_likelihoods[chosen]) * among, 1.0)
-            parts.append((chosen, _weights(data)[chosen] * among, own + n_groups, lists))
+            among = np.fmin(among * np.exp(found[order] - log_likelihoods[chosen]), 1.0)
+            lists = np.take_along_axis(self._lists[homes[starts]], best, axis=1)
+            parts.append((chosen, self._weight[chosen] * among, own + n_groups, lists))
             n_groups += len(starts)
-        rows, self._weight, self._groups, self._own_lists = map(
-            np.concatenate, zip(*parts, strict=True)
-        )
-        self._data = Rows.unchecked(data.X[rows], self._weight, None, data.n_threads)
+        chosen, weight, groups, lists = map(np.concatenate, zip(*parts, strict=True))
+        rows = Rows.unchecked(data.X[chosen], weight, None, data.n_threads)
+        self._part, self._others, self._n_passes = (rows, weight, groups, lists), None, 0
 
 
 class Neighbourhoods(NamedTuple):
@@ -296,10 +283,6 @@ class Neighbourhoods(NamedTuple):
     def homes(self, family: Family, X: FloatsOrSparse) -> Integers:
         """Return the component near each row of X, of a mixture of this family, (n_rows,)."""
         return self.near.nearest(X, family.start_coordinates(self.rows)[0])
-
-
-def _weights(data):
-    return np.ones(len(data)) if data.sample_weight is None else data.sample_weight
 
 
 def has_means(family: Family) -> bool:

@@ -114,11 +114,14 @@ class Truncated(Solver):
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         model = self._required(progress.state.model)
         truncated = model.truncated_e_step(data, self.n_candidates, plan.rng)
+        return _passes(progress, data, plan, truncated, "auto")
 
-        def e_step(state, model):
-            return *truncated.e_step(model), data
 
-        return batch_passes(progress, plan, e_step, progress.take, "auto", truncated.renewed)
+def _passes(progress, data, plan, truncated, acceleration):
+    def e_step(state, model):
+        return *truncated.e_step(model), data
+
+    return batch_passes(progress, plan, e_step, progress.take, acceleration, truncated.renewed)
 
 
 def climb(
@@ -147,8 +150,4 @@ def climb(
                 sparse = model.truncated_e_step(data, _SPARSE_CANDIDATES, plan.rng, is_sparse=True)
     if sparse is None:
         return Batch(acceleration).passes(progress, data, plan)
-
-    def e_step(state, model):
-        return *sparse.e_step(model), data
-
-    return batch_passes(progress, plan, e_step, progress.take, acceleration, sparse.renewed)
+    return _passes(progress, data, plan, sparse, acceleration)
