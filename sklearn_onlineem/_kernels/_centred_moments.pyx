@@ -169,7 +169,7 @@ def merge_centred(
                     new_scatter[k * width + (j if width == d else 0)] += (
                         coupling * (difference[j] * difference[j])
                     )
-            elif coupling > 0.0:
+            elif coupling != 0.0:
                 add_outer(new_scatter + (k * d * d if M == K else 0), difference, coupling, d)
         free(difference)
 

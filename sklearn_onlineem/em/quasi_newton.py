@@ -127,7 +127,7 @@ class QuasiNewton:
     """
 
     def __init__(self):
-        self._pairs, self._last = deque(maxlen=_MEMORY), None
+        self._pairs, self._last, self._there = deque(maxlen=_MEMORY), None, None
 
     def step(
         self, here: Evaluation, evaluate: Callable[[Model], Evaluation]
@@ -140,10 +140,13 @@ class QuasiNewton:
         Parameters
         ----------
         here : Evaluation
-            Of the present model.
+            Of the present model. If it is not the one returned before, gradients are of another
+            objective, and their difference tells nothing.
         evaluate : callable
             Returns the evaluation of a model.
         """
+        if here is not self._there:
+            self._last = None
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             try:
                 found = self._longer_step(here, evaluate)
@@ -176,7 +179,7 @@ class QuasiNewton:
                 # There is no such model.
                 gain = -np.inf
             if gain >= _SUFFICIENT * length * slope:
-                self._last = length * direction.ravel(), gradient.ravel()
+                self._last, self._there = (length * direction.ravel(), gradient.ravel()), there
                 return there, 0.5 * slope
             length *= _SHORTER
         return None

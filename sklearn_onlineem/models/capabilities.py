@@ -308,7 +308,7 @@ class TruncatedESteps(ABC):
 
     @abstractmethod
     def truncated_e_step(
-        self, data: Batch, n_candidates: int, rng: np.random.Generator
+        self, data: Batch, n_candidates: int, rng: np.random.Generator, is_sparse: bool = False
     ) -> TruncatedEStep:
         """Return the `TruncatedEStep` of data, which begins at this model.
 
@@ -320,6 +320,9 @@ class TruncatedESteps(ABC):
             Components of each row, at least 1; more than all are all.
         rng : numpy.random.Generator
             Source of random numbers.
+        is_sparse : bool, default=False
+            Whether responsibilities of other components stay, rather than being 0: a `SparseEStep`;
+            ValueError if it would take as long as all components do.
         """
 
     @abstractmethod

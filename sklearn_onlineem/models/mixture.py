@@ -57,7 +57,7 @@ from sklearn_onlineem.models.split_merge import (
     restructured,
     split_merge_steps,
 )
-from sklearn_onlineem.models.truncated import Neighbourhoods, TruncatedEStep, has_means
+from sklearn_onlineem.models.truncated import Neighbourhoods, SparseEStep, TruncatedEStep, has_means
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
@@ -488,9 +488,11 @@ class MixtureModel(
         return MixtureChain(self, data, prior, rng, dispersed)
 
     def truncated_e_step(
-        self, data: Rows, n_candidates: int, rng: np.random.Generator
+        self, data: Rows, n_candidates: int, rng: np.random.Generator, is_sparse: bool = False
     ) -> TruncatedEStep:
-        return TruncatedEStep(self, data, n_candidates, rng)
+        if is_sparse and type(self.family).in_groups is Family.in_groups:
+            raise ValueError("passes over a few components of each row are no faster.")
+        return (SparseEStep if is_sparse else TruncatedEStep)(self, data, n_candidates, rng)
 
     def near(
         self,

@@ -15,7 +15,7 @@ from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.nearest_points import NearestPoints, largest
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["Neighbourhoods", "TruncatedEStep", "has_means"]
+__all__ = ["Neighbourhoods", "SparseEStep", "TruncatedEStep", "has_means"]
 
 # Most responsibilities of a chunk of rows.
 _CHUNK_VALUES = 1 << 21
@@ -27,6 +27,10 @@ _JUDGES, _NEIGHBOURS, _RANDOM = 8, 12, 4
 _ROWS, _COORDINATE_ROWS, _WIDER = 1 << 12, 1 << 10, 3
 # A search that gains less, in nats per row, is followed by twice as many passes without one.
 _LEAST_GAIN, _MOST_PASSES = 1e-3, 16
+# Sparse passes after one of all components, and those of them that see what that one has gained.
+# Rows of a group, and how many times as many candidates their home has.
+_SPARSE_PASSES, _FRESH = 16, 3
+_GROUP_ROWS, _OF_HOME = 16, 3
 
 
 class TruncatedEStep:
@@ -63,8 +67,9 @@ class TruncatedEStep:
                 f" {type(model.family).__name__} does not have."
             )
         self._rng, self._n_passes, self._next_search = rng, 0, 1
-        self._weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
         self._data, self._pause, self._like = data, 1, model.own_statistics()
+        self._weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
+        self._share, self._part = 1.0 / data.total_weight, ()
         self._homes, self._lists = self._first(model, min(n_candidates, model.n_components))
 
     def e_step(self, model: Model) -> tuple[Statistics, float]:
@@ -75,10 +80,12 @@ class TruncatedEStep:
         model : MixtureModel
             With as many components of the same family as the first one.
         """
-        share, terms, bound = 1.0 / self._data.total_weight, [], 0.0
-        for chosen, found in _in_groups(model, self._data, self._homes, self._lists, True):
+        share, terms, bound = self._share, [], 0.0
+        every = self._data, self._weight, self._homes, self._lists
+        rows, weight, groups, lists = self._part or every
+        for chosen, found in _in_groups(model, rows, groups, lists, True):
             (counts, emissions), log_likelihoods, _ = found
-            bound += log_likelihoods @ self._weight[chosen]
+            bound += log_likelihoods @ weight[chosen]
             terms.append((share, replace(self._like, counts=counts, emissions=emissions)))
         return combine(terms), share * bound
 
@@ -125,14 +132,14 @@ class TruncatedEStep:
         known = _distinct(np.concatenate([lists, near, random], axis=1))
         order = self._rng.permutation(len(self._homes))
         order = order[np.argsort(self._homes[order], kind="stable")]
-        n_of_each = np.bincount(self._homes, minlength=K)
-        ranks = np.arange(len(order)) - np.repeat(n_of_each.cumsum() - n_of_each, n_of_each)
-        judges = order[ranks < _JUDGES]
+        homes = self._homes[order]
+        judges = order[np.arange(len(order)) - np.searchsorted(homes, homes) < _JUDGES]
         scores = _shares(model, self._data[judges], self._homes[judges], known)
         # Shares may be 0: those before stay.
         scores[_are_in(known, lists)] += 1e-30
         scores[known < 0] = -1.0
-        return np.where(n_of_each[:, None], _best(known, scores, n_candidates), lists)
+        is_home = np.bincount(homes, minlength=K) > 0
+        return np.where(is_home[:, None], _best(known, scores, n_candidates), lists)
 
     def _search(self, model):
         """Change homes and lists where that raises the bound; return by how much."""
@@ -164,7 +171,77 @@ class TruncatedEStep:
             moves = difference > 0.0
             homes[chosen[moves]] = likeliest[chosen[moves]]
             gain += difference[moves] @ self._weight[chosen[moves]]
-        return gain / self._data.total_weight
+        return gain * self._share
+
+
+class SparseEStep(TruncatedEStep):
+    r"""E-steps in which a row shares among a few components what these had in a pass over all.
+
+    The candidates of a row are those of its home that matter for a few rows like it. What others
+    had, a share :math:`q_n` of the row, stays with them until the next pass over all components:
+
+    .. math::
+        \sum_n (1 - q_n) \log \sum_{k \in C(\text{home}_n)} w_k \, p(x_n \mid \theta_k)
+        + \sum_n \sum_{k \notin C} r_{nk} \log \bigl(w_k \, p(x_n \mid \theta_k)\bigr)
+        + \text{constant}
+
+    bounds the log-likelihood from below. At the model of the last pass over all components both are
+    equal, and so are their gradients: where all passes have settled, so has batch EM. Statistics
+    of the others are one more term of the M-step.
+
+    References
+    ----------
+    Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other
+    variants", 1998, section 5.
+    """
+
+    def __init__(self, model, data, n_candidates, rng):
+        super().__init__(model, data, _OF_HOME * n_candidates, rng)
+        self._n_candidates = min(n_candidates, self._lists.shape[1])
+        self._renew(model)
+
+    def e_step(self, model: Model) -> tuple[Statistics, float]:
+        near, bound = super().e_step(model)
+        if self._others is None:
+            every, log_likelihood = self._of_all
+            self._others = every.merge(1.0, near, -1.0)
+            self._constant = log_likelihood - bound - model.expected_log_likelihood(self._others)
+        bound += model.expected_log_likelihood(self._others) + self._constant
+        return near + self._others, bound
+
+    def renewed(self, model: Model, may_be_last: bool = False) -> bool:
+        """Take a pass over all components now and then; return whether there was one.
+
+        One is due after what may be the last pass, unless the latest passes have seen what the one
+        before has gained.
+        """
+        self._n_passes += 1
+        if self._n_passes <= _FRESH if may_be_last else self._n_passes < _SPARSE_PASSES:
+            return False
+        self._search(model)
+        self._renew(model)
+        return True
+
+    def _renew(self, model):
+        data, log_likelihoods, parts, n_groups = self._data, np.empty(len(self._data)), [], 0
+        self._of_all = model.e_step(data, log_likelihoods=log_likelihoods)
+        for chosen, (_, found, shares) in _in_groups(model, data, self._homes, self._lists):
+            # Rows with the same likeliest components are neighbours.
+            order = np.lexsort((*largest(shares, 2).T[::-1], self._homes[chosen]))
+            shares, chosen = shares[order], chosen[order]
+            homes = self._homes[chosen]
+            is_first = (np.arange(len(homes)) - np.searchsorted(homes, homes)) % _GROUP_ROWS == 0
+            starts, own = np.flatnonzero(is_first), is_first.cumsum() - 1
+            best = largest(np.add.reduceat(shares, starts, axis=0), self._n_candidates)
+            among = np.take_along_axis(shares, best[own], axis=1).sum(axis=1)
+            # Rows without weight have no likelihood.
+            among = np.fmin(among * np.exp(found[order] - log_likelihoods[chosen]), 1.0)
+            lists = np.take_along_axis(self._lists[homes[starts]], best, axis=1)
+            parts.append((chosen, self._weight[chosen] * among, own + n_groups, lists))
+            n_groups += len(starts)
+        chosen, weight, groups, lists = map(np.concatenate, zip(*parts, strict=True))
+        rows = Rows.unchecked(data.X[chosen], weight, None, data.n_threads)
+        self._part, self._others, self._n_passes = (rows, weight, groups, lists), None, 0
 
 
 class Neighbourhoods(NamedTuple):

@@ -14,6 +14,7 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.solvers.online import Online
 from sklearn_onlineem.em.solvers.split_merge import SplitMerge
+from sklearn_onlineem.em.solvers.truncated import climb
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
@@ -82,7 +83,9 @@ class Auto(Solver):
         start, n, is_new = progress.state, len(data), plan.bound_before == -math.inf
         may_move = is_new and self._may_regroup(start, data, plan)
         n_parameters = start.model.n_parameters() if may_move else 0
-        batch = SplitMerge(n_components="fixed") if 0 < n_parameters <= n else Batch()
+        climbs = climb if isinstance(start.model, SplitsAndMerges) else Batch().passes
+        if 0 < n_parameters <= n:
+            climbs = SplitMerge(n_components="fixed").passes
         takes_turns = 0 < n_parameters <= n < _MANY_ROWS
         takes_turns |= n * data.n_features < _FEW_VALUES * n_parameters
         size = min(plan.batch_size, -(-n // _BATCHES)) if takes_turns else plan.batch_size
@@ -97,13 +100,13 @@ class Auto(Solver):
                     yield from islice(Batch().passes(progress, data, endless), _PASSES)
                     # Rates start again.
                     progress.state = progress.state._replace(size_seen=0.0)
-            yield from batch.passes(progress, data, plan)
+            yield from climbs(progress, data, plan)
         except ValueError:
             # Without a floor small mini-batches may lead to clusters without a covariance.
             if not takes_turns or progress.is_calling:
                 raise
             progress.state = progress.state._replace(model=start.model)
-            yield from batch.passes(progress, data, plan)
+            yield from climbs(progress, data, plan)
 
     def trials(self, state: State, data: Observations, plan: Plan) -> tuple[int, int]:
         is_open = len(data) < _MANY_ROWS and not plan.rate_is_chosen and plan.max_iter != 0

@@ -13,6 +13,7 @@ from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
 from sklearn_onlineem.em.solvers.batch import Batch
+from sklearn_onlineem.em.solvers.truncated import climb
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
@@ -165,11 +166,11 @@ class SplitMerge(Solver):
         state = progress.state
         self._required(state.model).check_split_merge(state.prior, data, fixed=True)
         size, gain, before = state.size_of(data), math.inf, -math.inf
-        while gain > _NEARLY_SETTLED:
-            progress.take(self._updated(progress.state, data, math.inf, size, size))
-            log_likelihood = progress.state.step.log_likelihood
+        for log_likelihood, _ in climb(progress, data, plan, acceleration=None):
             yield log_likelihood, False
             gain, before = log_likelihood - before, log_likelihood
+            if not gain > _NEARLY_SETTLED:
+                break
         gain = math.inf
         while gain > _LEAST_GAIN:
             state = progress.state
@@ -179,7 +180,7 @@ class SplitMerge(Solver):
             model, log_likelihood, gain = found
             progress.take(state.after(model, math.inf, log_likelihood, data, size))
             yield log_likelihood, False
-        yield from Batch().passes(progress, data, plan)
+        yield from climb(progress, data, plan)
 
     def _criterion_passes(self, progress, data, plan):
         settled, is_settled = plan.stopping(is_exact=False), False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sklearn_onlineem.data import Batch as Observations
@@ -9,16 +10,19 @@ from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import RateSchedule, step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.em.solvers.batch import batch_passes
+from sklearn_onlineem.em.solvers.batch import Batch, batch_passes
 from sklearn_onlineem.em.state import State
-from sklearn_onlineem.models.capabilities import TruncatedESteps
+from sklearn_onlineem.models.capabilities import SplitsAndMerges, TruncatedESteps
 from sklearn_onlineem.models.truncated import Neighbourhoods
 
-__all__ = ["Truncated"]
+__all__ = ["Truncated", "climb"]
 
 # In streams of fewer components all are looked at, which takes no longer. Neighbours are found anew
 # when less of the mixture's statistics is as old as they.
 _LEAST_COMPONENTS, _LEAST_SHARE = 1 << 12, 0.7
+# Fewest components, parameters, and rows of each component, with which most passes of a default fit
+# are sparse, and candidates of a row there. Chosen by benchmarks/speed/many_components.py.
+_MANY, _PARAMETERS, _ROWS_OF_EACH, _SPARSE_CANDIDATES = 300, 30_000, 20, 32
 
 
 @dataclass(frozen=True)
@@ -110,8 +114,40 @@ class Truncated(Solver):
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         model = self._required(progress.state.model)
         truncated = model.truncated_e_step(data, self.n_candidates, plan.rng)
+        return _passes(progress, data, plan, truncated, "auto")
 
-        def e_step(state, model):
-            return *truncated.e_step(model), data
 
-        return batch_passes(progress, plan, e_step, progress.take, "auto", truncated.renewed)
+def _passes(progress, data, plan, truncated, acceleration):
+    def e_step(state, model):
+        return *truncated.e_step(model), data
+
+    return batch_passes(progress, plan, e_step, progress.take, acceleration, truncated.renewed)
+
+
+def climb(
+    progress: Progress, data: Observations, plan: Plan, acceleration: str | None = "auto"
+) -> Passes:
+    """Take passes of batch EM to the maximum; of many components, most see a few for each row.
+
+    Parameters
+    ----------
+    progress : Progress
+        Of the fit.
+    data : Batch
+        Of the fit.
+    plan : Plan
+        Of the fit.
+    acceleration : "auto" or None, default="auto"
+        As of `Batch`.
+    """
+    model, sparse = progress.state.model, None
+    if isinstance(model, SplitsAndMerges) and isinstance(model, TruncatedESteps):
+        is_many = _MANY <= model.n_components <= len(data) // _ROWS_OF_EACH
+        # Where one of the conditions is not met, all components take part.
+        with suppress(ValueError):
+            if is_many and model.n_parameters() >= _PARAMETERS and plan.stopping().tol > 0.0:
+                model.check_split_merge(progress.state.prior, data, fixed=True)
+                sparse = model.truncated_e_step(data, _SPARSE_CANDIDATES, plan.rng, is_sparse=True)
+    if sparse is None:
+        return Batch(acceleration).passes(progress, data, plan)
+    return _passes(progress, data, plan, sparse, acceleration)

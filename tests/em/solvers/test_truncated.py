@@ -19,7 +19,7 @@ from sklearn_onlineem.em import Batch, Online, Truncated
 from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.mixture import MixtureModel
-from sklearn_onlineem.models.truncated import Neighbourhoods, TruncatedEStep
+from sklearn_onlineem.models.truncated import Neighbourhoods, SparseEStep, TruncatedEStep
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -317,3 +317,113 @@ def test_groups_that_do_not_fit_are_refused(ends, lists, rng):
     ends, lists = np.array(ends, dtype=np.intc), np.array(lists, dtype=np.intc)
     with pytest.raises(ValueError, match="kernel"):
         model.family.in_groups(model.parameters, model.log_weights, Rows(X), ends, lists, True)
+
+
+@pytest.fixture
+def is_sparse(monkeypatch):
+    """Default fits of few components take sparse passes, too, of few candidates."""
+    for name, value in {"_MANY": 8, "_PARAMETERS": 0, "_SPARSE_CANDIDATES": 3}.items():
+        monkeypatch.setattr(f"sklearn_onlineem.em.solvers.truncated.{name}", value)
+
+
+@all_covariances
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_candidates", [1, 3, 100])
+def test_sparse_passes_bound_the_likelihood_and_touch_it(kind, weighted, n_candidates, rng):
+    X = clusters(rng)
+    weight = rng.integers(0, 3, size=len(X)).astype(float) if weighted else None
+    rows, model = Rows(X, weight), gaussian_mixture(rng, X, kind)
+    sparse, bounds = SparseEStep(model, rows, n_candidates, rng), []
+    for n in range(40):
+        statistics, bound = sparse.e_step(model)
+        every, log_likelihood = model.e_step(rows)
+        if n % 16 == 0:
+            assert_allclose(bound, log_likelihood, rtol=1e-13)
+            assert_close(statistics.counts, every.counts)
+            assert_close(statistics.emissions, every.emissions, rtol=1e-8, atol=1e-10)
+        assert bound <= log_likelihood + 1e-12
+        model = model.m_step(statistics)
+        assert sparse.renewed(model) == (n % 16 == 15)
+        bounds.append(bound)
+    # The M-step adds a floor, and so is not quite the maximiser.
+    assert np.diff(bounds).min() > -1e-6
+    assert (bounds[-1] == pytest.approx(log_likelihood, abs=1e-12)) == (n_candidates == 100)
+
+
+def test_sparse_passes_end_after_one_that_has_seen_all(rng):
+    X = clusters(rng)
+    model = gaussian_mixture(rng, X, "diag")
+    sparse = SparseEStep(model, Rows(X), 3, rng)
+    assert [sparse.renewed(model, True) for _ in range(8)] == 2 * [False, False, False, True]
+
+
+@pytest.mark.usefixtures("is_sparse")
+@all_covariances
+def test_default_fits_with_sparse_passes_are_at_a_maximum(kind, rng):
+    """A pass of batch EM gains less than what may be left where a fit ends."""
+    X = clusters(rng, n=4000)
+    mixture = GaussianMixture(K, covariance_type=kind, random_state=0).fit(X)
+    bounds, before, rows = mixture.lower_bounds_, mixture.model_, Rows(X)
+    statistics, log_likelihood = before.e_step(rows)
+    gain = before.m_step(statistics).e_step(rows)[1] - log_likelihood
+    assert mixture.converged_
+    assert gain < 0.5 * 0.1**2 * before.n_parameters() / len(X)
+    assert log_likelihood - 1e-4 < bounds[-1] < log_likelihood + 1e-9
+    assert np.diff(bounds[-20:]).min() > -1e-6
+
+
+@pytest.mark.usefixtures("is_sparse")
+@pytest.mark.parametrize("settings", [{}, {"weight_concentration_prior": 20.0}], ids=repr)
+def test_default_fits_with_sparse_passes_are_as_likely(settings, rng, monkeypatch):
+    X = clusters(rng, n=4000)
+    sparse = GaussianMixture(K, random_state=0, **settings).fit(X)
+    monkeypatch.setattr("sklearn_onlineem.em.solvers.truncated._MANY", 1000)
+    every = GaussianMixture(K, random_state=0, **settings).fit(X)
+    assert sparse.lower_bounds_ != every.lower_bounds_
+    assert sparse.score(X) > every.score(X) - 0.01
+
+
+@pytest.mark.usefixtures("is_sparse")
+@all_covariances
+def test_no_bit_of_sparse_passes_depends_on_the_number_of_threads(kind, rng):
+    X = clusters(rng, n=6000)
+    one, three = (
+        GaussianMixture(K, covariance_type=kind, n_jobs=n, random_state=0).fit(X) for n in (1, 3)
+    )
+    assert_identical(one.model_, three.model_)
+    assert one.lower_bounds_ == three.lower_bounds_
+
+
+@pytest.mark.usefixtures("is_sparse")
+@pytest.mark.parametrize("case", ["missing", "labels", "removing prior", "counts", "tol=0"])
+def test_other_default_fits_have_all_components(case, rng, monkeypatch):
+    X, y = clusters(rng, n=1000), None
+    mixture = GaussianMixture(K, covariance_type="diag", random_state=0, max_iter=20)
+    if case == "missing":
+        X[0, 0] = np.nan
+    elif case == "labels":
+        mixture.set_params(semi_supervised=True)
+        y = np.arange(1000) % K
+    elif case == "removing prior":
+        mixture.set_params(weight_concentration_prior=0.9)
+    elif case == "counts":
+        X, mixture = rng.poisson(X**2), PoissonMixture(K, random_state=0, max_iter=20)
+    else:
+        mixture.set_params(tol=0.0)
+    monkeypatch.setattr(SparseEStep, "e_step", None)
+    assert np.isfinite(mixture.fit(X, y).lower_bounds_[-1])
+
+
+@pytest.mark.usefixtures("is_sparse")
+@pytest.mark.parametrize("n_before", [0, 20, 60])
+def test_callbacks_that_fail_in_sparse_passes_leave_the_estimator(n_before, rng):
+    def fails(step):
+        steps.append(step)
+        if len(steps) > n_before:
+            raise ValueError("no more")
+
+    X, steps = clusters(rng), []
+    mixture = GaussianMixture(K, random_state=0, callbacks=[fails])
+    with pytest.raises(ValueError, match="no more"):
+        mixture.fit(X)
+    assert len(steps) == n_before + 1 and not hasattr(mixture, "history_")
