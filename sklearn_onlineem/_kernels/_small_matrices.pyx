@@ -237,11 +237,12 @@ def kl_divergences(
 def multiply_by_inverse(
     tuple steps,        # IN, some (n,), the oldest first
     tuple changes,      # IN, as many (n,): by how much the gradient falls with each
+    bint scales,
     ndarray direction,  # INOUT (n,): gradient
 ):
     """direction <- its product with the inverse of the information that the steps tell.
 
-    Other directions lack the information that the latest step did, if it lacked any.
+    It is complete in other directions; with `scales` they lack what the latest step did, if any.
     """
     cdef int n = <int> extent(direction, 0), one = 1
     cdef Py_ssize_t m = len(steps), i
@@ -254,7 +255,7 @@ def multiply_by_inverse(
     for i in range(m - 1, -1, -1):
         step, change = <double*> readable(steps[i], n), <double*> readable(changes[i], n)
         product = ddot(&n, step, &one, change, &one)
-        if i == m - 1:
+        if scales and i == m - 1:
             scale = max(1.0, product / ddot(&n, change, &one, change, &one))
         share = -ddot(&n, step, &one, out, &one) / product
         daxpy(&n, &share, change, &one, out, &one)

@@ -164,7 +164,7 @@ class QuasiNewton:
     def _longer_step(self, here, evaluate):
         coordinates = here.coordinates
         gradient = coordinates.unit_score(coordinates.score(here.statistics))
-        direction = self._direction(gradient)
+        direction = self._direction(gradient, coordinates.are_determined)
         slope = float(np.vdot(gradient, direction))
         if slope <= _ROUNDING * abs(here.objective):
             return None
@@ -184,7 +184,7 @@ class QuasiNewton:
             length *= _SHORTER
         return None
 
-    def _direction(self, gradient):
+    def _direction(self, gradient, scales):
         """Return the inverse of the observed information times the gradient, by the pairs."""
         direction = gradient.flatten()
         if self._last is not None:
@@ -193,5 +193,5 @@ class QuasiNewton:
             if step.dot(change) > 1e-8 * math.sqrt(step.dot(step) * change.dot(change)):
                 self._pairs.append((step, change))
         if self._pairs:
-            multiply_by_inverse(*zip(*self._pairs, strict=True), direction)
+            multiply_by_inverse(*zip(*self._pairs, strict=True), scales, direction)
         return direction.reshape(gradient.shape)

@@ -99,15 +99,17 @@ def test_kernels_refuse_arrays_that_are_not_theirs(K, d):
             factorise(right, precisions=output)
 
 
-def test_the_inverse_of_quasi_newton_steps_is_that_of_their_updates(K, d):
+@pytest.mark.parametrize("scales", [False, True])
+def test_the_inverse_of_quasi_newton_steps_is_that_of_their_updates(K, d, scales):
     rng = np.random.default_rng(2)
     information, steps = random_covariances(rng, 1, d)[0], rng.standard_normal((K, d))
     changes = steps @ information
-    inverse = max(1.0, steps[-1] @ changes[-1] / (changes[-1] @ changes[-1])) * np.eye(d)
+    lacking = max(1.0, steps[-1] @ changes[-1] / (changes[-1] @ changes[-1]))
+    inverse = (lacking if scales else 1.0) * np.eye(d)
     for step, change in zip(steps, changes, strict=True):
         turn = np.eye(d) - np.outer(change, step) / (step @ change)
         inverse = turn.T @ inverse @ turn + np.outer(step, step) / (step @ change)
     gradient = rng.standard_normal(d)
     found = gradient.copy()
-    kernels.multiply_by_inverse(tuple(steps), tuple(changes), found)
+    kernels.multiply_by_inverse(tuple(steps), tuple(changes), scales, found)
     assert_allclose(found, inverse @ gradient, rtol=1e-7, atol=1e-9 * np.abs(inverse).max())

@@ -123,8 +123,8 @@ def test_there_is_a_filtered_state_only_while_a_sequence_goes_on(case, rng):
 @pytest.mark.parametrize("case", CASES)
 def test_the_first_call_learns_as_fit_does(case, seed, rng):
     first, X = made(case, rng)
-    # After some 70 passes on a plateau, it depends on rounding whether a fit leaves that.
-    fitted = made(case, rng)[0].set_params(random_state=seed, max_iter=60).fit(X[:500])
+    # After some 130 passes on a plateau, it depends on rounding whether a fit leaves that.
+    fitted = made(case, rng)[0].set_params(random_state=seed, max_iter=100).fit(X[:500])
     first.set_params(random_state=seed).partial_fit(X[:500], continues=True)
     # Up to a pseudo-start and pseudo-transitions: no first state is certain.
     assert first.score(X[:500]) > fitted.score(X[:500]) - 6.0

@@ -31,6 +31,9 @@ class Coordinates(ABC):
     is_smooth = True
     # Whether the gains of a few passes tell how fast EM is.
     gains_tell = True
+    # Whether no other parameters have the same likelihood, so that any step tells how much longer
+    # others should be.
+    are_determined = False
 
     @property
     @abstractmethod

@@ -212,6 +212,11 @@ class SystemCoordinates(Coordinates):
         if not self._coordinates:
             raise ValueError("There are no standard errors of a system of which nothing is learnt.")
 
+    @property
+    def are_determined(self):
+        # States have units of their own.
+        return not any("matrix" in part.columns for part in self._coordinates)
+
     def check_determined(self, n_observations, prior):
         """Refuse undetermined parameters, and first states of too few sequences."""
         degrees = n_observations * float(self._statistics.initial.degrees[0])
