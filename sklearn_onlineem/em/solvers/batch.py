@@ -33,7 +33,8 @@ class Batch(Solver):
     Passes of EM multiply what the likelihood still gains by a rate that is near 1 where much is
     hidden: in linear systems with little noise, chains, mixtures that overlap, and strings that
     have little in common. Where the latest passes say that many more are needed, and in linear
-    systems from the second pass on, quasi-Newton steps take their place, from the same E-steps: see
+    systems with known matrices from the second pass on, quasi-Newton steps take their place, from
+    the same E-steps: see
     :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
 
     Parameters
@@ -126,7 +127,11 @@ def batch_passes(
         values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
         # To look takes a fourth of a pass over few rows, so that every third pass is enough.
         looks = may_accelerate and (not gains_tell or state.n_steps % 3 == 1)
-        if newton is None and looks and len(values) > (_LEAST_GAINS if gains_tell else 1):
+        n_gains = len(values) - 1
+        if n_gains == 1 and looks and not gains_tell and suits(here):
+            # Other systems are as likely as some, and first steps may lead far away among these.
+            n_gains = _LEAST_GAINS if here.coordinates.are_determined else 1
+        if newton is None and looks and n_gains >= _LEAST_GAINS:
             gains = [after - before for before, after in pairwise(values)]
             n_passes = settled.outlook(gains).n_passes
             n_rows = max(state.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)
