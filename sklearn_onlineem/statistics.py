@@ -50,7 +50,7 @@ class Statistics:
         Parameters
         ----------
         a, b : float
-            Non-negative weights.
+            Non-negative weights, or a negative `b` that takes a part of self away.
         other : Statistics
             Statistics of the same class and shapes.
         """

@@ -45,6 +45,15 @@ def test_moments_of_parts_add_up_to_those_of_the_whole(kind, offset, rng):
 
 
 @pytest.mark.parametrize("kind", SHAPES)
+def test_moments_of_a_part_are_taken_away(kind, rng):
+    X = rng.standard_normal((60, 3, 4))
+    whole, part = moments_of(X, kind), moments_of(X[:20], kind)
+    assert_close(whole.merge(1.0, part, -1.0), moments_of(X[20:], kind), rtol=1e-12, atol=1e-12)
+    nothing = whole.merge(1.0, whole, -1.0)
+    assert_close(nothing + part, part, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
 def test_weights_multiply_moments(kind, rng):
     X, Y = rng.standard_normal((2, 20, 3, 4))
     combined = combine([(0.5, moments_of(X, kind)), (3.0, moments_of(Y, kind))])

@@ -21,12 +21,22 @@ the mean of the steps; the mean includes those that look for neighbours anew.
 
 The third table is of Covertype: nats per row that ``Truncated`` has below batch EM after as many
 passes from the same start, for rows of the fit (the bound, and the likelihood) and for others.
+
+The fourth table, on demand, is of default fits of 100,000 rows, to their end: as they are, with all
+components in each pass, by batch EM alone, and by ``Truncated`` ("few"). It has CPU seconds, all
+passes, those over all components (those of split and merge steps included), and nats per row of the
+fit and of others. Rows are those of 1,000 clusters (``waits``) and of the surface, both of 8
+features, of Covertype, and of Fashion-MNIST on 16 principal axes (50,000 rows).
+
+    python -m benchmarks.speed.many_components --tables default --components 1000 \\
+        --covariance-type full
 """
 
 import argparse
 import copy
 import time
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 from sklearn import cluster, mixture
@@ -34,9 +44,11 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from benchmarks._table import Table
-from benchmarks.datasets import load_covertype
+from benchmarks.datasets import load_covertype, load_fashion_mnist
+from benchmarks.speed.waits import clusters
 from sklearn_onlineem import GaussianMixture
 from sklearn_onlineem.em import Batch, Online, Truncated
+from sklearn_onlineem.models.mixture import MixtureModel
 
 HELD_OUT = 20_000
 
@@ -52,6 +64,9 @@ def main():
             stream(arguments)
         if "likelihood" in arguments.tables:
             likelihood(arguments)
+        if "default" in arguments.tables:
+            for K in arguments.components:
+                default(K, arguments)
 
 
 def speed(K, arguments):
@@ -163,10 +178,8 @@ def _faiss(X, K, n_passes):
 
 
 def likelihood(arguments):
-    rows = np.asarray(load_covertype(), dtype=float)
-    rows = rows[np.random.default_rng(0).permutation(len(rows))]
-    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    X, held_out = rows[HELD_OUT : HELD_OUT + 100_000], rows[:HELD_OUT]
+    rows = _covertype(HELD_OUT + 100_000)
+    X, held_out = rows[HELD_OUT:], rows[:HELD_OUT]
     columns = "bound", "likelihood", "held-out", "seconds", "of batch"
     table = Table(f"Covertype, {len(X):,} x {X.shape[1]}: K, candidates", *columns, width=44)
     for K in arguments.components:
@@ -183,6 +196,52 @@ def likelihood(arguments):
                 few_seconds,
                 seconds,
             )
+
+
+def _covertype(n):
+    rows = np.asarray(load_covertype(), dtype=float)
+    rows = rows[np.random.default_rng(0).permutation(len(rows))]
+    return ((rows - rows.mean(axis=0)) / rows.std(axis=0))[:n]
+
+
+def _fashion(n):
+    rows = load_fashion_mnist()[:n].astype(float)
+    rows -= rows.mean(axis=0)
+    rows = rows @ np.linalg.eigh(rows.T @ rows)[1][:, -16:]
+    return rows[np.random.default_rng(0).permutation(len(rows))] / rows.std(axis=0)
+
+
+def default(K, arguments):
+    n, columns = HELD_OUT + 100_000, ("seconds", "passes", "over all", "training", "held-out")
+    made = {
+        "clusters": lambda: clusters(n, 8, 1000),
+        "surface": lambda: surface(n, 8),
+        "Covertype": lambda: _covertype(n),
+        "Fashion-MNIST": lambda: _fashion(n),
+    }
+    solvers = {"default": "auto", "all components": "auto", "batch": Batch(), "few": Truncated()}
+    for name in arguments.data:
+        rows = made[name]()
+        X, held_out = rows[HELD_OUT:], rows[:HELD_OUT]
+        title = f"{name}, {len(X):,} x {X.shape[1]}, {K:,} {arguments.covariance_type}"
+        table = Table(title, *columns, width=24)
+        for what in arguments.solvers:
+            mixture = GaussianMixture(
+                K, covariance_type=arguments.covariance_type, solver=solvers[what], n_jobs=1,
+                random_state=0,
+            )  # fmt: skip
+            least = K + 1 if what == "all components" else 300
+            counting = {"autospec": True, "side_effect": MixtureModel.e_step}
+            with (
+                patch("sklearn_onlineem.em.solvers.truncated._MANY", least),
+                patch.object(MixtureModel, "e_step", **counting) as e_step,
+            ):
+                begun = time.process_time()
+                mixture.fit(X)
+                seconds = time.process_time() - begun
+            of_all = sum(len(call.args[1]) == len(X) for call in e_step.call_args_list)
+            scores = mixture.score(X), mixture.score(held_out)
+            table.row(what, seconds, mixture.n_iter_, of_all, *scores)
 
 
 def _seconds(X, K, arguments, solver, n_passes):
@@ -203,6 +262,10 @@ def _arguments():
     parser.add_argument("--stream", type=int, default=50_000)
     parser.add_argument("--most", type=int, default=10**9, help="pairs of a row and a component")
     parser.add_argument("--tables", nargs="+", default=["speed", "stream", "likelihood"])
+    data = ["clusters", "surface", "Covertype", "Fashion-MNIST"]
+    parser.add_argument("--data", nargs="+", default=data)
+    solvers = ["default", "all components", "batch", "few"]
+    parser.add_argument("--solvers", nargs="+", default=solvers)
     return parser.parse_args()
 
 

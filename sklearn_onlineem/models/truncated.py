@@ -69,7 +69,7 @@ class TruncatedEStep:
         self._rng, self._n_passes, self._next_search = rng, 0, 1
         self._data, self._pause, self._like = data, 1, model.own_statistics()
         self._weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
-        self._share, self._part = 1.0 / data.total_weight, ()
+        self._share, self._part = 1.0 / data.total_weight, None
         self._homes, self._lists = self._first(model, min(n_candidates, model.n_components))
 
     def e_step(self, model: Model) -> tuple[Statistics, float]:
@@ -197,7 +197,7 @@ class SparseEStep(TruncatedEStep):
 
     def __init__(self, model, data, n_candidates, rng):
         super().__init__(model, data, _OF_HOME * n_candidates, rng)
-        self._n_candidates = min(n_candidates, self._lists.shape[1])
+        self._n_candidates, self._others = min(n_candidates, self._lists.shape[1]), None
         self._renew(model)
 
     def e_step(self, model: Model) -> tuple[Statistics, float]:

@@ -49,6 +49,14 @@ class Auto(Solver):
     have their places, by given start values, labels, a learnt prior, or the model that a fit
     continues; with priors that remove components; and with ``tol=0``.
 
+    Gaussian mixtures of at least 300 components and 30,000 parameters, with 20 rows or more for
+    each component, take most passes of batch EM with a few candidates of each row, which have what
+    they had together in a pass over all components; others keep what they had there. One pass in 16
+    is over all components, and one before the end, so that the fit ends at a maximum of the
+    likelihood itself. What ``lower_bounds_`` and ``history_`` record of the passes between is *a
+    lower bound of the log-likelihood*. So it is in
+    :class:`~sklearn_onlineem.em.SplitMerge` of a fixed number of components.
+
     Parameters
     ----------
     online_passes : int, default=1
@@ -56,6 +64,11 @@ class Auto(Solver):
     split_merge : bool, default=True
         Whether components may be split and merged, passes may take turns, and few rows take two
         starts.
+
+    References
+    ----------
+    Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other
+    variants", 1998, section 5.
 
     Examples
     --------
