@@ -126,7 +126,7 @@ def run(
     """
     if progress.converged or progress.stopped:
         return
-    numbers = range(progress.n_iter + 1, max_iter + 1)
+    numbers = range(progress.n_iter + 1, int(max_iter) + 1)
     for n_iter, (log_likelihood, is_last) in zip(numbers, passes, strict=False):
         progress.lower_bounds.append(log_likelihood)
         progress.n_iter, progress.converged = n_iter, is_last

@@ -109,6 +109,7 @@ def common_arguments(seed=0):
     rng = np.random.default_rng(seed)
     return {
         "rng": rng,
+        "is_sparse": False,
         "with_rng.rng": rng,
         "n_threads": 1,
         "n": 3,
