@@ -140,10 +140,7 @@ class RegressionCoordinates:
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
     def _along(self, v, is_tangent=False):
-        """Return arrays moved along v, or their derivatives, and the size of v.
-
-        That is how far it moves the mean of an observation, in standard deviations of noise.
-        """
+        """Return arrays moved along v, or their derivatives, and the size of v, as the kernel."""
         arrays = [array.copy() for array in self.regression.parameters._arrays]
         size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v), is_tangent)
         return arrays, size
@@ -153,9 +150,6 @@ class RegressionCoordinates:
         arrays, size = self._along(v)
         parameters = AffineGaussian(*arrays)
         return Regression(self.regression.family, parameters, self.regression.learnt), size
-
-    def values(self):
-        return {name: getattr(self.regression, name) for name in self.columns}
 
     def derivatives(self, v):
         names, (arrays, _) = ("matrix", "offset", "covariance"), self._along(v, is_tangent=True)
@@ -307,9 +301,9 @@ class SystemCoordinates(Coordinates):
 
     def attributes(self):
         return {
-            _NAMES[part.name][what]: Attribute(value, _KINDS[what])
+            _NAMES[part.name][what]: Attribute(getattr(part.regression, what), _KINDS[what])
             for part in self._coordinates
-            for what, value in part.values().items()
+            for what in part.columns
         }
 
     def derivatives(self, v):
