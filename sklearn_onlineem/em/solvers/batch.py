@@ -34,8 +34,7 @@ class Batch(Solver):
     hidden: in linear systems with little noise, chains, mixtures that overlap, and strings that
     have little in common. Where the latest passes say that many more are needed, and in linear
     systems with known matrices from the second pass on, quasi-Newton steps take their place, from
-    the same E-steps: see
-    :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
+    the same E-steps: see :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
 
     Parameters
     ----------

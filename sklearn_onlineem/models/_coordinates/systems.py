@@ -103,22 +103,18 @@ class RegressionCoordinates:
         learns_offset, inverse_root = "offset" in learnt, NOTHING
         origin = statistics.mean[0, :q] if learns_offset else np.zeros(q)
         if "matrix" in self.columns:
-            inverse_root = self._inverse_root(statistics, origin)
+            mean = statistics.mean[0, :q] - origin
+            squares = float(statistics.weight[0]) * np.outer(mean, mean)
+            root, failed = lapack.dpotrf(squares + statistics.scatter[0, :q, :q], lower=1)
+            if failed:
+                raise ValueError(f"The data do not determine the {self._said}.")
+            inverse_root = np.ascontiguousarray(lapack.dtrtri(root, lower=1)[0])
         self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
         if failed:
             raise ValueError(f"The noise of the {self._said} has no density.")
         # As kernels take it.
         unit = 1.0 / math.sqrt(max(float(statistics.weight[0]), _TINY))
         self._about = origin, inverse_root, unit, noise_unit, learns_offset
-
-    def _inverse_root(self, statistics, origin):
-        """Return R^-1, (n_inputs, n_inputs)."""
-        q, mean = len(origin), statistics.mean[0, : len(origin)] - origin
-        squares = statistics.scatter[0, :q, :q] + float(statistics.weight[0]) * np.outer(mean, mean)
-        root, failed = lapack.dpotrf(squares, lower=1)
-        if failed:
-            raise ValueError(f"The data do not determine the {self._said}.")
-        return np.ascontiguousarray(lapack.dtrtri(root, lower=1)[0])
 
     @property
     def _said(self):
@@ -152,9 +148,8 @@ class RegressionCoordinates:
         return Regression(self.regression.family, parameters, self.regression.learnt), size
 
     def derivatives(self, v):
-        names, (arrays, _) = ("matrix", "offset", "covariance"), self._along(v, is_tangent=True)
-        found = {name: array[0] for name, array in zip(names, arrays, strict=True)}
-        return {name: found[name] for name in self.columns}
+        found = dict(zip(_KINDS, self._along(v, is_tangent=True)[0], strict=True))
+        return {name: found[name][0] for name in self.columns}
 
 
 @cache
