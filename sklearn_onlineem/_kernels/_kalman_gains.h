@@ -380,7 +380,9 @@ SIMD_UNUSED static void add_occupancy(
             const Stretch *stretch = &occupancy->stretch;
             copy(state, state_size(W), next);
             take_stretch(system, n, stretch, next);
-            if (mean_square(next, k, W) <= largest) {
+            /* A stable system may well be large beside its start, in other units than that. */
+            if (mean_square(next, k, W) <= largest
+                || dot(stretch->power, stretch->power, W * W) < 1) {
                 add_stretch(n, weights[run], W, stretch, &occupancy->leaving);
                 add_stretch(n, weights[run], W, stretch, &occupancy->emitting);
                 add_moments(weights[run], next, weights[run], next + W, &occupancy->emitting);

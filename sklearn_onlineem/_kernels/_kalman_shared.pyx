@@ -38,18 +38,14 @@ from ._arrays cimport (
 from ._kalman_sums cimport (
     Evidence,
     Moments,
-    add_all,
     add_evidence,
     clear_moments,
-    lay_out_moments_buffer,
     lay_out_slabs,
     moments_at,
     moments_size,
     no_evidence,
-    no_moments,
-    take_row_moments,
 )
-from ._openmp cimport busy_threads, count_slabs, first_block, omp_get_thread_num
+from ._openmp cimport busy_threads, omp_get_thread_num
 
 cdef extern from "_kalman_shared.h" nogil:
     enum:
@@ -375,38 +371,6 @@ def expected(
     free(scratch)
     free(list_of_slabs)
     return squares
-
-
-def row_moments(
-    ndarray X,          # IN (n, d): floats or doubles
-    ndarray centre,     # IN (d,): near their mean
-    ndarray moments,    # OUT weight, mean (d,), scatter (d, d): of rows less the centre
-    int n_threads,
-):
-    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), size = moments_size(d), i
-    cdef int type = real_type(X)
-    cdef const void* rows = readable_reals(X, n * d, type)
-    cdef const double* origin = readable(centre, d)
-    cdef Moments total = no_moments(moments, d), part
-    cdef Py_ssize_t n_slabs = count_slabs(n // 1024, size)
-    require(n_threads > 0, "threads")
-    n_threads = busy_threads(n_threads, n_slabs)
-    cdef Arena buffer = counting_arena(), arena = counting_arena()
-    lay_out_moments_buffer(d, &buffer)
-    take_arenas(&arena, n_threads, &buffer)
-    take_doubles(&arena, n_slabs * size)
-    cdef void* memory = allocate(&arena)
-    cdef char* threads = take_arenas(&arena, n_threads, &buffer)
-    cdef double* sums = take_doubles(&arena, n_slabs * size)
-    for i in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
-                    use_threads_if=n_threads > 1):
-        take_row_moments(
-            rows, type == NPY_FLOAT, first_block(i, n_slabs, n), first_block(i + 1, n_slabs, n),
-            d, origin, arena_of(threads, omp_get_thread_num(), &buffer), sums + i * size)
-    for i in range(n_slabs):
-        part = moments_at(sums + i * size, d)
-        add_all(&part, &total)
-    free(memory)
 
 
 # A system's transitions and the moments of a state, padded; the rest is scratch memory.

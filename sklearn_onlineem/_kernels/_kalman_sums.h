@@ -131,24 +131,6 @@ SIMD_UNUSED static double *next_row(MomentsBuffer *buffer)
     return buffer->columns + buffer->n_rows++;
 }
 
-/* moments, a weight, a mean and a scatter, <- those of rows, floats or doubles, less a centre */
-SIMD_UNUSED static void take_row_moments(
-    const void *X, int is_float, ptrdiff_t begin, ptrdiff_t end, ptrdiff_t d, const double *centre,
-    Arena arena, double *moments)
-{
-    MomentsBuffer buffer = lay_out_moments_buffer(d, &arena);
-    buffer.total = moments_at(moments, d);
-    clear_moments(&buffer.total);
-    for (ptrdiff_t i = begin * d; i < end * d; i += d) {
-        double *row = next_row(&buffer);
-        for (ptrdiff_t j = 0; j < d; j++) {
-            const double x = is_float ? ((const float *)X)[i + j] : ((const double *)X)[i + j];
-            row[j * BUFFER_STRIDE] = x - centre[j];
-        }
-    }
-    finish_buffer(&buffer);
-}
-
 /* Element i of such a vector and those after it <- x (n,) */
 SIMD_INLINE void put_elements(const double *x, ptrdiff_t i, ptrdiff_t n, double *vector)
 {

@@ -9,8 +9,6 @@ from ._arrays cimport writable
 cdef extern from "_kalman_sums.h" nogil:
     ctypedef struct Moments:
         pass
-    ctypedef struct MomentsBuffer:
-        pass
     ctypedef struct Evidence:
         Moments initial
         Moments transitions
@@ -19,11 +17,6 @@ cdef extern from "_kalman_sums.h" nogil:
     Moments moments_at(double* memory, Py_ssize_t n)
     void clear_moments(const Moments* moments)
     Evidence* lay_out_slabs(Py_ssize_t n, Py_ssize_t k, Py_ssize_t d, Arena* arena)
-    MomentsBuffer lay_out_moments_buffer(Py_ssize_t n, Arena* arena)
-    void take_row_moments(
-        const void* X, bint is_float, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t d,
-        const double* centre, Arena arena, double* moments)
-    void add_all(const Moments* part, Moments* total)
     void add_evidence(const Evidence* part, Evidence* total)
 
 

@@ -561,7 +561,8 @@ def move(
 ):
     """Move a regression along v, or replace what is learnt by its derivative along v.
 
-    Returned is how far v moves the mean of an observation, in standard deviations of the noise.
+    Returned is how far v moves the mean of an observation, in standard deviations of the noise,
+    or entries of W, if that is farther.
     """
     cdef Py_ssize_t p = extent(matrix, 1), q = extent(matrix, 2), i, j
     cdef bint learns_matrix = extent(inverse_root, 0) > 0

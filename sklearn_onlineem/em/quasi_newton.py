@@ -127,7 +127,7 @@ class QuasiNewton:
     """
 
     def __init__(self):
-        self._pairs, self._last, self._there = deque(maxlen=_MEMORY), None, None
+        self._pairs, self._last = deque(maxlen=_MEMORY), None
 
     def step(
         self, here: Evaluation, evaluate: Callable[[Model], Evaluation]
@@ -145,8 +145,6 @@ class QuasiNewton:
         evaluate : callable
             Returns the evaluation of a model.
         """
-        if here is not self._there:
-            self._last = None
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             try:
                 found = self._longer_step(here, evaluate)
@@ -164,7 +162,7 @@ class QuasiNewton:
     def _longer_step(self, here, evaluate):
         coordinates = here.coordinates
         gradient = coordinates.unit_score(coordinates.score(here.statistics))
-        direction = self._direction(gradient, coordinates.are_determined)
+        direction = self._direction(here, gradient)
         slope = float(np.vdot(gradient, direction))
         if slope <= _ROUNDING * abs(here.objective):
             return None
@@ -179,19 +177,20 @@ class QuasiNewton:
                 # There is no such model.
                 gain = -np.inf
             if gain >= _SUFFICIENT * length * slope:
-                self._last, self._there = (length * direction.ravel(), gradient.ravel()), there
+                self._last = there, length * direction.ravel(), gradient.ravel()
                 return there, 0.5 * slope
             length *= _SHORTER
         return None
 
-    def _direction(self, gradient, scales):
+    def _direction(self, here, gradient):
         """Return the inverse of the observed information times the gradient, by the pairs."""
         direction = gradient.flatten()
-        if self._last is not None:
-            step, before = self._last
+        if self._last is not None and self._last[0] is here:
+            _, step, before = self._last
             change = before - direction
             if step.dot(change) > 1e-8 * math.sqrt(step.dot(step) * change.dot(change)):
                 self._pairs.append((step, change))
         if self._pairs:
-            multiply_by_inverse(*zip(*self._pairs, strict=True), scales, direction)
+            pairs, scales = zip(*self._pairs, strict=True), here.coordinates.are_determined
+            multiply_by_inverse(*pairs, scales, direction)
         return direction.reshape(gradient.shape)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem._kernels import _kalman, _kalman_shared
+from sklearn_onlineem._kernels import _gaussian, _kalman, _kalman_shared
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._covariances import joined
 from sklearn_onlineem.families._family import NOTHING
@@ -130,12 +130,13 @@ def split_by_gaps(data):
 
 def _row_moments(X, n_threads):
     """Return a centre of rows, the mean of their deviations from it, and their scatter."""
-    n, d = X.shape
+    (n, d), X = X.shape, np.asarray(X, dtype=np.float64)
     # Some rows say where all are.
-    centre = X[:: max(1, n // _CENTRE_ROWS)].mean(axis=0, dtype=np.float64)
-    sums = np.empty(1 + d + d**2)
-    _kalman_shared.row_moments(X, centre, sums, n_threads)
-    return centre, sums[1 : 1 + d], sums[1 + d :].reshape(d, d)
+    centre = X[:: max(1, n // _CENTRE_ROWS)].mean(axis=0)
+    first, second = np.empty((1, d)), np.empty((1, d, d))
+    _gaussian.statistics(X, centre[None], np.ones((n, 1)), np.empty(1), first, second, n_threads)
+    rest = first[0] / n
+    return centre, rest, second[0] - n * np.outer(rest, rest)
 
 
 class Padded:

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from cases.comparing import assert_close, assert_identical
+from cases.comparing import assert_close
 from cases.numerical import minimiser
 from cases.random_rows import positive_definite
 from cases.regressions import REGRESSIONS
@@ -34,35 +34,6 @@ def draw_moments(rng, n_components=3, n_columns=4):
     """Statistics of components with rows of their own."""
     X, owners = rng.standard_normal((90, n_columns)), np.arange(90) % n_components
     return LinearGaussian().expected_statistics(X, np.eye(n_components)[owners])
-
-
-def component(value, k):
-    """The parameters or statistics of one component, with the axis of components."""
-    return type(value)(*(array[k : k + 1] for array in vars(value).values()))
-
-
-def test_components_are_learnt_apart(rng):
-    family, previous, statistics = LinearGaussian(), draw_regressions(rng), draw_moments(rng)
-    for learnt in ({"matrix"}, {"offset", "covariance"}, {"matrix", "offset", "covariance"}):
-        whole = family.m_step(statistics, previous, learnt)
-        for k in range(3):
-            one = family.m_step(component(statistics, k), component(previous, k), learnt)
-            assert_identical(component(whole, k), one)
-
-
-def test_statistics_and_divergences_are_those_of_each_component(rng):
-    family, p, q, inputs = (
-        LinearGaussian(),
-        draw_regressions(rng),
-        draw_regressions(rng),
-        draw_moments(rng, n_columns=2),
-    )
-    own, divergences = family.own_statistics(p, inputs), family.kl_divergence(p, q, inputs)
-    for k in range(3):
-        one = component(p, k), component(inputs, k)
-        assert_close(component(own, k), family.own_statistics(*one), rtol=1e-13)
-        alone = family.kl_divergence(one[0], component(q, k), one[1])
-        assert_allclose(divergences[k], alone[0], rtol=1e-13)
 
 
 def test_samples_are_drawn_from_the_components_that_are_asked_for(rng):

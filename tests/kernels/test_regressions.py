@@ -185,17 +185,10 @@ def test_scores_are_derivatives_along_coordinates_of_the_formula(q, p, learnt, s
     origin = ("offset" in learnt) * rng.standard_normal(q)
     numbers = {"matrix": p * q, "offset": p, "covariance": shape.n_parameters(p)}
     has_matrix, v = q and "matrix" in learnt, rng.standard_normal(sum(numbers[n] for n in learnt))
-    about = (
-        origin, inverse_root if has_matrix else np.empty(0), 0.3, 0.7, "offset" in learnt
-    )  # fmt: skip
+    about = origin, inverse_root if has_matrix else np.empty(0), 0.3, 0.7, "offset" in learnt
 
-    (B, c, S), rest, change, W = (
-        (array[0] for array in known),
-        v,
-        np.zeros((p, q)),
-        np.zeros((p, p)),
-    )
-    L = np.linalg.cholesky(S)
+    (B, c, S), rest = (array[0] for array in known), v
+    L, change, W = np.linalg.cholesky(S), np.zeros((p, q)), np.zeros((p, p))
     if has_matrix:
         change, rest = L @ rest[: p * q].reshape(q, p).T @ inverse_root, rest[p * q :]
     shift = -change @ origin

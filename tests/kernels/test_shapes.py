@@ -269,7 +269,6 @@ CALLS = [
     Call("_kalman_shared.expected",
          (X, OFFSETS[:-1].copy(), np.array([2, 4]), np.array([1, 0]), np.array([0, 2]), ones(D),
           MOVES, K, TABLES, MAPS, ones(W), 0, 0.0, True, *evidence(), ones(N), 1)),
-    Call("_kalman_shared.row_moments", (X, ones(D), ones(1 + D + D * D), 1), {("X", 0)}),
     Call("_kalman_shared.add_occupancies",
          (OFFSETS[1:], ones(S), np.eye(K), ones(K), np.eye(K), ones(K), np.eye(K),
           ones(1 + K + K * K), ones(1 + K + K * K))),

@@ -394,16 +394,6 @@ def test_the_floor_is_added_and_taken_off_again(rng):
     assert (np.diag(model.emissions.covariance) >= [0.3, 0.5]).all()
 
 
-def test_directions_without_evidence_keep_their_coefficients(rng):
-    x = np.column_stack([rng.standard_normal(20), np.zeros(20)])
-    family, zeros = LinearGaussian(), AffineGaussian.zeros(1, n_inputs=2, n_outputs=1)
-    moments = family.expected_statistics(rng.standard_normal((9, 3)), np.ones((9, 1)))
-    previous = family.m_step(moments, zeros)
-    y = x[:, :1] * 3.0
-    step = family.m_step(family.expected_statistics(np.hstack([x, y]), np.ones((20, 1))), previous)
-    assert_allclose(step.matrix[0], [[3.0, previous.matrix[0, 0, 1]]], rtol=1e-10)
-
-
 def test_a_model_says_how_many_parameters_it_learns(rng):
     # Turns of the coordinates of the state take up four, and shifts two.
     assert draw_model(rng, 2, 3).n_parameters() == 2 + 3 + 4 + 2 + 3 + 6 + 3 + 6 - 4 - 2

@@ -126,11 +126,11 @@ def batch_passes(
         values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
         # To look takes a fourth of a pass over few rows, so that every third pass is enough.
         looks = may_accelerate and (not gains_tell or state.n_steps % 3 == 1)
-        n_gains = len(values) - 1
-        if n_gains == 1 and looks and not gains_tell and suits(here):
-            # Other systems are as likely as some, and first steps may lead far away among these.
-            n_gains = _LEAST_GAINS if here.coordinates.are_determined else 1
-        if newton is None and looks and n_gains >= _LEAST_GAINS:
+        are_enough = len(values) > _LEAST_GAINS
+        if len(values) == 2 and looks and not gains_tell and suits(here):
+            # Where other systems are as likely, first steps may lead far away among these.
+            are_enough = here.coordinates.are_determined
+        if newton is None and looks and are_enough:
             gains = [after - before for before, after in pairwise(values)]
             n_passes = settled.outlook(gains).n_passes
             n_rows = max(state.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)

@@ -103,22 +103,18 @@ class RegressionCoordinates:
         learns_offset, inverse_root = "offset" in learnt, NOTHING
         origin = statistics.mean[0, :q] if learns_offset else np.zeros(q)
         if "matrix" in self.columns:
-            inverse_root = self._inverse_root(statistics, origin)
+            mean = statistics.mean[0, :q] - origin
+            squares = float(statistics.weight[0]) * np.outer(mean, mean)
+            root, failed = lapack.dpotrf(squares + statistics.scatter[0, :q, :q], lower=1)
+            if failed:
+                raise ValueError(f"The data do not determine the {self._said}.")
+            inverse_root = np.ascontiguousarray(lapack.dtrtri(root, lower=1)[0])
         self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
         if failed:
             raise ValueError(f"The noise of the {self._said} has no density.")
         # As kernels take it.
         unit = 1.0 / math.sqrt(max(float(statistics.weight[0]), _TINY))
         self._about = origin, inverse_root, unit, noise_unit, learns_offset
-
-    def _inverse_root(self, statistics, origin):
-        """Return R^-1, (n_inputs, n_inputs)."""
-        q, mean = len(origin), statistics.mean[0, : len(origin)] - origin
-        squares = statistics.scatter[0, :q, :q] + float(statistics.weight[0]) * np.outer(mean, mean)
-        root, failed = lapack.dpotrf(squares, lower=1)
-        if failed:
-            raise ValueError(f"The data do not determine the {self._said}.")
-        return np.ascontiguousarray(lapack.dtrtri(root, lower=1)[0])
 
     @property
     def _said(self):
@@ -140,10 +136,7 @@ class RegressionCoordinates:
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
     def _along(self, v, is_tangent=False):
-        """Return arrays moved along v, or their derivatives, and the size of v.
-
-        That is how far it moves the mean of an observation, in standard deviations of noise.
-        """
+        """Return arrays moved along v, or their derivatives, and the size of v, as the kernel."""
         arrays = [array.copy() for array in self.regression.parameters._arrays]
         size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v), is_tangent)
         return arrays, size
@@ -154,13 +147,9 @@ class RegressionCoordinates:
         parameters = AffineGaussian(*arrays)
         return Regression(self.regression.family, parameters, self.regression.learnt), size
 
-    def values(self):
-        return {name: getattr(self.regression, name) for name in self.columns}
-
     def derivatives(self, v):
-        names, (arrays, _) = ("matrix", "offset", "covariance"), self._along(v, is_tangent=True)
-        found = {name: array[0] for name, array in zip(names, arrays, strict=True)}
-        return {name: found[name] for name in self.columns}
+        found = dict(zip(_KINDS, self._along(v, is_tangent=True)[0], strict=True))
+        return {name: found[name][0] for name in self.columns}
 
 
 @cache
@@ -307,9 +296,9 @@ class SystemCoordinates(Coordinates):
 
     def attributes(self):
         return {
-            _NAMES[part.name][what]: Attribute(value, _KINDS[what])
+            _NAMES[part.name][what]: Attribute(getattr(part.regression, what), _KINDS[what])
             for part in self._coordinates
-            for what, value in part.values().items()
+            for what in part.columns
         }
 
     def derivatives(self, v):
