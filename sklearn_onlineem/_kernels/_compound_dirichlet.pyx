@@ -22,7 +22,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
+from ._arena cimport allocate_doubles
 from ._arrays cimport extent, fits, readable, readable_integers, require, writable
 from ._gamma_functions cimport (
     Polygamma,
@@ -32,7 +32,7 @@ from ._gamma_functions cimport (
     trigamma_difference,
 )
 from ._openmp cimport busy_threads
-from ._simd cimport log_double, restricted, simd_void, small_counts
+from ._simd cimport log_double, restricted, simd_void, small_counts, sum_of
 
 ctypedef fused index:
     int32_t
@@ -338,7 +338,6 @@ cdef double derivatives(
     cdef Py_ssize_t i, j, u, d = documents.d
     cdef const int64_t* end = documents.end
     cdef double weight
-    cdef double[8] sums
     for j in range(d + 1):
         value[j] = slope[j] = curvature[j] = 0
     for i in range(documents.most):
@@ -349,13 +348,7 @@ cdef double derivatives(
         value[j] += weight * log_term(a[j], documents.count[u])
         slope[j] += weight * digamma_difference(a[j], documents.count[u])
         curvature[j] += weight * trigamma_difference(a[j], documents.count[u])
-    # Sums of few terms each have small rounding errors.
-    for i in range(8):
-        sums[i] = 0
-    for j in range(d):
-        sums[j % 8] += value[j]
-    return (((sums[0] + sums[1]) + (sums[2] + sums[3]))
-            + ((sums[4] + sums[5]) + (sums[6] + sums[7]))) + value[d]
+    return sum_of(value, d) + value[d]
 
 
 cdef void project(double* a, Py_ssize_t d, double least, double most_precision) noexcept nogil:
@@ -464,23 +457,6 @@ cdef struct Step:
     double change       # largest of a Newton step, relative to a
 
 
-# Scratch memory of `maximise`, (d,) each.
-cdef struct Newton:
-    double* step
-    double* other_step
-    double* other
-    double* trigammas
-
-
-cdef Newton lay_out(Py_ssize_t d, Arena* arena) noexcept nogil:
-    cdef Newton newton
-    newton.step = take_doubles(arena, d)
-    newton.other_step = take_doubles(arena, d)
-    newton.other = take_doubles(arena, d)
-    newton.trigammas = take_doubles(arena, d)
-    return newton
-
-
 cdef Step newton_step(
     const double* t, const double* a, Py_ssize_t d, double* step, double* trigammas
 ) noexcept nogil:
@@ -555,12 +531,12 @@ cdef bint moved(
     return True
 
 
-cdef void maximise(const double* t, Py_ssize_t d, const Newton* newton, double* a) noexcept nogil:
+cdef void maximise(const double* t, Py_ssize_t d, double* scratch, double* a) noexcept nogil:
     """Raise F from a to its maximum; a step is halved until a > 0 and F does not fall."""
-    cdef double* step = newton.step
-    cdef double* other_step = newton.other_step
-    cdef double* other = newton.other
-    cdef double* trigammas = newton.trigammas
+    cdef double* step = scratch
+    cdef double* trigammas = scratch + d
+    cdef double* other = scratch + 2 * d
+    cdef double* other_step = scratch + 3 * d
     cdef double length
     cdef Py_ssize_t j
     cdef Step here = newton_step(t, a, d, step, trigammas), there
@@ -592,15 +568,12 @@ def solve(
     cdef Py_ssize_t K = extent(mean_logs, 0), d = extent(mean_logs, 1), _k
     cdef const double* t = readable(mean_logs, K * d)
     cdef double* a = writable(alpha, K * d)
-    cdef Arena arena = counting_arena()
-    lay_out(d, &arena)
-    cdef void* memory = allocate(&arena)
-    cdef Newton newton = lay_out(d, &arena)
+    cdef double* scratch = allocate_doubles(4 * d)
     with nogil:
         for _k in range(K):
             # Newton's method is fast from nearby; a far start is worse than none.
-            if not (a[0] > 0 and newton_step(t, a, d, newton.step, newton.trigammas).change < 0.5):
+            if not (a[0] > 0 and newton_step(t, a, d, scratch, scratch + d).change < 0.5):
                 start(t, d, a)
-            maximise(t, d, &newton, a)
+            maximise(t, d, scratch, a)
             t, a = t + d, a + d
-    free(memory)
+        free(scratch)
