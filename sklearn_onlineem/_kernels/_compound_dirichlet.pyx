@@ -67,12 +67,15 @@ cdef int check_documents(
     const floating[::1] data, const index[::1] indices, const index[::1] indptr, bint is_dense,
     Py_ssize_t d,
 ) except -1:
-    cdef Py_ssize_t n = indptr.shape[0] - 1
+    cdef Py_ssize_t n = indptr.shape[0] - 1, i
     require(n >= 0 and indptr[0] == 0 and indptr[n] == data.shape[0], "pointers of all non-zeros")
     if is_dense:
         require(indices.shape[0] == d and data.shape[0] == n * d, "each document has all words")
     else:
         require(indices.shape[0] == data.shape[0], "data and indices are of the same non-zeros")
+    for i in range(n):
+        require(indptr[i] <= indptr[i + 1] and not (is_dense and indptr[i] != i * d),
+                "pointers are of one row after the other")
     return 0
 
 
@@ -183,8 +186,6 @@ def count_events(
     cdef double* cells = &table[0, 0]
     cdef int32_t whole[AT_ONCE]
     cdef bint are_columns = True, are_whole = False
-    for i in range(indptr.shape[0] - 1):
-        require(indptr[i] <= indptr[i + 1], "pointers do not fall")
     with nogil:
         for i in range(indptr.shape[0] - 1):
             length, shift = 0, indptr[i] if is_dense else 0
@@ -395,7 +396,7 @@ def ascend(
             "weights of all words and numbers")
     for j in range(documents.most):
         require(0 <= documents.end[j + 1] - documents.end[j] <= d, "weights of some words")
-    cdef const double* start = readable(alpha, d)
+    cdef const double* given = readable(alpha, d)
     cdef double* new = writable(out, d + 1)
     cdef double* a = allocate_doubles(6 * (d + 1))
     cdef double* step = a + (d + 1)
@@ -407,7 +408,7 @@ def ascend(
     cdef double factor = 1 / MOST_GROWTH
     cdef bint is_done
     with nogil:
-        memcpy(a, start, d * sizeof(double))
+        memcpy(a, given, d * sizeof(double))
         a[d] = 0
         for j in range(d):
             a[d] += a[j]
@@ -519,18 +520,6 @@ cdef void start(const double* t, Py_ssize_t d, double* a) noexcept nogil:
         s *= exp(log_step)
 
 
-cdef bint moved(
-    const double* a, const double* step, double length, Py_ssize_t d, double* out
-) noexcept nogil:
-    """out <- a + length step; return whether it is positive."""
-    cdef Py_ssize_t j
-    for j in range(d):
-        out[j] = a[j] + length * step[j]
-        if not out[j] > 0:
-            return False
-    return True
-
-
 cdef void maximise(const double* t, Py_ssize_t d, double* scratch, double* a) noexcept nogil:
     """Raise F from a to its maximum; a step is halved until a > 0 and F does not fall."""
     cdef double* step = scratch
@@ -538,12 +527,17 @@ cdef void maximise(const double* t, Py_ssize_t d, double* scratch, double* a) no
     cdef double* other = scratch + 2 * d
     cdef double* other_step = scratch + 3 * d
     cdef double length
+    cdef bint is_positive
     cdef Py_ssize_t j
     cdef Step here = newton_step(t, a, d, step, trigammas), there
     for _ in range(MOST_NEWTON_STEPS):
         length = 1
         for _ in range(MOST_HALVINGS):
-            if moved(a, step, length, d, other):
+            is_positive = True
+            for j in range(d):
+                other[j] = a[j] + length * step[j]
+                is_positive &= other[j] > 0
+            if is_positive:
                 if here.change < SETTLED:
                     for j in range(d):
                         a[j] = other[j]
