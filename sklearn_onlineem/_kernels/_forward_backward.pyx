@@ -139,8 +139,7 @@ cdef class Chains:
     cdef void* memory
     cdef SparseTable ahead, back
 
-    # Arguments of `__cinit__` are objects, which memoryviews take longer to become than short
-    # sequences take.
+    # Not `__cinit__`, which takes objects: memoryviews of them take longer than short sequences do.
     cdef Chains of(
         self, const double[:, ::1] transmat, const double[::1] final, Py_ssize_t most_rows,
         int n_threads, int n_runs=0,

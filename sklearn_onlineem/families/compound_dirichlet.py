@@ -291,10 +291,13 @@ class CompoundDirichlet(
     def likelihood_step(self, parameters: Dirichlets, rows: Rows) -> tuple[Dirichlets, float, bool]:
         """Take a Newton step on the likelihood of a single component.
 
+        Returned are the parameters after it, the mean log-likelihood before it, and whether the
+        next step would change nothing.
+
         Parameters
         ----------
         parameters : Dirichlets
-            Of K components.
+            Of one component.
         rows : Rows
             Observations, with their weights and labels.
         """
