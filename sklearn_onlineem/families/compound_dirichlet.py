@@ -289,10 +289,7 @@ class CompoundDirichlet(
         return self.dirichlets(*moments(events, totals, weight, rows.X.shape[1]))
 
     def likelihood_step(self, parameters: Dirichlets, rows: Rows) -> tuple[Dirichlets, float, bool]:
-        """Take a Newton step on the likelihood of a single component.
-
-        Returned are the parameters after it, the mean log-likelihood before it, and whether the
-        next step would change nothing.
+        """Take the Newton step of `NewtonSteps` on the likelihood of a single component.
 
         Parameters
         ----------
@@ -312,8 +309,7 @@ class CompoundDirichlet(
         )  # fmt: skip
         new = np.empty_like(parameters.alpha)
         new[0, counts.words] = alpha[:-1]
-        new = Dirichlets(new, parameters.length)
-        return new, log_likelihood / rows.total_weight, settled
+        return Dirichlets(new, parameters.length), log_likelihood / rows.total_weight, settled
 
     def posterior_mean(self, parameters: Dirichlets, X: FloatsOrSparse) -> Floats:
         r"""Return :math:`E[h \mid v] = (\alpha + v) / (\alpha_0 + L)` under the first component.
