@@ -162,16 +162,6 @@ SIMD_INLINE void product(
     }
 }
 
-SIMD_INLINE double sum_of(const double *x, ptrdiff_t n)
-{
-    double partial[4] = {0, 0, 0, 0};
-    ptrdiff_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (int l = 0; l < 4; l++) partial[l] += x[i + l];
-    for (; i < n; i++) partial[0] += x[i];
-    return (partial[0] + partial[1]) + (partial[2] + partial[3]);
-}
-
 /* The state that a uniform number chooses among weights with any sum above 0. */
 SIMD_UNUSED static ptrdiff_t draw(const double *weights, ptrdiff_t K, double uniform)
 {

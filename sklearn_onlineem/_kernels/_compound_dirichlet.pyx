@@ -22,7 +22,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
+from ._arena cimport allocate_doubles
 from ._arrays cimport extent, fits, readable, readable_integers, require, writable
 from ._gamma_functions cimport (
     Polygamma,
@@ -32,7 +32,7 @@ from ._gamma_functions cimport (
     trigamma_difference,
 )
 from ._openmp cimport busy_threads
-from ._simd cimport log_double, restricted, simd_void, small_counts
+from ._simd cimport log_double, restricted, simd_void, small_counts, sum_of
 
 ctypedef fused index:
     int32_t
@@ -67,12 +67,15 @@ cdef int check_documents(
     const floating[::1] data, const index[::1] indices, const index[::1] indptr, bint is_dense,
     Py_ssize_t d,
 ) except -1:
-    cdef Py_ssize_t n = indptr.shape[0] - 1
+    cdef Py_ssize_t n = indptr.shape[0] - 1, i
     require(n >= 0 and indptr[0] == 0 and indptr[n] == data.shape[0], "pointers of all non-zeros")
     if is_dense:
         require(indices.shape[0] == d and data.shape[0] == n * d, "each document has all words")
     else:
         require(indices.shape[0] == data.shape[0], "data and indices are of the same non-zeros")
+    for i in range(n):
+        require(indptr[i] <= indptr[i + 1] and not (is_dense and indptr[i] != i * d),
+                "pointers are of one row after the other")
     return 0
 
 
@@ -183,8 +186,6 @@ def count_events(
     cdef double* cells = &table[0, 0]
     cdef int32_t whole[AT_ONCE]
     cdef bint are_columns = True, are_whole = False
-    for i in range(indptr.shape[0] - 1):
-        require(indptr[i] <= indptr[i + 1], "pointers do not fall")
     with nogil:
         for i in range(indptr.shape[0] - 1):
             length, shift = 0, indptr[i] if is_dense else 0
@@ -338,7 +339,6 @@ cdef double derivatives(
     cdef Py_ssize_t i, j, u, d = documents.d
     cdef const int64_t* end = documents.end
     cdef double weight
-    cdef double[8] sums
     for j in range(d + 1):
         value[j] = slope[j] = curvature[j] = 0
     for i in range(documents.most):
@@ -349,13 +349,7 @@ cdef double derivatives(
         value[j] += weight * log_term(a[j], documents.count[u])
         slope[j] += weight * digamma_difference(a[j], documents.count[u])
         curvature[j] += weight * trigamma_difference(a[j], documents.count[u])
-    # Sums of few terms each have small rounding errors.
-    for i in range(8):
-        sums[i] = 0
-    for j in range(d):
-        sums[j % 8] += value[j]
-    return (((sums[0] + sums[1]) + (sums[2] + sums[3]))
-            + ((sums[4] + sums[5]) + (sums[6] + sums[7]))) + value[d]
+    return sum_of(value, d) + value[d]
 
 
 cdef void project(double* a, Py_ssize_t d, double least, double most_precision) noexcept nogil:
@@ -402,7 +396,7 @@ def ascend(
             "weights of all words and numbers")
     for j in range(documents.most):
         require(0 <= documents.end[j + 1] - documents.end[j] <= d, "weights of some words")
-    cdef const double* start = readable(alpha, d)
+    cdef const double* given = readable(alpha, d)
     cdef double* new = writable(out, d + 1)
     cdef double* a = allocate_doubles(6 * (d + 1))
     cdef double* step = a + (d + 1)
@@ -414,7 +408,7 @@ def ascend(
     cdef double factor = 1 / MOST_GROWTH
     cdef bint is_done
     with nogil:
-        memcpy(a, start, d * sizeof(double))
+        memcpy(a, given, d * sizeof(double))
         a[d] = 0
         for j in range(d):
             a[d] += a[j]
@@ -462,23 +456,6 @@ cdef struct Step:
     double magnitude    # of the terms of F, whose rounding F has
     double slope        # by which a Newton step would raise F at first
     double change       # largest of a Newton step, relative to a
-
-
-# Scratch memory of `maximise`, (d,) each.
-cdef struct Newton:
-    double* step
-    double* other_step
-    double* other
-    double* trigammas
-
-
-cdef Newton lay_out(Py_ssize_t d, Arena* arena) noexcept nogil:
-    cdef Newton newton
-    newton.step = take_doubles(arena, d)
-    newton.other_step = take_doubles(arena, d)
-    newton.other = take_doubles(arena, d)
-    newton.trigammas = take_doubles(arena, d)
-    return newton
 
 
 cdef Step newton_step(
@@ -543,31 +520,24 @@ cdef void start(const double* t, Py_ssize_t d, double* a) noexcept nogil:
         s *= exp(log_step)
 
 
-cdef bint moved(
-    const double* a, const double* step, double length, Py_ssize_t d, double* out
-) noexcept nogil:
-    """out <- a + length step; return whether it is positive."""
-    cdef Py_ssize_t j
-    for j in range(d):
-        out[j] = a[j] + length * step[j]
-        if not out[j] > 0:
-            return False
-    return True
-
-
-cdef void maximise(const double* t, Py_ssize_t d, const Newton* newton, double* a) noexcept nogil:
+cdef void maximise(const double* t, Py_ssize_t d, double* scratch, double* a) noexcept nogil:
     """Raise F from a to its maximum; a step is halved until a > 0 and F does not fall."""
-    cdef double* step = newton.step
-    cdef double* other_step = newton.other_step
-    cdef double* other = newton.other
-    cdef double* trigammas = newton.trigammas
+    cdef double* step = scratch
+    cdef double* trigammas = scratch + d
+    cdef double* other = scratch + 2 * d
+    cdef double* other_step = scratch + 3 * d
     cdef double length
+    cdef bint is_positive
     cdef Py_ssize_t j
     cdef Step here = newton_step(t, a, d, step, trigammas), there
     for _ in range(MOST_NEWTON_STEPS):
         length = 1
         for _ in range(MOST_HALVINGS):
-            if moved(a, step, length, d, other):
+            is_positive = True
+            for j in range(d):
+                other[j] = a[j] + length * step[j]
+                is_positive &= other[j] > 0
+            if is_positive:
                 if here.change < SETTLED:
                     for j in range(d):
                         a[j] = other[j]
@@ -592,15 +562,12 @@ def solve(
     cdef Py_ssize_t K = extent(mean_logs, 0), d = extent(mean_logs, 1), _k
     cdef const double* t = readable(mean_logs, K * d)
     cdef double* a = writable(alpha, K * d)
-    cdef Arena arena = counting_arena()
-    lay_out(d, &arena)
-    cdef void* memory = allocate(&arena)
-    cdef Newton newton = lay_out(d, &arena)
+    cdef double* scratch = allocate_doubles(4 * d)
     with nogil:
         for _k in range(K):
             # Newton's method is fast from nearby; a far start is worse than none.
-            if not (a[0] > 0 and newton_step(t, a, d, newton.step, newton.trigammas).change < 0.5):
+            if not (a[0] > 0 and newton_step(t, a, d, scratch, scratch + d).change < 0.5):
                 start(t, d, a)
-            maximise(t, d, &newton, a)
+            maximise(t, d, scratch, a)
             t, a = t + d, a + d
-    free(memory)
+        free(scratch)

@@ -40,7 +40,7 @@ from ._arena cimport (
 from ._arrays cimport extent, readable, readable_integers, require, writable
 from ._blas cimport gemm
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
-from ._simd cimport add_log, reals
+from ._simd cimport add_log, reals, sum_of
 
 from . import _log_chains
 
@@ -84,7 +84,6 @@ cdef extern from "_chains.h" nogil:
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W,
         const ChainTable* transposed, double* counts, double* sums)
     Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
-    double sum_of(const double* x, Py_ssize_t n)
     void emissions(
         const reals* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
 
@@ -140,8 +139,7 @@ cdef class Chains:
     cdef void* memory
     cdef SparseTable ahead, back
 
-    # Arguments of `__cinit__` are objects, which memoryviews take longer to become than short
-    # sequences take.
+    # Not `__cinit__`, which takes objects: memoryviews of them take longer than short sequences do.
     cdef Chains of(
         self, const double[:, ::1] transmat, const double[::1] final, Py_ssize_t most_rows,
         int n_threads, int n_runs=0,

@@ -129,6 +129,16 @@ SIMD_INLINE float log_float(float x)
 #define add_squares(x, ...) OF_REAL(add_squares, x)(x, __VA_ARGS__)
 #define small_counts(x, ...) OF_REAL(small_counts, x)(x, __VA_ARGS__)
 
+SIMD_INLINE double sum_of(const double *x, ptrdiff_t n)
+{
+    double partial[4] = {0, 0, 0, 0};
+    ptrdiff_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int l = 0; l < 4; l++) partial[l] += x[i + l];
+    for (; i < n; i++) partial[0] += x[i];
+    return (partial[0] + partial[1]) + (partial[2] + partial[3]);
+}
+
 /* max |x_i|: magnitudes have the order of their bits, and what is not a number comes last. */
 SIMD_CLONES SIMD_UNUSED static float largest_magnitude_float(const float *x, ptrdiff_t n)
 {

@@ -15,6 +15,7 @@ cdef extern from "_simd.h" nogil:
     enum:
         PARTIAL_SUMS
     double log_double(double x)
+    double sum_of(const double* x, Py_ssize_t n)
     float largest_magnitude_float(const float* x, Py_ssize_t n)
     void add_squares(const reals* x, Py_ssize_t n, bint skips_nan, reals* partial)
     void exp_columns(

@@ -118,7 +118,7 @@ class WordTable:
         rows[end : end + len(words)] = new
         places[words] = np.arange(end, end + len(words))
         anchor, powers = self.anchor, self.powers
-        after, before = (_per_scale(x, y) for x, y in ((shift, scale), (self.shift, self.scale)))
+        after, before = _ratio(shift, scale), _ratio(self.shift, self.scale)
         if _reaches(anchor, after):
             powers = powers + _powers(rows, places[words], anchor)
             powers -= _powers(self.rows, self.places[words], anchor)
@@ -149,7 +149,8 @@ def _packed(table, is_stored, n_more=0):
     return rows, np.where(is_stored, places, 0), end
 
 
-def _per_scale(numbers, scale):
+def _ratio(numbers, scale):
+    """Return numbers over a scale, and 1 where it is 0."""
     return np.divide(numbers, scale, out=np.ones_like(numbers), where=scale > 0.0)
 
 
@@ -174,10 +175,9 @@ def word_divergences(p: WordTable, q: WordTable, n_threads: int = 1) -> Floats:
     if p.before is not q.scale:
         column_divergences(p.at(slice(None)), q.at(slice(None)), out, n_threads)
         return out
-    is_flat = p.scale == 0.0
+    # Scales are 0 after a step where they were before it.
     after, before, factor = (
-        np.divide(x, y, out=np.ones_like(x), where=~is_flat)
-        for x, y in ((p.shift, p.scale), (q.shift, q.scale), (p.scale, q.scale))
+        _ratio(*pair) for pair in ((p.shift, p.scale), (q.shift, q.scale), (p.scale, q.scale))
     )
     n_zeros = np.count_nonzero(q.places == 0)
     # As if all words had been left, and then without those that were not.
@@ -196,7 +196,7 @@ def word_divergences(p: WordTable, q: WordTable, n_threads: int = 1) -> Floats:
         if len(values):
             column_divergences(values, old, out, 1)
             total += sign * out
-    return np.where(is_flat, p.sums * np.log(p.shift / q.shift), total)
+    return np.where(p.scale == 0.0, p.sums * np.log(p.shift / q.shift), total)
 
 
 @dataclass(frozen=True, eq=False)

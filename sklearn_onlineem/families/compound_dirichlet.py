@@ -289,12 +289,12 @@ class CompoundDirichlet(
         return self.dirichlets(*moments(events, totals, weight, rows.X.shape[1]))
 
     def likelihood_step(self, parameters: Dirichlets, rows: Rows) -> tuple[Dirichlets, float, bool]:
-        """Take a Newton step on the likelihood of a single component.
+        """Take the Newton step of `NewtonSteps` on the likelihood of a single component.
 
         Parameters
         ----------
         parameters : Dirichlets
-            Of K components.
+            Of one component.
         rows : Rows
             Observations, with their weights and labels.
         """
@@ -309,8 +309,7 @@ class CompoundDirichlet(
         )  # fmt: skip
         new = np.empty_like(parameters.alpha)
         new[0, counts.words] = alpha[:-1]
-        new = Dirichlets(new, parameters.length)
-        return new, log_likelihood / rows.total_weight, settled
+        return Dirichlets(new, parameters.length), log_likelihood / rows.total_weight, settled
 
     def posterior_mean(self, parameters: Dirichlets, X: FloatsOrSparse) -> Floats:
         r"""Return :math:`E[h \mid v] = (\alpha + v) / (\alpha_0 + L)` under the first component.

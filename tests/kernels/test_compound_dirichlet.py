@@ -1,4 +1,4 @@
-"""Events of documents and Newton's M-step against their formulas."""
+"""Events of documents and Newton's steps on their likelihood against their formulas."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_events_are_words_and_lengths_with_their_counts(d, dtype, index):
             here = has.indices[has.indptr[i] : has.indptr[i + 1]]
             back[i, words[here]] = counts[here]
         assert_array_equal(back, documents.counts)
-        small = counts < 10
+        small = counts <= 64
         pairs = np.column_stack([words, counts])[small & (counts == np.floor(counts))]
         assert len(np.unique(pairs, axis=0)) == len(pairs)
 
@@ -134,14 +134,3 @@ def test_near_the_maximum_a_step_of_the_likelihood_is_newtons(d):
     for _ in range(6):
         last, is_settled = kernels.ascend(*events, found[:-1].copy(), 1e-10, 1e6, found)
     assert is_settled and last > before
-
-
-@pytest.mark.parametrize("d", [2, 3, 40])
-@pytest.mark.parametrize("scale", [1e-2, 1.0, 1e4])
-def test_the_m_step_solves_its_equations(d, scale):
-    rng = np.random.default_rng(d)
-    truth = scale * np.exp(rng.normal(size=(K, d)))
-    mean_logs = psi(truth) - psi(truth.sum(axis=1, keepdims=True))
-    for start in (np.zeros((K, d)), 1.1 * truth):
-        kernels.solve(mean_logs, start)
-        assert_allclose(start, truth, rtol=1e-6)

@@ -10,6 +10,8 @@ from sklearn_onlineem._kernels._counts import e_step, log_density, statistics
 
 INDEX_DTYPES = [np.int32, np.int64]
 SHAPES = [(1, 1, 1), (1, 50, 10), (7, 3, 1), (300, 40, 9), (2, 5, 40), (3000, 20, 3)]
+# K is no multiple of a tile, of a strip, or of a vector; the rows have several slabs, or one.
+SHAPES += [(10_000, 6, 5), (10_000, 3, 33), (300, 40, 50), (40, 900, 71)]
 
 
 def problem(n, d, K, dtype=np.float64, index=np.int32):
@@ -27,17 +29,9 @@ def run(rows, natural_T, offset, base, *options, n_threads=1):
     counts, totals_T = np.full(K, np.nan), np.full((d, K), np.nan)
     log_likelihoods, responsibilities = np.empty(n), np.empty((n, K), rows[0].dtype)
     total = e_step(
-        *rows,
-        natural_T,
-        offset,
-        base,
-        *(options or (NONE, NO_LABELS, NONE)),
-        counts,
-        totals_T,
-        log_likelihoods,
-        responsibilities,
-        n_threads,
-    )
+        *rows, natural_T, offset, base, *(options or (NONE, NO_LABELS, NONE)), counts, totals_T,
+        log_likelihoods, responsibilities, n_threads,
+    )  # fmt: skip
     return counts, totals_T, log_likelihoods, responsibilities, total
 
 
@@ -56,8 +50,9 @@ def test_e_step(n, d, K, dtype, index, with_options):
     )
     assert responsibilities.dtype == dtype
     expected = normalise_numpy(X @ natural_T + offset + base[:, None], *options)
-    for result, reference in zip((responsibilities, log_likelihoods, total), expected, strict=True):
-        assert_allclose(result, reference, **tolerance(dtype, n))
+    assert_allclose(responsibilities, expected[0], **tolerance(dtype))
+    assert_allclose(log_likelihoods, expected[1], **tolerance(dtype))
+    assert_allclose(total, expected[2], **tolerance(dtype, n))
     assert_allclose(counts, expected[0].sum(axis=0), **tolerance(dtype, n))
     assert_allclose(totals_T, X.T @ expected[0], **tolerance(dtype, n))
 
@@ -82,19 +77,9 @@ def test_outputs_are_optional():
     _, rows, natural_T, offset, _ = problem(300, 5, 3)
     nothing = np.empty((0, 0))
     total = e_step(
-        *rows,
-        natural_T,
-        offset,
-        NONE,
-        NONE,
-        NO_LABELS,
-        NONE,
-        NONE.copy(),
-        nothing,
-        NONE.copy(),
-        nothing,
-        1,
-    )
+        *rows, natural_T, offset, NONE, NONE, NO_LABELS, NONE, NONE.copy(), nothing, NONE.copy(),
+        nothing, 1,
+    )  # fmt: skip
     assert_allclose(total, run(rows, natural_T, offset, NONE)[-1], rtol=0)
 
 
@@ -117,19 +102,6 @@ def test_bits_do_not_depend_on_threads(dtype, index, n_threads):
     alone, together = run(*arguments), run(*arguments, n_threads=n_threads)
     for result, reference in zip(together, alone, strict=True):
         assert_array_equal(result, reference)
-
-
-# K is no multiple of a tile, of a strip, or of a vector; the rows have several slabs, or one.
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n, d, K", [(10_000, 6, 5), (10_000, 3, 33), (300, 40, 50), (40, 900, 71)])
-def test_any_number_of_components(n, d, K, dtype):
-    X, rows, natural_T, offset, base = problem(n, d, K, dtype)
-    counts, totals_T, log_likelihoods, responsibilities, _ = run(rows, natural_T, offset, base)
-    expected = normalise_numpy(X @ natural_T + offset + base[:, None])
-    assert_allclose(responsibilities, expected[0], **tolerance(dtype))
-    assert_allclose(log_likelihoods, expected[1], **tolerance(dtype))
-    assert_allclose(counts, expected[0].sum(axis=0), **tolerance(dtype, n))
-    assert_allclose(totals_T, X.T @ expected[0], **tolerance(dtype, n))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -43,20 +43,9 @@ def run(X, centre, features, natural, offset, base, *options, n_threads=1, digit
     counts, totals = np.full(K, np.nan), np.full((K, p), np.nan)
     log_likelihoods, responsibilities = np.empty(n), np.empty((n, K), X.dtype)
     total = e_step(
-        X,
-        digits,
-        centre,
-        features,
-        natural,
-        offset,
-        base,
-        *(options or (NONE, NO_LABELS, NONE)),
-        counts,
-        totals,
-        log_likelihoods,
-        responsibilities,
-        n_threads,
-    )
+        X, digits, centre, features, natural, offset, base, *(options or (NONE, NO_LABELS, NONE)),
+        counts, totals, log_likelihoods, responsibilities, n_threads,
+    )  # fmt: skip
     return counts, totals, log_likelihoods, responsibilities, total
 
 
@@ -174,22 +163,9 @@ def test_outputs_are_optional():
     X, centre, natural, offset, _ = problem(300, 3, 2, PRODUCTS)
     nothing = np.empty((0, 0))
     total = e_step(
-        X,
-        NO_DIGITS,
-        centre,
-        PRODUCTS,
-        natural,
-        offset,
-        NONE,
-        NONE,
-        NO_LABELS,
-        NONE,
-        NONE.copy(),
-        nothing,
-        NONE.copy(),
-        nothing,
-        1,
-    )
+        X, NO_DIGITS, centre, PRODUCTS, natural, offset, NONE, NONE, NO_LABELS, NONE, NONE.copy(),
+        nothing, NONE.copy(), nothing, 1,
+    )  # fmt: skip
     assert_allclose(total, run(X, centre, PRODUCTS, natural, offset, NONE)[-1], rtol=0)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem._kernels._rows import are_finite, are_ready, largest_magnitude
 
 SIZES = [(1, 1), (1, 16), (3, 5), (100, 7)]
@@ -83,3 +84,20 @@ def test_the_largest_magnitude_is_found_anywhere(n, d, largest):
 def test_the_largest_magnitude_of_zeros_and_of_nothing_is_zero():
     assert largest_magnitude(np.array([-0.0, 0.0], np.float32)) == 0.0
     assert largest_magnitude(np.empty(0, np.float32)) == 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_rows_are_sorted_where_each_of_them_is(dtype):
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(2000):
+        # Some rows are out of order, have duplicates, or are empty.
+        rows = [rng.permutation(4)[: rng.integers(4)] for _ in range(3)]
+        rows = [np.sort(row) if rng.random() < 0.8 else np.minimum(row, 2) for row in rows]
+        pointers, indices = np.cumsum([0, *map(len, rows)]), np.concatenate(rows)
+        is_sorted = all((np.diff(row) > 0).all() for row in rows)
+        n_columns = rng.integers(3, 5)
+        form = _rows.CANONICAL if is_sorted else _rows.UNSORTED
+        form = form if (indices < n_columns).all() else _rows.OUT_OF_RANGE
+        assert _rows.csr_form(indices.astype(dtype), pointers.astype(dtype), n_columns) == form
+        seen.add(form)
+    assert len(seen) == 3

@@ -43,25 +43,18 @@ def test_columns_are_scaled(shape, n_threads, rng):
     assert_array_equal(out, table * factors)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (600, 50), (40, 129)])
-def test_divergences_of_columns(shape, n_threads, rng):
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (1500, 50), (40, 129)])
+def test_divergences_of_columns(shape, rng):
     p, q = (rng.dirichlet(np.full(shape[0], 0.5), shape[1]).T.copy() for _ in range(2))
     p[0, 0] = 0.0
-    found = np.empty(shape[1])
-    column_divergences(p, q, found, n_threads)
-    assert_allclose(found, rel_entr(p, q).sum(axis=0), rtol=1e-9, atol=1e-12)
+    found = np.empty((2, shape[1]))
+    for n_threads, out in zip((1, 4), found, strict=True):
+        column_divergences(p, q, out, n_threads)
+    assert_array_equal(*found)
+    assert_allclose(found[0], rel_entr(p, q).sum(axis=0), rtol=1e-9, atol=1e-12)
     p[-1, 0], q[-1, 0] = 0.5, 0.0
-    column_divergences(p, q, found, n_threads)
-    assert found[0] == np.inf
-
-
-def test_divergences_are_the_same_bits_for_any_number_of_threads(rng):
-    p, q = (rng.dirichlet(np.full(1500, 0.5), 20).T.copy() for _ in range(2))
-    one, several = np.empty(20), np.empty(20)
-    column_divergences(p, q, one, 1)
-    column_divergences(p, q, several, 4)
-    assert_array_equal(one, several)
+    column_divergences(p, q, found[0], 1)
+    assert found[0, 0] == np.inf
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -71,23 +64,6 @@ def test_rows_are_padded_with_zeros(shape, n_threads, rng):
     pad_rows(table, out, n_threads)
     assert_array_equal(out[:, : shape[1]], table.astype(np.float32))
     assert_array_equal(out[:, shape[1] :], 0.0)
-
-
-def test_tables_of_other_shapes_are_refused(rng):
-    p = rng.random((4, 3))
-    for q in (rng.random((4, 2)), rng.random((3, 3)), np.empty((0, 0))):
-        with pytest.raises(ValueError, match="one shape"):
-            column_divergences(p, q, np.empty(3), 1)
-        with pytest.raises(ValueError, match="one shape"):
-            normalise_columns(p, 0.0, q, np.empty(3))
-    with pytest.raises(ValueError, match="for each topic"):
-        column_divergences(p, p, np.empty(2), 1)
-    with pytest.raises(ValueError, match="for each topic"):
-        scale_columns(p, np.ones(2), p.copy(), 1)
-    with pytest.raises(ValueError, match="multiple of 16"):
-        pad_rows(p, np.empty((4, 3), np.float32), 1)
-    with pytest.raises(ValueError, match="for each word"):
-        pad_rows(p, np.empty((3, 16), np.float32), 1)
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.95, 1.1, 1.2, 1.5, 0.3, 50.0, 1e9])

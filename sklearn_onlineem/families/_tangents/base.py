@@ -85,7 +85,7 @@ class Shares:
 
     def moved(self, v):
         """Return probabilities moved along v; fixed ones stay."""
-        # A factor common to a row is none: the other term of `logarithms`.
+        # Rows are normalised, so the term of `logarithms` that all entries share is left out.
         left = np.where(self.root > 0.0, self.p, 0.0)
         moved = left * np.exp(v * self._inverse_root)
         moved *= left.sum(axis=-1, keepdims=True) * inverse(moved.sum(axis=-1, keepdims=True))

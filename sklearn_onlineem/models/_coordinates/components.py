@@ -110,7 +110,10 @@ class ComponentCoordinates(Coordinates):
     def __init__(self, model, statistics):
         self.model, self._statistics = model, statistics
         self.tangents = TANGENTS[type(model.family)](model.family, model.parameters)
-        self._effective_counts = self._all_counts(statistics)
+        rows = self._sums(statistics)
+        rows = np.broadcast_to(rows.sum(axis=1, keepdims=True), rows.shape)
+        counts = self.tangents.effective_counts(statistics.emissions)
+        self._effective_counts = self._joined(rows, counts)
 
     @property
     def shape(self):
@@ -157,12 +160,6 @@ class ComponentCoordinates(Coordinates):
 
     def is_proper(self, prior):
         return bool((self._sums(prior) >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
-
-    def _all_counts(self, statistics):
-        """Return the effective counts of all coordinates."""
-        rows = self._sums(statistics)
-        rows = np.broadcast_to(rows.sum(axis=1, keepdims=True), rows.shape)
-        return self._joined(rows, self.tangents.effective_counts(statistics.emissions))
 
     def score(self, statistics):
         rows = self.shares.score(self._sums(statistics))
