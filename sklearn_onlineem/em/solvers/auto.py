@@ -96,10 +96,9 @@ class Auto(Solver):
         start, n, is_new = progress.state, len(data), plan.bound_before == -math.inf
         may_move = is_new and self._may_regroup(start, data, plan)
         n_parameters = start.model.n_parameters() if may_move else 0
-        climbs = climb if isinstance(start.model, SplitsAndMerges) else Batch().passes
-        if 0 < n_parameters <= n:
-            climbs = SplitMerge(n_components="fixed").passes
-        takes_turns = 0 < n_parameters <= n < _MANY_ROWS
+        steps_pay = 0 < n_parameters <= n
+        climbs = SplitMerge(n_components="fixed").passes if steps_pay else climb
+        takes_turns = steps_pay and n < _MANY_ROWS
         takes_turns |= n * data.n_features < _FEW_VALUES * n_parameters
         size = min(plan.batch_size, -(-n // _BATCHES)) if takes_turns else plan.batch_size
         n_turns = _TURNS if takes_turns else int(is_new and n > size)
