@@ -320,12 +320,19 @@ def test_groups_that_do_not_fit_are_refused(ends, lists, rng):
 
 
 @pytest.fixture
-def is_sparse(monkeypatch):
+def may_overlap(monkeypatch):
+    """A few candidates of each row may have any share of it."""
+    monkeypatch.setattr("sklearn_onlineem.models.truncated._LEAST_SHARE", 0.0)
+
+
+@pytest.fixture
+def is_sparse(may_overlap, monkeypatch):
     """Default fits of few components take sparse passes, too, of few candidates."""
     for name, value in {"_MANY": 8, "_PARAMETERS": 0, "_SPARSE_CANDIDATES": 3}.items():
         monkeypatch.setattr(f"sklearn_onlineem.em.solvers.truncated.{name}", value)
 
 
+@pytest.mark.usefixtures("may_overlap")
 @all_covariances
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_candidates", [1, 3, 100])
@@ -350,6 +357,7 @@ def test_sparse_passes_bound_the_likelihood_and_touch_it(kind, weighted, n_candi
     assert (bounds[-1] == pytest.approx(log_likelihood, abs=1e-12)) == (n_candidates == 100)
 
 
+@pytest.mark.usefixtures("may_overlap")
 def test_sparse_passes_end_after_one_that_has_seen_all(rng):
     X = clusters(rng)
     model = gaussian_mixture(rng, X, "diag")
@@ -387,7 +395,9 @@ def test_default_fits_with_sparse_passes_are_as_likely(settings, rng, monkeypatc
 
 
 @pytest.mark.usefixtures("is_sparse")
-@pytest.mark.parametrize("case", ["missing", "labels", "removing prior", "counts", "tol=0"])
+@pytest.mark.parametrize(
+    "case", ["missing", "labels", "removing prior", "counts", "tol=0", "overlap"]
+)
 def test_other_default_fits_have_all_components(case, rng, monkeypatch):
     X, y = clusters(rng, n=1000), None
     mixture = GaussianMixture(K, covariance_type="diag", random_state=0, max_iter=20)
@@ -400,8 +410,11 @@ def test_other_default_fits_have_all_components(case, rng, monkeypatch):
         mixture.set_params(weight_concentration_prior=0.9)
     elif case == "counts":
         X, mixture = rng.poisson(X**2), PoissonMixture(K, random_state=0, max_iter=20)
-    else:
+    elif case == "tol=0":
         mixture.set_params(tol=0.0)
+    else:
+        monkeypatch.setattr("sklearn_onlineem.models.truncated._LEAST_SHARE", 0.98)
+        X = rng.standard_normal((1000, 3))
     monkeypatch.setattr(SparseEStep, "e_step", None)
     assert np.isfinite(mixture.fit(X, y).lower_bounds_[-1])
 
