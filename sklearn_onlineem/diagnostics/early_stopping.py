@@ -34,7 +34,8 @@ class EarlyStopping:
     Attributes
     ----------
     scores : list of (int, float)
-        Rows read, and the score of the held-out data, of the last fit.
+        Rows read, and the score of the held-out data, of the last fit. They begin anew with each
+        start, and where another start goes on after the latest one.
     best_estimator : estimator or None
         A copy of the estimator with the best score.
 
@@ -76,11 +77,15 @@ class EarlyStopping:
     def _begin(self):
         self.scores, self.best_estimator = [], None
         self._best, self._n_worse, self._n_updates, self._n_rows = -math.inf, 0, 0, 0
+        self._first_bounds = []
 
     def __call__(self, step: AnyStep, estimator: OnlineEM) -> bool:
         """Score the estimator after a step, as callbacks do; return whether to end the fit."""
-        if step.n_rows <= self._n_rows:  # another fit, or another start
+        before, bounds = self._first_bounds, estimator.lower_bounds_[:1]
+        # Another fit, another start, or one from before that goes on.
+        if step.n_rows <= self._n_rows or (before and bounds and before != bounds):
             self._begin()
+        self._first_bounds = bounds
         self._n_rows, self._n_updates = step.n_rows, self._n_updates + 1
         if self._n_updates % self.every:
             return False

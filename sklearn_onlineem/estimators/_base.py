@@ -619,9 +619,13 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         given = {name: x for name, x in values if name in defaults and x is not defaults[name]}
         kind, valid = type(self), self._parameter_constraints
         if "_constraints" not in vars(kind):  # To make them takes longer than to check them.
-            kind._constraints = {name: [*map(make_constraint, valid[name])] for name in valid}
+            kind._constraints = {
+                name: [*map(make_constraint, constraints)]
+                for name, constraints in valid.items()
+                if constraints != "no_validation"
+            }
         for name, value in given.items():
-            if not any(one.is_satisfied_by(value) for one in kind._constraints[name]):
+            if not any(one.is_satisfied_by(value) for one in kind._constraints.get(name, ())):
                 validate_parameter_constraints(valid, {name: value}, kind.__name__)
         with error_context(self):
             for name, value in given.items():

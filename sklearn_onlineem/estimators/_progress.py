@@ -276,6 +276,7 @@ class FitTasks:
         fitted = partial(estimator._fitted_with, progress, attributes)
         told = {**self._told, "reconstruction_attributes": lambda: {"_fitted": fitted()}}
         while True:
+            progress.is_calling = True
             task = within.subcontext("pass").call_on_fit_task_begin(**self._told)
             progress.is_calling = False
             done = next(passes, None)
@@ -283,6 +284,7 @@ class FitTasks:
                 return
             progress.is_calling = True
             progress.stopped |= task.call_on_fit_task_end(**told)
+            progress.is_calling = False
             yield done
 
     def _end_starts(self):

@@ -28,8 +28,9 @@ _ROWS, _COORDINATE_ROWS, _WIDER = 1 << 12, 1 << 10, 3
 # A search that gains less, in nats per row, is followed by twice as many passes without one.
 _LEAST_GAIN, _MOST_PASSES = 1e-3, 16
 # Sparse passes after one of all components, and those of them that see what that one has gained.
+# Where candidates have a smaller share of the rows at first, many more passes would be needed.
+_SPARSE_PASSES, _FRESH, _LEAST_SHARE = 16, 3, 0.98
 # Rows of a group, and how many times as many candidates their home has.
-_SPARSE_PASSES, _FRESH = 16, 3
 _GROUP_ROWS, _OF_HOME = 16, 3
 
 
@@ -199,6 +200,8 @@ class SparseEStep(TruncatedEStep):
         super().__init__(model, data, _OF_HOME * n_candidates, rng)
         self._n_candidates, self._others = min(n_candidates, self._lists.shape[1]), None
         self._renew(model)
+        if self._part[1].sum() * self._share < _LEAST_SHARE:
+            raise ValueError("components overlap too much for passes over a few of them.")
 
     def e_step(self, model: Model) -> tuple[Statistics, float]:
         near, bound = super().e_step(model)

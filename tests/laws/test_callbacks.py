@@ -2,6 +2,7 @@
 
 import pickle
 from functools import partial
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from cases.comparing import assert_close, assert_identical
 from cases.merged_cases import REPRESENTATIVES
 from cases.states import state_of
 
-from sklearn_onlineem import GaussianHMM, PoissonMixture
+from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
 from sklearn_onlineem.diagnostics import EarlyStopping
 from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
@@ -209,6 +211,20 @@ def test_scores_may_be_few_and_gains_small(rng):
     assert [rows for rows, _ in stopping.scores] == [180, 360, 540]
 
 
+def test_scores_are_those_of_the_start_that_goes_on():
+    """The better one after some passes, which may be the first one."""
+    rng, n_firsts = np.random.default_rng(5), 0
+    for seed in range(4):
+        X, held_out = rng.normal(rng.choice([0.0, 3.0], size=(2, 208, 5)))
+        stopping, steps = EarlyStopping(held_out, patience=100), []
+        mixture = GaussianMixture(6, callbacks=[stopping, steps.append], random_state=seed).fit(X)
+        is_first = mixture.history_[0] == steps[0]
+        assert len(stopping.scores) == (mixture.n_iter_ - 36 if is_first else mixture.n_steps_)
+        assert stopping.best_estimator.history_[0] == mixture.history_[0]
+        n_firsts += is_first
+    assert 0 < n_firsts < 4
+
+
 @pytest.mark.parametrize(
     "arguments", [{"patience": 0}, {"every": 1.5}, {"min_gain": -1.0}, {"patience": True}]
 )
@@ -265,7 +281,7 @@ def test_scikit_learns_callbacks_hear_of_each_pass(case, rng):
 
 
 @has_sklearn_callbacks
-def test_starts_are_tasks_and_failures_end_them(rng):
+def test_starts_are_tasks_and_failures_end_them(rng, monkeypatch):
     X = rng.poisson(5.0, size=(30, 1))
     listener = Listener()
     mixture = PoissonMixture(1, n_init=2, max_iter=1, tol=0.0, solver="batch")
@@ -290,6 +306,11 @@ def test_starts_are_tasks_and_failures_end_them(rng):
     mixture = PoissonMixture(5, random_state=0).set_callbacks(Listener(error=ValueError("no")))
     with pytest.raises(ValueError, match="no"):
         mixture.fit(X)
+    # So may one that has no model to start from.
+    alone = PoissonMixture(5, random_state=0, n_init=1).fit(X)
+    fails = Mock(side_effect=ValueError("no start"))
+    monkeypatch.setattr(MixtureInitialiser, "another", fails)
+    assert_identical(mixture.set_callbacks(Listener()).fit(X).model_, alone.model_)
 
 
 @has_sklearn_callbacks

@@ -14,6 +14,7 @@ from sklearn.decomposition import LatentDirichletAllocation as SklearnLDA
 from sklearn.mixture import BayesianGaussianMixture
 from sklearn.mixture import GaussianMixture as SklearnMixture
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import Options
 
 from sklearn_onlineem import (
     AnomalyDetector,
@@ -186,6 +187,15 @@ def test_classes_of_users_may_have_other_parameters():
     )
     with pytest.raises(ValueError, match="^Mine has no parameter 'shares'; did you mean 'share'"):
         own.set_params(shares=1)
+
+
+def test_classes_of_users_may_have_constraints_of_their_own():
+    class Mine(GaussianMixture):
+        _parameter_constraints = {"n_components": [Options(int, {2, 3})], "tol": "no_validation"}
+
+    Mine(3, tol=1, max_iter=2).fit([[1.0], [2.0], [3.0]])
+    with pytest.raises(ValueError, match="^The 'n_components' parameter of Mine must be"):
+        Mine(4).fit([[1.0]])
 
 
 def test_other_errors_are_as_they_were():

@@ -318,6 +318,8 @@ class Solver(Settings, ABC):
     def trials(self, state: State, data: Batch, plan: Plan) -> tuple[int, int]:
         """Return how many starts a fit takes, and after how many passes the best goes on alone.
 
+        0, and as many as a fit may take or more: each start is fitted to its end.
+
         Parameters
         ----------
         state : State

@@ -168,10 +168,9 @@ class SplitMerge(Solver):
         size, gain, before = state.size_of(data), math.inf, -math.inf
         for log_likelihood, _ in climb(progress, data, plan, acceleration=None):
             yield log_likelihood, False
-            gain, before = log_likelihood - before, log_likelihood
-            if not gain > _NEARLY_SETTLED:
+            if not log_likelihood - before > _NEARLY_SETTLED:
                 break
-        gain = math.inf
+            before = log_likelihood
         while gain > _LEAST_GAIN:
             state = progress.state
             found = regrouping_step(state.model, data, plan.rng, state.prior_terms(size))

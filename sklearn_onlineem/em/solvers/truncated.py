@@ -20,9 +20,10 @@ __all__ = ["Truncated", "climb"]
 # In streams of fewer components all are looked at, which takes no longer. Neighbours are found anew
 # when less of the mixture's statistics is as old as they.
 _LEAST_COMPONENTS, _LEAST_SHARE = 1 << 12, 0.7
-# Fewest components, parameters, and rows of each component, with which most passes of a default fit
-# are sparse, and candidates of a row there. Chosen by benchmarks/speed/many_components.py.
-_MANY, _PARAMETERS, _ROWS_OF_EACH, _SPARSE_CANDIDATES = 300, 30_000, 20, 32
+# Fewest components, parameters for each feature, and rows of each component, with which most passes
+# of a default fit are sparse, and candidates of a row there. A pass over all components takes time
+# for all parameters, a sparse one for the features. Chosen by benchmarks/speed/many_components.py.
+_MANY, _PARAMETERS, _ROWS_OF_EACH, _SPARSE_CANDIDATES = 300, 4_000, 20, 32
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,8 @@ def climb(
         is_many = _MANY <= model.n_components <= len(data) // _ROWS_OF_EACH
         # Where one of the conditions is not met, all components take part.
         with suppress(ValueError):
-            if is_many and model.n_parameters() >= _PARAMETERS and plan.stopping().tol > 0.0:
+            is_slow = is_many and model.n_parameters() >= _PARAMETERS * data.n_features
+            if is_slow and plan.stopping().tol > 0.0:
                 model.check_split_merge(progress.state.prior, data, fixed=True)
                 sparse = model.truncated_e_step(data, _SPARSE_CANDIDATES, plan.rng, is_sparse=True)
     if sparse is None:

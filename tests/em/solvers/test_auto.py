@@ -114,8 +114,8 @@ def test_callbacks_end_the_fit_from_either_start(n_updates):
     assert len(steps) == n_updates and not mixture.converged_
 
 
-def test_few_passes_are_shared_by_both_starts():
-    """Each may take as many as a fit, where these are fewer than those of the turns."""
+def test_both_starts_take_all_passes_where_these_are_few():
+    """Fewer than those of the turns, after which the better one would go on."""
     steps = []
     arguments = {"random_state": 0, "max_iter": 3}
     with pytest.warns(ConvergenceWarning):
