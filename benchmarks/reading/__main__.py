@@ -28,20 +28,20 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions.
 LIMITS = {
-    "GaussianHMM.fit, functions": 268,
-    "GaussianHMM.fit, files": 41,
+    "GaussianHMM.fit, functions": 247,
+    "GaussianHMM.fit, files": 39,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 70,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 212,
-    "Python code": 26_840,
-    "Python docstrings": 13_220,
+    "Python files": 211,
+    "Python code": 26_870,
+    "Python docstrings": 13_290,
     "kernel files": 59,
-    "kernel code": 14_840,
+    "kernel code": 15_140,
     "public names": 95,
     "import circles": 0,
-    "test code": 38_660,
+    "test code": 38_920,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
