@@ -102,7 +102,7 @@ def batch_passes(
         Called after each pass; returns whether E-steps are others than before, by which the present
         model is not worse. None: they never change.
     """
-    settled, here, newton, values = plan.stopping(), None, None, []
+    settled, here, newton, cost, values = plan.stopping(), None, None, None, []
     may_accelerate = acceleration is not None and settled.tol > 0.0
     while True:
         state, n_read = progress.state, 0
@@ -123,7 +123,8 @@ def batch_passes(
                 may_accelerate = suits(here, now=False)
                 gains_tell = may_accelerate and COORDINATES[type(here.model)].gains_tell
             may_accelerate = may_accelerate and math.isfinite(here.log_posterior)
-        values = [*values, here.log_posterior if may_accelerate else here.log_likelihood][-5:]
+        value = here.log_posterior if may_accelerate and here.prior else here.log_likelihood
+        values = [*values, value][-5:]
         # To look takes a fourth of a pass over few rows, so that every third pass is enough.
         looks = may_accelerate and (not gains_tell or state.n_steps % 3 == 1)
         are_enough = len(values) > _LEAST_GAINS
@@ -133,8 +134,9 @@ def batch_passes(
         if newton is None and looks and are_enough:
             gains = [after - before for before, after in pairwise(values)]
             n_passes = settled.outlook(gains).n_passes
-            n_rows = max(state.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)
-            cost = 1.0 + _ROWS_OF_A_STEP / n_rows
+            if cost is None:
+                n_rows = max(state.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)
+                cost = 1.0 + _ROWS_OF_A_STEP / n_rows
             # Early gains may rise.
             is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES * cost
             if not gains_tell or (n_passes > _FEW_PASSES * cost and not is_early):
