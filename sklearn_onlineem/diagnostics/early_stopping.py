@@ -34,8 +34,7 @@ class EarlyStopping:
     Attributes
     ----------
     scores : list of (int, float)
-        Rows read, and the score of the held-out data, of the last fit. They begin anew with each
-        start, and where another start goes on after the latest one.
+        Rows read, and the score of the held-out data, of the last start that was followed.
     best_estimator : estimator or None
         A copy of the estimator with the best score.
 

@@ -360,23 +360,24 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                             raise
                 # From whichever start, callbacks end the fit.
                 tried[0][2].stopped |= progress.stopped
-                while are_judged:
-                    _, _, progress, passes = tried[0]
-                    try:
-                        run(passes, progress, most, report)
-                        progress.state = solver.finished(progress.state)
-                        report_end(self, progress)
-                        break
-                    except ValueError:
-                        if len(tried) == 1 or progress.is_calling:
-                            raise
-                        del tried[0]
-                _, start, progress, _ = tried[0]
+                start, progress = self._gone_on(tried, report) if are_judged else tried[0][1:3]
             # Commit.
             self._finish(progress, data, start)
             self._commit(progress, reader.attributes)
             tasks.end()
         return self
+
+    def _gone_on(self, tried, report):
+        """Take the first of some starts to its end, or the next one if it fails; return it."""
+        for _, start, progress, passes in tried:
+            try:
+                run(passes, progress, self._most_passes, report)
+                progress.state = self._solver().finished(progress.state)
+                report_end(self, progress)
+                return start, progress
+            except ValueError:
+                if passes is tried[-1][-1] or progress.is_calling:
+                    raise
 
     def _started(self, start_from, data, random_state):
         """Return the state that a fit starts from: without `start_from`, of the present model."""

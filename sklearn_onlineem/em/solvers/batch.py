@@ -102,7 +102,7 @@ def batch_passes(
         Called after each pass; returns whether E-steps are others than before, by which the present
         model is not worse. None: they never change.
     """
-    settled, here, newton, cost, values = plan.stopping(), None, None, None, []
+    settled, here, newton, values = plan.stopping(), None, None, []
     may_accelerate = acceleration is not None and settled.tol > 0.0
     while True:
         state, n_read = progress.state, 0
@@ -133,13 +133,7 @@ def batch_passes(
             are_enough = here.coordinates.are_determined
         if newton is None and looks and are_enough:
             gains = [after - before for before, after in pairwise(values)]
-            n_passes = settled.outlook(gains).n_passes
-            if cost is None:
-                n_rows = max(state.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)
-                cost = 1.0 + _ROWS_OF_A_STEP / n_rows
-            # Early gains may rise.
-            is_early = n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES * cost
-            if not gains_tell or (n_passes > _FEW_PASSES * cost and not is_early):
+            if not gains_tell or _is_slow(settled.outlook(gains), progress, here):
                 may_accelerate = suits(here)
                 newton = QuasiNewton() if may_accelerate else None
         there = promised = None
@@ -158,3 +152,12 @@ def batch_passes(
         is_new = renewed is not None and renewed(progress.state.model, is_settled)
         yield here.log_likelihood, is_settled and not is_new
         here = None if is_new else there
+
+
+def _is_slow(outlook, progress, here):
+    """Return whether the passes of EM to come take much longer than quasi-Newton steps."""
+    n_rows = max(here.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)
+    cost = 1.0 + _ROWS_OF_A_STEP / n_rows
+    # Early gains may rise.
+    is_early = outlook.n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES * cost
+    return outlook.n_passes > _FEW_PASSES * cost and not is_early
