@@ -292,28 +292,29 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         """Return log-likelihoods of one half of the tokens of each document, given the other.
 
         Tokens are split at random. Proportions are the posterior mean given the first half, by
-        local Gibbs sampling, with half of the sweeps discarded. Return the log-likelihoods in nats,
-        (n_documents,), and the numbers of tokens in the second halves.
+        local Gibbs sampling, with half of the sweeps discarded. Where counts are no numbers of
+        tokens (fractions, or more than 2**24 in a row), a fraction is split as one token more, and
+        the model's own inference, if it takes such counts, reads the first half. Return the log-likelihoods in nats, (n_documents,), and the numbers of tokens in the
+        second halves.
 
         Parameters
         ----------
         data : Documents
-            Counts of words; ValueError if they are not whole.
+            Counts of words; ValueError if they are not whole, and the model draws topics of tokens.
         rng : numpy.random.Generator
             Source of random numbers.
         n_sweeps : int, default=200
             How often all tokens of the first halves are drawn.
         """
-        if not data.is_whole:
-            raise ValueError(
-                "X must hold counts, whole numbers, and less than 2**24 in a row: tokens are split."
-            )
-        # Python looks for Ctrl-C between pieces.
-        cuts = np.flatnonzero(np.diff(np.cumsum(data.lengths) // _PIECE_TOKENS)) + 1
-        pieces = [data[a:b] for a, b in pairwise([0, *cuts, len(data)])]
-        halves = zip(*(_halves(piece, rng) for piece in pieces), strict=True)
-        given, rest = map(Documents.concatenate, halves)
-        reader = replace(self, inference=LocalGibbs(n_sweeps, n_sweeps // 2))
+        if data.is_whole:
+            # Python looks for Ctrl-C between pieces.
+            cuts = np.flatnonzero(np.diff(np.cumsum(data.lengths) // _PIECE_TOKENS)) + 1
+            pieces = [data[a:b] for a, b in pairwise([0, *cuts, len(data)])]
+            halves = zip(*(_halves(piece, rng) for piece in pieces), strict=True)
+            given, rest = map(Documents.concatenate, halves)
+            reader = replace(self, inference=LocalGibbs(n_sweeps, n_sweeps // 2))
+        else:
+            (given, rest), reader = _halves_of_fractions(data, rng), self
         proportions = np.empty((len(data), self.n_components))
         reader._infer(given, rng, proportions=proportions)
         documents = np.repeat(np.arange(len(data)), np.diff(rest.offsets))
@@ -505,6 +506,22 @@ def _halves(data, rng):
         _with_tokens(data, documents[~second], words[~second], *blocks, whole - dealt),
         _with_tokens(data, documents[second], words[second], *blocks, dealt),
     )
+
+
+def _halves_of_fractions(data, rng):
+    """Split counts that need not be whole: by a coin for each token, and one for the fraction."""
+    X, counts = data.X, data.X.data.astype(np.float64)
+    # The beta distribution is as wide as the binomial one, whose numbers would overflow.
+    are_many = counts > MOST_SINGLE
+    whole, half = np.where(are_many, 0.0, np.floor(counts)), counts[are_many] / 2.0
+    second = rng.binomial(whole.astype(np.int64), 0.5).astype(np.float64)
+    second += (counts - whole) * rng.integers(2, size=len(counts))
+    second[are_many] = counts[are_many] * rng.beta(half, half)
+    documents = np.repeat(np.arange(len(data)), np.diff(data.offsets))
+    second[np.bincount(documents, counts - second, len(data))[documents] <= 0.0] = 0.0
+    for part in (counts - second, second):
+        rows = csr_array((part.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
+        yield Documents(Rows(rows, n_threads=data.n_threads), data.numbers, data.allowed)
 
 
 def _with_tokens(data, documents, words, block_documents, block_words, block_counts):

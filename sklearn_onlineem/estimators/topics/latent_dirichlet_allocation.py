@@ -540,12 +540,14 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
         The tokens of each document are split into halves at random [1]_. One half determines the
         proportions of topics, by 200 sweeps of Gibbs sampling, and the other is scored:
         :math:`\exp(-\sum \log \sum_k \theta_{dk} \phi_{kw} / n)` over its n tokens. So all solvers
-        are comparable; scikit-learn's perplexity is a bound instead.
+        are comparable; scikit-learn's perplexity is a bound instead. Of fractions, which
+        ``e_step="map"`` takes, the part beyond whole tokens is a token of less weight, and the
+        proportions are inferred as by `transform`.
 
         Parameters
         ----------
         X : array-like or sparse array of shape (n_samples, n_features)
-            Whole counts; documents of a single token are ignored.
+            Counts, as `transform` takes them; documents of a single token are ignored.
 
         Returns
         -------
