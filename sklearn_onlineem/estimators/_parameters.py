@@ -21,6 +21,7 @@ from functools import wraps
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import metaestimators
 
@@ -293,7 +294,26 @@ def are_same(a, b):
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
-    return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+    """Decorate a method that learns, so that parameters are validated before.
+
+    Those of a fitted estimator as well, which scikit-learn's `partial_fit` does not validate again.
+    """
+    in_context = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+
+    def decorated(method):
+        fit = in_context(method)
+        if method.__name__ != "partial_fit":
+            return fit
+
+        @wraps(method)
+        def partial_fit(self, /, *args, **kwargs):
+            if not get_config()["skip_parameter_validation"]:
+                self._validate_params()
+            return fit(self, *args, **kwargs)
+
+        return partial_fit
+
+    return decorated
 
 
 def available_if(check: Callable[..., bool]) -> Callable[[Method], Method]:

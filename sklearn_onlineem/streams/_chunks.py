@@ -9,32 +9,63 @@ import numpy as np
 from scipy import sparse
 from sklearn import get_config
 from sklearn.base import is_regressor
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._progress import warn_user
+from sklearn_onlineem.estimators._validation import is_empty
 
-__all__ = ["check_scorable", "learn_chunks", "read", "scored", "sound", "with_score"]
+__all__ = ["check_scorable", "has_nothing", "learn_chunks", "read", "scored", "sound", "with_score"]
 
 # Chunks between messages, as updates of the estimators.
 _VERBOSE_INTERVAL = 10
 
 
-def learn_chunks(estimator, chunks, learn):
+def learn_chunks(estimator, chunks, learn, is_told=True):
     """Call `learn` with (X, y, sample_weight) of each chunk; it returns the score to report.
 
-    What is not given is None. An error has a note with the number of its chunk.
+    What is not given is None. An error has a note with the number of its chunk. Unless the user
+    `is_told`, a warning says that nothing learns from y.
     """
     name, n_rows = type(estimator).__name__, 0
     for number, chunk in enumerate(chunks, 1):
         try:
             X, y, sample_weight = _parts(f"{name}.fit_stream", chunk)
             score = learn(X, y, sample_weight)
+            if y is not None and not is_told:
+                is_told = True
+                if not any(map(_reads_y, getattr(estimator, "estimators_", [estimator]))):
+                    warn_user(
+                        f"{name}.fit_stream: the second part of a chunk is y, and nothing learns"
+                        " from it here. (X, None, sample_weight) has weights; mixtures and the like"
+                        " learn from labels with semi_supervised=True."
+                    )
         except Exception as error:
             error.add_note(f"{name}.fit_stream failed in chunk {number}; those before are learnt.")
             raise
         n_rows += _num_samples(X)
         if estimator.verbose and (number == 1 or number % _VERBOSE_INTERVAL == 0):
             print(f"{name}: chunk {number}, {n_rows} rows, score {score:.6f}", flush=True)
+
+
+def _reads_y(estimator):
+    """Return whether y may matter: not to estimators of this library without labels or targets."""
+    if hasattr(estimator, "steps"):
+        *steps, last = [step for _, step in estimator.steps if hasattr(step, "__sklearn_tags__")]
+        return _reads_y(last) or any(get_tags(step).target_tags.required for step in steps)
+    own = getattr(estimator, "estimator", estimator)  # Detectors pass y on.
+    is_ours = isinstance(own, OnlineEM) and not getattr(own, "semi_supervised", False)
+    return not is_ours or get_tags(own).target_tags.required
+
+
+def has_nothing(estimator, X, sample_weight):
+    """Return whether a chunk has no rows, or none with a weight above 0."""
+    if is_empty(estimator, X):
+        return True
+    weight = np.asarray(sample_weight)  # of objects if there is none
+    return weight.dtype.kind in "biuf" and len(weight) == _num_samples(X) and not weight.any()
 
 
 def read(estimator, chunks):

@@ -15,9 +15,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 
 from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
-from sklearn_onlineem.estimators._validation import is_empty
 from sklearn_onlineem.streams._chunks import (
     check_scorable,
+    has_nothing,
     learn_chunks,
     read,
     scored,
@@ -138,7 +138,7 @@ class StreamPipeline(Pipeline):
         Parameters
         ----------
         X : array-like, data frame, or what else the first step takes
-            The chunk; one of no rows changes nothing.
+            The chunk; one of no rows, or of weights that are all 0, changes nothing.
         y : array-like of shape (n_samples,), default=None
             Passed to all steps.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -158,7 +158,7 @@ class StreamPipeline(Pipeline):
             If a step refuses the chunk or its parameters. All steps are left unchanged.
         """
         self._validate_steps()
-        if is_empty(self, X):
+        if has_nothing(self, X, sample_weight):
             return self
         X = sound(X)
         if sample_weight is not None:
@@ -196,7 +196,8 @@ class StreamPipeline(Pipeline):
         Parameters
         ----------
         chunks : iterable
-            Each is an X, or a tuple (X, y) or (X, y, sample_weight): from a generator, from pandas
+            Each is an X, or a tuple (X, y) or (X, y, sample_weight), with a warning if nothing
+            learns from the y: from a generator, from pandas
             (``read_csv(..., chunksize=1000)``), or record batches of pyarrow. Tables and data sets
             of pyarrow, and data frames and arrays of Dask, are read in their own pieces, one at a
             time; record batches become pandas' frames.
@@ -233,7 +234,7 @@ class StreamPipeline(Pipeline):
 
         def learn(X, y, sample_weight):
             nonlocal sums
-            if is_empty(self, X):
+            if has_nothing(self, X, sample_weight):
                 return math.nan
             score, weight = math.nan, 0.0
             if all(is_fitted(step) for _, _, step in self._iter()):
@@ -245,7 +246,7 @@ class StreamPipeline(Pipeline):
             self.prequential_scores_ = latest[-_MOST_SCORES:]
             return score
 
-        learn_chunks(self, chunks, learn)
+        learn_chunks(self, chunks, learn, is_told=False)
         return self
 
     def __sklearn_tags__(self):

@@ -31,9 +31,10 @@ from sklearn_onlineem.estimators._base import N_JOBS
 from sklearn_onlineem.estimators._fitted import rollback
 from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import is_empty
+from sklearn_onlineem.estimators._validation import checked_weight, error_context
 from sklearn_onlineem.streams._chunks import (
     check_scorable,
+    has_nothing,
     learn_chunks,
     read,
     scored,
@@ -170,6 +171,9 @@ class PrequentialSearch(BaseSearchCV):
             As `partial_fit`; then the search is left unchanged.
         """
         X, y, sample_weight = indexable(*map(sound, (X, y, sample_weight)))
+        if sample_weight is not None:
+            with error_context(self):
+                checked_weight(sample_weight, X)
 
         def part(values, rows):
             return None if values is None else _safe_indexing(values, rows)
@@ -179,7 +183,8 @@ class PrequentialSearch(BaseSearchCV):
         anew = copy.copy(self)
         for name in ("estimators_", "_settings", "_sums"):
             vars(anew).pop(name, None)
-        self.__dict__ = vars(anew.fit_stream(chunks, **params))
+        learn_chunks(anew, chunks, anew._learner(params))
+        self.__dict__ = vars(anew)
         return self
 
     @available_if(_search_estimator_has("transform"))
@@ -212,7 +217,7 @@ class PrequentialSearch(BaseSearchCV):
         Parameters
         ----------
         X, y : as in `partial_fit` of the estimator
-            The chunk; one of no rows changes nothing.
+            The chunk; one of no rows, or of weights that are all 0, changes nothing.
         sample_weight : array-like of shape (n_samples,), default=None
             Passed to the estimators; also weighs scores.
         **params : object
@@ -230,19 +235,19 @@ class PrequentialSearch(BaseSearchCV):
         """
         name = type(self).__name__
         check_scorable(name, params)
-        if is_empty(self, X):
+        if has_nothing(self, X, sample_weight):
             return self
         X = sound(X)
         if sample_weight is not None:
             params = {**params, "sample_weight": sample_weight}
         if get_config()["enable_metadata_routing"]:
             params = process_routing(self, "partial_fit", **params).estimator.partial_fit
+        settings = list(ParameterGrid(self.param_grid))
+        if not settings:
+            raise ValueError(f"param_grid of {name} has no settings.")
         if hasattr(self, "estimators_"):
             settings, estimators, sums = self._settings, self.estimators_, self._sums
         else:
-            settings = list(ParameterGrid(self.param_grid))
-            if not settings:
-                raise ValueError(f"param_grid of {name} has no settings.")
             estimators = [
                 clone(self.estimator).set_params(**clone(setting, safe=False))
                 for setting in settings
@@ -276,13 +281,18 @@ class PrequentialSearch(BaseSearchCV):
         chunks, **params
             As in :meth:`StreamPipeline.fit_stream`, with the same errors.
         """
+        learner = self._learner(params)
+        learn_chunks(self, read(self, chunks), learner, is_told=self.scoring is not None)
+        return self
+
+    def _learner(self, params):
+        """Return a function that learns a chunk, and returns the best score."""
 
         def learn(X, y, sample_weight):
             self.partial_fit(X, y, sample_weight, **params)
             return getattr(self, "best_score_", np.nan)
 
-        learn_chunks(self, read(self, chunks), learn)
-        return self
+        return learn
 
     # ----------------------------------------------------------------------------------- results
 

@@ -20,12 +20,18 @@ from sklearn.decomposition import IncrementalPCA
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from sklearn_onlineem import (
+    AnomalyDetector,
     EditDistance,
     EditDistanceClassifier,
     GaussianHMM,
+    GaussianMixture,
     KalmanFilter,
+    MixtureRegressor,
     PerSequence,
+    PrequentialSearch,
+    StreamPipeline,
 )
+from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.families import Categorical
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -524,6 +530,40 @@ def test_the_same_transformer_goes_on(rng):
     assert estimator.transformer_.n_samples_seen_ == 120
 
 
+MIXTURE = GaussianMixture(2, random_state=0)
+# With the estimator inside that has learnt.
+WRAPPERS = {
+    AnomalyDetector(MIXTURE): lambda wrapper: wrapper.estimator_,
+    MixtureRegressor(): lambda wrapper: wrapper.mixture_,
+    MixtureRegressor(MIXTURE): lambda wrapper: wrapper.mixture_,
+    StreamPipeline([("mixture", MIXTURE)]): lambda wrapper: wrapper["mixture"],
+    PrequentialSearch(MIXTURE, {"beta": [0.6]}): lambda wrapper: wrapper.estimators_[0],
+    DistributedEM(MIXTURE, n_jobs=1): lambda wrapper: wrapper.estimator_,
+    EditDistanceClassifier(): lambda wrapper: wrapper.edit_distance_,
+}
+NONSENSE = {"contamination": [0, 5, 0.9, np.nan, "auto"], "param_grid": [{"beta": 3}, []]}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS, ids=lambda wrapper: type(wrapper).__name__)
+def test_wrappers_refuse_nonsense_before_anything_learns(wrapper, rng):
+    """However it was set, and whatever has been learnt before."""
+    inner, wrapper, X = WRAPPERS[wrapper], clone(wrapper), rng.normal(size=(60, 2))
+    X, y = (WORDS, WORDS) if isinstance(wrapper, EditDistanceClassifier) else (X, X[:, 0])
+    names = [name for name in ("fit", "partial_fit") if hasattr(wrapper, name)]
+    for method in names:
+        getattr(wrapper, method)(X, y)
+        for name, before in wrapper.get_params(deep=False).items():
+            for value in (object(), *NONSENSE.get(name, ())):
+                fitted = inner(wrapper)._fitted
+                setattr(wrapper, name, value)
+                for again in names:
+                    with pytest.raises((ValueError, TypeError, AttributeError)):
+                        getattr(wrapper, again)(X, y)
+                setattr(wrapper, name, before)
+                assert inner(wrapper)._fitted is fitted, (name, value)
+
+
+WORDS = ["ab", "ba", "aab", "c"]
 CLASSIFIER = {
     "edit_distance": EditDistance("full"),
     "dictionary": ["c"],
@@ -535,7 +575,7 @@ CLASSIFIER = {
 @pytest.mark.parametrize("name", inspect.signature(EditDistanceClassifier).parameters)
 def test_parameters_of_a_classifier_are_of_its_fit(name):
     """It has no stream; what it has learnt answers until it is fitted anew."""
-    words, right = ["ab", "ba", "aab", "c"], ["ab", "ba", "ab", "ca"]
+    words, right = WORDS, ["ab", "ba", "ab", "ca"]
     fitted = EditDistanceClassifier().fit(words, right)
     before = fitted.kneighbors(words, 2)
     fitted.set_params(**{name: CLASSIFIER[name]})

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_onlineem import GaussianMixture, PrequentialSearch, StreamPipeline
+from sklearn_onlineem import AnomalyDetector, GaussianMixture, PrequentialSearch, StreamPipeline
 
 GRID = {"mixture__n_components": [1, 2, 4], "scaler__with_std": [True, False]}
 
@@ -119,6 +119,34 @@ def test_weights_of_other_lengths_are_refused(chunks):
     search = PrequentialSearch(GaussianMixture(2), {"beta": [0.6]}).partial_fit(chunks[0])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         search.partial_fit(chunks[1], sample_weight=np.ones(len(chunks[1]) - 1))
+
+
+def test_chunks_whose_weights_are_all_0_are_left_out(chunks):
+    w = np.ones(600)
+    w[:60], w[180:240] = 0.0, 0.0
+    X, known = np.concatenate(chunks), w > 0.0
+    search = PrequentialSearch(piped(), GRID, batch_size=60).fit(X, sample_weight=w)
+    expected = clone(search).fit(X[known], sample_weight=w[known])
+    assert_array_equal(search._mean_scores, expected._mean_scores)
+    stream = piped().fit_stream([(chunks[0], None, w[:60]), chunks[1]])
+    assert_array_equal(stream.prequential_scores_, [np.nan])
+    assert stream["mixture"].n_samples_seen_ == 60
+    for wrong in (0.0 * w, -w):
+        with pytest.raises(ValueError, match="PrequentialSearch.*weight"):
+            clone(search).fit(X, sample_weight=wrong)
+
+
+def test_a_stream_of_pairs_is_told_that_nothing_learns_from_y(chunks):
+    pairs = [(X, np.zeros(len(X), int)) for X in chunks[:2]]
+    mixture = GaussianMixture(random_state=0)
+    search = PrequentialSearch(piped(), {"mixture__semi_supervised": [False]})
+    for unread in (piped(), search, StreamPipeline([("last", AnomalyDetector(mixture))])):
+        with pytest.warns(UserWarning, match="fit_stream.*nothing learns from it"):
+            unread.fit_stream(pairs)
+    # As elsewhere, y that comes by `fit` is nobody's business; and here it is read.
+    search.fit(*map(np.concatenate, zip(*pairs, strict=True)))
+    search.set_params(param_grid={"mixture__semi_supervised": [False, True]})
+    clone(search).fit_stream(pairs)
 
 
 def test_corrupt_sparse_rows_are_refused():

@@ -102,8 +102,8 @@ def strings_of(sequences, name):
     collections of users may change, or claim a wrong length.
     """
     if isinstance(sequences, str):
-        raise _unlike("a list of strings, or of sequences of symbols,", sequences)
-    words = entries_of(sequences, "a list of strings, or of sequences of symbols,")
+        raise _unlike("a list of strings, or of sequences of symbols", sequences)
+    words = entries_of(sequences, "a list of strings, or of sequences of symbols")
     for i, entry in enumerate(words):
         if type(entry) is str:
             continue

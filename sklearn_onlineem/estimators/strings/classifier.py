@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, Integers
@@ -48,8 +49,8 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
     ----------
     edit_distance : EditDistance, default=None
         The distance. None: ``EditDistance()``.
-    dictionary : list of strings or of sequences of hashables, default=None
-        The words to choose from. None: those in `y`.
+    dictionary : iterable of strings or of sequences of hashables, default=None
+        The words to choose from; an iterator has them for one fit. None: those in `y`.
     conditional : bool, default=True
         Whether to add :math:`\log p(y)` to the distance.
     prefit : bool, default=False
@@ -86,7 +87,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "edit_distance": [None, EditDistance],
-        "dictionary": [None, "array-like"],
+        "dictionary": [None, "array-like", HasMethods(["__next__"])],
         "conditional": ["boolean"],
         "prefit": ["boolean"],
     }
@@ -132,13 +133,14 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
                     f"X and y must have equal lengths above 0, got {len(X)} and {len(y)}."
                 )
             given = self.dictionary
+            given = list(given) if hasattr(given, "__next__") else given
             words = y if given is None else strings_of(given, "word {} of dictionary")
             try:
                 words = list(dict.fromkeys(words))
             except TypeError:
                 raise ValueError("Symbols must be hashable.") from None
             if len(words) == 0:
-                raise ValueError("dictionary is empty.")
+                raise ValueError("dictionary is empty, as an iterator is after its first fit.")
             edit_distance = self.edit_distance
             if self.prefit:
                 check_is_fitted(edit_distance)

@@ -192,6 +192,16 @@ def test_what_is_no_list_of_words_is_refused(X, edit, classifier):
         refused(EditDistanceClassifier(dictionary=X).fit, WORDS, WORDS, by=name)
 
 
+def test_iterators_are_dictionaries_of_one_fit(classifier):
+    other = EditDistanceClassifier(dictionary=(word for word in ["ab", "zz"])).fit(WORDS, WORDS)
+    assert other.classes_.tolist() == ["ab", "zz"]
+    with pytest.raises(ValueError, match="EditDistanceClassifier: dictionary is empty, as an iter"):
+        other.fit(WORDS, WORDS)
+    assert other.predict(["az"]).tolist() == ["ab"]
+    with pytest.raises(ValueError, match="Expected a list of strings, .* symbols, got str 'cat'"):
+        classifier.predict("cat")
+
+
 def test_the_first_pairs_need_a_symbol():
     refused(EditDistance().partial_fit, [("", "")])
 
