@@ -5,6 +5,7 @@ A value is an array, or a tuple or dataclass of values; all else in it is a sett
 
 from __future__ import annotations
 
+import operator
 import zlib
 from collections import deque
 from collections.abc import Mapping, Set
@@ -16,6 +17,10 @@ import numpy as np
 from scipy import sparse
 
 __all__ = [
+    "Identified",
+    "Loaded",
+    "Rebuilt",
+    "aligned",
     "average",
     "checksum",
     "components",
@@ -35,6 +40,57 @@ __all__ = [
 def like(first, parts):
     """Return a tuple of these parts, named as the first one if that has names."""
     return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+
+
+def aligned(value):
+    """Return a value that was loaded with its arrays aligned, as kernels need them.
+
+    Networks and spilled data have buffers at any address. Frozen dataclasses change in place.
+    """
+    if isinstance(value, np.ndarray):
+        return value if value.flags.aligned else value.copy("A")
+    if isinstance(value, dict):
+        return {name: aligned(part) for name, part in value.items()}
+    if isinstance(value, tuple | list):
+        parts = [aligned(part) for part in value]
+        if all(map(operator.is_, parts, value)):
+            return value
+        return like(value, parts) if isinstance(value, tuple) else parts
+    if sparse.issparse(value) or is_dataclass(value) and value.__dataclass_params__.frozen:
+        values = getattr(value, "__dict__", {})
+        for name, part in [*values.items()]:
+            values[name] = aligned(part)
+    return value
+
+
+class Identified:
+    """Mixin of objects that Dask identifies by their attributes, so by what they have learnt."""
+
+    # Names of attributes that are not saved, and identify nothing.
+    _transient = ()
+
+    def __dask_tokenize__(self):
+        from dask.base import normalize_token
+
+        state = {name: x for name, x in vars(self).items() if name not in self._transient}
+        return normalize_token((type(self), state))
+
+
+class Loaded:
+    """Mixin of values whose arrays are aligned when they are loaded."""
+
+    def __setstate__(self, state):
+        vars(self).update(aligned(state))
+
+
+class Rebuilt:
+    """Mixin of dataclasses of which fields are saved; the rest is computed again."""
+
+    def __getstate__(self):
+        return {f.name: self.__dict__[f.name] for f in fields(self)}
+
+    def __setstate__(self, state):
+        self.__init__(**aligned(state))
 
 
 def n_bytes(value):

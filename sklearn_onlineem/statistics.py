@@ -16,7 +16,7 @@ import numpy as np
 
 from sklearn_onlineem._kernels import _centred_moments
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem._values import components, like
+from sklearn_onlineem._values import Loaded, components, like
 
 Kind = TypeVar("Kind", bound="Statistics")
 
@@ -28,7 +28,7 @@ _FEW = 3
 
 
 @dataclass(frozen=True)
-class Statistics:
+class Statistics(Loaded):
     """Sufficient statistics, jointly over hidden and visible variables, averaged per observation.
 
     A subclass is a frozen dataclass with fields that are arrays, numbers, statistics, or tuples of

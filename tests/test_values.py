@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy import sparse
 
 from sklearn_onlineem import Mixture, combine_estimators
-from sklearn_onlineem._values import average, differences, n_bytes, put_components, take
+from sklearn_onlineem._values import aligned, average, differences, n_bytes, put_components, take
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.statistics import Listed
 
@@ -39,6 +40,20 @@ def test_averages_reach_into_tuples():
     assert_array_equal(found.named.rest[0], expected.named.rest[0])
     assert_array_equal(found.named.rest[1][0], expected.named.rest[1][0])
     assert found.named.rest[1][1] == 3
+
+
+def test_arrays_are_aligned_wherever_they_are():
+    """As a network hands them over, at any address; what is aligned stays the same object."""
+    rows = np.zeros((2, 3, 9), dtype=np.uint8).reshape(-1)[1:49].view(float).reshape(2, 3)
+    thin = sparse.csr_array(np.eye(2, 3))
+    thin.data = rows[0, :2]
+    assert not rows.flags.aligned and not thin.data.flags.aligned
+    found = aligned({"a": [Both(rows.T, Named(rows, (thin, None)))], "b": 3})
+    assert aligned(found["a"]) is found["a"] and found["b"] == 3
+    both = found["a"][0]
+    for array in (both.array, both.named.location, both.named.rest[0].data):
+        assert array.flags.aligned
+    assert both.array.flags.f_contiguous and both.named.location.flags.c_contiguous
 
 
 def test_settings_that_differ_are_not_averaged():

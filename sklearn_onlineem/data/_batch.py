@@ -9,7 +9,7 @@ from typing import Self, TypeAlias
 import numpy as np
 
 from sklearn_onlineem._typing import Integers
-from sklearn_onlineem._values import n_bytes
+from sklearn_onlineem._values import Loaded, n_bytes
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["REALS", "Batch", "array_of", "check_offsets", "check_threads", "room", "without_step"]
@@ -56,7 +56,7 @@ def room(name, shape):
 Index: TypeAlias = slice | Integers | Sequence[int]
 
 
-class Batch(ABC):
+class Batch(Loaded, ABC):
     """Observations with their weights and labels: a frozen value.
 
     Slices and index arrays choose observations; `concatenate` joins batches. The algorithm needs

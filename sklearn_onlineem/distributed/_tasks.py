@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import _num_samples
 
 from sklearn_onlineem._values import average, n_bytes
@@ -143,17 +142,17 @@ def prepare(estimator, number, first, names, *values):
 
 
 def evidence(data, number, model, seed, n_steps):
-    data, rng = _own(data), _rng(model, seed, n_steps)
+    # Without values that are cached for models of earlier tasks.
+    data, rng = data[:], _rng(model, seed, n_steps)
     with single_threaded_blas(data.n_rows):
-        statistics, log_likelihood = _kernel_ready(model).e_step(data, rng=rng)
+        statistics, log_likelihood = model.e_step(data, rng=rng)
     lengths = data.length_distribution
     return Result(data.total_weight, statistics, log_likelihood, lengths, n_rows=data.n_rows)
 
 
 def learn(data, number, model, task):
     """Run online EM on some batches of a shard, from the model that all learners share."""
-    data, model = _own(data), _kernel_ready(model)
-    order = None
+    data, order = data[:], None
     if task.order_seed:
         order = np.random.default_rng((*task.order_seed, number)).permutation(len(data))
     begin = task.first * task.batch_size
@@ -212,11 +211,10 @@ def merge(groups, n_parts):
 def whole(groups, n_parts):
     """Return the merged result of all parts."""
     (part,) = merge(groups, n_parts).values()
-    return _kernel_ready(part)
+    return part
 
 
 def _sum(parts):
-    parts = [_kernel_ready(part) for part in parts]
     total = sum(part.total_weight for part in parts)
     shares = [part.total_weight / total for part in parts]
     contents = [part.content for part in parts]
@@ -230,26 +228,3 @@ def _sum(parts):
     if parts[0].length_distribution is not None:
         lengths = pooled([(part.total_weight, part.length_distribution) for part in parts])
     return Result(total, content, mean, lengths, seconds, n_rows)
-
-
-def _own(data):
-    """Return aligned data without cached values of earlier tasks.
-
-    These are cached by object, and each task has another model.
-    """
-    return _kernel_ready(data)[:]
-
-
-def _kernel_ready(value):
-    """Return arrays aligned as kernels need them: those from a network may have any address."""
-    if isinstance(value, np.ndarray):
-        return np.require(value, requirements=["A", "C"])
-    if sparse.issparse(value):
-        parts = tuple(_kernel_ready(part) for part in (value.data, value.indices, value.indptr))
-        return type(value)(parts, shape=value.shape)
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
-    values = {f.name: getattr(value, f.name) for f in fields(value)}
-    aligned = {name: _kernel_ready(part) for name, part in values.items()}
-    changed = {name: part for name, part in aligned.items() if part is not values[name]}
-    return replace(value, **changed) if changed else value

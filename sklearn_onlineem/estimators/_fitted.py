@@ -13,7 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.exceptions import InconsistentVersionWarning
 
 from sklearn_onlineem._typing import FloatsOrList
-from sklearn_onlineem._values import checksum
+from sklearn_onlineem._values import Identified, aligned, checksum
 from sklearn_onlineem._version import __version__
 from sklearn_onlineem.em.solvers import Chains
 from sklearn_onlineem.em.state import History, State
@@ -35,14 +35,11 @@ _VERSION, _CHECKSUM = "_sklearn_onlineem_version", "_checksum"
 _N_ROWS = "n_rows_kept"
 
 
-class PersistentState:
+class PersistentState(Identified):
     """Mixin of estimators whose pickled state has a version and a checksum.
 
     The checksum finds accidents, not attacks: whoever can write a pickle can make it execute code.
     """
-
-    # Names of attributes that are not saved.
-    _transient = ()
 
     def _n_rows_saved(self):
         """Return how many rows of data the state has, for whoever passes it on."""
@@ -90,7 +87,7 @@ class PersistentState:
         self._check_learnt(state)
         state.pop(_N_ROWS, None)
         # One assignment: a corrupt state leaves the estimator unchanged.
-        self.__dict__ = state
+        self.__dict__ = aligned(state)
 
 
 def _checksum_of(kind, state):

@@ -132,6 +132,9 @@ class WordTable:
             rows, places, end, claims, scale, shift, sums, self.scale, words, anchor, powers
         )
 
+    def __dask_tokenize__(self):
+        return sorted(self.__getstate__().items())
+
     def __getstate__(self):
         # The rows in use: other tables may share the array.
         rows, places, end = _packed(self.rows[self.places], self.places > 0)

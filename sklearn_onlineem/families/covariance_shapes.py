@@ -19,6 +19,7 @@ from sklearn_onlineem._kernels import (
     _small_matrices,
 )
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.families._checks import above, at_least, positive_semidefinite
 from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
@@ -55,7 +56,7 @@ LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussians:
+class Gaussians(Rebuilt):
     """Means and covariances of K Gaussians, and arrays computed from these once.
 
     Parameters
@@ -126,10 +127,6 @@ class Gaussians:
             return np.broadcast_to(self.covariance, (len(self.mean), *self.covariance.shape[1:]))
         variances = np.broadcast_to(self.covariance, self.mean.shape)
         return variances[:, :, None] * np.eye(variances.shape[1])
-
-    def __reduce__(self):
-        # Arrays computed from the covariances would be three quarters of the pickle.
-        return Gaussians, (self.mean, self.covariance)
 
     def _offset(self, log_weights):
         """Return log weights plus the logs of the densities' normalisers."""

@@ -11,6 +11,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, check_setting
 from sklearn_onlineem.families._covariances import square_roots
@@ -36,7 +37,7 @@ _ROUNDING, _LEAST_SHARE = 4.0 * np.finfo(float).eps, 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Regressions:
+class Regressions(Rebuilt):
     """Parameters of K regressions of p outputs on q inputs, and the moments of their inputs.
 
     Parameters
@@ -80,11 +81,6 @@ class Regressions:
     def offset(self) -> Floats:
         q = self.matrix.shape[2]
         return self.mean[:, q:] - np.einsum("kpq,kq->kp", self.matrix, self.mean[:, :q])
-
-    def __reduce__(self):
-        # Factors are computed again.
-        arrays = self.mean, self.matrix, self.covariance, self.input_covariance
-        return Regressions, arrays
 
     def __len__(self):
         return len(self.mean)

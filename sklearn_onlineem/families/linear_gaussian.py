@@ -14,6 +14,7 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._covariances import (
     gaussian_divergence,
@@ -35,7 +36,7 @@ ALL_PARAMETERS = frozenset({"matrix", "offset", "covariance"})
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class AffineGaussian:
+class AffineGaussian(Rebuilt):
     """Parameters of K regressions, y | x ~ N(matrix x + offset, covariance).
 
     Parameters
@@ -102,10 +103,6 @@ class AffineGaussian:
     def roots(self) -> Floats:
         """Square roots of the covariances, of shape (K, p, p)."""
         return square_roots(self.covariance)
-
-    def __reduce__(self):
-        # Roots are computed again when needed.
-        return AffineGaussian, self._arrays
 
     def __len__(self):
         return len(self.offset)

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import rel_entr
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem._values import n_bytes, n_numbers, take
+from sklearn_onlineem._values import Loaded, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.statistics import Statistics
 
@@ -22,7 +22,7 @@ Data = TypeVar("Data", bound=Batch)
 Evidence = TypeVar("Evidence", bound=Statistics)
 
 
-class Model(ABC, Generic[Data, Evidence]):
+class Model(Loaded, ABC, Generic[Data, Evidence]):
     """A model with hidden variables: a frozen value that holds its parameters.
 
     Statistics are averages per observation, jointly over hidden and visible variables. Two laws

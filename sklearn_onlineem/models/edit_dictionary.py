@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
+from sklearn_onlineem._values import Identified, Loaded
+
 __all__ = ["Dictionary"]
 
 # Bounds and distances are rounded; a word is left out only if it is farther by more than this.
@@ -13,7 +15,7 @@ _SLACK = 1e-6
 _N_FIRST = 64
 
 
-class Dictionary:
+class Dictionary(Identified, Loaded):
     """Coded words, with tables for bounds on their distances."""
 
     # Symbols that the model does not know have codes beyond its alphabet; `n_symbols` counts all.

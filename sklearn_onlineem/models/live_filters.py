@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels._rows import are_finite, are_ready
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._values import Loaded
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families._checks import finite, positive_semidefinite
@@ -22,7 +23,7 @@ _ONE_ROW = np.array([0, 1])
 _NAME = "live_filter().update"
 
 
-class StateFilter:
+class StateFilter(Loaded):
     """The distribution of the hidden state of a running sequence, given all rows so far.
 
     `live_filter` of a fitted hidden Markov model returns one.
@@ -83,7 +84,7 @@ class StateFilter:
         return probabilities
 
 
-class MomentFilter:
+class MomentFilter(Loaded):
     """The mean and covariance of the state of a running sequence, given all rows so far.
 
     `live_filter` of a fitted Kalman filter returns one.

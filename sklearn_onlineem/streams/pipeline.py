@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 
+from sklearn_onlineem._values import Identified
 from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.streams._chunks import (
     check_scorable,
@@ -44,7 +45,7 @@ def _learns(step):
 
 
 @naming_calls
-class StreamPipeline(Pipeline):
+class StreamPipeline(Identified, Pipeline):
     """A scikit-learn `Pipeline` that learns from a stream, in chunks.
 
     In `partial_fit` each step learns from the chunk, and then transforms it for the next step:

@@ -27,6 +27,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
 from sklearn_onlineem._typing import FloatsOrList
+from sklearn_onlineem._values import Identified
 from sklearn_onlineem.estimators._base import N_JOBS
 from sklearn_onlineem.estimators._fitted import rollback
 from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
@@ -47,7 +48,7 @@ __all__ = ["PrequentialSearch"]
 
 
 @naming_calls
-class PrequentialSearch(BaseSearchCV):
+class PrequentialSearch(Identified, BaseSearchCV):
     """Choose settings of an estimator on a stream that is read once.
 
     Each setting has an estimator. All of them score each chunk before they learn it, and the best

@@ -18,9 +18,15 @@ import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS, document_clusters
 from cases.shards import MODES, all_modes
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from sklearn_onlineem import GaussianHMM, GaussianMixture, LatentDirichletAllocation
+from sklearn_onlineem import (
+    GaussianHMM,
+    GaussianMixture,
+    LatentDirichletAllocation,
+    combine_estimators,
+)
 from sklearn_onlineem.distributed import DistributedEM, DistributionError
 from sklearn_onlineem.distributed._executors import DaskExecutor, Heartbeats
 
@@ -183,6 +189,30 @@ def test_dask_frames_are_shards_already(client, X):
     learner = DistributedEM(mixture()).fit(dd.from_pandas(frame, npartitions=8))
     assert_identical(learner.estimator_.model_, expected)
     assert learner.estimator_.feature_names_in_.tolist() == list("abcd")
+
+
+def test_graphs_tell_fits_apart(client, X):
+    """Estimators as they are documented: mapped over blocks, sent, merged, and updated between."""
+    array, fits = da.from_array(X, chunks=(500, 4)), [mixture().fit(X[:2000]), mixture().fit(X)]
+    scores = [array.map_blocks(fit.score_samples, dtype=float, drop_axis=1) for fit in fits]
+    expected = fits[0].score_samples(X) - fits[1].score_samples(X)
+    assert_allclose((scores[0] - scores[1]).compute(), expected, rtol=0, atol=1e-9)
+    assert np.abs(expected).max() > 0.1
+    labels = array.map_blocks(fits[0].predict, dtype=int, drop_axis=1)
+    assert_array_equal(labels.compute(), fits[0].predict(X))
+    for _ in range(2):
+        found = client.submit(_score, fits[0], X).result()
+        assert found == pytest.approx(fits[0].score(X), rel=1e-12)
+        fits[0].partial_fit(X[:100])
+    members = client.map(mixture().fit, np.split(X, 4))
+    merged = client.submit(combine_estimators, members).result()
+    local = combine_estimators([mixture().fit(part) for part in np.split(X, 4)])
+    assert_identical(merged.model_, local.model_)
+    assert_identical(merged.partial_fit(X).model_, local.partial_fit(X).model_)
+
+
+def _score(estimator, X):
+    return estimator.score(X)
 
 
 def test_chunks_of_unknown_size_and_empty_ones(client, X):

@@ -31,7 +31,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
-from sklearn_onlineem.distributed._tasks import Result, _kernel_ready, merge, whole
+from sklearn_onlineem.distributed._tasks import Result, merge, whole
 from sklearn_onlineem.em import Auto, Batch, Online
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.step import Sampled, online_step
@@ -395,16 +395,6 @@ def test_parts_may_be_merged_in_any_order_and_company(n_parts, rng):
         packs = np.array_split(rng.permutation(n_parts), rng.integers(1, n_parts + 1))
         packed = [merge([branches[place] for place in pack], n_parts) for pack in packs]
         assert_identical(whole(packed, n_parts), expected)
-
-
-def test_misaligned_arrays_are_copied():
-    """As a network hands them over, at any address."""
-    raw = np.zeros(8 * 6 + 1, dtype=np.uint8)[1:].view(np.float64).reshape(3, 2)
-    assert not raw.flags.aligned
-    rows = _kernel_ready(Rows.unchecked(raw))
-    assert rows.X.flags.aligned
-    aligned = Rows(np.zeros((3, 2)))
-    assert _kernel_ready(aligned) is aligned
 
 
 def test_schedulers_are_told_the_sizes_of_data_and_models(rng):

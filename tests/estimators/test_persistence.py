@@ -18,6 +18,7 @@ from cases.merged_cases import MERGED
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import state_of
 from cases.streams import AT_ONCE
+from dask.base import tokenize
 from scipy import sparse
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import StandardScaler
@@ -88,6 +89,14 @@ def by_skops(estimator):
     return skops.io.loads(saved, trusted=skops.io.get_untrusted_types(data=saved))
 
 
+def by_network(value):
+    """As workers get it: buffers cannot be written to, and lie at odd addresses."""
+    buffers = []
+    saved = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    off = [memoryview(b"0" + bytes(buffer.raw()))[1:] for buffer in buffers]
+    return pickle.loads(saved, buffers=off)
+
+
 WAYS = {"deepcopy": copy.deepcopy, "joblib": by_joblib, "skops": by_skops, "pickle": by_pickle}
 all_ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
@@ -123,6 +132,68 @@ def test_a_sequence_that_continues_goes_on(case, way, rng):
     for one in (stream, loaded):
         one.partial_fit(rows[50:], continues=True)
     assert_identical(state_of(loaded), state_of(stream))
+
+
+@all_estimators
+def test_buffers_may_lie_at_odd_addresses(case, rng):
+    X, _ = case.data(rng, 60)
+    fitted = case(max_iter=2, tol=0.0).fit(X[:30])
+    data, model = fitted._input().read(X), fitted.model_
+    evidence, value = model.e_step(data, np.random.default_rng(0))
+    again = by_network(model).e_step(by_network(data), np.random.default_rng(0))
+    assert_identical(again, (evidence, value))
+    assert_identical(by_network(model).m_step(by_network(evidence)), model.m_step(evidence))
+    for _ in range(2):
+        loaded = by_network(fitted)
+        assert_identical([loaded.score(X)], [fitted.score(X)])
+        assert repr(loaded.sample(5)) == repr(fitted.sample(5))
+        assert_identical(
+            combine_estimators([loaded, by_network(fitted)]).model_,
+            combine_estimators([fitted, copy.deepcopy(fitted)]).model_,
+        )
+        assert_identical(state_of(loaded.partial_fit(X)), state_of(fitted.partial_fit(X)))
+
+
+@all_estimators
+def test_dask_identifies_estimators_and_models_by_what_they_have_learnt(case, rng):
+    X, _ = case.data(rng, 60)
+    unfitted = case(max_iter=2, tol=0.0)
+    tokens, fitted = {token(unfitted)}, copy.copy(unfitted)
+    for begin in (0, 30):
+        fitted.partial_fit(X[begin : begin + 30])
+        own = token(fitted), token(fitted.model_), token(fitted.score)
+        fitted.score(X)
+        for same in (fitted, by_pickle(fitted), copy.deepcopy(fitted)):
+            assert (token(same), token(same.model_), token(same.score)) == own
+        tokens.update(own)
+    assert len(tokens) == 7
+
+
+def token(value):
+    return tokenize(value, ensure_deterministic=True)
+
+
+@pytest.mark.parametrize("name", ["pipeline", "search", "detector", "regressor", "shards", "words"])
+def test_dask_identifies_wrappers_by_what_they_have_learnt(name, rng):
+    X, words, mixture = rng.normal(size=(60, 2)), ["ab", "ba", "abc"], GaussianMixture()
+    pipeline = StreamPipeline([("mixture", mixture)])
+    wrapper, learn = {
+        "pipeline": (pipeline, lambda w, X: w.partial_fit(X)),
+        "search": (
+            PrequentialSearch(pipeline, {"mixture__beta": [0.6]}),
+            lambda w, X: w.partial_fit(X),
+        ),
+        "detector": (AnomalyDetector(mixture), lambda w, X: w.partial_fit(X)),
+        "regressor": (MixtureRegressor(mixture), lambda w, X: w.partial_fit(X, X[:, 0])),
+        "shards": (DistributedEM(mixture, n_shards=2, n_jobs=1), lambda w, X: w.fit(X)),
+        "words": (EditDistanceClassifier(), lambda w, X: w.fit(*2 * [words[: len(X) // 10]])),
+    }[name]
+    tokens = {token(wrapper)}
+    for part in (X[:30], X[30:40]):
+        learn(wrapper, part)
+        assert token(wrapper) == token(by_pickle(wrapper)) == token(copy.deepcopy(wrapper))
+        tokens.add(token(wrapper))
+    assert len(tokens) == 3
 
 
 def test_callbacks_are_not_pickled_with_the_model(rng):
