@@ -30,7 +30,6 @@ __all__ = [
     "like",
     "n_bytes",
     "n_numbers",
-    "put_components",
     "side_by_side",
     "take",
     "with_components",
@@ -239,21 +238,6 @@ def with_components(value, index, new, n):
         return value
     pairs = zip(_parts(value), _parts(new), strict=True)
     parts = [with_components(old, index, part, n) for old, part in pairs]
-    return like(value, parts) if isinstance(value, tuple) else type(value)(*parts)
-
-
-def put_components(value, index, new, n):
-    """Return a value with components, an array of their numbers of n, and shared parts of `new`.
-
-    Arrays of all components are written to.
-    """
-    if isinstance(value, np.ndarray) and len(value) == n:
-        value[index] = new
-        return value
-    if isinstance(value, np.ndarray | Real):
-        return new
-    pairs = zip(_parts(value), _parts(new), strict=True)
-    parts = [put_components(part, index, new_part, n) for part, new_part in pairs]
     return like(value, parts) if isinstance(value, tuple) else type(value)(*parts)
 
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from sklearn_onlineem import Mixture, combine_estimators
-from sklearn_onlineem._values import aligned, average, differences, n_bytes, put_components, take
+from sklearn_onlineem._values import aligned, average, differences, n_bytes, take
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.statistics import Listed
 
@@ -73,17 +73,6 @@ def test_components_are_taken_within_tuples():
     assert_array_equal(found[2], np.eye(2))
     named = take(Named(value.array, (value.array,)), np.array([1, 0, 2]))
     assert_array_equal(named.rest[0], [2.0, 1.0, 3.0])
-
-
-def test_components_are_put_into_place_and_shared_parts_are_replaced():
-    own, shared = np.arange(3.0), np.zeros((1, 2))
-    new = (np.array([8.0, 9.0]), Named(np.ones((1, 2)), (2.5,)))
-    found = put_components((own, Named(shared, (1.5,))), np.array([2, 0]), new, 3)
-    assert found[0] is own and isinstance(found[1], Named)
-    assert_array_equal(own, [9.0, 1.0, 8.0])
-    assert_array_equal(found[1].location, np.ones((1, 2)))
-    assert_array_equal(shared, np.zeros((1, 2)))
-    assert found[1].rest == (2.5,)
 
 
 def test_differences_within_tuples_are_named():

@@ -12,12 +12,11 @@ losses for each ten rows in the endless setting; "broke" counts the seeds that e
 or one worse than the start's.
 
 The second table asks whether symbols are worth their time on real streams. Pieces are learnt by
-`partial_fit(..., continues=True)`; with `solver="recursive"`, which is for symbols only, pieces are
-learnt symbol by symbol, too. "prequential" is the mean log-likelihood of what comes next, over the
-last three quarters of the first pass, in nats a symbol; "pass" and "equal time" are those of what
-is held out (of the genome itself) after one pass, and when as much CPU time was used as the NumPy
-recursion takes for one pass. Medians over seeds, which differ in starts and orders; "us" is the CPU
-time of a symbol. The README has the figures, and what follows from them.
+`partial_fit(..., continues=True)`. "prequential" is the mean log-likelihood of what comes next,
+over the last three quarters of the first pass, in nats a symbol; "pass" and "equal time" are those
+of what is held out (of the genome itself) after one pass, and when as much CPU time was used as the
+NumPy recursion takes for one pass. Medians over seeds, which differ in starts and orders; "us" is
+the CPU time of a symbol. The README has the figures, and what follows from them.
 """
 
 import argparse
@@ -194,10 +193,6 @@ class Pieces:
         rates = "".join(f", {name}={value}" for name, value in self.rates)
         return f"pieces of {self.length}{rates or ', default rates'}"
 
-    @property
-    def is_recursive(self):
-        return ("solver", "recursive") in self.rates
-
     def passes(self, task):
         """Yield log-likelihoods of the pieces before they were learnt, and the model: each pass."""
         hmm = task.estimator(**dict(self.rates))
@@ -237,9 +232,6 @@ RECURSIONS = (
     Symbols("recursion, .3 t^-.6, averaged", OnlineEM(0.6, 0.3, average_from=0.25)),
 )
 PIECES = (
-    Pieces(1000, (("solver", "recursive"),)),
-    Pieces(1000, (("solver", "recursive"), ("eta0", 0.3))),
-    Pieces(1000, (("solver", "recursive"), ("eta0", 1.0), ("beta", 0.75))),
     Pieces(5, (("eta0", 1.0),)),
     Pieces(10, (("eta0", 1.0),)),
     Pieces(20),
@@ -281,12 +273,7 @@ def compared(task):
     """What all ways of learning came to on a task."""
     results = {str(method): learnt(method, task) for method in RECURSIONS}
     seconds = 1e-6 * results[str(RECURSIONS[0])].microseconds * len(task.train)
-    has_symbols = isinstance(task.chain.emissions, CategoricalEmissions)
-    return results | {
-        str(method): learnt(method, task, seconds)
-        for method in PIECES
-        if has_symbols or not method.is_recursive
-    }
+    return results | {str(method): learnt(method, task, seconds) for method in PIECES}
 
 
 def main():

@@ -81,7 +81,6 @@ def ours(kind, seed, **arguments):
 
 MIXTURE = partial(ours, GaussianMixture, n_components=5)
 DIAGONAL = partial(MIXTURE, covariance_type="diag")
-ROBUST = partial(MIXTURE, background=0.01)
 CHAIN = partial(ours, GaussianHMM, n_components=3, covariance_type="full")
 FILTER = partial(ours, KalmanFilter, n_dim_state=2)
 METHODS = {
@@ -92,7 +91,6 @@ METHODS = {
     "... of diagonal covariances, fit": (fitted, DIAGONAL),
     "GaussianMixture(5), stream": (streamed, MIXTURE),
     "... of diagonal covariances, stream": (streamed, DIAGONAL),
-    "... with a background, stream": (streamed, ROBUST),
     "GaussianHMM(3), fit": (fitted, CHAIN),
     "GaussianHMM(3), stream": (streamed, CHAIN),
     "KalmanFilter(2), fit": (fitted, FILTER),

@@ -3,9 +3,9 @@
 Which page will the visitor of a web site go next?
 ==================================================
 
-Visits to a news site come one after the other, and a model can learn from each click before the
-next. A hidden Markov model that learns after each click predicts the next page better than the same
-model with a step after each visit, and both are better than a Markov chain of the pages.
+Visits to a news site come one after the other, and a model can learn from each visit before the
+next. A hidden Markov model that does so predicts the next page better than a Markov chain of the
+pages.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -44,26 +44,17 @@ print(len(visits), "visits,", sum(map(len, visits)), "clicks")
 # Predict, then learn
 # -------------------
 # Each visit is scored before the model learns it, in nats a click: the score is the log-probability
-# of the next page. With ``solver="recursive"`` the model learns within the visit, too, so the score
-# is that of each click given all clicks before.
+# of the next page.
 #
 # Visits are one stream (``continues=True``), as the last page of a visit helps a little to predict
 # the first page of the next: there are only 17 kinds of pages.
 
-
-def learnt(solver):
-    hmm = CategoricalHMM(
-        12, solver=solver, n_features=len(PAGES), transmat_init=moves, random_state=0
-    )
-    for visit in visits:
-        hmm.partial_fit(visit, continues=True)
-    return hmm, np.array([step.log_likelihood for step in hmm.history_[1:]])
-
-
 moves = np.full((12, 12), 0.3 / 11) + (0.7 - 0.3 / 11) * np.eye(12)
+hmm = CategoricalHMM(12, n_features=len(PAGES), transmat_init=moves, random_state=0)
+for visit in visits:
+    hmm.partial_fit(visit, continues=True)
 lengths = np.array([len(visit) for visit in visits[1:]])
-by_click, clicks = learnt("recursive")
-by_visit, steps = learnt("online")
+steps = np.array([step.log_likelihood for step in hmm.history_[1:]])
 
 # %%
 # The rival counts which page followed which so far; all pairs start with a count of one.
@@ -79,8 +70,7 @@ for visit in visits[1:]:
     chain.append(total)
 
 scores = {
-    "HMM, a step each click": clicks,
-    "HMM, a step each visit": steps,
+    "HMM": steps,
     "Markov chain of pages": np.array(chain),
 }
 late = slice(len(lengths) // 4, None)
@@ -96,17 +86,15 @@ for name, score in scores.items():
 
 fig, (above, below) = plt.subplots(2, 1, figsize=(7, 9), height_ratios=[2, 3], layout="constrained")
 window = np.ones(60)
-for (name, score), style in zip(scores.items(), ("C0-", "C1--", "k:"), strict=True):
+for (name, score), style in zip(scores.items(), ("C0-", "k:"), strict=True):
     smooth = np.convolve(score, window, "valid") / np.convolve(lengths, window, "valid")
     above.plot(np.cumsum(lengths)[59:], smooth, style, label=name)
 above.set(xlabel="clicks", ylabel="nats a click", title="Log-likelihood of the next page")
 above.legend()
 
-shown = by_click.emissionprob_.argmax(axis=1)
-names = [
-    f"{PAGES[page]} {p:.0%}" for page, p in zip(shown, by_click.emissionprob_.max(1), strict=True)
-]
-TransitionDisplay.from_estimator(by_click, names=names, ax=below)
+shown = hmm.emissionprob_.argmax(axis=1)
+names = [f"{PAGES[page]} {p:.0%}" for page, p in zip(shown, hmm.emissionprob_.max(1), strict=True)]
+TransitionDisplay.from_estimator(hmm, names=names, ax=below)
 below.set_title("Moves between states")
 
 if len(sys.argv) > 1:

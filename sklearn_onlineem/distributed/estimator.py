@@ -288,10 +288,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
                 f" have n_init=1, got {n_init}, and solver='auto', got {solver!r}."
             )
         self.estimator._validate_params()
-        if self.estimator.background:
-            raise ValueError(
-                f"DistributedEM: {name} must have background=0, as shards keep no moments of rows."
-            )
         if "sample_weight" in columns and not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(f"DistributedEM: {name} takes no sample_weight.")
 

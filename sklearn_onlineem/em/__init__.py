@@ -10,10 +10,8 @@ from sklearn_onlineem.em.solvers import (
     Gibbs,
     Newton,
     Online,
-    Recursive,
     SplitMerge,
     Stochastic,
-    Truncated,
 )
 from sklearn_onlineem.em.state import Restart
 
@@ -30,9 +28,7 @@ __all__ = [
     "Newton",
     "Online",
     "PowerDecay",
-    "Recursive",
     "Restart",
     "SplitMerge",
     "Stochastic",
-    "Truncated",
 ]

@@ -18,7 +18,7 @@ from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import SplitMergeStep
-from sklearn_onlineem.statistics import Moments, Statistics
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["AnyStep", "ComponentStep", "History", "Opening", "Restart", "State", "Step", "step_rng"]
 
@@ -239,8 +239,6 @@ class State(NamedTuple):
         Number of observations that determine the model, for schedules that use it.
     size_unit : float
         Size of an observation: rows of a sequence, in the mean of the first data.
-    moments : Moments or None
-        Sums over all rows so far, if scores have a `background`.
     recent : tuple of Batch
         Latest observations of a stream, kept while a component is empty or a level may be new, see
         `Solver.step`.
@@ -268,7 +266,6 @@ class State(NamedTuple):
     expected_size: float = 0.0
     observations_needed: float = 1.0
     size_unit: float = 1.0
-    moments: Moments | None = None
     recent: tuple[Batch, ...] = ()
     n_rows_forgotten: int = 0
     gate: Gate | None = None
@@ -386,7 +383,7 @@ class State(NamedTuple):
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
-            self.moments, (), self.n_rows_forgotten, self.gate, self.sample,
+            (), self.n_rows_forgotten, self.gate, self.sample,
             self.is_known,
         )  # fmt: skip
 
@@ -508,7 +505,6 @@ _STATE_TYPES = {
     "expected_size": Real,
     "observations_needed": Real,
     "size_unit": Real,
-    "moments": Moments | None,
     "recent": tuple,
     "n_rows_forgotten": Integral,
     "gate": Gate | None,

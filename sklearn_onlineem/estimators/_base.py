@@ -37,7 +37,6 @@ from sklearn_onlineem.em.solvers import (
     SOLVERS,
     Auto,
     Chains,
-    Memories,
     Online,
     Plan,
     Solver,
@@ -82,11 +81,9 @@ from sklearn_onlineem.estimators._validation import (
     is_empty,
     raise_named,
 )
-from sklearn_onlineem.families._background import moments_of
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models._coordinates import has_coordinates
-from sklearn_onlineem.statistics import combine
 
 __all__ = ["N_JOBS", "OnlineEM"]
 
@@ -110,7 +107,6 @@ class Rules(NamedTuple):
     schedule: Callable
     callbacks: Sequence[Callable[..., object]] | None
     verbose: int
-    background: float
 
 
 @estimator
@@ -248,8 +244,6 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     _first_rate: ClassVar[float | str] = "auto"
     # Whether starts of streams are made anew as rows come.
     _keeps_first_rows = True
-    # Share of a wide density in scores, see `BackgroundScores`.
-    background = 0.0
 
     # ------------------------------------------------------------------ provided by a subclass
 
@@ -384,10 +378,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         model = self._known_model(data) if start_from is None else start_from(data, random_state)
         seed = _drawn_seed(random_state)
         if model is None:
-            start = self._resumed(seed=seed)
-        else:
-            start = self._state_of(model, data, seed)._replace(is_known=start_from is None)
-        return self._with_moments(start, start, data) if self.background else start
+            return self._resumed(seed=seed)
+        return self._state_of(model, data, seed)._replace(is_known=start_from is None)
 
     @property
     def _learnt_prior(self):
@@ -422,17 +414,6 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             observations_needed=model.observations_needed(data),
             size_unit=model.size_of(data) / data.total_weight,
         )
-
-    def _with_moments(self, state, before, data):
-        """Return a state with the moments of the rows before, and of new ones, for a background."""
-        new = moments_of(data.X, getattr(data, "sample_weight", None), data.n_threads)
-        found = (new, None if before is None else before.moments)
-        terms = [(1.0, moments) for moments in found if moments is not None]
-        return state._replace(moments=combine(terms) if terms else None)
-
-    def _scoring(self, model):
-        """Return a model with the densities that are scores."""
-        return model
 
     @property
     def _most_passes(self):
@@ -524,8 +505,6 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 if before is not None and not before.state.awaits_data:
                     start = self._resumed()
                 state, kept, rest = learn_first(self, data, start)
-                if self.background:
-                    state = self._with_moments(state, start, data)
                 history = History() if before is None else before.history
                 progress = Progress(state, history, self._callbacks(reader.attributes))
                 progress.take(state)
@@ -570,8 +549,6 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             state = self._resumed()
         with single_threaded_blas(data.n_rows):
             state = rules.solver.step(state, data, rules.schedule)
-            if rules.background:
-                state = self._with_moments(state, fitted.state, data)
             if state.sample is not None or rules.solver.sample is not None:
                 state = with_sample(self, state, _usual(state, data))
         try:
@@ -609,7 +586,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         self._validate_params()
         self._check_structure()
         made = self._input(), self._solver(), self._schedule(self._fitted.state)
-        return Rules(*made, self.callbacks, self.verbose, self.background)
+        return Rules(*made, self.callbacks, self.verbose)
 
     def _callbacks(self, attributes=None):
         return checked_callbacks(self.callbacks, self, attributes)
@@ -849,10 +826,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def _owner_of(self, method):
         """Return what has a method of inference: the model, or several that score together."""
         state = self._fitted_at_once.state
-        scorer = state.scorer if method == "log_likelihood" else state.model
-        if isinstance(scorer, Memories):
-            return scorer._replace(models=tuple(map(self._scoring, scorer.models)))
-        return self._scoring(scorer)
+        return state.scorer if method == "log_likelihood" else state.model
 
     @property
     def n_steps_(self) -> int:

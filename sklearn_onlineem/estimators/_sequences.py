@@ -236,7 +236,7 @@ class SequenceEstimator(
                     " partial_fit had continues=True."
                 )
         before = [part.copy() for part in seen._end()] if continues else []
-        return kind(seen._scoring(seen.model_), *before)
+        return kind(seen.model_, *before)
 
     def _infer(self, X, lengths, groups, method, *arguments, continues=False):
         """Return what a method of the model makes of sequences, and the form of these."""

@@ -5,7 +5,6 @@ A cluster of each row, or responsibilities, from which one M-step makes a model.
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -28,7 +27,6 @@ from sklearn_onlineem.estimators._threads import single_threaded_openmp
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Correlations
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureModel
-from sklearn_onlineem.models.nearest_points import NearestPoints
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
@@ -161,11 +159,10 @@ def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_size
 
 # More rows than this, or than so many for each component, do not improve a start.
 _MOST_ROWS, _MOST_ROWS_EACH = 1 << 16, 32
-# With more components k-means has two levels, and no array has all rows and components.
+# With more components, no array has all rows and components.
 _MANY_COMPONENTS = 200
-# Components whose statistics are summed together then; passes of k-means within each level, and
-# over all rows and centres.
-_GROUP, _LEVEL_PASSES, _LLOYD_PASSES = 128, 10, 2
+# Components whose statistics are summed together then.
+_GROUP = 128
 # Of each component; more do not improve the matching of components.
 _MOST_LABELLED_ROWS = 1 << 10
 # Rows and passes of EM in which starts are compared, and the gain in nats per row for which the
@@ -421,10 +418,7 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(X, sample_weight=sample_weight)
 
-    def centres_within(X, sample_weight, k):
-        return clusters(X, sample_weight, k, max_iter=_LEVEL_PASSES).cluster_centers_
-
-    few, is_many = rows, n_components > _MANY_COMPONENTS
+    few = rows
     if len(rows) > _COMPARED_ROWS:
         few = rows[_some_of(len(rows), _COMPARED_ROWS, rng)]
     maps = family.start_coordinates(few.X, few.sample_weight)
@@ -436,13 +430,10 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
             likelihood = likelihood_of(few, found.labels_, k)
             if best is None or likelihood > most + _LEAST_GAIN:
                 best, most, best_to = found, likelihood, to
-    if best is not None and few is rows and not is_many:
+    if best is not None and few is rows and n_components == k:
         return best.labels_
     X = best_to(rows.X)
-    if is_many:
-        centres = _two_levels(X, rows.sample_weight, n_components, rng, centres_within)
-        return _lloyd(X, rows.sample_weight, centres)
-    settings = {} if best is None else {"init": best.cluster_centers_}
+    settings = {} if best is None or n_components > k else {"init": best.cluster_centers_}
     return clusters(X, rows.sample_weight, n_components, **settings).labels_
 
 
@@ -453,73 +444,17 @@ def _some_of(n_rows, n_most, rng):
     return np.sort(rng.choice(n_rows, n_most, replace=False))
 
 
-def _two_levels(X, sample_weight, n_components, rng, centres_within):
-    """Return centres of twice as many candidates, which are found within sqrt(n_components) groups.
-
-    A group has candidates by its weight; how many of them are needed is seen from all of them.
-    ``centres_within(X, sample_weight, k)`` returns k centres of rows.
-    """
-    n_groups, some = round(math.sqrt(n_components)), _some_of(X.shape[0], _MOST_ROWS, rng)
-    labels = pairwise_distances_argmin(X, centres_within(X[some], sample_weight[some], n_groups))
-    order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=n_groups)
-    weight = np.bincount(labels, sample_weight, n_groups)
-    numbers = np.ceil(2 * n_components * weight / weight.sum()).astype(np.intp)
-    # At least `n_components` in all, as there are more rows than that.
-    numbers = np.minimum(numbers, sizes)
-    while numbers.sum() < n_components:
-        numbers = np.minimum(2 * numbers, sizes)
-    candidates, ends = [], np.cumsum(sizes)
-    for g in np.flatnonzero(sizes):
-        of_group = order[ends[g] - sizes[g] : ends[g]]
-        candidates.append(centres_within(X[of_group], sample_weight[of_group], numbers[g]))
-    is_sparse = sparse.issparse(candidates[0])
-    candidates = sparse.vstack(candidates) if is_sparse else np.concatenate(candidates)
-    nearest = _nearest(X, candidates)
-    weight = np.bincount(nearest, sample_weight, candidates.shape[0])
-    return centres_within(candidates, weight, n_components)
-
-
-def _lloyd(X, sample_weight, centres):
-    """Return the clusters of a few passes of k-means over all rows."""
-    labels = _nearest(X, centres)
-    for _ in range(_LLOYD_PASSES):
-        parts = sample_weight, labels, np.arange(len(labels) + 1)
-        one_of_each = sparse.csr_array(parts, shape=(len(labels), len(centres)))
-        sums, weight = one_of_each.T @ X, np.bincount(labels, sample_weight, len(centres))
-        sums = sums.toarray() if sparse.issparse(sums) else sums
-        lightest = np.finfo(np.float64).tiny
-        means = sums / np.maximum(weight, lightest)[:, None]
-        centres = np.where(weight[:, None] > 0.0, means, centres).astype(X.dtype)
-        labels = _nearest(X, centres)
-    return labels
-
-
-def _nearest(X, centres):
-    """Return the number of a centre that is near each row, mostly the nearest."""
-    if sparse.issparse(centres):
-        return pairwise_distances_argmin(X, centres)
-    return NearestPoints.of(centres).nearest(X)
-
-
 def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
     """Return the rows nearest to seeds, in those coordinates where EM makes them likeliest."""
-
-    def centres_within(X, sample_weight, k):
-        _, chosen = kmeans_plusplus(X, k, sample_weight=sample_weight, random_state=rng)
-        return X[chosen]
-
     maps = family.start_coordinates(rows.X, rows.sample_weight)
-    if n_components > _MANY_COMPONENTS:
-        X = maps[0](rows.X)
-        centres = _two_levels(X, rows.sample_weight, n_components, rng, centres_within)
-        return _nearest(X, centres)
-    if len(rows) < _FEWEST_ROWS * n_components:
+    if len(rows) < _FEWEST_ROWS * n_components or n_components > _MANY_COMPONENTS:
         maps = maps[:1]
     best, most, few = None, -np.inf, None
     for to in maps:
         X = to(rows.X)
-        centres = centres_within(X, rows.sample_weight, n_components)
-        labels = pairwise_distances_argmin(X, centres)
+        weight = rows.sample_weight
+        _, chosen = kmeans_plusplus(X, n_components, sample_weight=weight, random_state=rng)
+        labels = pairwise_distances_argmin(X, X[chosen])
         if len(maps) == 1:
             return labels
         if few is None:

@@ -229,7 +229,6 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators, align
     first, states = estimators[0], [estimator._fitted.state for estimator in estimators]
     seen = [state.n_seen for state in states]
     lengths = [(one.n_seen, one.lengths) for one in states if one.lengths is not None]
-    moments = [(1.0, one.moments) for one in states if one.moments is not None]
     needed, unit, size_seen = _sizes(states, seen)
     state = State(
         model,
@@ -243,7 +242,6 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators, align
         prior=states[0].prior,
         observations_needed=needed,
         size_unit=unit,
-        moments=combine(moments) if moments else None,
         sample=None if states[0].sample is None else NO_SAMPLE,
         is_known=all(state.is_known for state in states),
     )

@@ -11,10 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._kernels import _counts, _natural
-from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem._values import components, n_numbers, put_components
+from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import (
     NO_LABELS,
@@ -288,63 +287,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             self, parameters, log_weights, rows, uniforms,
             partial(self.posterior_statistics, parameters), log_likelihoods,
         )  # fmt: skip
-
-    def in_groups(
-        self,
-        parameters: Parameters,
-        log_weights: Floats,
-        rows: Rows,
-        ends: Integers,
-        lists: Integers,
-        wants_statistics: bool = False,
-    ) -> tuple[tuple[Floats, Evidence] | None, Floats, Floats | None]:
-        """Return E-steps of mixtures of a few components, one for each group of rows.
-
-        With `wants_statistics`: sums of the responsibilities of all components (K,) and
-        `expected_statistics`, log-likelihoods of the rows (n_rows,), and None. Otherwise None,
-        log-likelihoods, and responsibilities (n_rows, n_listed) without the rows' weights.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        log_weights : ndarray of shape (K,)
-            Logarithms of the mixture weights.
-        rows : Rows
-            Complete observations, group by group, without labels.
-        ends : ndarray of intc of shape (n_groups,)
-            Where each group ends.
-        lists : ndarray of intc of shape (n_groups, n_listed)
-            Components of the mixture of each group, once each; -1 stands for none.
-        wants_statistics : bool, default=False
-            Whether statistics are computed.
-        """
-        K, log_likelihoods, shares = len(log_weights), np.empty(len(rows)), None
-        if wants_statistics:
-            nothing = self.own_statistics(parameters, np.zeros(K))
-            # An array of its own for each part.
-            counts, total = np.zeros(K), components(nothing, np.arange(K), K)
-        else:
-            shares = np.zeros((len(rows), lists.shape[1]), dtype=rows.dtype)
-        start = 0
-        for end, listed in zip(ends.tolist(), lists, strict=True):
-            if end == start:
-                continue
-            block, is_listed = rows[start:end], listed >= 0
-            members = listed[is_listed]
-            own = components(parameters, members, K)
-            joint = self.log_density(own, block.X, n_threads=rows.n_threads) + log_weights[members]
-            weight = per_row(block)[0] if wants_statistics else NOTHING
-            normalise(joint, weight, NO_LABELS, NOTHING, log_likelihoods[start:end])
-            if wants_statistics:
-                found = self.posterior_statistics(own, block.X, joint, n_threads=rows.n_threads)
-                merged = total.components(members, K).merge(1.0, found, 1.0)
-                total = put_components(total, members, merged, K)
-                counts[members] += joint.sum(axis=0)
-            else:
-                shares[start:end, is_listed] = joint
-            start = end
-        return (counts, total) if wants_statistics else None, log_likelihoods, shares
 
 
 class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):

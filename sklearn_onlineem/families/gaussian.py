@@ -302,32 +302,6 @@ class Gaussian(
         moments = shape._recentred(first, second, means, share, counts)
         return moments.weight, moments, share * log_likelihood
 
-    def in_groups(
-        self,
-        parameters: Gaussians,
-        log_weights: Floats,
-        rows: Rows,
-        ends: Integers,
-        lists: Integers,
-        wants_statistics: bool = False,
-    ) -> tuple[tuple[Floats, Moments] | None, Floats, Floats | None]:
-        shape, means, log_likelihoods = self.covariance, parameters.mean, np.empty(len(rows))
-        sums, weight, shares = (NOTHING, NOTHING, NOTHING), NOTHING, row_outputs(rows.X)[1]
-        if wants_statistics:
-            sums = np.empty(len(means)), np.empty_like(means), shape._empty(*means.shape)
-            weight = per_row(rows)[0]
-        else:
-            shares = np.empty((len(rows), lists.shape[1]), dtype=rows.dtype)
-        _gaussian.in_groups(
-            rows.X, ends, lists, means, shape._factors(parameters),
-            parameters._offset(log_weights), weight, *sums, log_likelihoods, shares, rows.n_threads,
-        )  # fmt: skip
-        if not wants_statistics:
-            return None, log_likelihoods, shares
-        counts, first, second = sums
-        moments = shape._recentred(first, second, means, 1.0, counts)
-        return (counts, moments), log_likelihoods, None
-
     def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
         shape, floor = self.covariance, self._added(parameters.mean.shape[1])
         degrees = shape._pooled(weights)

@@ -10,9 +10,7 @@ import numpy as np
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.component_steps import ComponentSteps
-from sklearn_onlineem.models.truncated import Neighbourhoods, TruncatedEStep
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
@@ -23,10 +21,8 @@ __all__ = [
     "NewtonSteps",
     "Reinitialises",
     "RowLikelihoods",
-    "RowUpdates",
     "SampledChains",
     "SplitsAndMerges",
-    "TruncatedESteps",
 ]
 
 # The class of the model.
@@ -78,18 +74,6 @@ class RowLikelihoods(ABC):
             If given, it receives those of all rows, in nats, without their weights; NaN for rows
             that are missing or have no weight.
         """
-
-
-class RowUpdates(ABC):
-    """Models of sequences that learn after each row, by `row_by_row.learn_rows`."""
-
-    lacking = (
-        "cannot be learnt row by row: solver='recursive' learns hidden Markov models of symbols"
-    )
-
-    @abstractmethod
-    def check_row_updates(self) -> None:
-        """Raise ValueError if the model cannot learn after each row."""
 
 
 class Reinitialises(ABC):
@@ -299,55 +283,6 @@ class Chain(ABC, Generic[Kind]):
     @abstractmethod
     def shares(self) -> Floats:
         """Return the shares of the components in the last sweep, adding up to 1."""
-
-
-class TruncatedESteps(ABC):
-    """Mixtures whose E-step may leave most components of a row out."""
-
-    lacking = "has no components of independent rows, of which a few are candidates"
-
-    @abstractmethod
-    def truncated_e_step(
-        self, data: Batch, n_candidates: int, rng: np.random.Generator, is_sparse: bool = False
-    ) -> TruncatedEStep:
-        """Return the `TruncatedEStep` of data, which begins at this model.
-
-        Parameters
-        ----------
-        data : Batch
-            Observations; ValueError if they have missing values or known components.
-        n_candidates : int
-            Components of each row, at least 1; more than all are all.
-        rng : numpy.random.Generator
-            Source of random numbers.
-        is_sparse : bool, default=False
-            Whether responsibilities of other components stay, rather than being 0: a `SparseEStep`;
-            ValueError if it would take as long as all components do.
-        """
-
-    @abstractmethod
-    def near(
-        self,
-        data: Batch,
-        n_candidates: int,
-        rng: np.random.Generator,
-        known: Neighbourhoods | None = None,
-    ) -> Model | None:
-        """Return the mixture of the components near some rows, for one step of a stream, or None.
-
-        See `NearMixture`. None if the model or the data need all components.
-
-        Parameters
-        ----------
-        data : Batch
-            The next batch.
-        n_candidates : int
-            Components of each row, at least 1; more than all are all.
-        rng : numpy.random.Generator
-            Source of random numbers.
-        known : Neighbourhoods, default=None
-            Of this mixture, or of one that it was some steps ago; None: they are found.
-        """
 
 
 class ComponentUpdates(ABC):

@@ -16,14 +16,13 @@ from sklearn_onlineem._values import take
 from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
-from sklearn_onlineem.families import Categorical, Family
+from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
 from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import (
     Reinitialises,
     RowLikelihoods,
-    RowUpdates,
     SplitMergeStep,
 )
 from sklearn_onlineem.models.fixed import Fixed
@@ -60,9 +59,7 @@ class HiddenMarkovStatistics(Statistics):
 
 
 @dataclass(frozen=True)
-class HiddenMarkovModel(
-    RowLikelihoods, Model[Sequences, HiddenMarkovStatistics], Reinitialises, RowUpdates
-):
+class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics], Reinitialises):
     r"""A hidden Markov chain whose states emit rows.
 
     .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
@@ -399,25 +396,6 @@ class HiddenMarkovModel(
             start[halves] = start[halves].sum() * shares
         model = replace(self, start=start, transmat=transmat, parameters=move.model.parameters)
         return SplitMergeStep(model, new, old)
-
-    def check_row_updates(self) -> None:
-        if self.fixed is not None:
-            raise ValueError(
-                "solver='recursive' has no masks: params must be letters, or another solver."
-            )
-        if not isinstance(self.family, Categorical):
-            raise ValueError(
-                "solver='recursive' learns hidden Markov models of symbols only: use another"
-                " solver."
-            )
-        if isinstance(self.family.n_categories, tuple):
-            raise ValueError(
-                "solver='recursive' needs columns of the same number of symbols: set n_features."
-            )
-        if not isinstance(self.termination, GivenLength):
-            raise ValueError(
-                "solver='recursive' needs sequences of given lengths, termination='given_length'."
-            )
 
     # --------------------------------------------------------------------------------- inference
 

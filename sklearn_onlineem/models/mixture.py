@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 from scipy.special import xlogy
 
 from sklearn_onlineem._cached_property import cached_property
@@ -19,7 +18,7 @@ from sklearn_onlineem._kernels._responsibilities import (
     weights_from_counts,
 )
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem._values import components, take, with_components
+from sklearn_onlineem._values import take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
@@ -44,7 +43,6 @@ from sklearn_onlineem.models.capabilities import (
     SampledChains,
     SplitMergeStep,
     SplitsAndMerges,
-    TruncatedESteps,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.models.fixed import Fixed
@@ -57,7 +55,6 @@ from sklearn_onlineem.models.split_merge import (
     restructured,
     split_merge_steps,
 )
-from sklearn_onlineem.models.truncated import Neighbourhoods, SparseEStep, TruncatedEStep, has_means
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
@@ -65,8 +62,6 @@ __all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
 # Python looks for Ctrl-C between chunks, so a chunk should take well below a second.
 _CHUNK_ROWS = 1 << 16
 _POSTERIOR_ROWS, _POSTERIOR_VALUES = 1 << 12, 1 << 22
-# Drawn rows by which components are near each other: at least so many, and for each component.
-_LEAST_ROWS, _ROWS_OF_EACH = 1 << 10, 2
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,6 @@ class MixtureModel(
     SampledChains,
     Reinitialises,
     SplitsAndMerges,
-    TruncatedESteps,
 ):
     r"""A mixture, :math:`p(x) = \sum_k w_k \, p(x \mid \theta_k)`.
 
@@ -487,40 +481,6 @@ class MixtureModel(
         self._check_all_learnt("solver='gibbs' draws")
         return MixtureChain(self, data, prior, rng, dispersed)
 
-    def truncated_e_step(
-        self, data: Rows, n_candidates: int, rng: np.random.Generator, is_sparse: bool = False
-    ) -> TruncatedEStep:
-        if is_sparse and type(self.family).in_groups is Family.in_groups:
-            raise ValueError("passes over a few components of each row are no faster.")
-        return (SparseEStep if is_sparse else TruncatedEStep)(self, data, n_candidates, rng)
-
-    def near(
-        self,
-        data: Rows,
-        n_candidates: int,
-        rng: np.random.Generator,
-        known: Neighbourhoods | None = None,
-    ) -> NearMixture | None:
-        family, parameters = self.family, vars(self)["parameters"]
-        if (
-            self.fixed is not None
-            or data.has_gaps
-            or data.labels is not None
-            or not (family.is_conjugate and has_means(family))
-            or n_shared_parameters(family, parameters)
-            or isinstance(parameters, WordTable)
-        ):
-            return None
-        if known is None:
-            # They are those of the whole mixture, whatever the rows of a batch are.
-            n_rows = max(_LEAST_ROWS, _ROWS_OF_EACH * self.n_components)
-            chosen = rng.choice(self.n_components, size=n_rows, p=self.weights)
-            own = components(parameters, chosen, self.n_components)
-            X = family.sample(own, np.arange(n_rows), rng).astype(data.dtype)
-            X = sparse.csr_array(X) if sparse.issparse(data.X) else X
-            known = Neighbourhoods.of(self, n_candidates, Rows(X, n_threads=data.n_threads))
-        return NearMixture(self, data, known)
-
     def component_steps(
         self, data: Rows, prior: MixtureStatistics | None = None, order: str = "gain"
     ) -> ComponentSteps:
@@ -529,70 +489,6 @@ class MixtureModel(
 
     def pseudo_data(self, n: int, rng: np.random.Generator, like: Rows | None = None) -> Rows:
         return Rows(self.sample(n, rng, like)[0], n_threads=1 if like is None else like.n_threads)
-
-
-class NearMixture(MixtureModel):
-    """Components near some rows, and one that stands for all others of a mixture.
-
-    A step of online EM changes only the weights of the others, all by one factor, so that it is
-    the step of the whole mixture. The E-step is truncated to the neighbours of each row's home.
-
-    The whole has no shared or fixed parameters; rows are complete, without labels; neighbourhoods
-    are of the whole, or of what it was a few steps ago.
-
-    Attributes
-    ----------
-    members : ndarray of shape (n_components,) or (n_components - 1,)
-        Numbers of the components in the whole, but that of the others.
-    """
-
-    def __init__(self, whole: MixtureModel, data: Rows, neighbourhoods: Neighbourhoods) -> None:
-        K, weights = whole.n_components, whole.weights
-        is_member = np.zeros(K, dtype=bool)
-        homes = neighbourhoods.homes(whole.family, data.X)
-        is_member[neighbourhoods.lists[homes]] = True
-        members = chosen = np.flatnonzero(is_member)
-        if len(members) < K:
-            chosen = np.append(members, is_member.argmin())
-        own = weights[chosen]
-        own[len(members) :] = weights[~is_member].sum()
-        super().__init__(whole.family, own, components(vars(whole)["parameters"], chosen, K))
-        vars(self).update(
-            whole=whole, members=members, neighbourhoods=neighbourhoods, _homes=(data, homes)
-        )
-
-    def e_step(
-        self,
-        data: Rows,
-        rng: np.random.Generator | None = None,
-        log_likelihoods: Floats | None = None,
-    ) -> tuple[MixtureStatistics, float]:
-        (known, homes), near = self._homes, self.neighbourhoods
-        if data is not known:
-            homes = near.homes(self.family, data.X)
-        homes, places = np.unique(homes, return_inverse=True)
-        order = np.argsort(places, kind="stable")
-        rows, found = data[order], np.empty(len(data))
-        ends = np.cumsum(np.bincount(places)).astype(np.intc)
-        lists = np.searchsorted(self.members, near.lists[homes]).astype(np.intc)
-        (counts, emissions), found[order], _ = self.family.in_groups(
-            self.parameters, self.log_weights, rows, ends, lists, True
-        )
-        weight, share = data.sample_weight, 1.0 / data.total_weight
-        log_likelihood = share * float(found.sum() if weight is None else found @ weight)
-        if log_likelihoods is not None:
-            log_likelihoods[:] = found if weight is None else np.where(weight > 0.0, found, np.nan)
-        return MixtureStatistics(counts, emissions).scale(share), log_likelihood
-
-    def whole_after(self, after: MixtureModel) -> MixtureModel:
-        """Return the whole mixture after a step, which made `after` of this one."""
-        whole, n = self.whole, len(self.members)
-        others = after.weights[n:] / np.maximum(self.weights[n:], np.finfo(float).tiny)
-        weights = whole.weights * others if len(others) else np.empty(n)
-        weights[self.members] = after.weights[:n]
-        new = components(after.parameters, np.arange(n), after.n_components)
-        parameters = with_components(whole.parameters, self.members, new, whole.n_components)
-        return MixtureModel(whole.family, weights, parameters)
 
 
 # Numbers in a block of one-hot components.

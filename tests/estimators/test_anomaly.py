@@ -149,7 +149,7 @@ def test_impossible_rows_are_anomalies():
 
 def test_a_stream_resumes_bit_for_bit():
     X = rows()
-    detector = AnomalyDetector(mixture(background=0.01)).partial_fit(X[:400])
+    detector = AnomalyDetector(mixture()).partial_fit(X[:400])
     loaded = pickle.loads(pickle.dumps(detector))
     for one in (detector, loaded):
         one.partial_fit(X[400:])

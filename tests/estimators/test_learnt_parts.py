@@ -213,10 +213,6 @@ def test_solvers_that_change_all_parameters_refuse_masks(rng):
         mixture = GaussianMixture(2, solver=solver, params=params, random_state=0, **settings)
         with pytest.raises(ValueError, match=f"GaussianMixture: solver='{solver}'"):
             mixture.fit(X)
-    with pytest.raises(ValueError, match="CategoricalHMM: solver='recursive' has no masks"):
-        CategoricalHMM(
-            2, solver="recursive", params={"startprob": np.array([True, False])}
-        ).partial_fit([[0], [1], [0]])
     # By default many components are split and merged; here they keep their places.
     many = GaussianMixture(6, params={"means": np.arange(6) > 0}, random_state=0).fit(
         rng.normal(size=(300, 1))
@@ -389,7 +385,7 @@ def test_solvers_and_priors_keep_zeros_of_symbols(prior, rng):
     X = [hmm.sample(200)[0] for _ in range(3)]
     hmm.set_params(max_iter=100, tol=1e-7, warm_start=False, **START_OF_ZEROS)
     start = clone(hmm).set_params(max_iter=0).fit(X).score(X)
-    for solver in ("batch", "online", "adaptive", "stochastic", "bayesian", "recursive"):
+    for solver in ("batch", "online", "adaptive", "stochastic", "bayesian"):
         fit = clone(hmm).set_params(solver=solver).fit(X)
         assert fit.score(X) > start
         np.testing.assert_array_equal(fit.partial_fit(X[0]).emissionprob_, ZEROS)

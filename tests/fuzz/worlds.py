@@ -521,7 +521,6 @@ def algorithm_world(case):
         *[
             em.SplitMerge(),
             em.SplitMerge(n_components="fixed"),
-            em.Truncated(2),
             em.BayesianOnline("mean", 0.5, 0.9),
             RunningStatistics(4.0, objects[2]),
         ],

@@ -153,44 +153,6 @@ def test_threads_give_the_same_bits(kind, dtype):
 
 
 @by_kind
-@by_dtype
-@pytest.mark.parametrize("d", [3, 80])
-def test_groups_of_several_blocks_are_e_steps_of_their_own(kind, dtype, d):
-    """For any number of threads; some groups are empty, and some lists are short."""
-    problem = Problem(kind, 2000, d, 3, dtype, ["sample_weight"])
-    lists = np.array([[0, 2], [2, 1], [1, 0], [0, -1]], dtype=np.intc)
-    ends = np.array([0, 1500, 1500, 2000], dtype=np.intc)
-
-    def found(n_threads):
-        rows, shares = np.empty(2000), np.empty((2000, 2), dtype)
-        sums = problem.outputs()
-        total = kernels.in_groups(
-            problem.X, ends, lists, problem.means, problem.factors, problem.offset,
-            problem.sample_weight, *sums, rows, shares, n_threads,
-        )  # fmt: skip
-        return total, *sums, rows, shares
-
-    one = found(1)
-    for n_threads in (2, 4):
-        for actual, expected in zip(found(n_threads), one, strict=True):
-            assert_array_equal(actual, expected)
-    counts = np.zeros(3)
-    for start, end, members in ((0, 1500, [2, 1]), (1500, 2000, [0])):
-        part = Problem(kind, 1, d, 3, dtype)
-        part.X, part.means, part.offset = (
-            problem.X[start:end],
-            *(array[members] for array in (problem.means, problem.offset)),
-        )
-        part.factors = problem.factors if kind == "shared" else problem.factors[members]
-        part.sample_weight = problem.sample_weight[start:end]
-        *_, log_likelihoods, responsibilities = part.e_step()
-        assert_allclose(one[-2][start:end], log_likelihoods, **TOLERANCE[dtype])
-        assert_allclose(one[-1][start:end, : len(members)], responsibilities, **TOLERANCE[dtype])
-        counts[members] += responsibilities.sum(axis=0, dtype=float)
-    assert_allclose(one[1], counts, rtol=TOLERANCE[dtype]["rtol"])
-
-
-@by_kind
 def test_outputs_are_optional(kind):
     problem = Problem(kind, 50, 3, 2)
     total = kernels.e_step(

@@ -16,7 +16,6 @@ import sklearn_onlineem._kernels as kernels
 
 N, D, K, S, W = 6, 2, 3, 2, 4
 PRODUCTS = 2 + 3
-STATISTICS = K + K * K + K * 2 * S
 LABELS = np.array([-1, 0, 1, 2, -1, 0], np.intc)
 ASSIGNED = np.array([0, 0, 1, 2, 1, 0], np.intc)
 OFFSETS = np.array([0, 2, N])
@@ -143,9 +142,6 @@ CALLS = [
     Call("_gaussian.log_density", (X, ones(K, D), eyes(K, D), ones(K), ones(N, K), 1)),
     Call("_gaussian.statistics",
          (X, ones(K, D), shares(N, K), ones(K), ones(K, D), eyes(K, D), 1)),
-    Call("_gaussian.in_groups",
-         (X, np.array([2, N], np.intc), np.array([[0, -1], [1, 2]], np.intc), ones(K, D),
-          eyes(K, D), ones(K), ones(N), ones(K), ones(K, D), eyes(K, D), ones(N), ones(N, 2), 1)),
     Call("_gaps.e_step",
          (X, (ones(K, D), eyes(K, D), eyes(K, D), eyes(K, D), ones(K)), ones(K), *PER_ROW, ones(K),
           ones(K, D), eyes(K, D), ones(N), 1)),
@@ -170,10 +166,6 @@ CALLS = [
     Call("_collapsed_counts.collapsed_sweep",
          (*CSR, False, 3, D, ones(D, K), ones(D, K), 2.0 * ones(K), 1.0, ones(K), shares(N),
           np.zeros(N, np.intc))),
-    Call("_recursive_symbols.learn",
-         (np.zeros((N, 2), int), np.zeros(N, int), np.zeros(N, int), ones(N), ones(STATISTICS), S,
-          0, 1e-10, "ste", shares(K), shares(K, K), shares(K, 2 * S), shares(K),
-          ones(K, STATISTICS), ones(N))),
     Call("_compound_dirichlet.largest_counts", (*CSR, False, np.zeros(D + 1, int)),
          {("largest", 0)}),
     Call("_compound_dirichlet.encode",

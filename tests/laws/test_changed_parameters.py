@@ -123,7 +123,6 @@ SYSTEM = {name for name in OF_THE_START if np.ndim(OF_THE_START[name]) and "init
 SYSTEM |= {"initial_state_mean", "initial_state_covariance"}
 OF_ANSWERS = {
     "algorithm": "map",
-    "background": 0.1,
     "kind": "viterbi",
     "n_jobs": 1,
     "verbose": 1,

@@ -9,10 +9,8 @@ from sklearn_onlineem.em.solvers.componentwise import Componentwise
 from sklearn_onlineem.em.solvers.gibbs import Chains, Gibbs
 from sklearn_onlineem.em.solvers.newton import Newton
 from sklearn_onlineem.em.solvers.online import Online
-from sklearn_onlineem.em.solvers.recursive import Recursive
 from sklearn_onlineem.em.solvers.split_merge import SplitMerge
 from sklearn_onlineem.em.solvers.stochastic import Stochastic
-from sklearn_onlineem.em.solvers.truncated import Truncated
 from sklearn_onlineem.models import Model
 
 __all__ = [
@@ -28,12 +26,10 @@ __all__ = [
     "Newton",
     "Online",
     "Plan",
-    "Recursive",
     "RunningStatistics",
     "Solver",
     "SplitMerge",
     "Stochastic",
-    "Truncated",
     "running_step",
     "solvers_for",
 ]
@@ -49,7 +45,6 @@ SOLVERS: dict[str, type[Solver]] = {
     "componentwise": Componentwise,
     "gibbs": Gibbs,
     "newton": Newton,
-    "recursive": Recursive,
 }
 
 

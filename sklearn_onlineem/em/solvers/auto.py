@@ -14,7 +14,6 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.solvers.online import Online
 from sklearn_onlineem.em.solvers.split_merge import SplitMerge
-from sklearn_onlineem.em.solvers.truncated import climb
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
@@ -49,15 +48,6 @@ class Auto(Solver):
     have their places, by given start values, labels, a learnt prior, or the model that a fit
     continues; with priors that remove components; and with ``tol=0``.
 
-    Gaussian mixtures of at least 300 components and 4,000 parameters for each feature, as full ones
-    of 700 components and 9 features, or diagonal ones of 2,000 components, with 20 rows or more for
-    each component, take most passes of batch EM with 32 candidates of each row, if these have .98
-    of it on average. They share what they had together in a pass over all components; others keep
-    what they had there. One pass in 16 is over all components, and one before the end, so that the
-    fit ends at a maximum of the likelihood itself. What ``lower_bounds_`` and ``history_`` record
-    of the passes between is *a lower bound of the log-likelihood*. So it is in
-    :class:`~sklearn_onlineem.em.SplitMerge` of a fixed number of components.
-
     Parameters
     ----------
     online_passes : int, default=1
@@ -65,11 +55,6 @@ class Auto(Solver):
     split_merge : bool, default=True
         Whether components may be split and merged, passes may take turns, and few rows take two
         starts.
-
-    References
-    ----------
-    Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other
-    variants", 1998, section 5.
 
     Examples
     --------
@@ -98,7 +83,7 @@ class Auto(Solver):
         may_move = is_new and self._may_regroup(start, data, plan)
         n_parameters = start.model.n_parameters() if may_move else 0
         steps_pay = 0 < n_parameters <= n
-        climbs = SplitMerge(n_components="fixed").passes if steps_pay else climb
+        climbs = (SplitMerge(n_components="fixed") if steps_pay else Batch()).passes
         takes_turns = steps_pay and n < _MANY_ROWS
         takes_turns |= n * data.n_features < _FEW_VALUES * n_parameters
         size = min(plan.batch_size, -(-n // _BATCHES)) if takes_turns else plan.batch_size

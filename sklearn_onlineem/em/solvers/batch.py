@@ -81,7 +81,6 @@ def batch_passes(
     e_step: Callable[[State, Model], tuple[Statistics, float, Observations]],
     take: Callable[[State], object],
     acceleration: str | None = None,
-    renewed: Callable[[Model, bool], bool] | None = None,
 ) -> Passes:
     """Take passes of batch EM over data that `e_step` reads, as `Solver.passes` does.
 
@@ -98,9 +97,6 @@ def batch_passes(
         Called with each new state.
     acceleration : "auto" or None, default=None
         As of `Batch`.
-    renewed : callable (model, is_settled) -> bool, default=None
-        Called after each pass; returns whether E-steps are others than before, by which the present
-        model is not worse. None: they never change.
     """
     settled, here, newton, values = plan.stopping(), None, None, []
     may_accelerate = acceleration is not None and settled.tol > 0.0
@@ -148,10 +144,8 @@ def batch_passes(
         take(state.after(model, math.inf, here.log_likelihood, data, state.size_of(data)))
         step = progress.state.step
         is_settled = settled(values[-1], step.kl_divergence, promised)
-        is_settled = is_settled and step.n_components is None
-        is_new = renewed is not None and renewed(progress.state.model, is_settled)
-        yield here.log_likelihood, is_settled and not is_new
-        here = None if is_new else there
+        yield here.log_likelihood, is_settled and step.n_components is None
+        here = there
 
 
 def _is_slow(outlook, progress, here):

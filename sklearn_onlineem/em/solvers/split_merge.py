@@ -13,7 +13,6 @@ from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
 from sklearn_onlineem.em.solvers.batch import Batch
-from sklearn_onlineem.em.solvers.truncated import climb
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
@@ -166,7 +165,7 @@ class SplitMerge(Solver):
         state = progress.state
         self._required(state.model).check_split_merge(state.prior, data, fixed=True)
         size, gain, before = state.size_of(data), math.inf, -math.inf
-        for log_likelihood, _ in climb(progress, data, plan, acceleration=None):
+        for log_likelihood, _ in Batch(None).passes(progress, data, plan):
             yield log_likelihood, False
             if not log_likelihood - before > _NEARLY_SETTLED:
                 break
@@ -179,7 +178,7 @@ class SplitMerge(Solver):
             model, log_likelihood, gain = found
             progress.take(state.after(model, math.inf, log_likelihood, data, size))
             yield log_likelihood, False
-        yield from climb(progress, data, plan)
+        yield from Batch().passes(progress, data, plan)
 
     def _criterion_passes(self, progress, data, plan):
         settled, is_settled = plan.stopping(is_exact=False), False

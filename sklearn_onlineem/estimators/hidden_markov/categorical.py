@@ -34,9 +34,6 @@ class CategoricalHMM(BaseHMM):
 
     Parameters
     ----------
-    solver : str or Solver, default="auto"
-        How `fit` learns. "auto", "online", "batch", "stochastic" and "bayesian" as for all
-        estimators. "recursive": an M-step after each row, for streams too (see :ref:`recursive`).
     n_features : int, default=None
         Number of symbols. None: that of `emissionprob_init`, and without it one more than the
         largest code in the first data.

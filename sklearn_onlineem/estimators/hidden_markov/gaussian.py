@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
 from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
 from sklearn_onlineem.estimators._parameters import estimator, parameter
@@ -60,7 +59,7 @@ _LETTERS = {"m": ("means",), "c": ("covars",), "e": ("means", "covars")}
 
 
 @estimator
-class GaussianHMM(BackgroundScores, BaseHMM):
+class GaussianHMM(BaseHMM):
     """Hidden Markov model with Gaussian emissions: like hmmlearn's, with `partial_fit`.
 
     Rows and single values may be missing (NaN), and are marginalised.

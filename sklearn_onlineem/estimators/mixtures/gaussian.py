@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
 from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
 from sklearn_onlineem.estimators._parameters import estimator, parameter
@@ -106,7 +105,7 @@ _LETTERS = {
 
 
 @estimator
-class GaussianMixture(BackgroundScores, BaseMixture):
+class GaussianMixture(BaseMixture):
     r"""Gaussian mixture, learnt online or in batch: like scikit-learn's, with `partial_fit`.
 
     Each step minimises the EM bound of a batch plus 1/eta times the joint KL divergence to the old
@@ -270,8 +269,6 @@ class GaussianMixture(BackgroundScores, BaseMixture):
 
     def conditional(self, X: RowData, features: Sequence[int] | None = None) -> ConditionalMixture:
         """Return for each row the mixture of its missing values, given its observed ones.
-
-        It is that of `model_`, without a `background`.
 
         Parameters
         ----------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._known import put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
@@ -22,7 +21,7 @@ def _put_scales(family, parameters, scales):
 
 
 @estimator
-class LaplaceMixture(BackgroundScores, BaseMixture):
+class LaplaceMixture(BaseMixture):
     r"""Mixture of products of Laplace distributions: medians for means, and long tails.
 
     .. math:: p(x) = \sum_k w_k \prod_j \frac{1}{2 b_{kj}} e^{-|x_j - m_{kj}| / b_{kj}}

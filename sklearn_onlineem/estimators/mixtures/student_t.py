@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._background import BackgroundScores
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -51,7 +50,7 @@ def _put_degrees(family, parameters, values):
 
 
 @estimator
-class StudentTMixture(BackgroundScores, BaseMixture):
+class StudentTMixture(BaseMixture):
     r"""Mixture of multivariate Student's t distributions: Gaussians with heavy tails.
 
     .. math:: p(x) = \sum_k w_k \frac{\Gamma((\nu_k + d) / 2)}{\Gamma(\nu_k / 2) \,
