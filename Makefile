@@ -27,6 +27,10 @@ SANITIZED := ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(if $(LOADED),LD_PRELOAD="$(shell $(CC) -print-file-name=lib$(LOADED).so)")
 endif
 
+# Of laws of many cases, one in so many runs; make test ONE_IN=1: all.
+ONE_IN ?= 3
+export SKLEARN_ONLINEEM_TEST_ONE_IN := $(ONE_IN)
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # $(call install,KEYS): install a list of requirements that stands in pyproject.toml.

@@ -3,6 +3,8 @@
 import gc
 import os
 import reprlib
+from collections import defaultdict
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -12,11 +14,17 @@ from cases.kalman_filters import draw_system
 HAS_ARRAY_API = "SCIPY_ARRAY_API" in os.environ
 # Skips of a platform are marks; slow tests may want data that are not at hand.
 MAY_SKIP = ("skipif", "slow")
+# Another than 0 draws other data, shuffles tests, and takes other samples of cases.
+SEED = int(os.environ.get("SKLEARN_ONLINEEM_TEST_SEED", "0"))
+# Of laws of many cases, one in so many runs.
+ONE_IN = int(os.environ.get("SKLEARN_ONLINEEM_TEST_ONE_IN", "1"))
+MANY = 10
 
 
 @pytest.fixture
-def rng():
-    return np.random.default_rng(20260)
+def rng(request):
+    is_pinned = request.node.get_closest_marker("pinned")
+    return np.random.default_rng(20260 + (0 if is_pinned else SEED))
 
 
 @pytest.fixture(autouse=True)
@@ -35,11 +43,29 @@ def system(rng):
     return draw_system(rng)
 
 
+def left_out(items):
+    """What other seeds run: of ONE_IN seeds in a row, each case is run by one.
+
+    In a file it is the same cases of all laws, which share what is fitted to them.
+    """
+    laws = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec") and not item.get_closest_marker("whole"):
+            laws[item.nodeid.partition("[")[0]].append(item)
+    for cases in laws.values():
+        if len(cases) > MANY:
+            cases.sort(key=lambda item: crc32(f"{item.path.stem} {item.callspec.id}".encode()))
+            yield from (item for i, item in enumerate(cases) if (i - SEED) % ONE_IN)
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave scikit-learn's checks of the array API to a process where SciPy has it."""
-    apart = [item for item in items if "check_array_api" in item.name and not HAS_ARRAY_API]
+    """Leave out what is not in the sample, and shuffle; checks of the array API need SciPy's."""
+    apart = {item for item in items if "check_array_api" in item.name and not HAS_ARRAY_API}
+    apart.update(left_out(items))
+    if SEED:
+        items.sort(key=lambda item: crc32(f"{SEED} {item.nodeid}".encode()))
     items[:] = [item for item in items if item not in apart]
-    config.hook.pytest_deselected(items=apart)
+    config.hook.pytest_deselected(items=list(apart))
 
 
 def pytest_collection_finish(session):

@@ -190,6 +190,7 @@ def test_a_model_that_begins_anew_is_another_stream(rng):
 # -------------------------------------------------------------------------------------------- drift
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["normal", "t(2)", "log-normal", "counts"])
 def test_false_alarms_are_as_rare_whatever_the_law_of_the_values(law, rng):
     draw = {
@@ -210,16 +211,16 @@ def test_false_alarms_are_as_rare_whatever_the_law_of_the_values(law, rng):
 def test_false_alarms_are_rare(rng):
     """Two signs of independent batches: one in some 50,000, and a few more as bands are found."""
     n_alarms = 0
-    for _ in range(20):
+    for _ in range(5):
         watch, n_steps = DriftWatch(action="stop"), 2500
         fed(watch, steps(chi_squares(rng, n_steps), rng.standard_normal(n_steps)))
         n_alarms += len(watch.alarms)
-    assert n_alarms <= 10
+    assert n_alarms <= 3
 
 
 @pytest.mark.parametrize("p, n_excess", [(3, 20.0), (20, 40.0), (100, 80.0)])
 def test_certificates_that_rise_make_an_alarm(p, n_excess, rng):
-    for _ in range(20):
+    for _ in range(5):
         watch, values = DriftWatch(action="stop"), chi_squares(rng, 200, p)
         values = np.append(values, chi_squares(rng, 20, p, n_excess=n_excess))
         stops = fed(watch, steps(values))
@@ -253,7 +254,7 @@ def test_larger_batches_have_narrower_bands(rng):
 
 
 def test_convergence_is_no_drift(rng):
-    for _ in range(20):
+    for _ in range(5):
         watch, t = DriftWatch(action="stop"), np.arange(1, 1001)
         falling, rising = 20.0 / t**1.5, -30.0 / t
         scores = rising + rng.standard_normal(1000)

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from cases.estimator_cases import covariance_matrices
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy import sparse, stats
 from sklearn import mixture as rival
@@ -397,7 +398,7 @@ def test_pixels_of_an_ellipse_are_about_its_area():
         GaussianMixture(1).fit(X), masses=0.9, line_kw={"linewidth": 0.0}
     )
     display.ax_.set(xlim=(-4.0, 4.0), ylim=(-4.0, 4.0))
-    canvas = plt.matplotlib.backends.backend_agg.FigureCanvasAgg(display.figure_)
+    canvas = FigureCanvasAgg(display.figure_)
     canvas.draw()
     inside = display.ax_.get_window_extent()
     pixels = np.asarray(canvas.buffer_rgba())[::-1, :, :3]

@@ -22,6 +22,8 @@ from fuzz.verdicts import Fault, check_finite, fingerprint, is_of_others
 from fuzz.workers import Setting, run_cases
 from fuzz.worlds import WORLDS
 
+pytestmark = pytest.mark.whole
+
 N_CASES = 300
 SEED = 20260
 

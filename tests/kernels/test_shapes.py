@@ -14,6 +14,8 @@ import pytest
 
 import sklearn_onlineem._kernels as kernels
 
+pytestmark = pytest.mark.whole
+
 N, D, K, S, W = 6, 2, 3, 2, 4
 PRODUCTS = 2 + 3
 LABELS = np.array([-1, 0, 1, 2, -1, 0], np.intc)

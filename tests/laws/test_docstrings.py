@@ -9,6 +9,8 @@ from cases.public_names import public
 
 import sklearn_onlineem
 
+pytestmark = pytest.mark.whole
+
 CLASSES = [
     value
     for value in (getattr(sklearn_onlineem, name) for name in sklearn_onlineem.__all__)

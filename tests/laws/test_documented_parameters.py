@@ -6,6 +6,8 @@ import re
 import pytest
 from cases.public_names import methods, public
 
+pytestmark = pytest.mark.whole
+
 NAMED = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 SECTION = r"(?:^|\n){}\n-+\n(.*?)(?=\n\n[A-Z][A-Za-z ]+\n-+\n|\Z)"
 

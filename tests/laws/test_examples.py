@@ -6,6 +6,8 @@ from importlib import import_module
 import pytest
 from cases.public_names import PACKAGE, listed_names, public
 
+pytestmark = pytest.mark.whole
+
 MOST_LINES = 10
 # Contracts, which say what others have to do.
 CONTRACTS = {"ExponentialFamily", "Family"}

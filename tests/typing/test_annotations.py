@@ -14,6 +14,8 @@ from cases.public_names import public
 
 import sklearn_onlineem
 
+pytestmark = pytest.mark.whole
+
 PACKAGE = Path(sklearn_onlineem.__file__).parent
 # These hold anything, where it is not said what.
 GENERIC = {dict, list, set, tuple, Callable, np.ndarray, np.dtype}

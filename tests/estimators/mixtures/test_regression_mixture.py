@@ -117,6 +117,7 @@ def test_standard_errors_of_one_regression_are_those_of_least_squares(rng):
     assert_allclose(found.errors["intercept_"][0], expected[:, 3], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
 def test_standard_errors_cover_the_truth(covariance_type):
     """Of slopes, weights and variances of two lines: deviations are of the size that they tell."""
