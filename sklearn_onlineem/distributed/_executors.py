@@ -9,14 +9,17 @@ import asyncio
 import time
 import uuid
 from contextlib import nullcontext
+from pkgutil import resolve_name
 
 import numpy as np
 from joblib import Parallel, delayed
 
+from sklearn_onlineem._version import __version__
 from sklearn_onlineem.distributed._shards import is_future
 from sklearn_onlineem.distributed._tasks import (
     Arguments,
     begin,
+    error_context,
     extent,
     merge,
     n_entries,
@@ -27,6 +30,7 @@ from sklearn_onlineem.distributed._tasks import (
 
 __all__ = ["DaskExecutor", "DistributionError", "JoblibExecutor"]
 
+_VERSION = "sklearn_onlineem._version:__version__"
 # Number of results that one task merges.
 _FAN_IN = 8
 # CPU seconds of a task below which more goes to scheduling than to learning.
@@ -49,6 +53,14 @@ _NO_SCHEDULER = "DistributedEM lost the connection to the Dask scheduler."
 _GONE = (
     "DistributedEM: a worker was lost with the only copy of some data. Pass shards that can be"
     " computed again: delayed objects or Dask collections."
+)
+_NO_LIBRARY = (
+    "DistributedEM: the scheduler and the workers need sklearn_onlineem in the version that is used"
+    " here ({})."
+)
+_CANCELLED = (
+    "DistributedEM: shard {} of {} was cancelled, or its worker was lost with the only copy. Pass"
+    " shards that can be computed again: delayed objects or Dask collections."
 )
 _NO_END = (
     "DistributedEM: workers, or connections to them, were lost {} times in a row. Do shards take"
@@ -136,6 +148,11 @@ class DaskExecutor:
     """
 
     def __init__(self, client, columns, is_local, worker_timeout):
+        if getattr(client, "asynchronous", False):
+            raise TypeError(
+                "DistributedEM: client is asynchronous, and fit waits for results. Pass a Client"
+                " without asynchronous=True, and call fit outside of its event loop."
+            )
         self.client, self.is_local, self.worker_timeout = client, is_local, worker_timeout
         self.names, self.source = tuple(columns), list(columns.values())
         self.session = nullcontext()
@@ -162,8 +179,13 @@ class DaskExecutor:
 
     def open(self):
         def compute():
+            # Workers that cannot read a task of this package stop, without a word.
+            version = self.client.submit(resolve_name, _VERSION, pure=False)
+            if (found := self._fetched([version])[0]) != __version__:
+                raise ImportError(f"sklearn_onlineem {found} is there, and {__version__} here")
             numbers = range(len(self.futures[0]))
-            return self._fetched(self._map(n_entries, numbers, *self._named(self.futures)))
+            futures = self._map(n_entries, numbers, *self._named(self.futures))
+            return self._fetched(futures, numbers)
 
         self.numbers, self.firsts = _chosen(self._insisting(compute))
 
@@ -173,7 +195,7 @@ class DaskExecutor:
         def compute():
             first = [column[number] for column in self.futures]
             start = self.client.submit(begin, estimator, number, self.names, *first, pure=False)
-            return self._fetched([start])[0]
+            return self._fetched([start], [number])[0]
 
         return self._insisting(compute)
 
@@ -186,7 +208,7 @@ class DaskExecutor:
 
     def prepare(self, template):
         self.template = template
-        return self._insisting(lambda: self._fetched(self._map(extent, self.data)))
+        return self._insisting(lambda: self._fetched(self._map(extent, self.data), self.numbers))
 
     def _converted(self):
         template = self.client.submit(_same, self.template, pure=False)
@@ -213,17 +235,24 @@ class DaskExecutor:
         self.last = futures
         return whole(self._fetched(futures), len(shards))
 
-    def _fetched(self, futures):
-        """Return the results of tasks; wait for them, up to the timeout without progress."""
+    def _fetched(self, futures, numbers=()):
+        """Return the results of tasks; wait for them, up to the timeout without progress.
+
+        Errors name the shard, if the tasks are those of shards with `numbers`.
+        """
         from distributed.comm import CommClosedError
 
         try:
             return self._waited_for(self.client.gather, futures)
-        except OSError as error:
-            # Tasks may raise it, too, for example if the file of a shard is missing.
-            if any(future.status == "error" for future in futures):
-                raise
-            raise CommClosedError(str(error)) from error
+        except Exception as error:
+            # Tasks may raise an OSError, too, for example if the file of a shard is missing.
+            failed = [i for i, future in enumerate(futures) if future.status == "error"]
+            if isinstance(error, OSError) and not failed:
+                raise CommClosedError(str(error)) from error
+            if failed and numbers and f"shard {numbers[failed[0]]}" not in _text(error):
+                with error_context(numbers[failed[0]]):
+                    raise
+            raise
 
     def _waited_for(self, function, *arguments, **options):
         return self.client.sync(self._awaited, function, arguments, options)
@@ -285,6 +314,13 @@ class DaskExecutor:
             return False
         return True
 
+    def _what_is_gone(self):
+        for name, column in zip(self.names, self.source, strict=True):
+            for number, x in enumerate(column):
+                if is_future(x) and x.cancelled():
+                    return _CANCELLED.format(number, name)
+        return _GONE
+
     def _insisting(self, compute):
         """Place the shards if they are not, and compute; repeat if workers are lost."""
         from distributed.client import FutureCancelledError
@@ -300,6 +336,9 @@ class DaskExecutor:
                     self.data = self._converted()
                 return compute()
             except Exception as error:
+                missing = error if isinstance(error, ImportError) else error.__cause__
+                if isinstance(missing, ImportError) and "sklearn_onlineem" in str(missing):
+                    raise DistributionError(_NO_LIBRARY.format(missing)) from error
                 is_lost, cause = isinstance(error, FutureCancelledError), error
                 is_transport = is_lost or isinstance(error, CommClosedError)
                 if self.client.status == "running" and not is_transport:
@@ -308,9 +347,13 @@ class DaskExecutor:
                     raise DistributionError(_NO_SCHEDULER) from error
                 if is_lost:
                     if not self.is_local:
-                        raise DistributionError(_GONE) from error
+                        raise DistributionError(self._what_is_gone()) from error
                     self.futures = []
         raise DistributionError(_NO_END.format(_ATTEMPTS)) from cause
+
+
+def _text(error):
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def _same(value):

@@ -22,13 +22,18 @@ def remote_shards(columns, estimator):
     takes_sequences = get_tags(estimator).input_tags.three_d_array
     is_one = takes_sequences and getattr(columns["X"], "ndim", 1) == 2
     shards = {name: _remote(name, values, is_one) for name, values in columns.items()}
+    _check_alike(shards)
+    return None if shards["X"] is None else shards
+
+
+def _check_alike(shards):
+    """Raise ValueError unless all columns have as many shards as X, or all have none."""
     counts = {name: None if parts is None else len(parts) for name, parts in shards.items()}
     for name, count in counts.items():
         if count != counts["X"]:
             raise ValueError(
                 f"DistributedEM: {name} must come in shards as X does, one for each of its shards."
             )
-    return None if counts["X"] is None else shards
 
 
 def _remote(name, X, is_one):
@@ -68,13 +73,19 @@ def is_future(x):
 def cut(columns, n_shards, estimator):
     """Return local data cut into shards with about equal numbers of rows, or of sequences.
 
-    A single sequence is never cut.
+    A single sequence is never cut. To an estimator of rows, a list of 2-D arrays is shards already.
     """
     X = _collection("X", columns.get("X"))
     tags, is_nested = get_tags(estimator).input_tags, isinstance(X, list | tuple)
     if not tags.string:
         # Whether each entry of X is a sequence; those of strings are.
         is_nested = is_nested and len(X) > 0 and np.ndim(X[0]) == 2
+        if is_nested and not tags.three_d_array:
+            lists = {name: _collection(name, values) for name, values in columns.items()}
+            _check_alike(
+                {name: x if isinstance(x, list | tuple) else None for name, x in lists.items()}
+            )
+            return lists
         is_nested = is_nested or getattr(X, "ndim", 2) == 3
     if tags.three_d_array and not is_nested:
         return {name: [_sliceable(values)] for name, values in columns.items()}

@@ -29,6 +29,7 @@ __all__ = [
     "Arguments",
     "Result",
     "begin",
+    "error_context",
     "evidence",
     "extent",
     "learn",
@@ -106,24 +107,27 @@ class Arguments:
 
 
 @contextmanager
-def _error_context(number):
-    """Return a context whose errors of invalid input name the shard."""
+def error_context(number):
+    """Return a context whose errors name the shard: in their message, or in a note."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"DistributedEM: shard {number}: {error}") from error
+    except Exception as error:
+        if type(error) in (TypeError, ValueError):
+            raise type(error)(f"DistributedEM: shard {number}: {error}") from error
+        error.add_note(f"DistributedEM: shard {number} raised this.")
+        raise
 
 
 def begin(estimator, number, names, *values):
     """Return a fitted estimator at its start."""
-    with _error_context(number):
+    with error_context(number):
         return estimator._begin(**dict(zip(names, values, strict=True)))
 
 
 def n_entries(number, names, *values):
     """Return the numbers of rows, or sequences, of a shard: all, and those of weight above 0."""
     counted = dict(zip(names, values, strict=True))
-    with _error_context(number):
+    with error_context(number):
         n = _num_samples(countable(counted["X"]))
         weights = counted.get("sample_weight")
         return n, n if weights is None else np.count_nonzero(weights)
@@ -136,7 +140,7 @@ def extent(data):
 
 def prepare(estimator, number, first, names, *values):
     """Return the data of a shard as kernels take them; its rows are numbered from `first`."""
-    with _error_context(number):
+    with error_context(number):
         data = estimator._input().read(**dict(zip(names, values, strict=True)))
     return data.numbered_from(first)
 

@@ -27,6 +27,7 @@ from sklearn_onlineem.estimators._progress import log, report_end, report_pass
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, is_nested, sequence_form
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators._validation import error_context
+from sklearn_onlineem.estimators.combination import no_model
 
 # For annotations only: it need not be installed.
 if TYPE_CHECKING:
@@ -186,7 +187,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         Parameters
         ----------
         X : array-like, list of sequences, Dask array or data frame, or list of shards
-            Shards are delayed objects or futures. Local data are cut into `n_shards`.
+            Shards are delayed objects or futures, or 2-D arrays for estimators of rows. Other
+            local data are cut into `n_shards`.
         y, sample_weight : as X, default=None
             As in `fit` of the estimator, in shards as X: local data are cut alike, chunks of Dask
             arrays are those of X, and lists of shards are as long. `y` is ignored unless the
@@ -277,15 +279,16 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     def _check_supported(self, columns, client):
         name = type(self.estimator).__name__
         if not isinstance(self.estimator, OnlineEM):
-            raise TypeError(f"DistributedEM needs an estimator of this library, got {name}.")
+            raise TypeError(f"DistributedEM cannot take {no_model(self.estimator)}.")
         if client is not None and not hasattr(client, "scatter"):
             raise TypeError(f"client must be a distributed.Client, got {client!r}.")
         n_init, solver = getattr(self.estimator, "n_init", 1), self.estimator.solver
         plain = ("auto", "online", "batch", Auto(), Online(), Batch(), Batch(acceleration=None))
+        default = self.estimator._defaults["solver"]
         if n_init not in (1, "auto") or solver not in plain:
             raise ValueError(
                 f"DistributedEM makes one start, and mode sets how it learns: {name} must"
-                f" have n_init=1, got {n_init}, and solver='auto', got {solver!r}."
+                f" have n_init=1, got {n_init}, and solver={default!r}, got {solver!r}."
             )
         self.estimator._validate_params()
         if "sample_weight" in columns and not has_fit_parameter(self.estimator, "sample_weight"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+import re
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from operator import itemgetter
-from typing import ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -49,6 +50,7 @@ from sklearn_onlineem.estimators._challengers import with_sample
 from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
 from sklearn_onlineem.estimators._known import KnownModel
 from sklearn_onlineem.estimators._parameters import (
+    OTHER_ATTRIBUTES,
     are_same,
     available_if,
     estimator,
@@ -604,13 +606,26 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             }
         for name, value in given.items():
             if not any(one.is_satisfied_by(value) for one in kind._constraints.get(name, ())):
-                validate_parameter_constraints(valid, {name: value}, kind.__name__)
+                try:
+                    validate_parameter_constraints(valid, {name: value}, kind.__name__)
+                except ValueError as error:
+                    raise type(error)(_OWN_CLASS.sub(_as_users_say, str(error))) from None
         with error_context(self):
             for name, value in given.items():
                 check_complete(name, value)
             if self.schedule == "constant" and self.eta0 == "auto":
                 raise ValueError("eta0 must be a number with schedule='constant', got 'auto'.")
             self._callbacks()
+
+    if not TYPE_CHECKING:  # Type checkers would take any name for an attribute.
+
+        def __getattr__(self, name):
+            # Also called where a property has raised.
+            if name not in OTHER_ATTRIBUTES or hasattr(type(self), name):
+                return object.__getattribute__(self, name)
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute {name!r}: {OTHER_ATTRIBUTES[name]}."
+            )
 
     def _solver(self):
         return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
@@ -947,6 +962,14 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             if not isinstance(fitted, Fitted):
                 raise ValueError(f"the fitted state is {fitted!r:.60}.")
             fitted.check()
+
+
+# Classes within the package, as scikit-learn names them in messages.
+_OWN_CLASS = re.compile(r"an instance of 'sklearn_onlineem\.(\w+)\.[\w.]*?(\w+)'")
+
+
+def _as_users_say(found):
+    return f"a {found[2]} of sklearn_onlineem.{found[1]}"
 
 
 def _usual(state, data):

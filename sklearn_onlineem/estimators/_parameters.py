@@ -132,6 +132,15 @@ _ELSEWHERE = [
 ]
 
 
+# Attributes and methods of hmmlearn and pykalman, and what there is here.
+OTHER_ATTRIBUTES = {
+    "em": "it is called 'fit' here",
+    "monitor_": "'history_', 'converged_' and 'n_iter_' tell how it has learnt",
+    "loglikelihood": "it is called 'score' here, the mean of sequences",
+    "n_features": "it is called 'n_features_in_' here",
+}
+
+
 def by_name(remedy: str) -> Callable[[Method], Method]:
     """Let a method say which arguments users of other libraries have to pass by name."""
 

@@ -130,6 +130,10 @@ _ROUNDING = 1e-6
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
+# Models, which users know by their estimators.
+_MODEL = re.compile(
+    r"\b(Mixture|HiddenMarkov|LinearDynamical|LatentDirichlet)Model\b|\bEditTransducer\b"
+)
 # Errors of invalid input; an OverflowError comes from whole numbers of too many digits.
 INVALID = (TypeError, ValueError, OverflowError)
 
@@ -148,13 +152,16 @@ def raise_named(error, estimator):
     if isinstance(error, OverflowError):
         error = ValueError(f"a number is too large: {error}.")
     name = type(estimator).__name__
+    text = _MODEL.sub(name, str(error))
     if isinstance(error, NotFittedError) or re.search(rf"\b{name}\b", str(error)):
         raise error
-    first, _, rest = str(error).partition(" ")
+    if text != str(error):
+        raise type(error)(text) from error
+    first, _, rest = text.partition(" ")
     if first.rstrip(":").partition("[")[0] in getattr(estimator, "_defaults", ()):
         whose = f"{first.rstrip(':')} of {name}{':' * first.endswith(':')}"
         raise type(error)(f"{whose} {rest}") from error
-    raise type(error)(f"{name}: {error}") from error
+    raise type(error)(f"{name}: {text}") from error
 
 
 def converted(estimator, X, fresh, ensure_all_finite=True):
@@ -413,9 +420,13 @@ def checked_weight(sample_weight, X):
 def finite_start(name, values, shape, largest=_LARGEST_START):
     """Return a copy of a start value as kernels take it, checked for shape and size."""
     values = np.array(values, dtype=np.float64, order="C")
-    most = np.abs(values).max(initial=0.0)
-    if values.shape != shape or not most < np.inf:  # nor NaN
+    if values.shape != shape:
         raise ValueError(f"{name} must be finite and of shape {shape}, got shape {values.shape}.")
+    most = np.abs(values).max(initial=0.0)
+    if not most < np.inf:  # nor NaN
+        raise ValueError(
+            f"{name} must be finite, got {values[~np.isfinite(values)][0]} among them."
+        )
     if most > largest:
         raise ValueError(
             f"{name} has values beyond {largest:g}, with which fits overflow; rescale the data."

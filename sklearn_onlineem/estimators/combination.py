@@ -26,7 +26,7 @@ from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.statistics import Statistics, Sums, combine, pooled
 
-__all__ = ["combine_estimators"]
+__all__ = ["combine_estimators", "no_model"]
 
 # Alignment must reduce the divergence to less than this share.
 _CLOSER = 0.5
@@ -284,9 +284,7 @@ def _checked_members(estimators):
     first = estimators[0]
     for i, estimator in enumerate(estimators):
         if not isinstance(estimator, OnlineEM):
-            raise TypeError(
-                f"estimators[{i}] is {type(estimator).__name__}, not an estimator of this library."
-            )
+            raise TypeError(f"estimators[{i}] cannot be {no_model(estimator)}.")
         if type(estimator) is not type(first):
             raise TypeError(
                 f"estimators[{i}] is {type(estimator).__name__}, and estimators[0] is"
@@ -326,6 +324,19 @@ def _checked_members(estimators):
     return estimators
 
 
+def no_model(estimator):
+    """Return what something is that has no model, and what to take instead, for a message."""
+    if isinstance(estimator, type):
+        return f"the class {estimator.__name__}: make an estimator of it"
+    name = type(estimator).__name__
+    parts = [part for part in ("estimator", "mixture", "edit_distance") if hasattr(estimator, part)]
+    if hasattr(estimator, "steps"):
+        return f"{name}: take its last step, if that is a mixture or another model"
+    if parts:
+        return f"{name}: take its {parts[0]}_, the model within"
+    return f"{name}: it is no mixture, hidden Markov model or other model of this library"
+
+
 def _mismatches(estimator, first):
     """Yield (name, own value, the first's) of differences, the most informative first."""
     for name in first._fitted.attributes:
@@ -356,8 +367,10 @@ def _checked_weights(weights, estimators):
         weights = [estimator._fitted.state.n_seen for estimator in estimators]
     try:
         weights = np.asarray(weights, dtype=np.float64)
-    except OverflowError:
-        raise ValueError(f"weights must be finite, got {weights!r:.200}.") from None
+    except (OverflowError, TypeError, ValueError):
+        raise ValueError(
+            f"weights must be finite numbers, one for each estimator, got {weights!r:.200}."
+        ) from None
     if weights.shape != (len(estimators),):
         raise ValueError(
             f"weights must be of shape ({len(estimators)},), one for each estimator, got shape"

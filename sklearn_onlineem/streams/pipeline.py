@@ -36,12 +36,17 @@ _MOST_SCORES = 10_000
 def _can_learn(self):
     """Raise AttributeError unless the last step has `partial_fit`."""
     last = self._final_estimator
-    return last == "passthrough" or last.partial_fit is not None
+    # None: the steps are no pairs, as `partial_fit` tells.
+    return last is None or last == "passthrough" or last.partial_fit is not None
 
 
 def _learns(step):
     # A frozen estimator passes on the methods of the one that it keeps from learning.
     return hasattr(step, "partial_fit") and not isinstance(step, FrozenEstimator)
+
+
+def _is_named(step):
+    return isinstance(step, tuple | list) and len(step) == 2
 
 
 @naming_calls
@@ -99,6 +104,15 @@ class StreamPipeline(Identified, Pipeline):
     >>> np.sort(pipeline["mixture"].means_.ravel()).round()
     array([-1.,  1.])
     """
+
+    def _validate_params(self):
+        steps = self.steps
+        if not isinstance(steps, list) or not all(map(_is_named, steps)):
+            raise TypeError(
+                f"{type(self).__name__}: steps must be a list of names and estimators, such as"
+                f" [('scaler', StandardScaler()), ('model', GaussianMixture())], got {steps!r:.99}."
+            )
+        super()._validate_params()
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the routing of `Pipeline`, and that of `partial_fit`."""
@@ -229,6 +243,7 @@ class StreamPipeline(Identified, Pipeline):
         >>> pipeline.prequential_scores_[:2], bool(pipeline.prequential_score_ > 0.9)
         (array([ nan, 0.84]), True)
         """
+        self._validate_params()
         check_scorable(f"{type(self).__name__}.fit_stream", params)
         chunks, sums = read(self, chunks), (0.0, 0.0, 0.0)
         self.prequential_score_, self.prequential_scores_ = math.nan, np.empty(0)

@@ -281,7 +281,7 @@ def test_certificates_fall_as_tol_does(rng):
 def test_what_has_no_certificate_is_named(rng):
     X = rng.poisson(2.0, (20, 5))
     lda = LatentDirichletAllocation(2, max_iter=1, tol=0.0, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="LatentDirichletModel has no exact E-step"):
+    with pytest.raises(ValueError, match="LatentDirichletAllocation has no exact E-step"):
         convergence_certificate(lda, X)
     with pytest.raises(TypeError, match="must be one of sklearn_onlineem .* got int"):
         convergence_certificate(3, X)

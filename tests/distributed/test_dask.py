@@ -1,5 +1,6 @@
 """Learning on a cluster of processes, some of which are killed, stopped, or run out of memory."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -461,16 +462,23 @@ def test_a_cluster_where_no_worker_takes_tasks_is_given_up(action, X):
 
 
 @contextlib.contextmanager
-def processes(folder):
-    """A scheduler and a worker, each a process of its own; yields a client and the scheduler."""
+def processes(folder, lacking=None):
+    """A scheduler and a worker, each a process of its own; yields a client and the scheduler.
+
+    One of them may lack the library.
+    """
     file, quiet = str(folder / "scheduler.json"), {"stdout": subprocess.DEVNULL}
     place = ["--scheduler-file", file, "--no-dashboard"]
-    module = [sys.executable, "-m", "distributed.cli."]
+    code = "import sys; sys.modules.update({}); from distributed.cli.dask_{} import main; main()"
+    starts = [
+        code.format("{'sklearn_onlineem': None}" if i == lacking else {}, name)
+        for i, name in enumerate(("scheduler", "worker"))
+    ]
     # It takes a worker long to find the scheduler, where a machine is busy.
     patient = ["--no-nanny", "--death-timeout", str(LONGEST)]
     commands = [
-        [*module[:2], module[2] + "dask_scheduler", "--port", "0", *place],
-        [*module[:2], module[2] + "dask_worker", *patient, *place],
+        [sys.executable, "-c", starts[0], "--port", "0", *place],
+        [sys.executable, "-c", starts[1], *patient, *place],
     ]
     # What is sent to a scheduler must be importable there, too.
     quiet["env"] = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -512,11 +520,53 @@ def test_a_shard_that_no_memory_can_hold_is_a_named_error(X):
             DistributedEM(mixture()).fit(shards, client=client)
 
 
-def test_a_shard_that_cannot_be_read_is_its_own_error(client, tmp_path):
+def _broken(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(5, "a disc"), KeyError("a disc"), ImportError("a disc"), TimeoutError("a disc")],
+)
+def test_a_shard_that_cannot_be_read_is_its_own_error(error, client, X):
     """It is no loss of a worker, though errors of files and of connections are of one kind."""
-    shards = [dask.delayed(np.load)(tmp_path / "gone.npy")]
-    with pytest.raises(FileNotFoundError, match="gone.npy"):
+    broken = dask.delayed(_broken)(error)
+    for shard in (broken, client.compute(broken)):
+        with pytest.raises(type(error), match="a disc") as found:
+            DistributedEM(mixture()).fit([dask.delayed(X), shard], client=client)
+        assert found.value.__notes__ == ["DistributedEM: shard 1 raised this."]
+
+
+def test_a_shard_that_was_cancelled_is_named(client, X):
+    shards = client.scatter([X, X[:9]])
+    shards[1].cancel()
+    with pytest.raises(DistributionError, match="shard 1 of X was cancelled"):
         DistributedEM(mixture()).fit(shards, client=client)
+
+
+def test_an_asynchronous_client_is_refused(client, X):
+    async def fit():
+        async with distributed.Client(client.scheduler.address, asynchronous=True) as other:
+            DistributedEM(mixture()).fit(X, client=other)
+
+    with pytest.raises(TypeError, match="DistributedEM: client is asynchronous"):
+        asyncio.run(fit())
+
+
+def test_workers_of_another_version_are_a_named_error(client, X, monkeypatch):
+    monkeypatch.setattr("sklearn_onlineem.distributed._executors.__version__", "0.0.9")
+    with pytest.raises(DistributionError, match=r"need sklearn_onlineem .*0\.0\.9 here"):
+        DistributedEM(mixture()).fit(shards_of(X), client=client)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", [0, 1], ids=["scheduler", "worker"])
+def test_who_lacks_the_library_is_a_named_error(who, X, tmp_path):
+    with (
+        processes(tmp_path, lacking=who) as (client, _),
+        pytest.raises(DistributionError, match="need sklearn_onlineem"),
+    ):
+        DistributedEM(mixture()).fit([dask.delayed(X)], client=client)
 
 
 def test_a_poisoned_shard_is_an_error_that_names_it(client, X):

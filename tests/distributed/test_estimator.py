@@ -19,12 +19,17 @@ from sklearn.mixture import BayesianGaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_onlineem import (
+    AnomalyDetector,
     CompoundDirichlet,
     EditDistance,
+    EditDistanceClassifier,
     GaussianHMM,
     GaussianMixture,
+    LatentDirichletAllocation,
+    MixtureRegressor,
     MultinomialMixture,
     PoissonMixture,
+    StreamPipeline,
     combine_estimators,
 )
 from sklearn_onlineem.data.rows import Rows
@@ -322,9 +327,15 @@ def test_a_warm_start_needs_the_same_model(rng):
 
 def test_what_shards_cannot_do_is_refused(rng):
     X = rng.poisson(3.0, (90, 2)).astype(float)
-    for estimator in (CompoundDirichlet(solver="newton"), GaussianMixture(2, n_init=2)):
-        with pytest.raises(ValueError, match=r"must have n_init=1, got .*, and solver='auto', got"):
+    for estimator, solver in (
+        (CompoundDirichlet(solver="newton"), "auto"),
+        (GaussianMixture(2, n_init=2), "auto"),
+        (LatentDirichletAllocation(2, solver="gibbs"), "online"),
+    ):
+        message = rf"must have n_init=1, got .*, and solver='{solver}', got"
+        with pytest.raises(ValueError, match=message):
             DistributedEM(estimator).fit(X)
+        clone(estimator).set_params(solver=solver)._validate_params()
     with pytest.raises(TypeError, match="client must be a distributed.Client, got 'tcp://x'"):
         DistributedEM(GaussianMixture()).fit(X, client="tcp://x")
 
@@ -353,8 +364,38 @@ def test_errors_name_the_shard(rng):
             DistributedEM(GaussianMixture(2), n_shards=8).fit(X)
     with pytest.raises(ValueError, match="^The 'tol' parameter of GaussianMixture"):
         DistributedEM(GaussianMixture(tol=-1.0)).fit(X)
-    with pytest.raises(TypeError, match="needs an estimator of this library"):
+    with pytest.raises(TypeError, match="BayesianGaussianMixture: it is no mixture.*this library"):
         DistributedEM(BayesianGaussianMixture()).fit(X)
+
+
+WRAPPERS = {
+    "last step": StreamPipeline([("mixture", GaussianMixture())]),
+    "estimator_": AnomalyDetector(GaussianMixture()),
+    "mixture_": MixtureRegressor(),
+    "edit_distance_": EditDistanceClassifier(),
+}
+
+
+@pytest.mark.parametrize("part", WRAPPERS)
+def test_of_wrappers_the_model_within_is_merged_and_learns_from_shards(part, rng):
+    wrapper = WRAPPERS[part]
+    message = f"{type(wrapper).__name__}: take its {part}"
+    with pytest.raises(TypeError, match=message):
+        DistributedEM(wrapper).fit(rng.normal(size=(9, 2)))
+    with pytest.raises(TypeError, match=message):
+        combine_estimators([wrapper, wrapper])
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_of_arrays_is_shards_to_estimators_of_rows(kind, rng):
+    X, y, weight = rng.normal(size=(60, 2)), rng.integers(-1, 2, 60), rng.random(60)
+    learner = DistributedEM(GaussianMixture(2, semi_supervised=True, random_state=0), n_shards=3)
+    expected = learner.fit(X, y, weight).estimator_
+    shards = [kind(np.split(values, 3)) for values in (X, y, weight)]
+    assert_identical(learner.fit(*shards).estimator_.model_, expected.model_)
+    for others in ((y, shards[2]), (shards[1], weight), (shards[1][:2], shards[2])):
+        with pytest.raises(ValueError, match="must come in shards as X does"):
+            learner.fit(shards[0], *others)
 
 
 def test_shards_on_a_cluster_need_a_client(rng):

@@ -1,10 +1,14 @@
 """What common mistakes are told: who complains, of what, and what to do about it."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+from cases.merged_cases import REPRESENTATIVES
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import (
     HMM,
@@ -18,9 +22,14 @@ from sklearn_onlineem import (
     LatentDirichletAllocation,
     MultinomialMixture,
     PoissonMixture,
+    StreamPipeline,
     WishartMixture,
     combine_estimators,
+    em,
 )
+from sklearn_onlineem.diagnostics import convergence_certificate, standard_errors
+
+SOLVERS = ("Batch", "Componentwise", "Gibbs", "Newton", "SplitMerge", "BayesianOnline")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -485,6 +494,46 @@ MISTAKES = {
         "means_init of GaussianMixture",
         r"\(2, 2\), got shape \(3, 2\)",
     ),
+    "start values that are no numbers": (
+        lambda: KalmanFilter(1, observation_matrices=[[1.0], [np.nan]]).fit(X),
+        ValueError,
+        "observation_matrices of KalmanFilter must be finite, got nan among them",
+    ),
+    "no solver": (
+        lambda: mixture(solver=3).fit(X),
+        ValueError,
+        "'solver' parameter of GaussianMixture must be a str .* or a Solver of sklearn_onlineem.em",
+    ),
+    "steps without names": (
+        lambda: StreamPipeline([StandardScaler(), mixture()]).partial_fit(X),
+        TypeError,
+        r"StreamPipeline: steps must be a list of names and estimators, such as \[\('scaler'",
+    ),
+    "steps without names in a fit": (
+        lambda: StreamPipeline([StandardScaler(), mixture()]).fit(X),
+        TypeError,
+        "StreamPipeline: steps must be a list of names and estimators",
+    ),
+    "pykalman's name of a method": (
+        lambda: system().em(X),
+        AttributeError,
+        "^KalmanFilter has no attribute 'em': it is called 'fit' here",
+    ),
+    "pykalman's name of a score": (
+        lambda: system().loglikelihood(X),
+        AttributeError,
+        "^KalmanFilter has no attribute 'loglikelihood': it is called 'score' here",
+    ),
+    "hmmlearn's name of a record": (
+        lambda: chain().fit(X).monitor_,
+        AttributeError,
+        "^GaussianHMM has no attribute 'monitor_': 'history_'",
+    ),
+    "hmmlearn's name of the width": (
+        lambda: chain().fit(X).n_features,
+        AttributeError,
+        "^GaussianHMM has no attribute 'n_features': it is called 'n_features_in_' here",
+    ),
     "a matrix that is no covariance": (
         lambda: system(observation_covariance=-np.eye(2)).fit(X),
         ValueError,
@@ -624,6 +673,17 @@ MISTAKES = {
         "EditDistance",
         "target of pair 0 of X, got int 3",
     ),
+    "lists of words for two words": (
+        lambda: EditDistance().fit([("teh", "the")]).distance(["teh"], ["the"]),
+        ValueError,
+        "EditDistance: x and y are lists of unknown symbols, 'teh' the first",
+        "pairwise",
+    ),
+    "lists of words that are aligned": (
+        lambda: EditDistance().fit([("teh", "the")]).align(["teh"], ["the"]),
+        ValueError,
+        "EditDistance: x and y are lists of unknown symbols, 'teh' the first",
+    ),
     "no pairs": (lambda: EditDistance().fit([]), ValueError, "EditDistance", "at least one pair"),
     # Merging.
     "nothing to merge": (lambda: combine_estimators([]), ValueError, "at least one estimator"),
@@ -668,3 +728,23 @@ def test_common_mistakes_are_told_who_complains_of_what_and_what_to_do(mistake):
     for word in words:
         assert raised.match(f"(?s){word}")
     assert len(message) < 1000, "a message, not a print of the data"
+
+
+@pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)
+@pytest.mark.filterwarnings("ignore")
+def test_no_message_names_a_class_that_users_do_not_know(case, rng):
+    data = case.data(rng, 30)[0]
+    calls = [
+        lambda solver=solver: case(solver=solver, max_iter=1).fit(data)
+        for solver in (*(getattr(em, name)() for name in SOLVERS), 3)
+    ]
+    fitted = case(max_iter=1).partial_fit(data)
+    calls += [lambda: standard_errors(fitted, data), lambda: convergence_certificate(fitted, data)]
+    n_refused = 0
+    for call in calls:
+        try:
+            call()
+        except (AttributeError, ValueError, TypeError) as error:
+            n_refused += 1
+            assert not re.search(r"\w+Model\b|Transducer|sklearn_onlineem\.\w+\.\w", str(error))
+    assert n_refused > 0

@@ -448,7 +448,19 @@ class EditDistance(FromParameters, ClassNamePrefixFeaturesOutMixin, FitTransform
         NotFittedError, ValueError
             If the estimator is not fitted, a string is invalid, or `kind` is unknown.
         """
-        return float(self._seen()._distances([(x, y)], kind)[0])
+        seen = self._seen()
+        seen._check_no_words(x, y)
+        return float(seen._distances([(x, y)], kind)[0])
+
+    def _check_no_words(self, x, y):
+        """Raise ValueError if lists are of words, not of the symbols of a word."""
+        symbols = [symbol for word in (x, y) if isinstance(word, list | tuple) for symbol in word]
+        are_words = all(isinstance(symbol, str) and len(symbol) > 1 for symbol in symbols)
+        if self._makes_text and symbols and are_words:
+            raise ValueError(
+                f"{type(self).__name__}: x and y are lists of unknown symbols, {symbols[0]!r} the"
+                " first. Pass two strings; pairwise takes lists of strings."
+            )
 
     def _distances(self, X, kind):
         data, model = self._input().read(X), self.model_
@@ -517,6 +529,7 @@ class EditDistance(FromParameters, ClassNamePrefixFeaturesOutMixin, FitTransform
             If the estimator is not fitted, or a string is invalid.
         """
         seen = self._seen()
+        seen._check_no_words(x, y)
         data, model = seen._input().read([(x, y)]), seen.model_
         (x,), (y,) = pairs_of([(x, y)])
         known = model.operations.known
