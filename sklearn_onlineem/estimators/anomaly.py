@@ -24,6 +24,9 @@ __all__ = ["AnomalyDetector"]
 
 # Scores in the quantile of a stream, at least and at most; rows below it that they should have.
 _LEAST_WINDOW, _LARGEST_WINDOW, _ROWS_BELOW = 1000, 100_000, 10
+# Share of the scores so far that count before, the latest: those of the first rows are by models
+# that had seen few, which may have been untypical. So many count that one is below, if possible.
+_SETTLED = 0.75
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
@@ -60,7 +63,9 @@ class AnomalyDetector(
     offset_ : float
         Log density below which rows are anomalies, in nats: of the rows of `fit`, the quantile
         `contamination` of their scores; after `partial_fit`, that of the scores of the latest 1,000
-        rows, or ``10 / contamination`` if these are more, but at most 100,000.
+        rows, or ``10 / contamination`` if these are more, but at most 100,000. Before, it is that
+        of the latest three quarters of the rows (but not fewer than ``1 / contamination``), as the
+        first ones were scored by models that had not settled.
     n_features_in_ : int
         Columns of the data.
     feature_names_in_ : ndarray of str
@@ -133,7 +138,8 @@ class AnomalyDetector(
         estimator = clone(self.estimator).fit(X, y, **where)
         scores = _observed(_scores(estimator, X, where))
         offset = RunningQuantiles(scores).quantile(self.contamination)
-        return self._learnt(estimator, self._quantiles_of([], scores), offset)
+        # The model has settled, whatever follows.
+        return self._learnt(estimator, [], scores, math.inf, offset)
 
     @available_if(_estimator_has("partial_fit"))
     @fit_context(prefer_skip_nested_validation=False)
@@ -177,23 +183,27 @@ class AnomalyDetector(
         where = _given(lengths=lengths, groups=groups, continues=continues)
         if hasattr(self, "estimator_"):
             latest, scores = self._quantiles.latest, _scores(self.estimator_, X, where)
+            n_before = self._n_scored
             estimator = self.estimator_.partial_fit(X, y, **where)
         else:
-            latest, estimator = [], clone(self.estimator).partial_fit(X, y, **where)
+            latest, n_before = [], 0
+            estimator = clone(self.estimator).partial_fit(X, y, **where)
             # A sequence that continues has begun with X.
             scores = _scores(estimator, X, _given(lengths=lengths, groups=groups))
-        quantiles = self._quantiles_of(latest, _observed(scores))
-        return self._learnt(estimator, quantiles, quantiles.quantile(self.contamination))
+        scores = _observed(scores)
+        return self._learnt(estimator, latest, scores, n_before + len(scores))
 
-    def _quantiles_of(self, latest, scores):
-        """Return the quantiles of a stream with the latest scores, and then more."""
-        needed = min(_ROWS_BELOW / self.contamination, _LARGEST_WINDOW)
-        window = max(_LEAST_WINDOW, math.ceil(needed))
-        return RunningQuantiles(window=window).after(latest).after(scores)
-
-    def _learnt(self, estimator, quantiles, offset):
+    def _learnt(self, estimator, latest, scores, n_scored, offset=None):
+        """Set what was learnt, with an offset from the latest scores before and from new ones."""
+        share, most = float(self.contamination), _LARGEST_WINDOW
+        window = max(_LEAST_WINDOW, min(_ROWS_BELOW / share, most))
+        window = math.ceil(min(window, max(_SETTLED * n_scored, min(1.0 / share, most))))
+        quantiles = RunningQuantiles(window=window).after(latest).after(scores)
+        offset = quantiles.quantile(share) if offset is None else offset
         # One assignment, as other threads may read it.
-        vars(self).update(estimator_=estimator, _quantiles=quantiles, offset_=offset)
+        vars(self).update(
+            estimator_=estimator, _quantiles=quantiles, _n_scored=n_scored, offset_=offset
+        )
         return self
 
     def score_samples(
