@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import NamedTuple, Self
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.em.state import AnyStep
 
 __all__ = ["Batches", "StreamCertificate", "positive"]
@@ -54,7 +55,7 @@ class Batches:
 def _numbers_of(step):
     try:
         return float(step.certificate), float(step.log_likelihood), int(step.n_rows)
-    except (AttributeError, TypeError, ValueError, OverflowError):
+    except ours(AttributeError, TypeError, ValueError, OverflowError):
         raise TypeError(
             "step must be one of sklearn_onlineem.em, with numbers certificate, log_likelihood and"
             f" n_rows, got {type(step).__name__}."

@@ -7,6 +7,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.displays._drawing import foreground
 
 # Ticks for which there is room at 640 pixels.
@@ -79,7 +80,7 @@ def one_sequence(X, display):
     try:
         rows = X.to_numpy() if columns is not None else np.ma.asarray(X)
         rows = np.ma.filled(np.ma.asarray(rows).astype(float), np.nan)
-    except (TypeError, ValueError) as error:
+    except ours(TypeError, ValueError) as error:
         raise ValueError(
             f"X of {display.__name__} must be one sequence of numbers, of shape (n_rows,"
             " n_features), not a list of sequences."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._kernels._small_matrices import multiply_by_inverse
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models import Model
@@ -103,7 +104,7 @@ def suits(here: Evaluation, now: bool = True) -> bool:
         try:
             is_proper = all(here.coordinates.is_proper(term) for _, term in here.prior)
             return is_proper and here.coordinates.is_smooth and np.isfinite(here.log_posterior)
-        except (ValueError, FloatingPointError):
+        except ours(ValueError, FloatingPointError):
             return False
 
 
@@ -173,7 +174,7 @@ class QuasiNewton:
             try:
                 there = evaluate(coordinates.moved(step if length == 1.0 else length * step))
                 gain = there.objective - here.objective
-            except (ValueError, FloatingPointError, np.linalg.LinAlgError):
+            except ours(ValueError, FloatingPointError, np.linalg.LinAlgError):
                 # There is no such model.
                 gain = -np.inf
             if gain >= _SUFFICIENT * length * slope:

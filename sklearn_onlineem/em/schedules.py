@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.em.settings import Settings
 
 __all__ = [
@@ -355,7 +356,7 @@ def rate_of(schedule: RateSchedule, n_seen: float, n_rows: float) -> float:
         eta = schedule(1.0 + n_seen / n_rows)
     try:
         valid = bool(eta > _SMALLEST_RATE)
-    except (TypeError, ValueError):
+    except ours(TypeError, ValueError):
         valid = False
     if not valid:
         raise ValueError(

@@ -29,6 +29,7 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.sample import NO_SAMPLE, Sample
@@ -350,7 +351,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                         tried = sorted(tried, key=itemgetter(0), reverse=True)[: 1 + are_judged]
                         if progress.stopped:
                             break
-                    except ValueError:
+                    except ours(ValueError):
                         # Starts that the user has not asked for may fail, but not their callbacks.
                         if not is_auto or not tried or progress.is_calling:
                             raise
@@ -371,7 +372,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 progress.state = self._solver().finished(progress.state)
                 report_end(self, progress)
                 return start, progress
-            except ValueError:
+            except ours(ValueError):
                 if passes is tried[-1][-1] or progress.is_calling:
                     raise
 

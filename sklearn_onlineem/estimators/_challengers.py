@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.em.outliers import Gate
 from sklearn_onlineem.estimators._stream_start import random_state_of, settled_model
 
@@ -60,7 +61,7 @@ def _challenged(estimator, state, sample):
     starts = [(state.model, pseudo_statistics)]
     try:
         starts.append(estimator._start().stream_model(learners, random_state_of(seed)))
-    except ValueError:  # as of rows without a variance
+    except ours(ValueError):  # as of rows without a variance
         pass
     weights = getattr(judges, "sample_weight", None)
     of_present, best, gain = state.model.log_likelihood(judges), None, 0.0
@@ -68,7 +69,7 @@ def _challenged(estimator, state, sample):
         start = estimator._state_of(model, learners, seed)
         try:
             challenger = settled_model(estimator, start, learners, statistics)
-        except ValueError:
+        except ours(ValueError):
             continue
         gains = challenger.log_likelihood(judges) - of_present
         mean = np.average(gains, weights=weights)

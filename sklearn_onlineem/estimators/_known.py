@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import has_arrays_of
 from sklearn_onlineem.em.loop import Progress
@@ -94,7 +95,7 @@ class Settable(Generic[Value]):
             return value, {}
         try:
             values = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
+        except ours(TypeError, ValueError):
             raise ValueError(
                 f"{self.name} must be an array of numbers, got {value!r:.60}."
             ) from None
@@ -111,7 +112,7 @@ class Settable(Generic[Value]):
         """Return the model with the value; ValueError if it is invalid."""
         try:
             return self._put(model, value)
-        except ValueError as error:
+        except ours(ValueError) as error:
             if str(error).startswith(self.name):
                 raise
             raise ValueError(f"{self.name}: {error}") from error
@@ -193,7 +194,7 @@ def _drawn(family, parameters, n_components):
         with np.errstate(all="ignore"):
             X = family.sample(parameters, np.arange(n_components), np.random.default_rng(0))
             return X, family.log_density(parameters, X)
-    except (TypeError, ValueError, AttributeError, IndexError) as error:
+    except ours(TypeError, ValueError, AttributeError, IndexError) as error:
         raise ValueError(
             f"parameters_ must be those of {n_components} components of {family!r}: {error}"
         ) from error

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._parameters import are_same
@@ -153,7 +154,7 @@ def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_size
         raise ValueError(f"{name} has the key {unknown[0]!r}; it may have {known}.")
     try:
         return family.prior_statistics(*sizes, **named_sizes, **hyperparameters)
-    except (TypeError, ValueError) as error:
+    except ours(TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from error
 
 
@@ -216,7 +217,7 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
                     emissions = statistics.emissions + further.scale(1.0 / rows.total_weight)
                     statistics = replace(statistics, emissions=emissions)
                 model = model.m_step(statistics)
-        except ValueError:  # Without a floor clusters may be singular.
+        except ours(ValueError):  # Without a floor clusters may be singular.
             return -np.inf
         return likelihood
 
@@ -295,7 +296,7 @@ def _maximiser(family, statistics, n_features, prior):
     """Return the parameters of statistics, with the prior added if these have no maximum."""
     try:
         return family.m_step(statistics)
-    except ValueError:
+    except ours(ValueError):
         pseudo_statistics = None if prior is None else prior(family, n_features)
         if pseudo_statistics is None:
             raise

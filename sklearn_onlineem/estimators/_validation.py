@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
+from sklearn_onlineem._errors import is_foreign, ours
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.families.capabilities import Marginals
@@ -148,10 +149,13 @@ def error_context(estimator):
 
 
 def raise_named(error, estimator):
-    """Raise the error again, with the name of the estimator."""
+    """Raise the error again, with the name of the estimator; in a note, if it is not ours."""
+    name = type(estimator).__name__
+    if is_foreign(error):
+        error.add_note(f"It was raised within {name}, by code that is not of this library.")
+        raise error
     if isinstance(error, OverflowError):
         error = ValueError(f"a number is too large: {error}.")
-    name = type(estimator).__name__
     text = _MODEL.sub(name, str(error))
     if isinstance(error, NotFittedError) or re.search(rf"\b{name}\b", str(error)):
         raise error
@@ -284,14 +288,14 @@ def _plainly(X):
     """Return a context that replaces scikit-learn's messages on X by shorter ones, without X."""
     try:
         yield
-    except OverflowError:
+    except ours(OverflowError):
         raise ValueError("X has numbers beyond the largest float.") from None
     except np.exceptions.DTypePromotionError:
         raise TypeError(
             "X has columns of incompatible types, such as times and numbers. Drop them, or convert"
             " them to numbers, for instance times to seconds."
         ) from None
-    except ValueError as error:
+    except ours(ValueError) as error:
         for beginning, plainer in _PLAINER.items():
             if str(error).startswith(beginning):
                 shape = np.shape(X) if "{shape}" in plainer else ()
@@ -392,7 +396,7 @@ def column(name, values):
     check_complete(name, values)
     try:
         values = np.asarray(values)
-    except ValueError:
+    except ours(ValueError):
         raise ValueError(f"{name} must have an entry for each row; it has parts.") from None
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import RandomState
 from sklearn_onlineem._values import average, differences
 from sklearn_onlineem.em.loop import Progress
@@ -210,7 +211,7 @@ def _aligned_state(state, reference, align):
     model, like = state.model, reference.lengths
     try:
         aligned = model.aligned_to(reference.model, like)
-    except (TypeError, ValueError):  # components cannot be matched, or not be renumbered
+    except ours(TypeError, ValueError):  # components cannot be matched, or not be renumbered
         if align != "auto":
             raise
         return state

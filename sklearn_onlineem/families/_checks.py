@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data._sparse import check_csr
 
 __all__ = [
@@ -58,7 +59,7 @@ def finite(name, value, shape=()):
         # What is checked is not as large as the shape.
         numbers = np.asarray(value, dtype=float)
         result = np.broadcast_to(numbers, shape)
-    except (TypeError, ValueError, OverflowError):
+    except ours(TypeError, ValueError, OverflowError):
         kind = f"numbers that broadcast to shape {shape}" if shape else "a number"
         raise ValueError(f"{name} must be {kind}, got {value!r}.") from None
     _require((np.abs(numbers) <= LARGEST).all(), name, f"finite, up to {LARGEST:g}", value)

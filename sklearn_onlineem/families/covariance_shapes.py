@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._kernels import (
     _centred_moments,
     _gaussian,
@@ -317,7 +318,7 @@ class _Matrices(Covariance):
         mean = kept_where_empty(statistics, previous)
         try:
             return Gaussians(mean, covariance)
-        except ValueError:
+        except ours(ValueError):
             # In single precision a scatter about a few rows may be further below 0 than the floor
             # is above.
             return Gaussians(mean, self._at_least(covariance, np.ones(len(covariance)), floor))

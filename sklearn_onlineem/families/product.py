@@ -11,6 +11,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
@@ -155,7 +156,7 @@ class Product(
                     rows = rows[_completeness(family, rows)]
                 if len(rows):
                     family.check(rows)
-            except ValueError as error:
+            except ours(ValueError) as error:
                 raise ValueError(f"column(s) {name}: {error}") from error
 
     def _check_columns(self, X):
@@ -332,7 +333,7 @@ class Product(
             require(family, Means)
             try:
                 family.check_means(rows)
-            except ValueError as error:
+            except ours(ValueError) as error:
                 raise ValueError(f"column(s) {name}: {error}") from error
 
     def means(self, parameters: Factors) -> Floats:

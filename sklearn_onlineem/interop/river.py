@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 
 try:
@@ -150,7 +151,7 @@ class _Adapter:
             raise ValueError(f"{name}: {_listed(new)} is new; the columns are {_listed(keys)}.")
         try:
             return getattr(self.learner, method)(rows, **arguments)
-        except ValueError as error:
+        except ours(ValueError) as error:
             missing = [key for key in keys if key not in found]
             if not missing:
                 raise
@@ -163,7 +164,7 @@ class _Adapter:
             value = x.get(key)
             try:
                 values.append(math.nan if value is None else float(value))
-            except (TypeError, ValueError):
+            except ours(TypeError, ValueError):
                 name = type(self).__name__
                 raise ValueError(f"{name}: {key!r} must be a number, got {value!r}.") from None
         return np.array([values])

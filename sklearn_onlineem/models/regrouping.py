@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._values import components, with_components
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families.capabilities import n_shared_parameters
@@ -204,7 +205,7 @@ def _halved(whole, k, rng):
         if best is None:
             return nothing
         best, after = two.settled(best, _SPLIT_STEPS)
-    except ValueError:
+    except ours(ValueError):
         # Some rows determine no parameters.
         return nothing
     return best, share * (after - before)
@@ -274,7 +275,7 @@ class _Trial:
         """Take steps of EM, at most so many."""
         try:
             self.part, value = self.local.settled(self.part, n_steps)
-        except ValueError:
+        except ours(ValueError):
             value = -np.inf
         local = self.local
         before, after = (local.share * part.weights for part in (local.part, self.part))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
@@ -177,7 +178,7 @@ class Adaptive(Solver):
     def step(self, state: State, batch: Batch, schedule: RateSchedule | None = None) -> State:
         try:
             return super().step(state, batch, schedule)
-        except ValueError:
+        except ours(ValueError):
             # One of the other models may explain the batch.
             return self._learn(state, batch)
 
@@ -195,7 +196,7 @@ class Adaptive(Solver):
         for model, part, eta, of_model in zip(before.models, parts, etas, known, strict=True):
             try:
                 made.append(self._learnt(model, state, part, eta, size, None, of_model))
-            except ValueError as error:
+            except ours(ValueError) as error:
                 # It will be replaced, unless all fail.
                 made.append((None, -math.inf))
                 errors.append(error)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_bool, check_count
@@ -99,7 +99,7 @@ class Auto(Solver):
                     # Rates start again.
                     progress.state = progress.state._replace(size_seen=0.0)
             yield from climbs(progress, data, plan)
-        except ValueError:
+        except ours(ValueError):
             # Without a floor small mini-batches may lead to clusters without a covariance.
             if not takes_turns or progress.is_calling:
                 raise
@@ -117,7 +117,8 @@ class Auto(Solver):
         model, is_open = state.model, self.split_merge and not plan.start_is_given
         if not isinstance(model, SplitsAndMerges) or model.n_components < _COMPONENTS:
             return False
-        with suppress(ValueError):
+        try:
             model.check_split_merge(state.prior, data, fixed=True)
             return is_open and plan.stopping().tol > 0.0
-        return False
+        except ours(ValueError):
+            return False

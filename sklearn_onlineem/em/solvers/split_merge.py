@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_bool, check_count
@@ -54,7 +55,7 @@ def regrouping_step(
     try:
         for _ in range(_PASSES):
             new, _ = batch_step(new, data, prior)
-    except ValueError:
+    except ours(ValueError):
         # Some rows determine no parameters.
         return None
     gain = new.e_step(data)[1] - log_likelihood

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators._sequences import observed_rows
 from sklearn_onlineem.estimators._start import (
     Initialiser,
@@ -189,7 +190,7 @@ class HiddenMarkovInitialiser(Initialiser):
             return None
         try:
             return self.estimated(data, random_state)
-        except ValueError:  # as of clusters without a variance
+        except ours(ValueError):  # as of clusters without a variance
             return None
 
     def lasting(self, pseudo_statistics):

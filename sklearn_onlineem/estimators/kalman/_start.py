@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._progress import warn_user
@@ -286,7 +287,7 @@ class SystemInitialiser(Initialiser):
                 for _ in range(_PASSES):
                     model, _ = batch_step(model, first, pseudo)
                 return model.e_step(first)[1]
-            except ValueError:  # as of moments that overflow
+            except ours(ValueError):  # as of moments that overflow
                 return -np.inf
 
         return max(models, key=log_likelihood)

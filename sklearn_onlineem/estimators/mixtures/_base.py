@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config
 from sklearn.utils.validation import _check_feature_names_in
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
@@ -147,7 +148,7 @@ class MixtureInitialiser(Initialiser):
             means = finite_start("means_init", self.means, shape)
             try:
                 model.family.check_means(means)
-            except ValueError as error:
+            except ours(ValueError) as error:
                 raise ValueError(f"means_init: {error}") from error
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters, self.fixed)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import NominalColumns
 from sklearn_onlineem.estimators._fitted import fitted_property
@@ -40,7 +41,7 @@ def _tables(values):
         raise ValueError("probabilities_ must be a list of arrays, one for each column.")
     try:
         tables = [np.asarray(table, dtype=np.float64) for table in values]
-    except (TypeError, ValueError):
+    except ours(TypeError, ValueError):
         raise ValueError("probabilities_ must be arrays of numbers.") from None
     if any(table.ndim != 2 or not table.size for table in tables):
         raise ValueError("probabilities_ must be arrays of shape (n_components, n_categories).")

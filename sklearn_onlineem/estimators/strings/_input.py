@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import check_in_memory, error_context
@@ -42,7 +43,7 @@ class SymbolCodes:
             code = self.codes.get(symbol)
             if code is None and symbol == symbol:
                 code = self.codes.setdefault(symbol, len(self.codes))
-        except TypeError:
+        except ours(TypeError):
             code = None
         if code is None:
             raise ValueError(
@@ -125,7 +126,7 @@ def entries_of(value, expected):
     try:
         n_entries = len(value)
         entries = list(islice(value, n_entries + 1))
-    except (TypeError, ValueError, OverflowError):
+    except ours(TypeError, ValueError, OverflowError):
         raise _unlike(expected, value) from None
     if len(entries) != n_entries:
         raise ValueError(
