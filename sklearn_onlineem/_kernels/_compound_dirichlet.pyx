@@ -149,7 +149,7 @@ cdef inline int64_t event_of(
 ) noexcept nogil:
     """The event's index: a new one, unless this word had this count before."""
     cdef Py_ssize_t place = -1
-    if count <= first[word + 1] - first[word] and count == <int64_t> count:
+    if 1 <= count <= first[word + 1] - first[word] and count == <int64_t> count:
         place = first[word] + <int64_t> count - 1
         if number[place] > 0:
             return number[place] - 1

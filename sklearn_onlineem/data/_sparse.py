@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._kernels import _rows
 
-__all__ = ["canonical_csr", "check_csr"]
+__all__ = ["canonical_csr", "checked_csr"]
 
 _FAULTS = {
     _rows.POINTERS_START: "indptr must begin with 0",
@@ -21,52 +23,55 @@ def canonical_csr(X):
     """Return a sparse matrix as CSR with sorted rows and without duplicates, not changing it.
 
     Raises ValueError if its structure is corrupt. It is checked first, in O(nnz), as scipy would
-    read beyond the arrays if pointers or indices are out of range. Arrays are shared where
-    possible; integers become float64 where duplicates are summed.
+    read beyond the arrays if pointers or indices are out of range. Values are shared where
+    possible; pointers and indices are copied before they are checked, as another thread may write
+    to those of X. Integers become float64 where duplicates are summed.
     """
     if len(X.shape) != 2:
         raise ValueError(f"X must have 2 dimensions, but is sparse of shape {X.shape}.")
     if X.format == "csr":
-        form = _compressed_form(X, X.shape)
-        csr = _container(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+        parts, form = _checked(X, X.shape)
+        csr = _container(X)(parts, shape=X.shape, copy=False)
     else:
         csr = _TO_CSR[X.format](X)
-        form = _compressed_form(csr, csr.shape)
+        form = _checked(csr, csr.shape)[1]
     if form == _rows.CANONICAL:
         return csr
     # Sums of integers could overflow.
-    dtype = np.float64 if csr.data.dtype.kind in "iu" else csr.data.dtype
-    parts = csr.data.astype(dtype), csr.indices.copy(), csr.indptr.copy()
-    csr = type(csr)(parts, shape=csr.shape)
+    csr.data = csr.data.astype(np.float64 if csr.data.dtype.kind in "iu" else csr.data.dtype)
     csr.sum_duplicates()
     return csr
 
 
-def check_csr(X):
-    """Raise ValueError unless X is a valid CSR matrix with sorted rows, without duplicates."""
-    if _compressed_form(X, X.shape) != _rows.CANONICAL:
+def checked_csr(X):
+    """Return a CSR matrix with sorted rows, without duplicates; ValueError if X is no such one."""
+    parts, form = _checked(X, X.shape)
+    if form != _rows.CANONICAL:
         raise ValueError("CSR rows must be sorted and without duplicates: call X.sum_duplicates().")
+    return type(X)(parts, shape=X.shape, copy=False)
 
 
-def _compressed_form(X, shape):
-    """Return whether indices are sorted; ValueError if they, or pointers, are out of range."""
-    indices, indptr = _alike(X.indices, X.indptr)
-    n_values = len(X.data) if np.ndim(X.data) else -1
+def _checked(X, shape):
+    """Return values, indices and pointers, the latter copied, and whether indices are sorted.
+
+    ValueError if indices or pointers are out of range.
+    """
+    data, (indices, indptr) = X.data, _alike(X.indices, X.indptr)
+    n_values = len(data) if np.ndim(data) else -1
     if indices.shape != (n_values,) or indptr.shape != (shape[0] + 1,):
         _refuse(X, "data and indices must have one length, and indptr that of the rows plus 1")
     form = _rows.csr_form(indices, indptr, shape[1])
     if form in _FAULTS:
         _refuse(X, _FAULTS[form])
-    return form
+    return (data, indices, indptr), form
 
 
 def _alike(*arrays):
-    """Return integer arrays of one type that kernels read, copied only if necessary."""
+    """Return copies of integer arrays, of one type that kernels read."""
     arrays = [_integers(array) for array in arrays]
     dtypes = {array.dtype for array in arrays}
-    if len(dtypes) > 1 or dtypes.isdisjoint((np.dtype(np.int32), np.dtype(np.int64))):
-        arrays = [array.astype(np.int64) for array in arrays]
-    return [np.require(array, requirements=["A", "C"]) for array in arrays]
+    is_read = len(dtypes) == 1 and not dtypes.isdisjoint((np.dtype(np.int32), np.dtype(np.int64)))
+    return [np.array(array, dtype=None if is_read else np.int64) for array in arrays]
 
 
 def _integers(array):
@@ -81,15 +86,15 @@ def _refuse(X, what):
 
 
 def _from_csc(X):
-    _compressed_form(X, X.shape[::-1])
-    return X.tocsr(copy=True)
+    parts, _ = _checked(X, X.shape[::-1])
+    return type(X)(parts, shape=X.shape).tocsr(copy=True)
 
 
 def _from_bsr(X):
     blocks = np.shape(X.data)[1:]
     if len(blocks) != 2 or 0 in blocks or any(n % b for n, b in zip(X.shape, blocks, strict=True)):
         _refuse(X, "data must be blocks that fit its shape")
-    _compressed_form(X, tuple(n // b for n, b in zip(X.shape, blocks, strict=True)))
+    _checked(X, tuple(n // b for n, b in zip(X.shape, blocks, strict=True)))
     return _from_coo(X.tocoo(copy=True))
 
 
@@ -120,9 +125,13 @@ def _from_dok(X):
 
 def _from_lil(X):
     """Return CSR of lists, of which scipy does not check the lengths."""
-    if len(X.rows) != X.shape[0] or list(map(len, X.rows)) != list(map(len, X.data)):
+    rows, values = ([[*part] for part in parts] for parts in (X.rows, X.data))
+    lengths = [*map(len, rows)]
+    if len(rows) != X.shape[0] or lengths != [*map(len, values)]:
         _refuse(X, "lists of rows and data must have the same lengths")
-    return X.tocsr(copy=True)
+    indices, indptr = np.array([*chain.from_iterable(rows)], dtype=np.int64), np.cumsum([0, *lengths])
+    data = np.array([*chain.from_iterable(values)], dtype=X.dtype)
+    return _container(X)((data, indices, indptr), shape=X.shape)
 
 
 _TO_CSR = {

@@ -125,8 +125,8 @@ class Documents(Batch):
 
     @cached_property
     def counts(self) -> Floats:
-        """Counts, document by document, float32."""
-        return self.X.data.astype(np.float32, copy=False)
+        """Counts, document by document, float32: a copy, as kernels make room for what they are."""
+        return self.X.data.astype(np.float32)
 
     @cached_property
     def offsets(self) -> Integers:

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._batch import REALS, Batch, Index, array_of, check_threads, without_step
-from sklearn_onlineem.data._sparse import check_csr
+from sklearn_onlineem.data._sparse import checked_csr
 
 __all__ = ["Rows", "concatenated"]
 
@@ -52,7 +52,7 @@ class Rows(Batch):
         elif X.format != "csr" or X.data.dtype not in REALS:
             raise ValueError("A sparse X of Rows must be CSR of float32 or float64.")
         else:
-            check_csr(X)
+            object.__setattr__(self, "X", checked_csr(X))
         n = X.shape[0]
         if weights is not None:
             array_of("sample_weight of Rows", weights)

@@ -152,7 +152,8 @@ def raise_named(error, estimator):
     """Raise the error again, with the name of the estimator; in a note, if it is not ours."""
     name = type(estimator).__name__
     if is_foreign(error):
-        error.add_note(f"It was raised within {name}, by code that is not of this library.")
+        if not any(name in note for note in getattr(error, "__notes__", ())):
+            error.add_note(f"It was raised within {name}, by code that is not of this library.")
         raise error
     if isinstance(error, OverflowError):
         error = ValueError(f"a number is too large: {error}.")

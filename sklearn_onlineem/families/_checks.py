@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._errors import ours
-from sklearn_onlineem.data._sparse import check_csr
+from sklearn_onlineem.data._sparse import checked_csr
 
 __all__ = [
     "LARGEST",
@@ -41,7 +41,7 @@ def stored_values(X):
         return X
     if X.format != "csr":
         raise ValueError(f"Sparse data must be CSR, got {X.format}.")
-    check_csr(X)
+    checked_csr(X)
     return X.data
 
 

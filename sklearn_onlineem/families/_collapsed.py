@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem.data._sparse import check_csr
+from sklearn_onlineem.data._sparse import checked_csr
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families._events import as_csr
 from sklearn_onlineem.families.capabilities import PosteriorPredictives
@@ -149,7 +149,7 @@ def _sweep(
         np.ascontiguousarray(array, dtype=np.float64) for array in arrays
     )
     if sparse.issparse(X):
-        check_csr(X)
+        X = checked_csr(X)
     else:
         X = np.asarray(X, None if X.dtype == np.float32 else np.float64)
     return _collapsed_counts.collapsed_sweep(

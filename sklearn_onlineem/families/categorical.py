@@ -168,7 +168,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
 
     def _one_hot(self, X):
         """Return values, indices and pointers of the one-hot coding in CSR, and its columns."""
-        # Codes become columns, which kernels do not check.
+        # Codes become columns, which kernels do not check, and another thread may write to X.
+        X = X.copy()
         self._check_codes(X)
         n_features, sizes = X.shape[1], self.n_categories
         # Few calls of NumPy, as updates of streams are as short as these.

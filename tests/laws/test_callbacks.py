@@ -1,6 +1,7 @@
 """What callbacks get, and what they can do."""
 
 import pickle
+import signal
 from functools import partial
 from unittest.mock import Mock
 
@@ -10,7 +11,13 @@ from cases.comparing import assert_close, assert_identical
 from cases.merged_cases import REPRESENTATIVES
 from cases.states import state_of
 
-from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
+from sklearn_onlineem import (
+    EditDistance,
+    EditDistanceClassifier,
+    GaussianHMM,
+    GaussianMixture,
+    PoissonMixture,
+)
 from sklearn_onlineem.diagnostics import EarlyStopping
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser
@@ -182,6 +189,57 @@ def test_pieces_of_a_sequence_refuse_callbacks_that_teach_their_estimator(rng):
     with pytest.raises(RuntimeError, match="^GaussianHMM is learning"):
         chain.partial_fit(X[20:], continues=True)
     assert_identical(state_of(chain), before)
+
+
+class Own(ValueError):
+    def __init__(self, code, *, reason):
+        super().__init__(code)
+        self.reason = reason
+
+
+RAISED = [
+    Own(3, reason="it is mine"),
+    UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
+    OverflowError("too much"),
+    ValueError("callbacks"),
+]
+
+
+@pytest.mark.parametrize("error", RAISED, ids=repr)
+def test_what_users_code_raises_comes_out_as_it_was_raised(error, rng, monkeypatch):
+    """From callbacks, signal handlers, iterators and arrays, whatever the default fit tries."""
+
+    class Raising:
+        def __call__(self, *args):
+            raise error
+
+        __iter__ = __array__ = __call__
+
+        def __len__(self):
+            return 2
+
+    X, stream = rng.poisson(5.0, size=(60, 1)), PoissonMixture(5, random_state=0)
+    asked = [
+        partial(PoissonMixture(5, callbacks=[Raising()], random_state=0).fit, X),
+        partial(PoissonMixture(5, callbacks=[Raising()], random_state=0).partial_fit, X),
+        partial(stream.partial_fit, Raising()),
+        partial(EditDistance().fit, Raising()),
+        partial(EditDistanceClassifier(dictionary=Raising()).fit, ["a"], ["a"]),
+        partial(stream.fit, X),
+    ]
+    before = signal.signal(signal.SIGINT, Raising())
+    # The second start is the default's own, and may fail for reasons of the library alone.
+    interrupted = Mock(side_effect=lambda *args: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(MixtureInitialiser, "another", interrupted)
+    try:
+        for ask in asked:
+            with pytest.raises(type(error)) as found:
+                ask()
+            assert found.value is error and "It was raised within" in error.__notes__[0]
+            error.__notes__.clear()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not stream.__sklearn_is_fitted__()
 
 
 # ------------------------------------------------------------------------------- early stopping

@@ -220,6 +220,25 @@ def test_topics_are_read_from_every_format_which_is_left_alone(e_step, form, kin
     assert_untouched(X, before)
 
 
+@all_estimators
+def test_what_kernels_index_by_is_no_memory_of_the_users(case):
+    """Another thread may write to it, here a callback in the midst of a fit."""
+    X = sparse.csr_array(counts(), dtype=np.float32)
+    settings = {"max_iter": 3, "tol": 0.0, "solver": "batch", "random_state": 0}
+    expected = case(**settings).fit(X).model_
+
+    def spoil(step):
+        X.indices[:] = X.indptr[1:-1] = 0
+
+    fitted = case(**settings, callbacks=[spoil])
+    assert_identical(arrays(fitted.fit(X).model_), arrays(expected))
+    assert not X.indices.any()
+    # Kernels that draw topics make room for as many tokens as there are.
+    if isinstance(fitted, LatentDirichletAllocation):
+        documents = fitted._input().read(sparse.csr_array(X.toarray()))
+        assert not np.shares_memory(documents.counts, documents.X.data)
+
+
 def sequence_learners():
     """Estimators of sequences, by name, and rows of these."""
     rng = np.random.default_rng(0)

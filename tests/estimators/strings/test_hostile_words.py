@@ -45,14 +45,6 @@ class LyingTuple(tuple):
         return 1
 
 
-class RaisingLength:
-    def __len__(self):
-        raise OverflowError
-
-    def __iter__(self):
-        return iter("ab")
-
-
 NO_WORDS = {
     "data frame": pd.DataFrame({"a": ["x"] * 1000, "b": ["y"] * 1000}),
     "polars frame": pl.DataFrame({"a": ["x"], "b": ["y"]}),
@@ -61,7 +53,6 @@ NO_WORDS = {
     "endless": Lies(itertools.cycle("ab"), 5),
     "lying list": LyingList("ab"),
     "lying tuple": LyingTuple("ab"),
-    "length raises": RaisingLength(),
     "dict": {"a": 1},
     "keys": {"a": 1}.keys(),
     "set": {"a"},
