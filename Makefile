@@ -130,7 +130,7 @@ doc-check: doc
 # the tag TAG, the changelog and the citation have, too.
 release-check:
 	PYTHON="$(PYTHON)" .ci/check_distributions
-	$(PYTHON) .ci/check_version.py $(TAG)
+	$(PYTHON) .ci/check_version.py $${TAG:+"$$TAG"}
 
 clean:
 	rm -rf build dist *.egg-info $(VENV)/built*
