@@ -7,6 +7,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import style
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import (
@@ -53,7 +54,7 @@ UNSUITABLE = [
 @all_cases
 def test_estimators_that_are_not_fitted_are_refused(display, estimator, X, drawn):
     with pytest.raises(NotFittedError, match=type(estimator).__name__):
-        display.from_estimator(estimator, *drawn)
+        display.from_estimator(clone(estimator), *drawn)
 
 
 @pytest.mark.parametrize(("display", "estimator", "drawn"), UNSUITABLE)

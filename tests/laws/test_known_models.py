@@ -214,7 +214,8 @@ def test_streams_and_warm_starts_go_on_from_a_known_model(case, rng):
     known.fit(X)
     assert known.n_iter_ == 1
     np.testing.assert_allclose(known.lower_bounds_[0], start, rtol=1e-6)
-    assert known.score(X) >= start - 1e-7 * abs(start)
+    # Near the maximum of likelihood and prior, the likelihood may fall a little.
+    assert known.score(X) >= start - 1e-6 * abs(start)
 
 
 @all_estimators
