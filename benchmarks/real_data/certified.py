@@ -12,10 +12,10 @@ worst        distance of these
 mean, most   gain that is left, of these
 passes       of all fits: the median, and the ninth tenth; then how often all rows are read
 
-With `--against`, a folder of another checkout whose kernels are compiled: the share of its fits that
-are within .1, how many of ours end lower (by more than 1e-6 of the objective), the most that is lost
-and that is gained, in nats, and medians of our CPU time over its: of fits that were within .1, and
-of others.
+With `--against`, a folder of another checkout whose kernels are compiled: the share of its fits
+that are within .1, how many of ours end lower (by more than 1e-6 of the objective), the most that
+is lost and that is gained, in nats, and medians of our CPU time over its: of fits that were within
+.1, and of others.
 
     python -m benchmarks.real_data.certified --problems 20 --kinds poisson --against ../before
 """

@@ -129,7 +129,8 @@ def _from_lil(X):
     lengths = [*map(len, rows)]
     if len(rows) != X.shape[0] or lengths != [*map(len, values)]:
         _refuse(X, "lists of rows and data must have the same lengths")
-    indices, indptr = np.array([*chain.from_iterable(rows)], dtype=np.int64), np.cumsum([0, *lengths])
+    indices = np.array([*chain.from_iterable(rows)], dtype=np.int64)
+    indptr = np.cumsum([0, *lengths])
     data = np.array([*chain.from_iterable(values)], dtype=X.dtype)
     return _container(X)((data, indices, indptr), shape=X.shape)
 

@@ -294,8 +294,8 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         Tokens are split at random. Proportions are the posterior mean given the first half, by
         local Gibbs sampling, with half of the sweeps discarded. Where counts are no numbers of
         tokens (fractions, or more than 2**24 in a row), a fraction is split as one token more, and
-        the model's own inference, if it takes such counts, reads the first half. Return the log-likelihoods in nats, (n_documents,), and the numbers of tokens in the
-        second halves.
+        the model's own inference, if it takes such counts, reads the first half. Return the
+        log-likelihoods in nats, (n_documents,), and the numbers of tokens in the second halves.
 
         Parameters
         ----------
