@@ -24,7 +24,12 @@ from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._fitted import PersistentState, rollback
 from sklearn_onlineem.estimators._parameters import available_if, by_name, fit_context, naming_calls
 from sklearn_onlineem.estimators._progress import log, report_end, report_pass
-from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, is_nested, sequence_form
+from sklearn_onlineem.estimators._sequence_forms import (
+    check_rows_of_y,
+    is_nested,
+    sequence_form,
+    with_columns_of_symbols,
+)
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.estimators.combination import no_model
@@ -214,6 +219,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         distributed.KilledWorker
             If one task has killed several workers, for example by its memory.
         """
+        if getattr(self.estimator, "_takes_symbols", False):
+            X = with_columns_of_symbols(X)
         columns = {"X": X, "y": self._labels(X, y), "sample_weight": sample_weight}
         columns = {
             name: values for name, values in columns.items() if name == "X" or values is not None

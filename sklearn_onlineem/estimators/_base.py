@@ -247,6 +247,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     _first_rate: ClassVar[float | str] = "auto"
     # Whether starts of streams are made anew as rows come.
     _keeps_first_rows = True
+    # Whether arrays of one dimension, in a list, are sequences of symbols.
+    _takes_symbols = False
 
     # ------------------------------------------------------------------ provided by a subclass
 
@@ -786,6 +788,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """Return a copy of fitted values in the type of the first data."""
         return values.astype(self._dtype)
 
+    def _as_given(self, rows):
+        """Return a copy of rows in the type of the first data."""
+        return self._exposed(rows)
+
     def _drawn_seed(self):
         return _drawn_seed(check_random_state(self.random_state))
 
@@ -879,8 +885,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             )
         kept = sample.kept
         if not isinstance(kept, Sequences):
-            return self._exposed(kept.X)
-        return [self._exposed(part) for part in np.split(kept.X, kept.offsets[1:-1])]
+            return self._as_given(kept.X)
+        return [self._as_given(part) for part in np.split(kept.X, kept.offsets[1:-1])]
 
     def drop_sample(self) -> Self:
         """Forget the sample of a stream's rows; the stream goes on without it.

@@ -26,7 +26,14 @@ from sklearn_onlineem.estimators._validation import (
     filled,
 )
 
-__all__ = ["SequenceForm", "SequenceOutput", "check_rows_of_y", "is_nested", "sequence_form"]
+__all__ = [
+    "SequenceForm",
+    "SequenceOutput",
+    "check_rows_of_y",
+    "is_nested",
+    "sequence_form",
+    "with_columns_of_symbols",
+]
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
         # The lengths of lists of users' classes may be wrong.
         return _form_of_list(list(iter(X)), convert)
     is_one = lengths is None and groups is None
-    if is_one and isinstance(X, list | tuple) and getattr(next(iter(X), None), "ndim", None) == 1:
+    if is_one and isinstance(X, list | tuple) and with_columns_of_symbols(X) is not X:
         # They may be rows, or sequences of one feature.
         raise ValueError(
             "X is a list of arrays of one dimension. Sequences of one feature are"
@@ -135,13 +142,27 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
     return SequenceForm(X, _running_sums(lengths))
 
 
+def with_columns_of_symbols(X):
+    """Return sequences with a column each if X is a list of arrays of one dimension, else X."""
+    is_array = isinstance(X, np.ndarray) and X.dtype.kind == "O" and X.ndim == 1
+    first = next(iter(X), None) if is_array or isinstance(X, list | tuple) else None
+    if not hasattr(first, "__array__") or len(getattr(first, "shape", ())) != 1:
+        return X
+    check_in_memory("X", X)
+    # Columns of masked arrays are masked.
+    arrays = [part if isinstance(part, np.ndarray) else np.asarray(part) for part in X]
+    return [part[:, None] if part.ndim == 1 else part for part in arrays]
+
+
 def is_nested(X):
     """Return whether each entry of X is a sequence."""
     if sparse.issparse(X) or isinstance(X, numbers.Number | str | bytes):
         return False
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X.ndim == 3
-    return isinstance(X, list | tuple | np.ndarray) and np.ndim(next(iter(X), None)) == 2
+    with suppress(ValueError):  # of entries that have parts of several lengths
+        return isinstance(X, list | tuple | np.ndarray) and np.ndim(next(iter(X), None)) == 2
+    return False
 
 
 def _form_of_list(X, convert):

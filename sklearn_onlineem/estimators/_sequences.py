@@ -26,6 +26,7 @@ from sklearn_onlineem.estimators._sequence_forms import (
     SequenceOutput,
     check_rows_of_y,
     sequence_form,
+    with_columns_of_symbols,
 )
 from sklearn_onlineem.estimators._start import check_columns
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
@@ -58,6 +59,8 @@ class SequencesInput:
     def read(self, X, y=None, lengths=None, groups=None, continues=False):
         """Return sequences, converted and checked; the first may continue the last of the fit."""
         with error_context(self._estimator):
+            if self._estimator._takes_symbols and lengths is None and groups is None:
+                X = with_columns_of_symbols(X)
             self.form = sequence_form(X, lengths, groups, self._converted)
             check_rows_of_y(self.form, y)
             X, labels = self.form.X, None
@@ -402,7 +405,7 @@ class SequenceEstimator(
             like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
             with single_threaded_blas(n_samples * n):
                 data, states = seen.model_.sample(n, seen._generator(), like)
-        X = seen._exposed(data.X)
+        X = seen._as_given(data.X)
         if n_sequences is None:
             return X, states
         cuts = data.offsets[1:-1]

@@ -16,6 +16,9 @@ from cases.sequence_cases import (
 from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
 
+from sklearn_onlineem import CategoricalHMM, MarkovChainMixture
+from sklearn_onlineem.distributed import DistributedEM
+
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -76,6 +79,21 @@ def test_one_array_is_one_sequence(case, rng):
     assert len(one.predict(rows)) == len(rows)
     assert one.score_samples(rows).shape == (1,)
     assert_identical(one.predict(rows), listed.predict([rows])[0])
+
+
+@pytest.mark.parametrize("make", [CategoricalHMM, MarkovChainMixture])
+def test_arrays_of_one_dimension_are_sequences_of_symbols(make, rng):
+    X = [rng.integers(0, 3, 12) for _ in range(20)]  # as long as a row of counts of 3 symbols
+    model, columns = make(2, random_state=0), [x[:, None] for x in X]
+    expected = state_of(model.fit(columns))
+    scores, states = model.score_samples(columns), model.predict(columns)
+    ragged = np.array([*X, X[0][:5]], dtype=object)[:-1]
+    for form in (X, tuple(X), ragged, [*map(pd.Series, X)], [*map(pl.Series, X)]):
+        assert_identical(state_of(model.fit(form)), expected)
+        assert_identical(model.score_samples(form), scores)
+        assert_identical(model.predict(form), states)
+    found, same = (DistributedEM(model, n_shards=2).fit(data).estimator_ for data in (X, columns))
+    assert_identical(state_of(found), state_of(same))
 
 
 @all_models

@@ -30,7 +30,8 @@ def _put_probabilities(family, parameters, values):
 class CategoricalHMM(BaseHMM):
     """Hidden Markov model of symbols: like hmmlearn's, with `partial_fit`.
 
-    X has a column of codes 0, 1, ...; further columns are independent given the state.
+    X has a column of codes 0, 1, ...; further columns are independent given the state. Entries of a
+    list may also be arrays of one dimension, which are sequences of codes.
 
     Parameters
     ----------
@@ -81,6 +82,7 @@ class CategoricalHMM(BaseHMM):
 
     _takes_positive_only = True
     _handles_missing = True
+    _takes_symbols = True
 
     def _mask_shapes(self):
         return {**super()._mask_shapes(), "emissionprob": [(self.n_components, None)]}

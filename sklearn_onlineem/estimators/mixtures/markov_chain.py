@@ -25,6 +25,7 @@ from sklearn_onlineem.estimators._sequence_forms import (
     SequenceOutput,
     is_nested,
     sequence_form,
+    with_columns_of_symbols,
 )
 from sklearn_onlineem.estimators._validation import (
     check_in_memory,
@@ -38,8 +39,9 @@ from sklearn_onlineem.families import MarkovChain
 
 __all__ = ["ChainsInput", "MarkovChainMixture", "symbol_column"]
 
-# A wrong code of 1e10 must be an error, not an allocation.
-_MOST_SYMBOLS = 1 << 12
+# A wrong code must be an error, not an allocation of its square: codes are below the first number,
+# or that of all rows, and below the second.
+_FEW_SYMBOLS, _MOST_SYMBOLS = 1 << 8, 1 << 12
 _NO_ROWS = (
     "a column of symbols (n_features=1) holds one sequence or several: pass lengths=[len(X)] or"
     " groups=..., or the list [X]. Without these, rows of a 2-D X are counts of transitions."
@@ -50,13 +52,15 @@ class ChainsInput(RowsInput):
     """Reads sequences as rows of counts, and such rows.
 
     Entries of a list or of a 3-D array, and of a `SequenceForm`, are sequences if they have one
-    column, and matrices of counts if they are square. A 2-D X has rows of counts.
+    column or one dimension, and matrices of counts if they are square. A 2-D X, or a list of lists,
+    has rows of counts.
     """
 
     def _converted(self, X):
         if isinstance(X, SequenceForm):
             return self._counted(X)
         check_in_memory("X", X)
+        X = with_columns_of_symbols(X)
         if is_nested(X):
             form = sequence_form(X)
             if form.X.shape[1] == 1:
@@ -87,7 +91,8 @@ class ChainsInput(RowsInput):
         else:
             most, why = given, f"n_symbols={given}"
             if given is None:
-                most, why = _MOST_SYMBOLS, "more need n_symbols"
+                most, why = max(_FEW_SYMBOLS, len(values)), "more need n_symbols"
+                most = min(most, _MOST_SYMBOLS)
             symbols = _codes(values, most, why)
             n_symbols = int(symbols.max()) + 1 if given is None else given
             n_columns = n_symbols * (n_symbols + 1)
@@ -181,8 +186,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     One sample is one sequence, with its label and its weight. Its statistics are counts: of its
     first symbol, and of pairs of consecutive symbols. X may be
 
-    - sequences of codes 0, 1, ...: a list of arrays of shape (length, 1), an array of shape
-      (n_samples, length, 1), or a column of shape (n_rows, 1) with `lengths` or `groups`;
+    - sequences of codes 0, 1, ...: a list of arrays of shape (length, 1) or (length,), an array of
+      shape (n_samples, length, 1), or a column of shape (n_rows, 1) with `lengths` or `groups`;
     - rows of counts, dense or CSR, which is never made dense: of shape (n_samples, S + S * S), the
       first symbol one-hot and the flattened matrix of transitions from row to column; or of shape
       (n_samples, S * S), the transitions alone. A row may add up several sequences;
@@ -196,7 +201,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     ----------
     n_symbols : int, default=None
         Number of symbols. None: one more than the largest code in the first data, which must then
-        be below 4096, or according to the columns of counts. Symbols beyond are an error.
+        be below 256, or below 4096 and the length of all sequences; or according to the columns of
+        counts. Symbols beyond are an error.
     means_init : array-like of shape (n_components, n_features), default=None
         Expected counts to start from. Probabilities are their shares in the first symbol and in
         each row of the transitions.
@@ -249,6 +255,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     _takes_sparse = True
     _takes_positive_only = True
+    _takes_symbols = True
 
     # Pipelines pass it on unasked, and refuse steps that do not know it.
     __metadata_request__score = {"sample_weight": None}
