@@ -77,7 +77,14 @@ def check_in_memory(name, values):
 
 
 def filled(X):
-    """Return data with NaN where a value is masked or NA: a copy then, else the data themselves."""
+    """Return data with NaN where a value is masked or NA: a copy then, else the data themselves.
+
+    TypeError for arrays of dates and durations, of which NumPy would take the numbers of units.
+    """
+    if type(X) is np.ndarray and X.dtype.kind in "biufc":
+        return X
+    if isinstance(X, np.ndarray):
+        _check_times(X)
     if type(X) is np.ndarray:
         # Objects may be NA only if pandas has been imported.
         if X.dtype != object or X.ndim != 2 or "pandas" not in sys.modules:
@@ -88,15 +95,36 @@ def filled(X):
         mask = np.ma.getmaskarray(X)
         if not mask.any():
             return np.asarray(X.data)
-        values = np.array(X.data, dtype=X.dtype if X.dtype.kind in "fcO" else np.float64)
+        numbers = np.float64 if X.dtype.kind in "biu" else X.dtype
+        values = np.array(X.data, dtype=object if X.dtype.kind in "US" else numbers)
         values[mask] = np.nan
         return values
     if isinstance(X, list | tuple) and any(isinstance(part, np.ma.MaskedArray) for part in X):
         return [filled(part) for part in X]
     if hasattr(X, "iloc") and X.ndim == 2 and any(dtype.kind == "O" for dtype in X.dtypes):
-        values = np.where(X.isna(), np.nan, X.to_numpy(dtype=object))
-        return type(X)(values, index=X.index, columns=X.columns)
+        X = X.copy(deep=False)
+        for j, dtype in enumerate(X.dtypes):
+            if dtype.kind == "O" and not hasattr(dtype, "categories"):
+                X.isetitem(j, filled(X.iloc[:, [j]].to_numpy(dtype=object))[:, 0])
     return X
+
+
+def _check_times(X):
+    """Raise TypeError if data, or some columns of a data frame, are dates or durations."""
+    found = [("", getattr(X, "dtype", None))]
+    if hasattr(X, "columns"):
+        columns = zip(X.columns, getattr(X, "dtypes", ()), strict=False)
+        found = [(f" in column {name!r}", dtype) for name, dtype in columns]
+    elif isinstance(X, np.ndarray) and X.dtype.kind == "O":
+        kinds = set(map(type, X.flat))
+        found = [("", np.dtype(kind)) for kind in kinds if issubclass(kind, np.generic)]
+    for where, dtype in found:
+        # Types of polars have no kinds.
+        if getattr(dtype, "kind", " ") in "mM" or getattr(dtype, "is_temporal", bool)():
+            raise TypeError(
+                f"X has dates or durations{where}. Leave them out, or convert them to numbers, for"
+                " instance to seconds."
+            )
 
 
 def check_complete(name, values):
@@ -204,6 +232,8 @@ def ready(estimator, X, allow_nan=False):
     if type(X) is np.ndarray and X.dtype.kind in "iu":
         X = X.astype(_FLOATS[0], order="C")
     known = estimator._fitted.attributes
+    if known.get("_categories"):
+        return None  # Values have to be numbered.
     names = known.get("feature_names_in_")
     if type(X) in (sparse.csr_array, sparse.csr_matrix):
         is_known = names is None and X.shape[1:] == (known["n_features_in_"],)
@@ -273,13 +303,15 @@ _PLAINER = {
     ),
     "setting an array element with a sequence": (
         "X has rows of several lengths. Sequences are arrays of shape (length, n_features): make"
-        " those of one feature so by x.reshape(-1, 1)."
+        " those of one feature so by np.reshape(x, (-1, 1))."
     ),
     "could not convert string to float": (
         "X has strings that are not numbers, such as {detail}. Leave such columns out, or turn"
-        " symbols into codes 0, 1, ..., for instance by sklearn.preprocessing.OrdinalEncoder, and"
-        " texts into counts of words, by sklearn.feature_extraction.text.CountVectorizer."
+        " symbols into codes 0, 1, ..., for instance by sklearn.preprocessing.OrdinalEncoder (of"
+        " sequences within PerSequence), and texts into counts of words, by"
+        " sklearn.feature_extraction.text.CountVectorizer."
     ),
+    "float() argument": "X has a value of type {detail}, and must hold numbers; NaN is missing.",
 }
 _LONGEST_DETAIL = 40
 
@@ -291,17 +323,14 @@ def _plainly(X):
         yield
     except ours(OverflowError):
         raise ValueError("X has numbers beyond the largest float.") from None
-    except np.exceptions.DTypePromotionError:
-        raise TypeError(
-            "X has columns of incompatible types, such as times and numbers. Drop them, or convert"
-            " them to numbers, for instance times to seconds."
-        ) from None
-    except ours(ValueError) as error:
+    except ours(TypeError, ValueError) as error:
+        text, kind = str(error), TypeError if isinstance(error, TypeError) else ValueError
         for beginning, plainer in _PLAINER.items():
-            if str(error).startswith(beginning):
+            if text.startswith(beginning):
                 shape = np.shape(X) if "{shape}" in plainer else ()
-                detail = str(error).partition(": ")[2][:_LONGEST_DETAIL]
-                raise ValueError(plainer.format(shape=shape, detail=detail)) from None
+                detail = text.partition(": ")[2] or text.rpartition(" ")[2]
+                detail = re.sub(r"^np\.\w+\((.*)\)$", r"\1", detail)[:_LONGEST_DETAIL]
+                raise kind(plainer.format(shape=shape, detail=detail)) from None
         raise
 
 
@@ -333,9 +362,14 @@ def _checked(estimator, X, reset, ensure_all_finite):
             " list of a dict of sequences. As in river, one dict at a time is learnt by"
             " sklearn_onlineem.interop.river.RiverClusterer."
         )
+    _check_times(X)
     takes_sparse = get_tags(estimator).input_tags.sparse
     if takes_sparse or not sparse.issparse(X):
-        X = countable(filled(X))
+        X = filled(X)
+        if isinstance(X, list | tuple):
+            with _plainly(X):
+                X = filled(np.asarray(X))
+        X = countable(X)
     with _plainly(X):
         X = validate_data(
             estimator,

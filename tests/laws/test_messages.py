@@ -218,6 +218,13 @@ MISTAKES = {
         "'a'",
         "OrdinalEncoder",
     ),
+    "symbols of NumPy": (
+        lambda: symbols().fit(np.array([["a"], ["b"]])),
+        ValueError,
+        "CategoricalHMM",
+        "such as 'a'",
+        "within PerSequence",
+    ),
     "a column of names": (
         lambda: mixture().fit(pd.DataFrame({"heat": [1.0, 2.0], "site": ["north", "south"]})),
         ValueError,
@@ -229,7 +236,7 @@ MISTAKES = {
         lambda: mixture().fit(pd.DataFrame({"heat": [1.0], "day": pd.to_datetime(["2020-01-01"])})),
         TypeError,
         "GaussianMixture",
-        "times and numbers",
+        "durations in column 'day'",
         "seconds",
     ),
     "complex numbers": (
