@@ -8,10 +8,11 @@ from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from sklearn.utils.validation import _check_feature_names, _check_n_features
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators._families import FAMILIES
-from sklearn_onlineem.estimators._validation import check_in_memory
+from sklearn_onlineem.estimators._validation import check_in_memory, filled
 from sklearn_onlineem.families import Categorical, Family, Product
 
 __all__ = ["ColumnFamilies", "NominalColumns", "product_of"]
@@ -45,28 +46,56 @@ class NominalColumns:
         categories, n_features = known.get("_categories", {}), known.get("n_features_in_")
         return _with_categories(self._given_family(known), categories, n_features)
 
+    def _family_before_data(self):
+        # Categories are those of the data to come.
+        return self._given_family({})
+
     def _converted(self, X, fresh, ensure_all_finite=True):
         check_in_memory("X", X)
         categories = {} if fresh else self._fitted.attributes.get("_categories", {})
-        if fresh and (texts := text_columns(X)):
-            names, n_features = names_of(X), np.shape(X)[1]
-            known = {"feature_names_in_": names, "n_features_in_": n_features}
-            nominal = nominal_columns(self._given_family(known), n_features)
-            categories = {j: categories_of(x) for j, x in texts.items() if j in nominal}
-        if categories:
-            X = with_codes(X, categories)
+        table = _table(X) if fresh or categories else None
+        if table is not None and len(table.shape) == 2:
+            if not fresh:
+                if names_of(table) and hasattr(self, "feature_names_in_"):
+                    _check_feature_names(self, table, reset=False)
+                _check_n_features(self, table, reset=False)
+            try:
+                categories = self._first_categories(table) if fresh else categories
+                X = with_codes(table, categories) if categories else X
+            except ours(TypeError) as error:
+                raise TypeError(f"X has values that cannot be categories: {error}.") from error
+        elif isinstance(table, np.ndarray) and any(isinstance(x, str) for x in table.ravel()):
+            raise ValueError(
+                f"X must be of shape (n_samples, n_features), got an array of shape {table.shape}."
+            )
         X, attributes = super()._converted(X, fresh, ensure_all_finite)
         if fresh:
             self._first_attributes = {**attributes, "_categories": categories}
             attributes = self._first_attributes
         return X, attributes
 
+    def _first_categories(self, table):
+        """Return the categories of nominal columns of texts or categories, by position."""
+        names, n_features = names_of(table), table.shape[1]
+        known = {"feature_names_in_": names, "n_features_in_": n_features}
+        nominal = nominal_columns(self._given_family(known), n_features)
+        columns = {j: _column(table, j) for j in nominal if j < n_features}
+        return {j: categories_of(column) for j, column in columns.items() if _has_texts(column)}
+
     def _in_container(self, rows, X):
-        """Return rows in their container, with the categories that codes stand for."""
-        out, known = super()._in_container(rows, X), self._fitted.attributes.get("_categories")
+        return self._named(super()._in_container(rows, X), rows)
+
+    def _as_given(self, rows):
+        return self._named(super()._as_given(rows), rows)
+
+    def _named(self, out, rows):
+        """Return a table of rows with the categories that codes stand for."""
+        known = self._fitted.attributes.get("_categories")
         if not known:
             return out
-        return _with_columns(out, {j: names[rows[:, j].astype(int)] for j, names in known.items()})
+        codes = np.where(np.isnan(rows), -1, rows).astype(int)
+        columns = {j: np.append(names, np.nan)[codes[:, j]] for j, names in known.items()}
+        return _with_columns(out, columns)
 
     @contextmanager
     def _lock(self):
@@ -98,7 +127,7 @@ class ColumnFamilies(NominalColumns):
         return FAMILIES[family] if isinstance(family, str) else family
 
     def _family_before_data(self):
-        return None if isinstance(self.family, dict) else self._family()
+        return None if isinstance(self.family, dict) else super()._family_before_data()
 
     @property
     def _hyperparameters(self):
@@ -136,10 +165,9 @@ def _with_categories(family, categories, n_features):
             own = {place: categories[j] for place, j in enumerate(columns) if j in categories}
             families.append(_with_categories(factor, own, len(columns)))
         return replace(family, families=tuple(families))
-    if not categories or not isinstance(family, Categorical) or family.n_categories is not None:
+    if not categories or not isinstance(family, Categorical):
         return family
-    sizes = (len(categories[j]) if j in categories else None for j in range(n_features))
-    return replace(family, n_categories=tuple(sizes))
+    return family.with_numbers([len(categories.get(j, ())) or None for j in range(n_features)])
 
 
 def names_of(X):
@@ -148,32 +176,21 @@ def names_of(X):
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def text_columns(X):
-    """Return columns with texts or categories, by position."""
-    if hasattr(X, "iloc") or hasattr(X, "get_column"):
-        columns = [_column(X, j) for j in range(X.shape[1])] if len(X.shape) == 2 else []
-    elif _may_have_texts(X):
-        columns = list(np.asarray(X, dtype=object).T)
-    else:
-        return {}
-    return {j: column for j, column in enumerate(columns) if _has_texts(column)}
-
-
-def _may_have_texts(X):
-    """Return whether X is an array, or a list of rows, of which some values are no numbers."""
+def _table(X):
+    """Return X as an array or a data frame; None for what is neither, nor a list that makes one."""
+    if isinstance(X, list | tuple):
+        try:
+            return np.array(filled(X), dtype=object)
+        except ValueError:  # as of rows of several lengths
+            return None
     if isinstance(X, np.ndarray):
-        return X.ndim == 2 and X.dtype.kind in "OUT"
-    if not isinstance(X, list | tuple) or not X or not isinstance(X[0], list | tuple | np.ndarray):
-        return False
-    lengths = {len(row) if isinstance(row, list | tuple | np.ndarray) else -1 for row in X}
-    return len(lengths) == 1 and any(isinstance(value, str) for value in X[0])
+        return filled(X)
+    return X if hasattr(X, "iloc") or hasattr(X, "get_column") else None
 
 
 def _column(X, j):
-    """Return a column of a data frame, or of what is an array of objects."""
-    if hasattr(X, "iloc"):
-        return X.iloc[:, j]
-    return X[:, j] if hasattr(X, "shape") else [x[j] for x in X]
+    """Return a column of an array or a data frame."""
+    return X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
 
 
 def _has_texts(column):
@@ -187,7 +204,7 @@ def _has_texts(column):
 
 def _objects(column):
     """Return the values of a column as objects."""
-    return column.to_list() if hasattr(column, "to_list") else list(column)
+    return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
 def _declared(column):
@@ -199,7 +216,8 @@ def _declared(column):
 
 def _is_missing(value):
     # NA is equal to nothing, not even to a bool.
-    return value is None or type(value).__name__ == "NAType" or value != value
+    is_na = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return is_na or (isinstance(value, float | np.floating) and value != value)
 
 
 def categories_of(column):
@@ -217,14 +235,9 @@ def categories_of(column):
 
 
 def with_codes(X, categories):
-    """Return X with codes of known categories in some columns; ValueError for others."""
-    is_list = isinstance(X, list | tuple)
-    if sparse.issparse(X) or (not is_list and len(getattr(X, "shape", ())) != 2):
-        return X
+    """Return a table with codes of known categories in some columns; ValueError for others."""
     names, codes = names_of(X), {}
     for j, known in categories.items():
-        if j >= np.shape(X)[1]:
-            return X  # which is of another width, an error of its own
         numbers = {value: code for code, value in enumerate(known.tolist())}
         column = _objects(_column(X, j))
         codes[j] = np.array([

@@ -25,6 +25,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators._threads import single_threaded_openmp
+from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Correlations
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -47,6 +48,13 @@ __all__ = [
 
 class Initialiser(ABC):
     """Contract: returns the model that EM starts from."""
+
+    def for_symbols_of(self, data):
+        """Return the initialiser for all symbols of data, of which a start may see some rows."""
+        family = getattr(self, "family", None)
+        if not isinstance(family, Family) or not family.has_symbols:
+            return self
+        return replace(self, family=family.with_symbols_of(data.X))
 
     def given(self, data):
         """Return the model that the parameters alone determine, or None."""

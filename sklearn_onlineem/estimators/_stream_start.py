@@ -67,6 +67,7 @@ def learn_first(estimator, data, before):
     else:
         batches = (*opening.batches, data)
     kept, rest = batches[0].followed_by(batches[1:]), None
+    initialiser = initialiser.for_symbols_of(kept)
     if n_rows > n_needed > 0:
         n_first = kept.observations_of(n_needed)
         kept, rest = kept[:n_first], kept[n_first:]

@@ -315,9 +315,9 @@ def _checked_members(estimators):
                 f" and estimators[{known[0][0]}] has feature_names_in_={known[0][1]}."
             )
     for i, estimator in enumerate(estimators):
-        for j, own in estimator._fitted.attributes.get("_categories", {}).items():
-            other = first._fitted.attributes["_categories"].get(j)
-            if other is None or own.tolist() != other.tolist():
+        own, others = (e._fitted.attributes.get("_categories", {}) for e in (estimator, first))
+        for j in own.keys() | others.keys():
+            if j not in own or j not in others or own[j].tolist() != others[j].tolist():
                 raise ValueError(
                     f"estimators[{i}], a {type(first).__name__}, has other categories of column {j}"
                     " than estimators[0]. Declare all of them in the types of the columns."

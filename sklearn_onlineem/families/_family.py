@@ -81,6 +81,16 @@ class Family(ABC, Generic[Parameters, Evidence]):
         """Whether some columns are nominal; all are if `is_nominal`."""
         return self.is_nominal
 
+    def with_symbols_of(self, X: Floats) -> Self:
+        """Return the family with the numbers of symbols that rows show, unless it has them.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Rows, with NaN for missing values.
+        """
+        return self
+
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         """Return this family with everything fixed that depends on the first data.
 

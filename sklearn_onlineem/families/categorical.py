@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Self
@@ -26,8 +25,9 @@ from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Categorical"]
 
-# A stray code of 1e10 must be an error, not an allocation.
-_MOST_CATEGORIES = 1 << 20
+# A stray code of 1e10 must be an error, not an allocation; nor are tables made for codes that are
+# neither below this nor below the number of rows, unless their number is given.
+_MOST_CATEGORIES, _MOST_UNASKED = 1 << 20, 1 << 12
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     ----------
     n_categories : int or array-like of int, default=None
         Number of codes of all columns, or of each one, kept as a tuple. None, also for one column:
-        one more than the largest code of the column in the first data.
+        one more than the largest code of the column in the first data, which must then be below
+        4096 or the number of rows.
     min_probability : float, default=1e-10
         Floor of the probabilities in M-steps, from 1e-100 to 1, so that all symbols have a
         probability.
@@ -81,19 +82,25 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         object.__setattr__(self, "n_categories", sizes)
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
-        given = self.n_categories
-        if isinstance(given, Integral):
+        return self.with_symbols_of(X)
+
+    def with_symbols_of(self, X: Floats) -> Self:
+        greatest = np.fmax.reduce(X, axis=0).tolist()
+        return self.with_numbers([int(x) + 1 if x == x else None for x in greatest])
+
+    def with_numbers(self, numbers: Sequence[int | None]) -> Self:
+        """Return the family with numbers of categories where it has none.
+
+        Parameters
+        ----------
+        numbers : sequence of int or None
+            One for each column; None: not known.
+        """
+        given = (None,) * len(numbers) if self.n_categories is None else self.n_categories
+        if isinstance(given, Integral) or None not in given or len(given) != len(numbers):
             return self
-        if given is None:
-            given = (None,) * X.shape[1]
-        if None not in given:
-            return self
-        numbers = [
-            int(greatest) + 1 if n is None else n
-            for n, greatest in zip(given, X.max(axis=0), strict=True)
-        ]
-        same = len(set(numbers)) == 1
-        return replace(self, n_categories=numbers[0] if same else tuple(numbers))
+        sizes = tuple(new if old is None else old for old, new in zip(given, numbers, strict=True))
+        return replace(self, n_categories=sizes[0] if len(set(sizes)) == 1 else sizes)
 
     def _sizes(self, n_features):
         """Return the numbers of categories of columns; ValueError if they are of others."""
@@ -127,34 +134,34 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         self._check_codes(filled(X, 0.0) if has_gaps else X)
 
     def _check_codes(self, X):
-        sizes = self.n_categories
+        if sparse.issparse(X):
+            raise ValueError("Categorical data must be dense codes.")
+        sizes, unasked, where = self.n_categories, max(_MOST_UNASKED, len(X)), ""
         if isinstance(sizes, tuple):
-            if sparse.issparse(X):
-                raise ValueError("Categorical data must be dense codes.")
-            sizes = self._sizes(X.shape[1])
-            most = np.array([_MOST_CATEGORIES if n is None else n for n in sizes])
+            most = np.array([unasked if n is None else n for n in self._sizes(X.shape[1])])
             wrong = ~((X >= 0.0) & (most > X) & (np.floor(X) == X))
-            if wrong.any():
-                j = np.flatnonzero(wrong.any(axis=0))[0]
-                raise ValueError(
-                    f"Categorical data must be integer codes in 0..{most[j] - 1} in column {j}: if"
-                    " n_categories is not given, it is what the first data show."
-                )
-            return
-        most = _MOST_CATEGORIES if sizes is None else sizes
-        if not sparse.issparse(X):
-            reals = X
+            if not wrong.any():
+                return
+            j = np.flatnonzero(wrong.any(axis=0))[0]
+            given, most, where = sizes[j], most[j], f" in column {j}"
+        else:
+            given, most, reals = sizes, unasked if sizes is None else sizes, X
             if not X.flags.carray or X.dtype not in REALS:
                 reals = np.require(X, None if X.dtype in REALS else np.float64, "AC")
-            if are_codes(reals, min(most, sys.maxsize)):
+            if are_codes(reals, most):
                 return
-        why = ""
-        if sizes is not None:
+        if given is None:
             why = (
-                f", as n_categories={sizes} (n_features of a hidden Markov model); if"
-                " not given it is what the first data show"
+                f" ({_MOST_UNASKED} codes, or as many as rows) if n_categories is not given. Number"
+                " categories anew, for instance by sklearn.preprocessing.OrdinalEncoder, or declare"
+                " them in the types of a data frame."
             )
-        raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{why}.")
+        else:
+            why = (
+                f", as n_categories={given} (n_features of a hidden Markov model); if not given it"
+                " is what the first data show."
+            )
+        raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{where}{why}")
 
     def start_coordinates(
         self, X: Floats, sample_weight: Floats | None = None

@@ -139,6 +139,10 @@ class Product(
         bound = [family.bind(rows, sample_weight) for family, rows in self._groups(X)]
         return replace(self, families=tuple(bound))
 
+    def with_symbols_of(self, X: Floats) -> Self:
+        families = [family.with_symbols_of(rows) for family, rows in self._groups(X)]
+        return replace(self, families=tuple(families))
+
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
         families = (
             family.with_gaps(rows, sample_weight, n_components)

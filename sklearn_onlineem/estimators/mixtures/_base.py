@@ -567,6 +567,7 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
+            Columns of texts and categories have these, not codes.
         y : ndarray of shape (n_samples,)
             The component of each row.
 
@@ -579,7 +580,7 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
         seen._check_n_samples(n_samples)
         with single_threaded_blas(n_samples):
             X, y = seen.model_.sample(n_samples, self._generator())
-        return seen._exposed(X), y
+        return seen._as_given(X), y
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -61,7 +61,8 @@ class CategoricalMixture(NominalColumns, BaseMixture):
     ----------
     n_categories : int or array-like of shape (n_features,), default=None
         Number of categories of all columns, or of each. None: the declared categories of a data
-        frame, the texts of the first data, or one more than the largest code there.
+        frame, the texts of the first data, or one more than the largest code there, which must then
+        be below 4096 or the number of rows.
     min_probability : float, default=1e-10
         Floor of the probabilities, from 1e-100 to 1. Zeros of components that `params` fixes stay
         zero.

@@ -1,18 +1,29 @@
 """Latent class analysis: numbers of categories, and texts and categories of tables."""
 
 import pickle
+from functools import partial
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from cases.comparing import assert_close
+from cases.comparing import assert_close, assert_identical
+from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
-from sklearn_onlineem import HMM, CategoricalMixture, Mixture, combine_estimators
+from sklearn_onlineem import (
+    HMM,
+    CategoricalHMM,
+    CategoricalMixture,
+    MarkovChainMixture,
+    Mixture,
+    combine_estimators,
+)
 from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.displays import MixtureDisplay
+from sklearn_onlineem.em import Online
 from sklearn_onlineem.families import Categorical
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -204,8 +215,10 @@ def test_estimators_of_other_categories_do_not_merge(rng):
     frame = table(X)
     other = frame.assign(region=frame["region"].str.upper())
     members = [CategoricalMixture(2, random_state=0).fit(part) for part in (frame, other)]
-    with pytest.raises(ValueError, match=r"estimators\[1\].*other categories of column 1"):
-        combine_estimators(members)
+    members.append(CategoricalMixture(2, random_state=0).fit(X))  # of codes
+    for others in ([0, 1], [0, 2], [2, 0]):
+        with pytest.raises(ValueError, match=r"estimators\[1\].*other categories of column [01]"):
+            combine_estimators([members[i] for i in others])
     members = [CategoricalMixture(2, random_state=0).fit(frame[i::2]) for i in range(2)]
     merged = combine_estimators(members)
     assert merged.categories_[1].tolist() == ["a", "b", "c", "d"]
@@ -227,3 +240,153 @@ def test_standard_errors_of_columns_of_several_numbers_of_categories(rng):
     errors = standard_errors(fitted, X).errors["probabilities_"]
     p = np.concatenate(fitted.probabilities_, axis=1)
     assert_allclose(errors, np.sqrt(p * (1.0 - p) / len(X)), rtol=1e-6)
+
+
+# ------------------------------------------------------------- the same categories, in other types
+
+GROUPS = {("a", "b"): "categorical", "n": "poisson"}
+MAKERS = {
+    "CategoricalMixture": partial(CategoricalMixture, 2, random_state=0, max_iter=5),
+    "Mixture": partial(Mixture, 2, family="categorical", random_state=0, max_iter=5),
+    "HMM": partial(HMM, 2, family="categorical", random_state=0, max_iter=5),
+    "Mixture of groups": partial(Mixture, 2, family=GROUPS, random_state=0, max_iter=5),
+    "HMM of groups": partial(HMM, 2, family=GROUPS, random_state=0, max_iter=5),
+}
+makers = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+LIKE_NUMBERS = {
+    "float": lambda X: X.astype(float),
+    "integers": lambda X: X.astype("Int64"),
+    "objects": lambda X: X.astype(object),
+    "array": lambda X: X.to_numpy(dtype=float, na_value=np.nan),
+    "array of objects": lambda X: X.to_numpy(dtype=object),
+    "lists": lambda X: X.to_numpy(dtype=object).tolist(),
+    "polars": lambda X: pl.from_pandas(X.astype(float)),
+}
+LIKE_CODES = {
+    "texts": lambda X: X.astype(str),
+    "codes": lambda X: X.astype(float) - 1.0,
+    "bools": lambda X: X.astype(float) > 2.0,
+}
+
+
+def declared(rng, make, gap=False):
+    """Categories in an order that is not that of the numbers; with a number if there are groups."""
+    codes = rng.integers(0, 3, (60, 2))
+    codes[:, 1] = np.where(rng.random(60) < 0.8, codes[:, 0], codes[:, 1])
+    codes[0] = -1 if gap else 0
+    columns = {
+        name: pd.Categorical.from_codes(x, [3, 1, 2]) for name, x in zip("ab", codes.T, strict=True)
+    }
+    counts = {"n": rng.poisson(1.0 + 3.0 * (codes[:, 0] == 0))}
+    return pd.DataFrame(columns | (counts if make.keywords.get("family") is GROUPS else {}))
+
+
+@makers
+@pytest.mark.parametrize("gap", [False, True])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_declared_categories_are_the_same_in_any_type(make, gap, rng):
+    X = declared(rng, make, gap)
+    fitted, named = make().fit(X), make().fit(X.astype({"a": str, "b": str}))
+    assert [names.tolist() for names in fitted.categories_] == [[3, 1, 2]] * 2
+    expected, before = fitted.predict_proba(X), state_of(named)
+    for form in LIKE_NUMBERS.values():
+        assert_identical(fitted.predict_proba(form(X)), expected)
+    for form in LIKE_CODES.values():
+        for method in (fitted.predict, fitted.partial_fit, fitted.score):
+            with pytest.raises(ValueError, match="has the unknown category"):
+                method(X.assign(b=form(X["b"])))
+    for form in (*LIKE_NUMBERS.values(), LIKE_CODES["codes"]):
+        for method in (named.predict, named.partial_fit):
+            with pytest.raises(ValueError, match="has the unknown category"):
+                method(form(X))
+    assert_identical(state_of(named), before)
+
+
+@makers
+def test_a_second_fit_is_as_a_first_one(make, rng):
+    X = declared(rng, make)
+    texts = X.astype({"a": str, "b": str})
+    others = [texts, texts.replace({"1": "x"}), X.astype(int), X[X["a"] != 2], X[X.columns[::-1]]]
+    if "n" not in X:
+        others += [X[["b"]], texts.assign(c=texts["a"]), X.to_numpy(dtype=int)]
+    for first, other in zip(cycle((X, texts)), others, strict=False):
+        again, fresh = make().fit(first).fit(other), make().fit(other)
+        assert_identical(state_of(again), state_of(fresh))
+        assert_identical(again.categories_, fresh.categories_)
+
+
+@makers
+def test_samples_have_the_categories(make, rng):
+    X = declared(rng, make)
+    for table in (X, X.astype({"a": str, "b": str})):
+        fitted = make().fit(table)
+        drawn, _ = fitted.sample(30)
+        assert {*drawn[:, 0]} == {*table["a"]}
+        frame = pd.DataFrame(drawn, columns=table.columns)
+        assert_identical(fitted.score_samples(drawn), fitted.score_samples(frame))
+        stream = make(solver=Online(sample=10)).partial_fit(pd.concat([table] * 20))
+        kept = stream.sample_ if isinstance(stream, CategoricalMixture | Mixture) else []
+        assert {*np.ravel([row[:2] for row in kept])} <= {*table["a"], *table["b"]}
+
+
+STREAMS = {
+    "CategoricalMixture": MAKERS["CategoricalMixture"],
+    "HMM": MAKERS["HMM"],
+    "groups": partial(Mixture, 2, family={0: "categorical"}, random_state=0),
+    "CategoricalHMM": partial(CategoricalHMM, 2, random_state=0),
+    "MarkovChainMixture": partial(MarkovChainMixture, 2, random_state=0),
+}
+streams = pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS)
+
+
+@streams
+def test_a_symbol_may_come_last_in_the_first_call(make, rng):
+    X = rng.integers(0, 3, (3000, 1))
+    X[-1] = 5
+    is_sequences = make.func not in (CategoricalMixture, Mixture)
+    where = {"lengths": [20] * 150} if is_sequences else {}
+    stream = make().partial_fit(X, **where)
+    before = stream.score(X, **where)
+    stream.partial_fit(X[-20:], **({"lengths": [20]} if is_sequences else {}))
+    assert np.isfinite(before) and np.isfinite(stream.score(X, **where))
+
+
+@streams
+@pytest.mark.parametrize("code", [5000, (1 << 20) - 1, 2.0**31])
+def test_codes_far_beyond_the_rows_are_refused(make, code):
+    message = "the symbol" if make.func is MarkovChainMixture else "OrdinalEncoder"
+    X = np.array([[[0], [code]], [[0], [1]]])
+    for method in (make().fit, make().partial_fit):
+        with pytest.raises(ValueError, match=f"{make.func.__name__}.*{message}"):
+            method(X if make.func is MarkovChainMixture else X[0])
+
+
+def test_there_may_be_as_many_categories_as_rows_or_as_asked_for():
+    assert len(CategoricalMixture(1).fit(np.arange(5000)[:, None]).categories_[0]) == 5000
+    given = CategoricalMixture(1, n_categories=5000).fit([[0], [4999]])
+    assert len(given.categories_[0]) == 5000
+
+
+NO_TABLES = {
+    "a row": (["a", "x"], r"X must be of shape .* \(2,\)"),
+    "dicts": ([{"answer": "a"}], "X has a dict"),
+    "sets": ([[{1}, "x"]], "cannot be categories: .*'set'|a value of type 'set'"),
+    "cells of lists": (
+        pd.DataFrame({"a": [["x"], "y"], "b": "z"}),
+        "cannot be categories: .*'list'",
+    ),
+    "rows of several lengths": ([["a", "x"], ["b"]], "rows of several lengths"),
+    "parts of several lengths": ([[["a"], "x"], [["b"], "y"]], "several lengths|cannot be categ"),
+}
+
+
+@pytest.mark.parametrize(("X", "message"), NO_TABLES.values(), ids=NO_TABLES)
+@pytest.mark.parametrize("make", [MAKERS["CategoricalMixture"], MAKERS["HMM"]])
+@pytest.mark.filterwarnings("ignore:X has feature names")
+def test_what_is_no_table_of_categories(make, X, message):
+    fitted = make().fit([["a", "x"], ["b", "y"]])
+    before = state_of(fitted)
+    for method in (fitted.predict, fitted.partial_fit, fitted.fit):
+        with pytest.raises((TypeError, ValueError), match=f"{make.func.__name__}: .*({message})"):
+            method(X)
+    assert_identical(state_of(fitted), before)

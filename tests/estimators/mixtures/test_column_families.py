@@ -317,6 +317,22 @@ def test_texts_are_imputed_as_texts(method, kind, rng):
         assert_array_equal(regions[missing[:, 4]], expected[missing[:, 4]])
 
 
+@pytest.mark.parametrize("make", [Mixture, HMM])
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas])
+def test_other_columns_are_refused_by_their_names(make, library, rng):
+    _, X = table(rng, 60)
+    X["region"] = np.array(["north", "south", "west"])[X["region"]]
+    fitted = make(2, family=SPEC, random_state=0, max_iter=2).fit(library(X))
+    day = pd.DataFrame({"day": pd.date_range("2026-01-01", periods=60)})
+    others = X[X.columns[::-1]], X.drop(columns="age"), pd.concat([day, X], axis=1)
+    for other in map(library, others):
+        for method in (fitted.predict, fitted.partial_fit):
+            with pytest.raises(
+                ValueError, match=f"{make.__name__}: The feature names should match"
+            ):
+                method(other)
+
+
 def test_single_columns_are_drawn(rng):
     pytest.importorskip("matplotlib").use("agg")
     _, X = table(rng)
