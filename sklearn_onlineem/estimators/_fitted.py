@@ -31,6 +31,7 @@ __all__ = [
 # Where scikit-learn keeps the callbacks of `set_callbacks`, which are not fitted state.
 CALLBACKS = "_skl_callbacks"
 _VERSION, _CHECKSUM = "_sklearn_onlineem_version", "_checksum"
+_ITEMS = "_items"
 # Rows of data that are saved.
 _N_ROWS = "n_rows_kept"
 
@@ -49,9 +50,8 @@ class PersistentState(Identified):
         """Raise ValueError if the fitted state has wrong types."""
 
     def __getstate__(self):
-        state = vars(self).copy()
-        for name in self._transient:
-            state.pop(name, None)
+        state = {name: x for name, x in vars(self).items() if name not in self._transient}
+        state = _of_keys(_listed, state)
         if n_rows := self._n_rows_saved():
             state[_N_ROWS] = n_rows
         return {**state, _VERSION: __version__, _CHECKSUM: _checksum_of(type(self), state)}
@@ -87,7 +87,27 @@ class PersistentState(Identified):
         self._check_learnt(state)
         state.pop(_N_ROWS, None)
         # One assignment: a corrupt state leaves the estimator unchanged.
-        self.__dict__ = aligned(state)
+        self.__dict__ = _of_keys(_unlisted, aligned(state))
+
+
+def _of_keys(function, state):
+    """Return a state with a function of parameters, and of those of the model."""
+    state = {name: x if name == "_fitted" else function(x) for name, x in state.items()}
+    fitted = state.get("_fitted")
+    if isinstance(fitted, Fitted):
+        state["_fitted"] = fitted._replace(structure=tuple(map(function, fitted.structure)))
+    return state
+
+
+def _listed(value):
+    """Return the items of a dict with other keys than strings and numbers, which skops refuses."""
+    if not isinstance(value, dict) or all(isinstance(key, str | Integral) for key in value):
+        return value
+    return {_ITEMS: [*value.items()]}
+
+
+def _unlisted(value):
+    return dict(value[_ITEMS]) if isinstance(value, dict) and [*value] == [_ITEMS] else value
 
 
 def _checksum_of(kind, state):

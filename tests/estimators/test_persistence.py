@@ -9,6 +9,7 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from cases.collapsed_cases import GIBBS
@@ -193,6 +194,19 @@ def test_dask_identifies_wrappers_by_what_they_have_learnt(name, rng):
     assert len(tokens) == 3
 
 
+@all_ways
+@pytest.mark.parametrize("key", [("a", "b"), range(2), (0, 1)], ids=str)
+def test_keys_of_several_columns_are_saved(key, way, rng):
+    X = pd.DataFrame(rng.poisson(3.0, (60, 3)) + rng.random((60, 1)), columns=list("abc"))
+    X["c"] = X["c"].round()
+    family = {key: "gaussian_full", "c" if key == ("a", "b") else 2: "poisson"}
+    stream = Mixture(2, family=family, random_state=0).partial_fit(X)
+    for one in (stream, Mixture(2, family=family)):
+        assert way(one).family == family
+    loaded = way(stream)
+    assert_identical(loaded.partial_fit(X).model_, stream.partial_fit(X).model_)
+
+
 def test_callbacks_are_not_pickled_with_the_model(rng):
     X = rng.standard_normal((50, 2))
     mixture = GaussianMixture(2, callbacks=[lambda step: False], random_state=0).fit(X)
@@ -240,7 +254,6 @@ def fitted_in_all_ways(rng):
     yield AnomalyDetector(GaussianMixture(2)).partial_fit(X)
     yield MixtureRegressor().partial_fit(X, X[:, 0])
     yield GaussianMixture(solver=Online(start_rows=5, sample=10)).partial_fit(X)
-    # Keys of several columns are tuples, which skops does not take.
     family, prior = dict.fromkeys(range(X.shape[1]), "gaussian"), {"0": {"mean_precision": 1.0}}
     yield Mixture(2, family=family, prior=prior).partial_fit(X)
     pipeline = StreamPipeline([("scaler", StandardScaler()), ("mixture", GaussianMixture())])

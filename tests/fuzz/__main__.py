@@ -6,6 +6,7 @@ import argparse
 import collections
 import time
 
+from fuzz.cases import always_refused
 from fuzz.workers import Setting, run_cases
 
 
@@ -20,16 +21,22 @@ def main():
     arguments = parser.parse_args()
     one = arguments.case is not None
     numbers = [arguments.case] if one else range(arguments.cases)
-    start, counts = time.perf_counter(), collections.Counter()
+    start, counts, outcomes = time.perf_counter(), collections.Counter(), []
     setting = Setting(arguments.seed, arguments.limit, arguments.targets)
     for outcome in run_cases(setting, numbers, arguments.workers):
         counts[outcome.verdict] += 1
+        outcomes.append(outcome)
         if one or outcome.verdict != "passed":
             command = f"make fuzz SEED={arguments.seed} CASE={outcome.number}"
             print(f"\n{outcome.verdict.upper()} {outcome.target}: {command}\n{outcome.text}")
+    refused = always_refused(outcomes)
+    for what, why in refused.items():
+        print(
+            f"\nALWAYS REFUSED, so not tested, though its arguments should be valid: {what}: {why}"
+        )
     seconds = time.perf_counter() - start
     print(f"\n{sum(counts.values())} cases in {seconds:.0f} s: {dict(counts)}")
-    return any(verdict != "passed" for verdict in counts)
+    return bool(refused) or any(verdict != "passed" for verdict in counts)
 
 
 if __name__ == "__main__":

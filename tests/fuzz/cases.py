@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import sys
 import traceback
@@ -17,7 +18,7 @@ from fuzz.values import world_session
 from fuzz.verdicts import Fault
 from fuzz.worlds import WORLDS
 
-__all__ = ["TARGETS", "Outcome", "run_case"]
+__all__ = ["TARGETS", "Log", "Outcome", "always_refused", "run_case"]
 
 TARGETS = {
     **{f"estimator: {name}": estimator_session(name) for name in BENCHES},
@@ -42,15 +43,26 @@ class Outcome(NamedTuple):
         "passed", or that of a `Fault`.
     text : str
         The program of the case, and what was found.
+    calls : list of pairs of str
+        Its calls with valid arguments, each with the message of its refusal; empty if it passed.
     """
 
     number: int
     target: str
     verdict: str
     text: str
+    calls: list = []
 
 
-class Aloud(list):
+class Log(list):
+    """Lines of a program; and of its calls with valid arguments, which were refused, and why."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+
+class Aloud(Log):
     """A log that is also written to the standard error, line by line, lest it die with us."""
 
     def append(self, line):
@@ -71,7 +83,7 @@ def run_case(seed, number, targets=None, aloud=False):
         Whether the log is written to the standard error at once.
     """
     rng = np.random.default_rng([seed, number])
-    log, unraisable = Aloud() if aloud else [], []
+    log, unraisable = Aloud() if aloud else Log(), []
     name = one_of(rng, targets or KINDS[int(rng.integers(len(KINDS)))])
     sys.unraisablehook = unraisable.append
     log.append(f"# {name}")
@@ -91,7 +103,24 @@ def run_case(seed, number, targets=None, aloud=False):
         return Outcome(number, name, "harness", "\n".join(log))
     finally:
         sys.stdout, sys.unraisablehook = sys.__stdout__, sys.__unraisablehook__
-    return Outcome(number, name, "passed", "\n".join(log))
+    return Outcome(number, name, "passed", "\n".join(log), log.calls)
+
+
+def always_refused(outcomes, least=25):
+    """Return calls that were made so often with valid arguments, and never passed.
+
+    Each with how often, and why last: what is refused is not tested, and the arguments may be those
+    of an earlier version.
+    """
+    reasons = collections.defaultdict(list)
+    for outcome in outcomes:
+        for what, reason in outcome.calls:
+            reasons[what].append(reason)
+    return {
+        what: f"{len(found)} times, {found[-1]}"
+        for what, found in reasons.items()
+        if len(found) >= least and all(found)
+    }
 
 
 def _innermost(fault):

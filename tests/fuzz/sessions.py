@@ -155,31 +155,37 @@ class Session:
         self.asked_for_size |= bool(SIZES & set(arguments)) and hostility > 0.0
         before = fingerprint(arguments)
         try:
-            self.attempt(lambda: method(**arguments), name, check=True)
+            reason = self.attempt(lambda: method(**arguments), name, check=True)
+            if hostility == 0.0:
+                self.log.calls.append((f"{self.bench.name}.{name}", reason))
         finally:
             if fingerprint(arguments) != before:
                 raise Fault("wrote", f"{name} wrote to its arguments")
 
     def attempt(self, call, name, check=False):
-        """Call; the subject is unchanged if that is refused, and finite if it may be."""
+        """Call; the subject is unchanged if that is refused, and finite if it may be.
+
+        Return why it was refused.
+        """
         before = fingerprint(state_of(self.subject))
         try:
             result = call()
         except Exception as error:
             if isinstance(error, MemoryError) and self.asked_for_size:
-                return
+                return "MemoryError"
             if not isinstance(error, (*DOCUMENTED, *self.bench.raises)):
                 raise undocumented(error, name) from error
             self.log.append(f"# {type(error).__name__}: {str(error)[:200]!r}")
             if fingerprint(state_of(self.subject)) != before and name != "__setstate__":
                 raise Fault("changed", f"{name} failed, and changed the estimator") from error
-            return
+            return f"{type(error).__name__}: {error}"
         if check and self.finite:
             if result is not self.subject and self.bench.returns_finite:
                 check_finite(result, f"the result of {name}", infinite=False)
             model = getattr(self.subject, "model_", None)
             if model is not None:
                 check_finite(model, f"model_ after {name}")
+        return ""
 
     # --------------------------------------------------------------------------------- arguments
 

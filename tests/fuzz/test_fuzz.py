@@ -14,7 +14,7 @@ import pytest
 
 from fuzz.arguments import drawn_arguments
 from fuzz.benches import BENCHES
-from fuzz.cases import run_case
+from fuzz.cases import Log, Outcome, always_refused, run_case
 from fuzz.sessions import Session
 from fuzz.table import methods_of, parameters_of, public_callables
 from fuzz.values import calls_of, valid_argument
@@ -81,7 +81,7 @@ def test_every_method_of_an_estimator_passes_with_valid_arguments(bench, rng):
 
 
 def passes(bench, name, rng):
-    session = Session(bench, rng, [])
+    session = Session(bench, rng, Log())
     session.subject = bench.fitted()
     session.call_method(name, hostility=0.0)
     return len(session.log) == 1
@@ -127,6 +127,20 @@ class Bad:
         raise MemoryError
 
 
+def test_calls_that_are_always_refused_are_noticed(rng):
+    calls = [("kept", ""), ("gone", "TypeError: it takes no fraction")] * 3 + [("kept", "No.")]
+    outcomes = [Outcome(0, "", "passed", "", calls), Outcome(1, "", "passed", "", calls)]
+    assert always_refused(outcomes, least=6) == {"gone": "6 times, TypeError: it takes no fraction"}
+    assert not always_refused(outcomes, least=7)
+    session = Session(BENCHES["PoissonMixture"], rng, Log())
+    session.subject = Bad()
+    with contextlib.suppress(Fault):
+        session.call_method("changes", hostility=0.0)
+    session.subject = BENCHES["PoissonMixture"].fitted()
+    session.call_method("drop_sample", hostility=0.0)
+    assert session.log.calls == [("PoissonMixture.drop_sample", "")]
+
+
 @pytest.mark.parametrize(
     ("method", "verdict"),
     [
@@ -138,7 +152,7 @@ class Bad:
     ],
 )
 def test_faults_are_noticed(method, verdict, rng):
-    session = Session(BENCHES["PoissonMixture"], rng, [])
+    session = Session(BENCHES["PoissonMixture"], rng, Log())
     session.subject = Bad()
     with pytest.raises(Fault) as raised:
         for _ in range(20):  # rows may come as a list or a frame, which this can't write to

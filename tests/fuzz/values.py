@@ -65,7 +65,10 @@ def call(rng, subject, world, log):
     log.append(f"{what}({shown(arguments, valid)})")
     read = {key: value for key, value in arguments.items() if key != "log_likelihoods"}
     before = fingerprint(read)
+    n_lines = len(log)
     attempt(lambda: function(**arguments), what, world, log)
+    if all(value is valid[key] for key, value in arguments.items()):
+        log.calls.append((f"{world.name}: {what}", "".join(log[n_lines:])))
     # Trainings advance, generators are drawn from, and labels are drawn in place.
     is_pure = world.name.startswith("family") and name != "collapsed_sweep"
     if is_pure and fingerprint(read) != before:
