@@ -228,15 +228,18 @@ SIMD_INLINE int forward_step(
 
 /* alpha (W,) <- posterior p(h_t | v); filtered <- alpha / total; density <- w_t = density_t beta_t
  * / scale_t, so that expected transitions are the table times sum_t filtered_t-1 w_t', and that the
- * table times w_t is the next beta. */
+ * table times w_t is the next beta. With `drops`, w_t is 0 for states without a share, whose beta
+ * nothing bounds. */
 SIMD_INLINE void backward_step(
-    double *RESTRICT density, double total, double scale, const ptrdiff_t W,
+    double *RESTRICT density, double total, double scale, int drops, const ptrdiff_t W,
     const double *RESTRICT beta, double *RESTRICT alpha, double *RESTRICT filtered)
 {
     double inverse = 1 / scale, share = 1 / total;
     for (ptrdiff_t j = 0; j < W; j++) filtered[j] = alpha[j] * share;
     for (ptrdiff_t j = 0; j < W; j++) alpha[j] = filtered[j] * beta[j];
     for (ptrdiff_t j = 0; j < W; j++) density[j] = (density[j] * inverse) * beta[j];
+    if (drops)
+        for (ptrdiff_t j = 0; j < W; j++) density[j] = filtered[j] > 0 ? density[j] : 0;
 }
 
 /* beta (W,) <- that of the row before, `next`, the largest of which `most` (LANES,) takes. */
@@ -255,6 +258,7 @@ typedef struct {
     const ChainBlock *back;
     const ChainBlock *ahead;
     int is_reversed;  /* whether the sequence goes with the transposed table */
+    int is_certain;   /* whether a state whose share is 0 cannot be reached, rather than is lost */
     double *states;   /* (3, W): beta of the last row, and then of the row before the first; the
                        * predicted state of the first row, and then that after the last; room */
     double *filtered; /* (CHAIN_ROWS, W) */
@@ -290,7 +294,7 @@ SIMD_INLINE void run_of(
     ptrdiff_t n_back = run->back->B, n_ahead = run->ahead->B;
     ptrdiff_t n_steps = n_back > n_ahead ? n_back : n_ahead;
     double least[LANES], most[LANES];
-    int is_lost = 0;
+    int is_lost = 0, drops = has_zeros && run->is_certain;
     for (ptrdiff_t l = 0; l < LANES; l++) least[l] = 1;
     for (ptrdiff_t l = 0; l < LANES; l++) most[l] = 0;
     for (ptrdiff_t j = 0; j < 2 * W; j++) beta[j] = run->states[j];
@@ -299,8 +303,8 @@ SIMD_INLINE void run_of(
     for (ptrdiff_t i = 0; i < n_steps; i++) {
         ptrdiff_t t = n_back - 1 - i;
         if (t >= 0) {
-            backward_step(w + t * W, back_total[t], back_scale[t], W, beta, posterior + t * W,
-                          filtered + t * W);
+            backward_step(w + t * W, back_total[t], back_scale[t], drops, W, beta,
+                          posterior + t * W, filtered + t * W);
             product(w + t * W, transposed, W, tile, next);
             step_back(next, W, beta, most);
         }
@@ -341,8 +345,9 @@ SIMD_INLINE void runs_of_many(
             int is_reversed = runs[r].is_reversed;
             ptrdiff_t t = back->B - 1 - i;
             if (t >= 0) {
-                backward_step(back->density + t * W, back->total[t], back->scale[t], W, beta,
-                              back->alpha + t * W, runs[r].filtered + t * W);
+                backward_step(back->density + t * W, back->total[t], back->scale[t],
+                              has_zeros && runs[r].is_certain, W, beta, back->alpha + t * W,
+                              runs[r].filtered + t * W);
                 product[n_products++] =
                     (ChainProduct){ back->density + t * W, next, is_reversed };
             }

@@ -67,6 +67,7 @@ cdef extern from "_chains.h" nogil:
         const ChainBlock* back
         const ChainBlock* ahead
         int is_reversed
+        int is_certain
         double* states
         double* filtered
         int status
@@ -121,6 +122,7 @@ cdef struct Chain:
     Py_ssize_t n_pairs       # pairs of a row of the present block and the one after it
     double log_likelihood    # NAN where logarithms have to be taken
     bint is_reversed         # whether it goes with transposed transitions
+    bint is_certain          # whether states without a share cannot be reached
     bint goes_back           # whether the present block does while the next one goes ahead
     bint is_ready            # whether the first block of the next sequence is the present one
     int status               # of the forward pass: 0, in doubt or lost
@@ -265,6 +267,7 @@ cdef Chain lay_out_chain(
 cdef void fill_chain(const double[::1] final, Chain* chain) noexcept nogil:
     cdef Py_ssize_t W = chain.W, i
     chain.is_reversed = chain.is_ready = False
+    chain.is_certain = True
     memset(chain.final, 0, W * sizeof(double))
     memset(chain.beta, 0, 3 * W * sizeof(double))
     memset(chain.starts, 0, W * sizeof(double))
@@ -319,6 +322,7 @@ cdef void advance(Chain* chains, int n) noexcept nogil:
         chain = chains + r
         runs[r].back = &chain.now if chain.goes_back else &chain.none
         runs[r].ahead, runs[r].is_reversed = &chain.next, chain.is_reversed
+        runs[r].is_certain = chain.is_certain
         runs[r].states, runs[r].filtered = chain.beta, chain.filtered
     advance_runs(runs, n, &chains.ahead, &chains.back, chains.has_zeros, chains.W)
     for r in range(n):
@@ -411,9 +415,10 @@ cdef bint needs_logs(floating* x, Chain* chain) noexcept nogil:
     """Whether states in doubt are needed, by a backward pass that changes nothing."""
     if chain.status == 0:
         return False
-    chain.lost = 0
+    chain.lost, chain.is_certain = 0, False
     chain.begin = chain.T - chain.now.B
     backward_blocks(x, chain, 1, NULL, NULL, NULL, False)
+    chain.is_certain = True
     forward_again(x, (n_blocks_of(chain.T) - 1) * CHAIN_ROWS, chain)
     ending_of(chain)
     return chain.lost != 0
@@ -885,6 +890,7 @@ def backward(
     #                                     after -> beta of the row before the first, w of the first
     double[:, :, ::1] transitions,      # INOUT (R, K, K), in the order of time of each run
     bint is_reversed,                   # whether the last run goes with transposed transitions
+    bint is_certain=False,              # whether no forward pass is in doubt
 ):
     """The backward passes of runs of rows, each in the middle of a sequence, side by side.
 
@@ -907,7 +913,7 @@ def backward(
         for r in range(R):
             chain = chains.all + r
             last = n_blocks_of(chain.T) - 1
-            chain.sums, chain.status = &sums[r, 0, 0], 0
+            chain.sums, chain.status, chain.is_certain = &sums[r, 0, 0], 0, is_certain
             memset(chain.starts, 0, (last + 1) * chain.W * sizeof(double))
             for b in range(last + 1):
                 memcpy(chain.starts + b * chain.W, &predicted[i + b, 0], K * sizeof(double))

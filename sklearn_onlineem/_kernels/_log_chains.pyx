@@ -139,6 +139,7 @@ def backward(
     #                                         the row after -> of the row before and the first
     double[:, :, ::1] transitions,          # INOUT (R, K, K), in the order of time of each run
     bint is_reversed,                       # whether the last run goes with transposed transitions
+    bint is_certain=True,                   # whether no forward pass is in doubt, as none is
 ):
     """The backward passes of runs of rows, each in the middle of a sequence.
 

@@ -132,8 +132,10 @@ def _backward(kernels, halves, laters, visit):
         )
         predicted, _ = _joined([halves[h].predicted_by_block[i] for h in going])
         later, sums = laters[going], transitions[going]
+        is_reversed = halves[going[-1]].is_reversed
+        is_certain = not any(halves[h].in_doubt for h in going)
         doubts = kernels.backward(
-            posteriors, offsets, transmat, predicted, later, sums, halves[going[-1]].is_reversed
+            posteriors, offsets, transmat, predicted, later, sums, is_reversed, is_certain
         )
         if any(doubt and halves[h].in_doubt for h, doubt in zip(going, doubts, strict=True)):
             return None

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.special import logsumexp
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.models import hidden_markov
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
@@ -164,6 +166,39 @@ def test_states_that_seem_lost_come_back(dtype, gap, rng):
     data = sequences(X.astype(dtype), [6, 4, 4])
     single = dtype == np.float32
     assert_as_enumerated(model, data, rtol=1e-5 if single else 1e-9, atol=1e-6 if single else 1e-12)
+
+
+@all_terminations
+@pytest.mark.parametrize("gap", [0.9, 3.0, 300.0, 3000.0])
+@pytest.mark.parametrize("kind", ["whole", "long", "single", "continued"])
+def test_states_that_cannot_be_reached_count_for_nothing(kind, gap, termination, rng, monkeypatch):
+    """However much better they explain what follows."""
+    model, lengths = chain(rng, termination), [900, 1, 300]
+    # All states may be entered from two more ones, which nothing leads to.
+    others = rng.dirichlet(np.ones(model.transmat.shape[1] + 2), 2)
+    larger = replace(
+        model,
+        family=LogDensities(5),
+        start=np.append(model.start, [0.0, 0.0]),
+        transmat=np.vstack([np.insert(model.transmat, [3, 3], 0.0, axis=1), others]),
+    )
+    X = rng.standard_normal((sum(lengths), 3)).astype("f4" if kind == "single" else "f8")
+    before = np.array([0.3, 0.0, 0.7]) if kind == "continued" else None
+    data = sequences(X, lengths).continued(before)
+    better = X.max(axis=1, keepdims=True) + np.array([gap, 0.5 * gap], X.dtype)
+    rows = sequences(np.hstack([X, better]), lengths)
+    rows = rows.continued(None if before is None else np.append(before, [0.0, 0.0]))
+    expected, log_likelihood = model.e_step(data)
+    if kind == "long":
+        monkeypatch.setattr(hidden_markov, "_CHUNK_VALUES", 30)
+    found, of_larger = larger.e_step(rows)
+    tolerances = {"rtol": 1e-5, "atol": 1e-4} if kind == "single" else {"rtol": 1e-9, "atol": 1e-9}
+    assert_allclose(of_larger, log_likelihood, **tolerances)
+    assert_allclose(larger.posterior(rows)[:, :3], model.posterior(data), **tolerances)
+    transitions = np.delete(found.transitions, [3, 4], axis=1)
+    assert_allclose(transitions[:3], expected.transitions, **tolerances)
+    assert_array_equal(transitions[3:], 0.0)
+    assert_array_equal(larger.e_step(rows, rng=rng)[0].transitions[3:], 0.0)
 
 
 @all_terminations
