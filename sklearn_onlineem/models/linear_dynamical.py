@@ -17,6 +17,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Full
 from sklearn_onlineem.families._family import NOTHING
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models._kalman import (
     LinearDynamicalStatistics,
     Padded,
@@ -37,6 +38,8 @@ __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
 # Rows, times the squared width of states, up to which tables of gains take longer than without.
 _MOST_UNSHARED = 8000
+# Steps of a forecast that are taken at once.
+_STEPS_AT_ONCE = 256
 # Log-likelihoods down to which the filter is far from overflow.
 _LEAST_TRUSTED = -1e100
 
@@ -400,16 +403,45 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         last = data.offsets[1:] - 1
         states = [moments[last] for moments in self.filtered(data)]
         shape = len(data), n_steps, self.n_features
-        rows = room("n_steps", shape), room("n_steps", (*shape, self.n_features))
+        rows, begin = (room("n_steps", shape), room("n_steps", (*shape, self.n_features))), 0
         with np.errstate(over="ignore", invalid="ignore"):
-            for t in range(n_steps):
-                states = self.transitions.predicted(*states)
-                row = self.emissions.predicted(*states)
-                if not all(np.isfinite(moments).all() for moments in (*states, *row)):
-                    raise _overflow(f"step {t + 1} of the forecast")
+            for ahead in self._ahead(states, n_steps):
+                row = self.emissions.predicted(*ahead)
+                is_finite = [np.isfinite(m).all(axis=(*range(1, m.ndim),)) for m in (*ahead, *row)]
+                end = begin + len(row[0])
+                if not all(map(np.all, is_finite)):
+                    step = begin + int(np.logical_and.reduce(is_finite).argmin()) + 1
+                    raise _overflow(f"step {step} of the forecast")
                 for moments, now in zip(rows, row, strict=True):
-                    moments[:, t] = now
+                    moments[:, begin:end] = now.swapaxes(0, 1)
+                begin = end
         return rows
+
+    def _ahead(self, states, n_steps):
+        """Yield moments of the states that follow, (steps, n_sequences, ..), by blocks of steps.
+
+        A block follows from the one before by as many steps at once as that has; blocks double.
+        """
+        several = self.transitions
+        block = [moments[None] for moments in several.predicted(*states)]
+        yield block
+        n_left = n_steps - 1
+        while n_left > 0:
+            later = several.predicted(*block)
+            if not all(map(are_finite, later)):
+                # Powers of an unstable system overflow even where its states do not.
+                later, states = [], [moments[-1] for moments in block]
+                for _ in range(len(block[0])):
+                    states = self.transitions.predicted(*states)
+                    later.append(states)
+                later = [np.stack(moments) for moments in zip(*later, strict=True)]
+            yield [moments[:n_left] for moments in later]
+            n_left -= len(later[0])
+            if len(block[0]) < _STEPS_AT_ONCE:
+                later = [np.concatenate(pair) for pair in zip(block, later, strict=True)]
+                A, moved = several.matrix, several.predicted(several.offset, several.covariance)
+                several = replace(several, parameters=AffineGaussian.single(A @ A, *moved))
+            block = later
 
     def smoothed(self, data: Sequences) -> tuple[Floats, Floats, Floats]:
         """Return means (n_rows, k), covariances and lag-one covariances (n_rows, k, k) given v.

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.estimators.kalman._start import FIELDS
+from sklearn_onlineem.models.regression import Regression
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -58,6 +59,32 @@ def test_forecasts_are_those_of_the_joint_gaussian(system):
     for t in range(3):
         block = slice(t * D, (t + 1) * D)
         assert_allclose(covariances[t], rest[block, block], atol=1e-9)
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.9, 1.0, 1.1])
+def test_forecasts_of_many_steps_are_those_of_one_after_another(radius, system, monkeypatch):
+    """Also where powers of the transitions overflow, but no state moves."""
+    system = {**system, "transition_matrices": radius / 0.9 * system["transition_matrices"]}
+    if radius > 1.0:
+        system |= dict.fromkeys(("transition_offsets", "initial_state_mean"), np.zeros(K))
+        certain = "transition_covariance", "initial_state_covariance"
+        system |= dict.fromkeys(certain, np.zeros((K, K)))
+    X, n_steps, calls = [np.zeros((4, D)), np.ones((1, D))], 9001, []
+    kalman = known(system)
+    model, states = kalman.model_, kalman.filter(X)
+    mean, covariance = (np.stack([sequence[-1] for sequence in part]) for part in states)
+    expected = []
+    for _ in range(n_steps):
+        mean, covariance = model.transitions.predicted(mean, covariance)
+        expected.append(model.emissions.predicted(mean, covariance))
+    predicted = Regression.predicted
+    monkeypatch.setattr(
+        Regression, "predicted", lambda *moments: calls.append(1) or predicted(*moments)
+    )
+    found = kalman.forecast(X, n_steps, return_cov=True)
+    for ours, theirs in zip(found, zip(*expected, strict=True), strict=True):
+        assert_allclose(ours, np.stack(theirs, axis=1), rtol=1e-9, atol=1e-9)
+    assert len(calls) < 200 or radius > 1.0
 
 
 def test_predictions_are_forecasts_of_the_next_row(system):
