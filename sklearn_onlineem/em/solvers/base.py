@@ -99,6 +99,8 @@ class Solver(Settings, ABC):
         Size of the sample of a stream, see `Online`.
     skips_outliers : bool
         Whether streams leave out rows that are far too surprising; see `Online`.
+    follows_levels : bool
+        Whether streams of Kalman filters follow new levels, and keep the transitions bounded.
     """
 
     requires: type | None = None
@@ -109,6 +111,7 @@ class Solver(Settings, ABC):
     reinitialises = True
     start_rows = 100
     skips_outliers = True
+    follows_levels = True
     sample: int | None = None
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
@@ -202,7 +205,7 @@ class Solver(Settings, ABC):
     def _learnt(self, model, state, batch, eta, size, rng=None, found=None):
         """Return a model of a stream after a batch, and the log-likelihood of the batch before."""
         total_size = max(state.size_seen + size, state.expected_size)
-        if isinstance(model, Levels):
+        if self.follows_levels and isinstance(model, Levels):
             return self._followed(model, state, batch, eta, size, total_size, rng, found)
         return self._stepped(model, state, batch, eta, size, total_size, rng, found)
 

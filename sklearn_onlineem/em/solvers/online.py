@@ -103,12 +103,14 @@ class Online(Solver):
     reinitialises: bool = True
     start_rows: int = 100
     skips_outliers: bool = True
+    follows_levels: bool = True
     sample: int | None = None
 
     def __post_init__(self):
         check_count("start_rows", self.start_rows, least=0)
         check_bool("reinitialises", self.reinitialises)
         check_bool("skips_outliers", self.skips_outliers)
+        check_bool("follows_levels", self.follows_levels)
         check_count("average_from", self.average_from, optional=True)
         check_count("sample", self.sample, least=10, optional=True)
         if not isinstance(self.inertia, Inertia):

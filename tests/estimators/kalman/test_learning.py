@@ -5,9 +5,11 @@ import pytest
 from cases.kalman_filters import D, K, drawn, known
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from scipy.linalg import block_diag
 from sklearn.base import clone
 
 from sklearn_onlineem import KalmanFilter
+from sklearn_onlineem.em import Online
 from sklearn_onlineem.estimators.kalman._start import FIELDS, array_of
 
 # Tests stop fits on purpose before they converge.
@@ -135,6 +137,66 @@ def test_more_states_than_features(rng):
     assert_allclose(angles, 0.3, atol=0.02)
     error = kalman.predict(X)[100:] - X[100:]
     assert np.sqrt(np.mean(error**2)) < 0.15
+
+
+@pytest.mark.parametrize("source", ["of another level", "that grows"])
+def test_a_step_is_the_formula_where_no_level_is_followed(source, rng):
+    """Amid & Warmuth, eq. (3), with the moments of all states and rows of a sequence at once."""
+    T, eta, A, C = 15, 0.7, np.array([[0.9, 0.1], [-0.2, 0.8]]), np.array([[1.0, 0.5]])
+    Q, R, m, V = 0.1 * np.eye(2), np.array([[0.2]]), np.array([0.3, -0.1]), np.eye(2)
+    X = rng.normal(size=(T, 1))
+    X += 50.0 if source == "of another level" else 0.1 * 1.4 ** np.arange(T)[:, None]
+    names = "transition", "observation", "initial_state"
+    em_vars = [f"{name}_{part}" for name in names[:2] for part in ("matrices", "covariance")]
+    em_vars += ["initial_state_mean", "initial_state_covariance", "observation_offsets"]
+    stepped = {}
+    for follows in (False, True):
+        solver = Online(follows_levels=follows, skips_outliers=False, start_rows=0)
+        kalman = KalmanFilter.from_parameters(
+            transition_matrices=A, observation_matrices=C, transition_covariance=Q,
+            observation_covariance=R, initial_state_mean=m, initial_state_covariance=V,
+            em_vars=em_vars, solver=solver, schedule="constant", eta0=eta, reg_covar=0.0,
+        )  # fmt: skip
+        stepped[follows] = kalman.partial_fit(X)
+    # Moments of (h_1, .., h_T, v_1, .., v_T), under the model and given the rows.
+    k, n = 2 * T, 3 * T
+    noise = block_diag(V, *[Q] * (T - 1), *[R] * T)
+    steps = np.eye(n)
+    for t in range(1, T):
+        steps[2 * t : 2 * t + 2] += A @ steps[2 * t - 2 : 2 * t]
+    for t in range(T):
+        steps[k + t] += (C @ steps[2 * t : 2 * t + 2])[0]
+    mean, covariance = steps @ np.r_[m, np.zeros(n - 2)], steps @ noise @ steps.T
+    gain = covariance[:, k:] @ np.linalg.inv(covariance[k:, k:])
+    given = mean + gain @ (X[:, 0] - mean[k:]), covariance - gain @ covariance[k:]
+    h = np.arange(k).reshape(T, 2)
+    rows, inputs = np.arange(k, n)[:, None], np.column_stack([h, np.full(T, n)])  # and a constant
+
+    def of_pairs(second, left, right):
+        return sum(second[np.ix_(*pair)] for pair in zip(left, right, strict=True))
+
+    sums = []
+    for mean, covariance in ((mean, covariance), given):
+        second = np.pad(covariance, (0, 1)) + np.outer(*[np.append(mean, 1.0)] * 2)
+        pairs = (h[:1], h[:1]), (h[:-1], h[:-1]), (h[1:], h[1:]), (h[1:], h[:-1])
+        pairs += (inputs, inputs), (rows, inputs), (rows, rows)
+        sums.append([mean[:2], *(of_pairs(second, *pair) for pair in pairs)])
+    m, P, Sprev, Snext, Slag, Sxx, Syx, Syy = (
+        (own / eta + evidence) / (1.0 / eta + 1.0) for own, evidence in zip(*sums, strict=True)
+    )
+    A, C = Slag @ np.linalg.inv(Sprev), Syx @ np.linalg.inv(Sxx)
+    expected = {
+        "initial_state_mean_": m,
+        "initial_state_covariance_": P - np.outer(m, m),
+        "transition_matrices_": A,
+        "transition_covariance_": (Snext - A @ Slag.T) / (T - 1),
+        "observation_matrices_": C[:, :2],
+        "observation_offsets_": C[:, 2],
+        "observation_covariance_": (Syy - C @ Syx.T) / T,
+    }
+    for name, value in expected.items():
+        assert_allclose(getattr(stepped[False], name), value, rtol=1e-7, atol=1e-8, err_msg=name)
+    assert not np.allclose(stepped[True].transition_matrices_, A, rtol=1e-3)
 
 
 def test_units_of_the_features_do_not_matter(system):
