@@ -41,24 +41,26 @@ def like(first, parts):
     return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
 
 
-def aligned(value):
+def aligned(value, order="A"):
     """Return a value that was loaded with its arrays aligned, as kernels need them.
 
-    Networks and spilled data have buffers at any address. Frozen dataclasses change in place.
+    Networks and spilled data have buffers at any address. Frozen dataclasses change in place. With
+    ``order="C"``, as for values of users, arrays are C-ordered, too.
     """
     if isinstance(value, np.ndarray):
-        return value if value.flags.aligned else value.copy("A")
+        is_ordered = order == "A" or value.flags.c_contiguous
+        return value if value.flags.aligned and is_ordered else value.copy(order)
     if isinstance(value, dict):
-        return {name: aligned(part) for name, part in value.items()}
+        return {name: aligned(part, order) for name, part in value.items()}
     if isinstance(value, tuple | list):
-        parts = [aligned(part) for part in value]
+        parts = [aligned(part, order) for part in value]
         if all(map(operator.is_, parts, value)):
             return value
         return like(value, parts) if isinstance(value, tuple) else parts
     if sparse.issparse(value) or is_dataclass(value) and value.__dataclass_params__.frozen:
         values = getattr(value, "__dict__", {})
         for name, part in [*values.items()]:
-            values[name] = aligned(part)
+            values[name] = aligned(part, order)
     return value
 
 

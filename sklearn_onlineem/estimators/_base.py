@@ -304,7 +304,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             # Read.
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
-                self._check_structure()
+                self._check_structure(self._relearnt)
             elif "_given" in self.__dict__:
                 if self.warm_start:
                     raise self._not_fitted()
@@ -382,9 +382,13 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """Return the state that a fit starts from: without `start_from`, of the present model."""
         model = self._known_model(data) if start_from is None else start_from(data, random_state)
         seed = _drawn_seed(random_state)
+        if start_from is not None:
+            return self._state_of(model, data, seed)
         if model is None:
-            return self._resumed(seed=seed)
-        return self._state_of(model, data, seed)._replace(is_known=start_from is None)
+            start = self._resumed(seed=seed)
+        else:
+            start = self._state_of(model, data, seed)._replace(is_known=True)
+        return start._replace(model=self._relearning(start.model))
 
     @property
     def _learnt_prior(self):
@@ -730,11 +734,9 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     def _fitted_with(self, progress, attributes, end=None):
         """Return the fitted state after a progress; `attributes` are those of first data."""
-        if attributes:
-            values = map(partial(getattr, self), self._structural_parameters)
-            structure = tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
-        else:
-            attributes, structure = self._fitted.attributes, self._fitted.structure
+        values = map(partial(getattr, self), self._structural_parameters)
+        structure = tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
+        attributes = attributes or self._fitted.attributes
         return Fitted(
             progress.state, progress.history, attributes, structure, tuple(progress.lower_bounds),
             progress.n_iter, progress.converged, progress.chains, end,
@@ -759,12 +761,19 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             raise self._not_fitted()
         return seen
 
-    def _check_structure(self):
+    # Those of them that say what is learnt, which a fit that goes on may change.
+    _relearnt = frozenset()
+
+    def _relearning(self, model):
+        """Return a fitted model of which is learnt what parameters now say."""
+        return model
+
+    def _check_structure(self, may_change=frozenset()):
         """Raise ValueError if parameters that shape the model have changed since it was made."""
         pairs = zip(self._structural_parameters, self._fitted.structure, strict=True)
         for name, fitted in pairs:
             now = getattr(self, name)
-            if not are_same(fitted, now):
+            if name not in may_change and not are_same(fitted, now):
                 raise ValueError(
                     f"the fitted model has {name}={fitted!r}, but the parameter is now {now!r};"
                     " call fit again."

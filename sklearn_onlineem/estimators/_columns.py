@@ -319,7 +319,8 @@ def _n_features_of(families):
         for part in key if isinstance(key, tuple) else (key,):
             if not isinstance(part, Integral) or isinstance(part, bool) or part < 0:
                 raise ValueError(
-                    f"family has the key {key!r}, of which the columns are known with first data."
+                    f"family has the key {key!r}, of which the columns are known with first data:"
+                    " call fit, or use positions of columns as keys."
                 )
             positions.append(int(part))
     return max(positions, default=-1) + 1

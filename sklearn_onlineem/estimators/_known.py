@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem._values import has_arrays_of
+from sklearn_onlineem._values import aligned, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.estimators._validation import (
@@ -92,9 +92,9 @@ class Settable(Generic[Value]):
         """Return the value as an array, and its sizes by the letters of its axes."""
         check_complete(self.name, value)
         if self._axes is None:
-            return value, {}
+            return aligned(copy.deepcopy(value), "C"), {}
         try:
-            values = np.asarray(value, dtype=np.float64)
+            values = np.asarray(value, dtype=np.float64, order="C")
         except ours(TypeError, ValueError):
             raise ValueError(
                 f"{self.name} must be an array of numbers, got {value!r:.60}."
@@ -180,7 +180,7 @@ def put_all_parameters(model: Any, parameters: object) -> Model:
             )
     if density.shape[1] != n_components or not np.isfinite(np.diagonal(density)).all():
         raise ValueError(f"parameters_ must be those of {n_components} components of {family!r}.")
-    return replace(model, parameters=copy.deepcopy(parameters))
+    return replace(model, parameters=parameters)
 
 
 def n_features_of(family: Family, given: dict[str, Any]) -> int | None:
@@ -436,6 +436,11 @@ class FromParameters:
         """
         names, given, settings = {n.removesuffix("_"): n for n in _settables(cls)}, {}, {}
         for name, value in parameters.items():
+            if name in names.values():
+                raise TypeError(
+                    f"{cls.__name__}.from_parameters takes {name} by the name"
+                    f" {name.removesuffix('_')!r}."
+                )
             # A number that parameters of the constructor may be, too, is one.
             is_setting = name not in names or (name in cls._defaults and np.ndim(value) == 0)
             if is_setting:

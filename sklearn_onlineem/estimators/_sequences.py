@@ -28,7 +28,6 @@ from sklearn_onlineem.estimators._sequence_forms import (
     sequence_form,
     with_columns_of_symbols,
 )
-from sklearn_onlineem.estimators._start import check_columns
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._validation import (
     check_values,
@@ -488,7 +487,4 @@ def observed_rows(data):
     if data.observed is None:
         return rows
     rows = rows[np.flatnonzero(data.observed)]
-    has_gaps = bool(np.isnan(rows.X).any())
-    if has_gaps:
-        check_columns(rows.X)
-    return replace(rows, has_gaps=has_gaps)
+    return replace(rows, has_gaps=bool(np.isnan(rows.X).any()))

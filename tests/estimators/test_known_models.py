@@ -565,6 +565,23 @@ def test_the_first_data_of_a_known_model_name_its_columns(rng):
         known_mixture().partial_fit(pd.DataFrame(np.zeros((3, 2)), columns=["a", "b"]))
 
 
+@pytest.mark.parametrize("family", ["gaussian_full", "gaussian_diag", "student_t_diag", "poisson"])
+@pytest.mark.parametrize("lacking", [[1], [0, 1]], ids=["a column", "all"])
+def test_first_data_of_a_known_chain_may_lack_values(lacking, family, rng):
+    X = rng.poisson(np.repeat([[2.0, 9.0], [30.0, 7.0]], 30, axis=0)).astype(float)
+    fitted = HMM(2, family=family, random_state=0).fit(X)
+    values = {"parameters": fitted.parameters_, "startprob": fitted.startprob_}
+    known = HMM.from_parameters(family=family, transmat=fitted.transmat_, **values)
+    gaps = X.copy()
+    gaps[:, lacking] = np.nan
+    known.partial_fit(gaps)
+    assert known.n_samples_seen_ == 1
+    # What is not observed stays; and what is, was learnt from the same rows.
+    np.testing.assert_allclose(known.score(X), fitted.score(X), rtol=0.02)
+    known.partial_fit(X)
+    np.testing.assert_allclose(known.score(X), fitted.score(X), rtol=0.02)
+
+
 def test_a_fit_warns_of_values_that_it_does_not_use(rng):
     hmm = GaussianHMM(2, random_state=0)
     hmm.means_ = [[0.0], [5.0]]

@@ -488,3 +488,33 @@ def test_what_all_components_share_stays_if_none_of_them_learns(family, rng):
     for learnt in (mixture.set_params(warm_start=True).fit(X), mixture.partial_fit(X[:50])):
         assert_identical(arrays(learnt.model_.parameters), before)
         assert (learnt.weights_ != weights).all() and learnt.model_.n_parameters() == 1
+
+
+@pytest.mark.parametrize(
+    "params", ["st", "tc", {"means": [True, False], "startprob": False}, "ste"]
+)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_fit_that_goes_on_may_learn_other_parts(is_known, params, rng):
+    X = rng.normal(np.repeat([[0.0], [4.0]] * 5, 20, axis=0))
+    settings = {"random_state": 0, "max_iter": 2, "tol": 0.0, "solver": "batch"}
+    before = GaussianHMM(2, params="tm", **settings).fit(X)
+    if is_known:
+        names = "startprob", "transmat", "means"
+        values = {name: getattr(before, f"{name}_") for name in names}
+        covars = before.covars_[:, 0]
+        before = GaussianHMM.from_parameters(**values, covars=covars, params="tm", **settings)
+    after = copy.deepcopy(before).set_params(params=params, warm_start=True)
+    with pytest.raises(ValueError, match="call fit again"):
+        after.partial_fit(X)
+    after.fit(X)
+    learns_all = params == "ste"
+    changed = {
+        "startprob_": "s" in params and not isinstance(params, dict),
+        "transmat_": True,
+        "means_": np.array([isinstance(params, dict) or learns_all, learns_all])[:, None],
+        "covars_": isinstance(params, dict) or learns_all or "c" in params,
+    }
+    for name, expected in changed.items():
+        is_changed = getattr(after, name) != getattr(before, name)
+        assert (is_changed == expected).all(), name
+    assert after.partial_fit(X).n_steps_ > 0

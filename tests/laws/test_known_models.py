@@ -244,7 +244,11 @@ def test_class_methods_make_fitted_estimators(case, rng):
     # Of names that are both, numbers are parameters, and arrays attributes, of each component.
     both = {name for name in values if isinstance(settings.get(name), str)}
     settings = {name: value for name, value in settings.items() if name not in both}
-    values = {name: value for name, value in values.items() if name not in settings}
+    values = {
+        name: np.asfortranarray(value) if isinstance(value, np.ndarray) else value
+        for name, value in values.items()
+        if name not in settings
+    }
     known = type(estimator).from_parameters(**settings, **values)
     ours, theirs = answers(known, X), answers(estimator, X)
     compared = [name for name in ours if not (both and name in ("bic", "aic"))]
@@ -254,6 +258,9 @@ def test_class_methods_make_fitted_estimators(case, rng):
             assert getattr(known, name) == getattr(estimator, name)
     with pytest.raises(TypeError, match=type(estimator).__name__):
         type(estimator).from_parameters(**settings, **values, colour="red")
+    name = next(iter(values))
+    with pytest.raises(TypeError, match=f"takes {name}_ by the name '{name}'"):
+        type(estimator).from_parameters(**{f"{name}_": values[name]})
     with pytest.raises(ValueError, match="from_parameters needs"):
         type(estimator).from_parameters(**settings)
 

@@ -10,14 +10,16 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
 from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
-from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._parameters import are_same, estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, bound
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -227,6 +229,18 @@ class BaseHMM(FromParameters, SequenceEstimator):
         )  # fmt: skip
         return Fixed() if fixed is None else fixed
 
+    _relearnt = frozenset({"params"})
+
+    def _relearning(self, model):
+        before = self._fitted.structure[self._structural_parameters.index("params")]
+        if are_same(before, self.params):
+            return model
+        families = clone(self).set_params(params=before)._family(), self._family()
+        old, new = map(vars, families)
+        masks = {name: x for name, x in new.items() if not are_same(old[name], x)}
+        family = replace(model.family, **masks)
+        return replace(model, family=family, learnt=self._learnt_letters(), fixed=self._fixed())
+
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
         start, transitions = self.startprob_prior, self.transmat_prior
@@ -270,6 +284,9 @@ class BaseHMM(FromParameters, SequenceEstimator):
 
     def _bound(self, model, data, lacks_lengths=False):
         rows, parameters = observed_rows(data), model.parameters
+        if not len(rows):  # Nothing was observed: units are those of the model.
+            states = np.resize(np.arange(self.n_components), 100)
+            rows = Rows(model.family.sample(parameters, states, np.random.default_rng(0)))
         family = bound(model.family, rows, self.n_components)
         if lacks_lengths:
             parameters = family.with_mean_length(parameters, rows.X)

@@ -11,6 +11,7 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators._sequences import observed_rows
 from sklearn_onlineem.estimators._start import (
     Initialiser,
+    check_columns,
     prior_statistics,
     start_model,
     warn_of_few,
@@ -168,8 +169,11 @@ class HiddenMarkovInitialiser(Initialiser):
         """Return the family, bound to rows, and those with anything observed, their gaps drawn."""
         family, rows = self.family, observed_rows(data)
         if rows.has_gaps:
-            # A generator takes longer to make than a pass over few rows.
-            random_state = random_state or np.random.RandomState(0)
+            if random_state is None:  # of given emissions, for which a column may be empty
+                # A generator takes longer to make than a pass over few rows.
+                random_state = np.random.RandomState(0)
+            else:
+                check_columns(rows.X)
             family = family.with_gaps(rows.X, rows.sample_weight, self.chain.n_states)
             rows = without_gaps(self.family, rows, random_state, self.prior)
         return family.bind(rows.X) if len(rows) else family, rows
