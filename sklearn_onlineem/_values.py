@@ -25,6 +25,7 @@ __all__ = [
     "checksum",
     "components",
     "differences",
+    "frozen",
     "has_arrays_of",
     "joined",
     "like",
@@ -92,6 +93,17 @@ class Rebuilt:
 
     def __setstate__(self, state):
         self.__init__(**aligned(state))
+
+
+def frozen(value):
+    """Return a value whose arrays nobody can write to any more, in whatever it is made of."""
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    elif isinstance(value, tuple | list) or is_dataclass(value):
+        # What a dataclass has computed, too.
+        for part in value if isinstance(value, tuple | list) else vars(value).values():
+            frozen(part)
+    return value
 
 
 def n_bytes(value):

@@ -30,6 +30,7 @@ from sklearn.utils._param_validation import (
 )
 
 from sklearn_onlineem._errors import ours
+from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.sample import NO_SAMPLE, Sample
@@ -183,7 +184,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         callbacks, such as :class:`~sklearn_onlineem.diagnostics.EarlyStopping`. A callback must not
         be a coroutine function, nor call `fit` or `partial_fit` of the estimator itself. If it
         raises, the estimator stays unchanged; other threads see the previous model until the fit
-        has ended.
+        has ended. Parameters that it sets act from the next call on; the fit is refused if one of
+        them shapes the model.
 
     Attributes
     ----------
@@ -209,7 +211,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         (``solver="bayesian"``), if their number has changed, or with the weights of several models
         (``solver="adaptive"``).
     model_ : Model
-        The fitted model, a frozen value; of several, the one with the largest weight.
+        The fitted model, a frozen value whose arrays are read-only; of several, the one with the
+        largest weight.
     """
 
     solver: str | Solver = parameter(default="auto", valid=[StrOptions(solvers_for(Model)), Solver])
@@ -315,6 +318,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 )
             reader, solver = self._input(fresh=not resumes), self._solver()
             data = reader.read(X, y, **where)
+            shape = tuple(map(partial(getattr, self), self._structural_parameters))
             with single_threaded_blas(data.n_rows):
                 # Start.
                 history, bounds, first = History(), (), None
@@ -361,6 +365,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 tried[0][2].stopped |= progress.stopped
                 start, progress = self._gone_on(tried, report) if are_judged else tried[0][1:3]
             # Commit.
+            if self.callbacks:  # which may have set one
+                self._check_shape(shape)
             self._finish(progress, data, start)
             self._commit(progress, reader.attributes)
             tasks.end()
@@ -509,6 +515,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             data = reader.read(X, y, **where)
             if not len(data):
                 return
+            shape = tuple(map(partial(getattr, self), self._structural_parameters))
             with single_threaded_blas(data.n_rows):
                 start = None
                 if before is not None and not before.state.awaits_data:
@@ -538,6 +545,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 warn_of_reinitialisation(self, progress.state)
             if progress.state.gate is not None:
                 warn_of_outliers(self, before and before.state.gate, progress.state.gate)
+            if self.callbacks:
+                self._check_shape(shape)
             is_first = before is None or before.state.awaits_data
             self._commit(progress, reader.attributes if is_first else None, end)
             if not self.callbacks:  # which may have set a parameter
@@ -770,7 +779,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     def _check_structure(self, may_change=frozenset()):
         """Raise ValueError if parameters that shape the model have changed since it was made."""
-        pairs = zip(self._structural_parameters, self._fitted.structure, strict=True)
+        self._check_shape(self._fitted.structure, may_change)
+
+    def _check_shape(self, shape, may_change=frozenset()):
+        pairs = zip(self._structural_parameters, shape, strict=True)
         for name, fitted in pairs:
             now = getattr(self, name)
             if name not in may_change and not are_same(fitted, now):
@@ -852,7 +864,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     @property
     def model_(self) -> Model:
-        return self._fitted_at_once.state.model
+        model = self._fitted_at_once.state.model
+        if _HANDED_OUT.get(id(model)) is not model:
+            _HANDED_OUT[id(model)] = frozen(model)
+        return model
 
     def _owner_of(self, method):
         """Return what has a method of inference: the model, or several that score together."""
@@ -950,7 +965,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             raise AttributeError(
                 f"{type(self).__name__} has chains_ only after a fit with solver='gibbs'."
             )
-        return chains
+        return frozen(chains)
 
     @property
     def lower_bound_(self) -> float:
@@ -996,6 +1011,10 @@ def _usual(state, data):
 
 # Estimators that have a lock, by id, as subclasses of users need not be hashable.
 _LOCKED = WeakValueDictionary()
+
+
+# Models whose arrays are read-only, by id: to look at all takes longer than some predictions.
+_HANDED_OUT = WeakValueDictionary()
 
 
 def _drop_locks():

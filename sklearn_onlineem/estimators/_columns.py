@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._validation import check_in_memory, filled
 from sklearn_onlineem.families import Categorical, Family, Product
 
@@ -105,11 +106,10 @@ class NominalColumns:
             finally:
                 self.__dict__.pop("_first_attributes", None)
 
-    @property
+    @fitted_property
     def categories_(self) -> list[NDArray[np.generic]]:
-        seen = self._seen()
-        known, model = seen._fitted.attributes.get("_categories", {}), seen.model_
-        numbers = nominal_columns(model.family, seen.n_features_in_)
+        known, model = self._fitted.attributes.get("_categories", {}), self.model_
+        numbers = nominal_columns(model.family, self.n_features_in_)
         return [known[j].copy() if j in known else np.arange(n) for j, n in numbers.items()]
 
 

@@ -13,7 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.exceptions import InconsistentVersionWarning
 
 from sklearn_onlineem._typing import FloatsOrList
-from sklearn_onlineem._values import Identified, aligned, checksum
+from sklearn_onlineem._values import Identified, aligned, checksum, frozen
 from sklearn_onlineem._version import __version__
 from sklearn_onlineem.em.solvers import Chains
 from sklearn_onlineem.em.state import History, State
@@ -194,7 +194,8 @@ class FittedAttribute(Generic[Value]):
         attributes = instance._fitted_at_once.attributes
         if self._name not in attributes:
             raise AttributeError(f"{owner.__name__} has no {self._name}: its first data had none.")
-        return attributes[self._name]
+        value = attributes[self._name]
+        return frozen(value) if isinstance(value, np.ndarray) else value
 
 
 # Type checkers know `property`, but not functions that return properties.
@@ -203,11 +204,11 @@ if TYPE_CHECKING:
 else:
 
     def fitted_property(function):
-        """Return a property that reads one consistent fitted state."""
+        """Return a property that reads one consistent fitted state; its arrays are read-only."""
 
         @wraps(function)
         def value(self):
-            return function(self._seen())
+            return frozen(function(self._seen()))
 
         return property(value)
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem._values import aligned, has_arrays_of
+from sklearn_onlineem._values import aligned, frozen, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.estimators._validation import (
@@ -82,8 +82,8 @@ class Settable(Generic[Value]):
         given = instance.__dict__.get("_given", {})
         if self.name in given and "_fitted" not in instance.__dict__:
             value = given[self.name]
-            return value.copy() if isinstance(value, np.ndarray) else value
-        return self.read(instance._seen())
+            return frozen(value.copy()) if isinstance(value, np.ndarray) else value
+        return frozen(self.read(instance._seen()))
 
     def __set__(self, instance: object, value: object) -> None:
         instance._set_known({self.name: value})

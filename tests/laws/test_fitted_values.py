@@ -1,5 +1,8 @@
 """What is fitted belongs to the model, whatever parameters are set to afterwards."""
 
+from dataclasses import fields, is_dataclass
+
+import numpy as np
 import pytest
 from cases.collapsed_cases import GIBBS
 from cases.comparing import arrays, assert_identical
@@ -38,6 +41,43 @@ def test_structural_parameters_that_are_set_later_do_not_change_what_is_fitted(c
             assert after[name] == value
         else:
             assert_identical(after[name], value)
+
+
+def writable(value):
+    """Arrays in a value that can be written to."""
+    if isinstance(value, np.ndarray):
+        return [value] if value.flags.writeable else []
+    parts = [getattr(value, f.name) for f in fields(value)] if is_dataclass(value) else value
+    is_made_of_parts = is_dataclass(value) or isinstance(value, tuple | list)
+    return [array for part in parts for array in writable(part)] if is_made_of_parts else []
+
+
+@all_estimators
+def test_what_is_fitted_can_not_be_edited_in_its_place(case, rng):
+    X, _ = case.data(rng, 60)
+    estimator = case(2, max_iter=2, tol=0.0).fit(X)
+    given = len(writable(list(estimator.get_params().values())))
+    for name, value in fitted_values(estimator, X).items():
+        is_fitted = name.endswith("_") and name not in ("history_", "lower_bounds_")
+        assert not (is_fitted and writable(value)), name
+    # What users own is theirs, and the model learns and answers as before.
+    assert len(writable(list(estimator.get_params().values()))) == given
+    if not hasattr(estimator, "chains_"):
+        fitted_values(estimator.partial_fit(X).fit(X), X)
+
+
+@all_estimators
+def test_what_a_callback_sets_of_the_shape_of_the_model_is_refused(case, rng):
+    X, _ = case.data(rng, 60)
+    estimator = case(2, max_iter=2, tol=0.0)
+    if "n_components" not in estimator._structural_parameters or estimator.solver == "gibbs":
+        return
+    estimator.callbacks = [lambda step: estimator.set_params(n_components=3) and None]
+    for learn in (estimator.fit, estimator.partial_fit):
+        estimator.set_params(n_components=2)
+        with pytest.raises(ValueError, match="n_components=2, but the parameter is now 3"):
+            learn(X)
+        assert not estimator.__sklearn_is_fitted__()
 
 
 METHODS = (
