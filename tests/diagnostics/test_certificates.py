@@ -179,6 +179,7 @@ def settled(model, data, below, terms=()):
     raise AssertionError(f"the certificate is not below {below}.")
 
 
+@pytest.mark.pinned("EM of what other models draw may take more than 5,000 passes to a maximum")
 @regular_models
 def test_the_ratio_tends_to_1(case, rng):
     """By the root of the certificate, as it counts what few rows say: states may be rare."""

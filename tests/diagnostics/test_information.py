@@ -154,6 +154,7 @@ def many_components(rng, covariance_type, n=1500):
     return X, fitted(X, means, tol=1e-9, covariance_type=covariance_type)
 
 
+@pytest.mark.pinned("of other data the fifth may be off by a hundredth at the default tolerance")
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_lanczos_finds_the_eigenvalues_of_the_matrix(rng, covariance_type):
     X, mixture = many_components(rng, covariance_type)

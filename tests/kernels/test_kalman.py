@@ -123,6 +123,7 @@ def test_batches_have_singular_covariances_as_well(rng):
         assert_close(found, expected, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.pinned("whether a sequence is cut depends on how soon the model that is drawn forgets")
 @pytest.mark.parametrize("n_rows", [8192, 20_000])
 @pytest.mark.parametrize("noise, gap", [(1.0, 0), (1.0, 900), (1e-6, 0)])
 def test_a_long_sequence_with_gaps_is_cut_where_that_changes_nothing(n_rows, noise, gap, rng):
