@@ -27,14 +27,18 @@ OLDEST = (3, 11)
 DEBUG = os.environ.get("SKLEARN_ONLINEEM_DEBUG", "") not in ("", "0")
 # GCC's sanitizers of the debug build, by name and with commas: `make test SANITIZE=address`.
 SANITIZE = os.environ.get("SKLEARN_ONLINEEM_SANITIZE", "")
+# Without the vectors and products that a processor may have: `make test WORLD=1`.
+PORTABLE = os.environ.get("SKLEARN_ONLINEEM_PORTABLE", "") not in ("", "0")
 # Kernels stand in place already: pip, which builds in a folder of its own, need not do it again.
 BUILT = os.environ.get("SKLEARN_ONLINEEM_BUILT", "") not in ("", "0")
-BUILD = "/".join(["build", *["debug"] * DEBUG, *SANITIZE.split(",")]).rstrip("/")
+KIND = [*["debug"] * DEBUG, *["portable"] * PORTABLE, *SANITIZE.split(",")]
+BUILD = "/".join(["build", *KIND]).rstrip("/")
 
 # No -march=native and no contraction to fused multiply-adds behind our back: a wheel runs on every
 # machine. What the instruction set can give is chosen at run time, in _simd.h and
 # _fused_products.h. Nobody reads errno; for its sake alone GCC would not vectorise square roots.
-OPTIMISED = ["-O1", "-g"] if DEBUG else ["-O3", "-g0"]
+# Sanitizers take GCC longest where it optimises, and see more where it does not.
+OPTIMISED = ["-O0" if SANITIZE else "-O1", "-g"] if DEBUG else ["-O3", "-g0"]
 # With what GCC's -O3 adds to these, most kernels are a tenth larger, and no faster. Those that are
 # named are faster, or smaller.
 SMALLER = [] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops"]
@@ -115,6 +119,7 @@ class BuildKernels(build_ext):
 
 def kernel(name, source, **keywords):
     macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
+    macros += [("SKLEARN_ONLINEEM_PORTABLE", None)] * PORTABLE
     if LIMITED:
         macros.append(("Py_LIMITED_API", "0x{:02X}{:02X}0000".format(*OLDEST)))
     return Extension(name, [source], define_macros=macros, py_limited_api=LIMITED, **keywords)

@@ -4,8 +4,9 @@
 
 /* `target_clones` compiles a function for several instruction sets, and the widest that the CPU has
  * is picked at load time: one binary serves all CPUs. Clones need ifunc, which glibc has and musl,
- * macOS and Windows have not. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) \
+ * macOS and Windows have not. A portable build has none, as on other processors. */
+#if !defined(SKLEARN_ONLINEEM_PORTABLE) && defined(__x86_64__) && defined(__linux__) \
+    && defined(__GLIBC__) && defined(__GNUC__) \
     && (!defined(__clang__) || __clang_major__ >= 14)
 #define SIMD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

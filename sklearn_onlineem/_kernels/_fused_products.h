@@ -17,7 +17,8 @@
 #define FUSED_STEP 128
 
 /* MinGW cannot align vectors on its stack. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32) \
+    && !defined(SKLEARN_ONLINEEM_PORTABLE)
 
 #include <immintrin.h>
 
