@@ -225,8 +225,8 @@ class KalmanFilter(FromParameters, SequenceEstimator):
         given = self._hyperparameters
         return system_prior(given, model) if given else None
 
-    def _check_structure(self):
-        super()._check_structure()
+    def _check_structure(self, may_change=frozenset()):
+        super()._check_structure(may_change)
         model, system = self.model_, self._system()
         if model.n_components != system.n_states:
             raise ValueError(
