@@ -311,7 +311,10 @@ _PLAINER = {
         " sequences within PerSequence), and texts into counts of words, by"
         " sklearn.feature_extraction.text.CountVectorizer."
     ),
-    "float() argument": "X has a value of type {detail}, and must hold numbers; NaN is missing.",
+    "float() argument": (
+        "X has a value of type {detail}: each argument must be a string or a real number; NaN is"
+        " missing."
+    ),
 }
 _LONGEST_DETAIL = 40
 
