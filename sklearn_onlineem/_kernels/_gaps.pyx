@@ -204,8 +204,8 @@ cdef Shape shape_of(ndarray X, tuple parameters, int n_threads) except *:
     shape.G = (K + shape.W - 1) // shape.W
     shape.padded_d, shape.stride = PADDED(d), STRIDE(d)
     shape.n_second = d if shape.is_diagonal else shape.padded_d * shape.stride
-    # Counts, first and second moments; of independent features, shares of gaps besides.
-    shape.n_sums = shape.G * shape.W * (1 + d + shape.n_second + (d if shape.is_diagonal else 0))
+    # Counts, first and second moments, shares of gaps.
+    shape.n_sums = shape.G * shape.W * (1 + d + shape.n_second + d)
     # Blocks are large, as more rows then have a pattern in common; so one is enough for a slab.
     shape.B = min(n, MOST_SORTED)
     shape.n_blocks = (n + shape.B - 1) // shape.B
@@ -542,7 +542,6 @@ cdef void add_panel(
                     space.factors + (g * shape.T * shape.n_entries + pattern.at) * shape.W,
                     space.work, shape.stride * shape.W, second + g * size,
                 )
-                continue
             for t in range(t, t + pattern.n_rows):
                 add_gap_shares(shape.W, pattern, shares + t * shape.W, gaps + g * d * shape.W)
 
@@ -607,12 +606,12 @@ cdef double pass_over_slab(
 
 
 cdef void add_slabs(
-    const Shape* shape, const double* covariances, double* sums, double* counts, double* first,
-    double* second,
+    const Shape* shape, const double* covariances, const double* floor, double* sums,
+    double* counts, double* first, double* second,
 ) noexcept nogil:
     """Add the slabs' sums in order; counts, first and second as `e_step` has them."""
     cdef Py_ssize_t d = shape.d, K = shape.K, G = shape.G, slab, k, i, j
-    cdef Py_ssize_t width = shape.stride, size = shape.n_second
+    cdef Py_ssize_t width = shape.stride, size = shape.n_second, at
     cdef double* firsts = sums + G * shape.W
     cdef double* seconds = firsts + G * d * shape.W
     cdef double* gaps = seconds + G * size * shape.W
@@ -627,17 +626,18 @@ cdef void add_slabs(
         for i in range(d):
             first[k * d + i] = firsts[(k // shape.W * d + i) * shape.W + k % shape.W]
         here = seconds + k // shape.W * size * shape.W + k % shape.W
-        if shape.is_diagonal:
-            for i in range(d):
-                second[k * d + i] = here[i * shape.W] + (
-                    covariances[k * d + i] * gaps[(k // shape.W * d + i) * shape.W + k % shape.W]
-                )
-            continue
         matrix = second + (k if shape.n_covariances == K else 0) * d * d
         for i in range(d):
+            at = (k // shape.W * d + i) * shape.W + k % shape.W
+            if shape.is_diagonal:
+                second[k * d + i] = (
+                    here[i * shape.W] + (covariances[k * d + i] - floor[i]) * gaps[at]
+                )
+                continue
             for j in range(i + 1):
                 matrix[i * d + j] += here[(i * width + j) * shape.W]
                 matrix[j * d + i] = matrix[i * d + j]
+            matrix[i * (d + 1)] -= floor[i] * gaps[at]
 
 
 cdef Parameters parameters_of(const Shape* shape, tuple arrays) except *:
@@ -655,7 +655,7 @@ cdef Parameters parameters_of(const Shape* shape, tuple arrays) except *:
 
 cdef double pass_over(
     Shape* shape, ndarray X, const Parameters* parameters, const double* log_weights,
-    const Task* task, double* counts, double* first, double* second,
+    const Task* task, const double* floor, double* counts, double* first, double* second,
 ) except? -1.0:
     """The functions below, on pointers."""
     cdef bint is_double = real_size(X) == sizeof(double)
@@ -689,7 +689,7 @@ cdef double pass_over(
         for slab in range(shape.n_slabs):
             log_likelihood += memory.log_likelihoods[slab]
         if task.sums:
-            add_slabs(shape, parameters.covariances, sums, counts, first, second)
+            add_slabs(shape, parameters.covariances, floor, sums, counts, first, second)
     free(scratch)
     return log_likelihood
 
@@ -714,6 +714,7 @@ def e_step(
     ndarray sample_weight,      # IN   (n,) or (0,)
     ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
     ndarray uniforms,           # IN   (n,) or (0,); to sample the assignments
+    ndarray floor,              # IN   (d,), what the M-step adds to variances
     ndarray counts,             # OUT  (K,)
     ndarray first,              # OUT  (K, d)
     ndarray second,             # OUT  shape of covariances
@@ -725,7 +726,8 @@ def e_step(
     counts_k = sum_n r_nk, first_k = sum_n r_nk E[x_n - mean_k] and
     second_k = sum_n r_nk E[(x_n - mean_k)(x_n - mean_k)'], summed over k if the covariance is
     shared, or its diagonal; expectations are given k and what is observed. The responsibilities
-    r_nk include the sample weights s_n.
+    r_nk include the sample weights s_n. Variances of what is missing are less the floor, as they
+    have it already.
     """
     cdef Shape shape = shape_of(X, parameters, n_threads)
     cdef Parameters pointers = parameters_of(&shape, parameters)
@@ -736,8 +738,9 @@ def e_step(
     task.log_likelihoods = optional_writable(log_likelihoods, shape.n)
     task.normalised = task.sums = True
     return pass_over(
-        &shape, X, &pointers, readable(log_weights, shape.K), &task, writable(counts, shape.K),
-        writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)),
+        &shape, X, &pointers, readable(log_weights, shape.K), &task, readable(floor, shape.d),
+        writable(counts, shape.K), writable(first, shape.K * shape.d),
+        writable(second, size_of_covariances(&shape)),
     )
 
 
@@ -753,13 +756,14 @@ def log_density(
     cdef Parameters pointers = parameters_of(&shape, parameters)
     cdef Task task = nothing_wanted()
     task.log_joint = writable(out, shape.n * shape.K)
-    pass_over(&shape, X, &pointers, readable(log_weights, shape.K), &task, NULL, NULL, NULL)
+    pass_over(&shape, X, &pointers, readable(log_weights, shape.K), &task, NULL, NULL, NULL, NULL)
 
 
 def statistics(
     ndarray X,                  # IN   (n, d), float or double; NaN is missing
     tuple parameters,           # IN   as of `e_step`
     ndarray responsibilities,   # IN   (n, K)
+    ndarray floor,              # IN   (d,)
     ndarray counts,             # OUT  (K,)
     ndarray first,              # OUT  (K, d)
     ndarray second,             # OUT  shape of covariances
@@ -772,7 +776,7 @@ def statistics(
     task.given = readable(responsibilities, shape.n * shape.K)
     task.sums = True
     pass_over(
-        &shape, X, &pointers, NULL, &task, writable(counts, shape.K),
+        &shape, X, &pointers, NULL, &task, readable(floor, shape.d), writable(counts, shape.K),
         writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)),
     )
 
@@ -790,4 +794,4 @@ def complete(
     cdef Task task = nothing_wanted()
     task.given = readable(responsibilities, shape.n * shape.K)
     task.completed = writable(out, shape.n * shape.d)
-    pass_over(&shape, X, &pointers, NULL, &task, NULL, NULL, NULL)
+    pass_over(&shape, X, &pointers, NULL, &task, NULL, NULL, NULL, NULL)

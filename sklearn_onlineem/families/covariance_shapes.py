@@ -151,7 +151,7 @@ class Covariance(ABC):
     # Names of the weight of means, the degrees and the scatter in `Gaussian.prior_statistics`.
     prior_settings: tuple[str, str, str]
     # Hyper-parameters of the covariances alone.
-    prior_keys: tuple[str, str]
+    prior_keys: tuple[str, ...]
 
     @abstractmethod
     def nearest(self, covariance: Floats) -> Floats:
@@ -244,7 +244,7 @@ class _Matrices(Covariance):
 
     features = _natural.PRODUCTS
     prior_settings = ("mean_precision", "degrees_of_freedom", "covariance")
-    prior_keys = ("covariance", "degrees_of_freedom")
+    prior_keys = ("covariance", "degrees_of_freedom", "covariance_weight")
 
     def nearest(self, covariance: Floats) -> Floats:
         return 0.5 * (covariance + covariance.T)
@@ -393,9 +393,11 @@ class _Matrices(Covariance):
         n_features: int,
         covariance: ArrayLike = 0.0,
         degrees_of_freedom: float | None = None,
+        covariance_weight: float = 0.0,
     ) -> tuple[Floats, Floats]:
         """Return degrees and scatters of the covariances' prior, for weights (K,) of the means."""
-        scatter, mode = self._empty(len(weight), n_features), 0.0
+        mode = at_least("covariance_weight", covariance_weight, 0.0)
+        scatter = self._empty(len(weight), n_features)
         scatter[:] = positive_semidefinite("covariance", covariance, n_features)
         if degrees_of_freedom is not None:
             mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)

@@ -47,9 +47,9 @@ __all__ = ["Gaussian", "variance_floor"]
 
 _RELATIVE_FLOOR = 1e-6
 _FLOOR_ROWS = 1 << 16
-# Pseudo-rows for missing values, see `Gaussian.with_gaps`; chosen by
-# benchmarks/real_data/missing_values.py.
-_ROWS_FOR_GAPS = 4.0
+# Pseudo-squares for missing values, see `Gaussian.with_gaps`, and the mode of their prior, both in
+# variances of the data; chosen by benchmarks/real_data/missing_values.py.
+_SQUARES_FOR_GAPS, _MODE = 4.0, 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +81,12 @@ class Gaussian(
         feature in the first data, and never below the resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `reg_covar` by `bind`, for each feature.
-    spread : ndarray of shape (n_features,), default=None
-        Pseudo-sums of squares of the default prior, computed by `with_gaps`. None: no prior.
+    spread : tuple (ndarray of shape (n_features,), float), default=None
+        Pseudo-sums of squares of the default prior, and of how many pseudo-rows they are, computed
+        by `with_gaps`. None: no prior.
+    limits : tuple of two ndarrays of shape (n_features,), default=None
+        Least and greatest value of each feature, computed by `with_gaps`: steps that are longer
+        than those of EM lead means one range beyond at most, and standard deviations to one range.
     learns_means : bool or ndarray of bool, default=True
         Whether the M-step changes the means, if it is given previous ones: all of them, or masks of
         shape (K, 1), or (K, n_features) with diagonal and spherical covariances.
@@ -109,7 +113,8 @@ class Gaussian(
     covariance: Covariance = Full()
     reg_covar: float | None = None
     floor: Floats | None = None
-    spread: Floats | None = None
+    spread: tuple[Floats, float] | None = None
+    limits: tuple[Floats, Floats] | None = None
     learns_means: bool | NDArray[np.bool] = True
     learns_covariances: bool | NDArray[np.bool] = True
     known: Gaussians | None = None
@@ -131,12 +136,17 @@ class Gaussian(
         return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
 
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
-        # The penalty tr(spread S^-1) / 2 of each covariance, which vanishes as rows become many
-        # (Chen & Tan, "Inference for multivariate normal mixtures", JMVA 2009). Its unit is the
+        # Few pseudo-rows with a multiple of the variances v of the data: a penalty n (tr(V S^-1) +
+        # log |S|) / 2 of each covariance S (Chen & Tan, "Inference for multivariate normal
+        # mixtures", JMVA 2009), which vanishes as rows become many. The unit of their squares is the
         # variance of K clusters of equal volume that fill the data. Variances along the axes need
         # none: benchmarks/real_data/missing_values.py.
-        if self.learns_covariances is False or not isinstance(self.covariance, Full | Tied):
+        low, high = np.fmin.reduce(X), np.fmax.reduce(X)
+        if np.isnan(low).any():
             return self
+        bound = replace(self, limits=(low.astype(np.float64), high.astype(np.float64)))
+        if self.learns_covariances is False or not isinstance(self.covariance, Full | Tied):
+            return bound
         step = -(-len(X) // _FLOOR_ROWS)
         X, weight = X[::step].astype(np.float64, copy=False), np.ones(len(X[::step]))
         if sample_weight is not None:
@@ -144,7 +154,7 @@ class Gaussian(
         observed, d = ~np.isnan(X), X.shape[1]
         weight, counts = weight * observed.any(axis=1), weight @ observed
         if not counts.all():
-            return self
+            return bound
         deviation = np.where(observed, X - np.nanmedian(X, axis=0), 0.0)
         first, second = weight @ deviation / counts, weight @ deviation**2 / counts
         shape = self.covariance
@@ -152,11 +162,15 @@ class Gaussian(
         n_parameters = n_components * d + n_covariances * shape.n_parameters(d)
         needed = min(1.0, n_parameters / (step * counts.sum()))
         missing = 1.0 - counts.mean() / weight.sum()
-        n_rows = _ROWS_FOR_GAPS * missing * needed * n_parameters / (n_components * d)
-        return replace(self, spread=n_rows * n_components ** (-2.0 / d) * (second - first**2))
+        n_squares = _SQUARES_FOR_GAPS * missing * needed * n_parameters / (n_components * d)
+        n_squares *= n_components ** (-2.0 / d)
+        return replace(bound, spread=(n_squares * (second - first**2), n_squares / _MODE))
 
     def smoothing(self, n_features: int) -> Mapping[str, ArrayLike]:
-        return {} if self.spread is None else {"covariance": np.diag(self.spread)}
+        if self.spread is None:
+            return {}
+        squares, n_rows = self.spread
+        return {"covariance": np.diag(squares), "covariance_weight": n_rows}
 
     def start_coordinates(
         self, X: Floats, sample_weight: Floats | None = None
@@ -361,7 +375,7 @@ class Gaussian(
         means, covariances, *_ = entries = self.covariance._per_entry(parameters)
         posterior = np.ascontiguousarray(posterior, dtype=np.float64)
         sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
-        _gaps.statistics(X, entries, posterior, *sums, n_threads)
+        _gaps.statistics(X, entries, posterior, self._added(X.shape[1]), *sums, n_threads)
         counts, first, second = sums
         return self.covariance._recentred(first, second, means, 1.0, counts)
 
@@ -376,7 +390,8 @@ class Gaussian(
         means, covariances, *_ = entries = self.covariance._per_entry(parameters)
         sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
         log_likelihood = _gaps.e_step(
-            rows.X, entries, log_weights, *per_row(rows), optional(uniforms), *sums,
+            rows.X, entries, log_weights, *per_row(rows), optional(uniforms),
+            self._added(rows.n_features), *sums,
             NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
         )  # fmt: skip
         counts, first, second = sums
@@ -476,12 +491,12 @@ class Gaussian(
         **of_covariance
             Of full and tied covariances: `covariance`, the scale matrix of the inverse Wishart
             distribution, a float (a multiple of the unit matrix) or a positive semidefinite array
-            of shape (n_features, n_features), and `degrees_of_freedom`, above n_features - 1. Of
-            diagonal and spherical ones: `shape` of the inverse gamma distribution of a variance,
+            of shape (n_features, n_features), and `degrees_of_freedom`, above n_features - 1, or
+            `covariance_weight`, not below 0: the number of pseudo-rows whose squares `covariance`
+            adds up. Of diagonal and spherical ones: `shape` of the inverse gamma distribution of a variance,
             above 0, and its `scale`, not below 0, an array broadcasting to (n_features,), or a
-            float if spherical. Without `degrees_of_freedom` or `shape` the prior is the penalty
-            tr(covariance S^-1) / 2 of a covariance S, or scale / S of a variance, as `with_gaps`
-            takes it; with neither, covariances have no prior.
+            float if spherical. Without these numbers the prior is the penalty tr(covariance S^-1) / 2
+            of a covariance S, or scale / S of a variance; with neither, covariances have no prior.
         """
         mean = finite("mean", mean, (n_components, n_features)).copy()
         weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))

@@ -118,8 +118,10 @@ class StudentT(
         below the resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `reg_covar` by `bind`, for each feature.
-    spread : ndarray of shape (n_features,), default=None
+    spread : tuple (ndarray of shape (n_features,), float), default=None
         Pseudo-sums of squares of the default prior, as of `Gaussian`.
+    limits : tuple of two ndarrays of shape (n_features,), default=None
+        As of `Gaussian`, without outliers.
 
     References
     ----------
@@ -143,7 +145,8 @@ class StudentT(
     degrees_of_freedom: str | float = "each"
     reg_covar: float | None = None
     floor: Floats | None = None
-    spread: Floats | None = None
+    spread: tuple[Floats, float] | None = None
+    limits: tuple[Floats, Floats] | None = None
 
     # Of degrees of freedom. Below, components soon have a single row; above, they are Gaussians.
     range_of_degrees = 1.0, 1e3
@@ -163,7 +166,7 @@ class StudentT(
     def _gaussian(self):
         # Its floor would be added. Scatters shrink with S where a component is left with one row,
         # so that what is added decides there, against the likelihood.
-        return Gaussian(self.covariance, reg_covar=0.0, spread=self.spread)
+        return Gaussian(self.covariance, 0.0, spread=self.spread, limits=self.limits)
 
     def _least_variances(self, n_features):
         return np.full(n_features, self.reg_covar or 0.0) if self.floor is None else self.floor
@@ -188,7 +191,7 @@ class StudentT(
             low, high = _fences(column[seen, None], weight)
             column.clip(low, high, out=column)
         gaussian = self._gaussian.with_gaps(clipped, sample_weight, n_components)
-        return replace(self, spread=gaussian.spread)
+        return replace(self, spread=gaussian.spread, limits=gaussian.limits)
 
     def smoothing(self, n_features: int) -> Mapping[str, ArrayLike]:
         return self._gaussian.smoothing(n_features)

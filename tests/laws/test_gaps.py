@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from sklearn_onlineem import HMM, GaussianHMM, GaussianMixture, StudentTMixture
+from sklearn_onlineem import HMM, GaussianHMM, GaussianMixture, Mixture, StudentTMixture
 from sklearn_onlineem.diagnostics import (
     convergence_certificate,
     missing_information,
@@ -95,6 +95,59 @@ def test_gaps_cost_little(case, solver, rng):
         assert_identical(resumed.partial_fit(X).model_, stream.partial_fit(X).model_)
 
 
+LITTLE_SEEN = {
+    "full": GaussianMixture(2),
+    "tied": GaussianMixture(2, covariance_type="tied"),
+    "diag": GaussianMixture(2, covariance_type="diag"),
+    "spherical": GaussianMixture(2, covariance_type="spherical"),
+    "no prior": GaussianMixture(2, prior=None),
+    "student": StudentTMixture(2, covariance_type="diag"),
+    "product": Mixture(2, family={0: "poisson", (1, 2): "gaussian_full"}),
+    "states": GaussianHMM(2, covariance_type="full"),
+}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("case", LITTLE_SEEN)
+def test_what_few_values_determine_stays_where_they_are(case, solver):
+    model, d = clone(LITTLE_SEEN[case]), 1 + (case == "product")
+    if case in ("states", "student") and solver not in ("online", "batch", "stochastic"):
+        return
+    for seed in range(2):
+        # A question that one form of a questionnaire has, and one that all answer alike.
+        rng = np.random.default_rng([seed, 40])
+        answers = rng.integers(1, 6, (3, 1 + d)) + rng.normal(0.0, 0.7, (13, 3, 1 + d))
+        X = np.clip(np.rint(answers), 1.0, 5.0).reshape(39, -1)
+        X[rng.random(39) < 0.8, -1] = np.nan
+        for rows in (X, np.array([[1.0] * d + [np.nan], [1.0] * d + [5.0]] * 4)):
+            fit = model.set_params(solver=SOLVERS[solver], random_state=seed).fit(rows)
+            found = fit.model_.parameters
+            gaussians = found[1] if case == "product" else getattr(found, "gaussians", found)
+            assert -3.0 < gaussians.mean.min() and gaussians.mean.max() < 9.0
+            assert np.abs(gaussians.covariance).max() < 20.0
+            if case != "states":
+                assert -3.0 < fit.impute(rows).min() and fit.impute(rows).max() < 9.0
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_components_keep_what_no_value_tells(kind, solver, rng):
+    X = np.concatenate([rng.normal(size=(60, 2)), [20.0, 0.0] + rng.normal(size=(60, 2))])
+    X[60:, 1] = np.nan
+    precisions = np.array([[1.0, 1.0], [1.0, 0.25]])
+    if kind == "full":
+        precisions = precisions[:, :, None] * np.eye(2)
+    mixture = GaussianMixture(
+        2, covariance_type=kind, means_init=[[0.0, 0.0], [20.0, 3.0]], precisions_init=precisions,
+        reg_covar=0.1, prior=None, solver=SOLVERS[solver], max_iter=30, random_state=0,
+    ).fit(X)  # fmt: skip
+    parameters = mixture.model_.parameters
+    k = np.argmax(parameters.mean[:, 0])
+    assert_close(parameters.mean[k, 1], 3.0, rtol=1e-9)
+    assert_close(parameters.covariance_matrices[k, 1, 1], 4.0, rtol=1e-6)
+    assert not np.isclose(parameters.mean[k, 0], 20.0, atol=1e-6)
+
+
 @pytest.mark.parametrize("make", [GaussianMixture, StudentTMixture])
 @pytest.mark.parametrize("kind", ["full", "tied"])
 def test_few_rows_with_many_gaps_determine_a_mixture(make, kind, rng):
@@ -125,7 +178,8 @@ def test_few_rows_with_many_gaps_determine_a_hidden_markov_model(student, kind, 
     assert model.fit(rows).score(held_out) > max(without, -10.0 * d * len(held_out))
     # The penalty is that of a mixture of the same rows.
     mixture = of_rows(3, covariance_type=kind, random_state=0).fit(rows)
-    assert_close(model.model_.family.spread, mixture.model_.family.spread, rtol=1e-12)
+    spreads = (fit.model_.family.spread for fit in (model, mixture))
+    assert_close(*(np.append(*spread) for spread in spreads), rtol=1e-12)
     # Without gaps there is none.
     wholes = [clone(model).set_params(prior=p).fit(X).model_ for p in ("auto", None)]
     assert_identical(wholes[0].parameters, wholes[1].parameters)

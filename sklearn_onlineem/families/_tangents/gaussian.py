@@ -96,6 +96,22 @@ class _GaussianTangents(Tangents):
         first = np.where(weight > NEGLIGIBLE, weight * first, 0.0)
         return self.whitened_sums(first, self._second(statistics, first))
 
+    def moved(self, v):
+        mean, covariance = self._moved(v)
+        if self.family.limits is None:
+            return Gaussians(mean, covariance)
+        # What no observed value determines might go to infinity at no loss.
+        (low, high), before = self.family.limits, self.parameters
+        reach, was, now = high - low, *(
+            np.einsum("kii->ki", c) if c.ndim == 3 else c for c in (before.covariance, covariance)
+        )
+        most = np.maximum(was, reach**2 if now.shape[1] == self.d else (reach**2).max())
+        root = np.sqrt(np.minimum(1.0, most / now))
+        covariance = covariance * (root[:, :, None] if covariance.ndim == 3 else root)
+        covariance *= root[:, None, :] if covariance.ndim == 3 else root
+        least, most = np.minimum(low - reach, before.mean), np.maximum(high + reach, before.mean)
+        return Gaussians(np.clip(mean, least, most), covariance)
+
     def is_proper(self, prior):
         return bool((prior.weight >= 0.0).all() and np.all(prior.degrees >= 0.0))
 
@@ -184,11 +200,11 @@ class MatrixTangents(_GaussianTangents):
         expected = self._degrees(statistics)[:, None, None] * unfloored
         return scatter + first[:, :, None] * deviation[:, None, :] - expected
 
-    def moved(self, v):
+    def _moved(self, v):
         n = len(self.parameters.covariance)
         means = self.parameters.mean + (self._root @ v[:, : self.d, None])[:, :, 0]
         roots = self._root[:n] @ symmetric_exponential(0.5 * self._matrices(v[:n, self.d :]))
-        return Gaussians(means, roots @ roots.mT)
+        return means, roots @ roots.mT
 
     def _in_shape(self, matrices):
         return matrices[0] if self.family.covariance.is_shared else matrices
@@ -268,10 +284,10 @@ class AxisTangents(_GaussianTangents):
         expected = self._per_value * degrees * (self.parameters.covariance - floor)
         return statistics.scatter + self.family.covariance._summed(first * deviation) - expected
 
-    def moved(self, v):
+    def _moved(self, v):
         relative, parameters = self._unit * v[:, self.d :], self.parameters
         means = parameters.mean + v[:, : self.d] / parameters.precision_factor
-        return Gaussians(means, parameters.covariance * np.exp(relative))
+        return means, parameters.covariance * np.exp(relative)
 
     def _in_shape(self, variances):
         return variances[:, 0] if isinstance(self.family.covariance, Spherical) else variances
