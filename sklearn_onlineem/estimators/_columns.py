@@ -129,6 +129,18 @@ class ColumnFamilies(NominalColumns):
     def _family_before_data(self):
         return None if isinstance(self.family, dict) else super()._family_before_data()
 
+    def __repr__(self, N_CHAR_MAX=700):
+        # scikit-learn sorts keys, and NumPy's integers do not compare with tuples.
+        shown = {
+            name: {_plain(key): item for key, item in value.items()}
+            for name, value in self.get_params(deep=False).items()
+            if isinstance(value, dict) and name in ("family", "prior")
+        }
+        if not shown:
+            return super().__repr__(N_CHAR_MAX)
+        alike = type(self)(**{**self.get_params(deep=False), **shown})
+        return super(ColumnFamilies, alike).__repr__(N_CHAR_MAX)
+
     @property
     def _hyperparameters(self):
         """Hyper-parameters of priors, of groups by their names."""
@@ -344,8 +356,8 @@ def _positions(key, names, n_features):
         return found.tolist()
     if not isinstance(key, Integral) or isinstance(key, bool):
         raise ValueError(
-            f"family has the key {key!r}; keys are names of columns, positions, slices, or tuples"
-            " of these."
+            f"family has the key {key!r}; keys are names of columns, positions, ranges, slices,"
+            " or tuples of these."
         )
     if not -n_features <= key < n_features:
         raise ValueError(f"family has the column {key}, but X has {n_features}.")
@@ -359,6 +371,13 @@ def _name_of(key):
     if isinstance(key, slice):
         return ":".join("" if part is None else str(part) for part in (key.start, key.stop))
     return f"{key.start}:{key.stop}" if isinstance(key, range) else str(key)
+
+
+def _plain(key):
+    """Return a key of columns with Python's integers for NumPy's."""
+    if isinstance(key, tuple):
+        return tuple(map(_plain, key))
+    return int(key) if isinstance(key, np.integer) else key
 
 
 def _column_name(column, names):

@@ -291,7 +291,8 @@ def without_gaps(family, rows, rng, prior=None):
     """Return rows with missing values drawn, given the others, from one component fitted to all."""
     filled, n_features = rows.filled(), rows.n_features
     weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
-    family = family.bind(filled.X, rows.sample_weight)
+    # Masks are of other components.
+    family = family.bind(filled.X, rows.sample_weight).learning_all()
     statistics = family.expected_statistics(filled.X, weight[:, None].astype(rows.dtype))
     parameters = _maximiser(family, statistics, n_features, prior)
     model, unlabelled = MixtureModel(family, np.ones(1), parameters), replace(rows, labels=None)

@@ -358,9 +358,17 @@ def _mismatches(estimator, first):
         for name, own, other in zip(first._structural_parameters, *structures, strict=True)
         if not are_same(own, other)
     }
-    for name, own, other in found:
-        # The values that users set, not those of the model.
-        yield name, *parameters.get(name, (own, other))
+    # The values that users set, not those of the model.
+    found = [(name, *parameters.get(name, values)) for name, *values in found]
+    named = [(name, *values) for name, values in parameters.items()]
+    if not parameters.keys() & {name for name, *_ in found} and (found or _sets_parts(parameters)):
+        found = named + found
+    yield from found
+
+
+def _sets_parts(parameters):
+    """Return whether parameters that differ say which parts of a model there are, or are learnt."""
+    return not parameters.keys().isdisjoint({"absorbing_states", "params"})
 
 
 def _checked_weights(weights, estimators):

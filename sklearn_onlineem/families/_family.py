@@ -103,6 +103,10 @@ class Family(ABC, Generic[Parameters, Evidence]):
         """
         return self
 
+    def learning_all(self) -> Self:
+        """Return this family without masks of parameters that some components do not learn."""
+        return self
+
     def check(self, X: Floats) -> None:
         """Raise ValueError if a row of X is outside of the support of the family.
 

@@ -38,6 +38,7 @@ __all__ = [
     "Gaussians",
     "Spherical",
     "Tied",
+    "check_covariance",
     "kept_where_empty",
     "location",
 ]
@@ -635,6 +636,14 @@ class Spherical(_Variances):
 
 # By the names of the parameter `covariance_type` of estimators.
 COVARIANCES = {"full": Full(), "tied": Tied(), "diag": Diagonal(), "spherical": Spherical()}
+
+
+def check_covariance(name, value):
+    """Raise ValueError if the shape of covariances is none."""
+    if not isinstance(value, Covariance):
+        raise ValueError(
+            f"{name} must be Full(), Tied(), Diagonal() or Spherical(), got {value!r:.60}."
+        )
 
 
 def location(X):

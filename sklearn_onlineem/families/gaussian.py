@@ -38,12 +38,13 @@ from sklearn_onlineem.families.covariance_shapes import (
     Full,
     Gaussians,
     Tied,
+    check_covariance,
     kept_where_empty,
     location,
 )
 from sklearn_onlineem.statistics import Moments
 
-__all__ = ["Gaussian", "variance_floor"]
+__all__ = ["Gaussian", "range_of", "variance_floor"]
 
 _RELATIVE_FLOOR = 1e-6
 _FLOOR_ROWS = 1 << 16
@@ -81,11 +82,11 @@ class Gaussian(
         feature in the first data, and never below the resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `reg_covar` by `bind`, for each feature.
-    spread : tuple (ndarray of shape (n_features,), float), default=None
+    spread : tuple (ndarray of shape (n_features,), ndarray of shape ()), default=None
         Pseudo-sums of squares of the default prior, and of how many pseudo-rows they are, computed
         by `with_gaps`. None: no prior.
     limits : tuple of two ndarrays of shape (n_features,), default=None
-        Least and greatest value of each feature, computed by `with_gaps`: steps that are longer
+        Least and greatest value of each feature, computed by `bind`: steps that are longer
         than those of EM lead means one range beyond at most, and standard deviations to one range.
     learns_means : bool or ndarray of bool, default=True
         Whether the M-step changes the means, if it is given previous ones: all of them, or masks of
@@ -113,7 +114,7 @@ class Gaussian(
     covariance: Covariance = Full()
     reg_covar: float | None = None
     floor: Floats | None = None
-    spread: tuple[Floats, float] | None = None
+    spread: tuple[Floats, Floats] | None = None
     limits: tuple[Floats, Floats] | None = None
     learns_means: bool | NDArray[np.bool] = True
     learns_covariances: bool | NDArray[np.bool] = True
@@ -122,6 +123,7 @@ class Gaussian(
     determined_by_means = False
 
     def __post_init__(self):
+        check_covariance("covariance", self.covariance)
         if self.reg_covar is not None:
             check_setting("reg_covar", self.reg_covar, 0.0, MOST)
 
@@ -133,7 +135,8 @@ class Gaussian(
             )
         if self.floor is not None:
             return self
-        return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
+        floor = variance_floor(X, sample_weight, self.reg_covar)
+        return replace(self, floor=floor, limits=range_of(X))
 
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
         # Few pseudo-rows with a multiple of the variances v of the data: a penalty n (tr(V S^-1) +
@@ -141,12 +144,8 @@ class Gaussian(
         # mixtures", JMVA 2009), which vanishes as rows become many. The unit of their squares is the
         # variance of K clusters of equal volume that fill the data. Variances along the axes need
         # none: benchmarks/real_data/missing_values.py.
-        low, high = np.fmin.reduce(X), np.fmax.reduce(X)
-        if np.isnan(low).any():
-            return self
-        bound = replace(self, limits=(low.astype(np.float64), high.astype(np.float64)))
         if self.learns_covariances is False or not isinstance(self.covariance, Full | Tied):
-            return bound
+            return self
         step = -(-len(X) // _FLOOR_ROWS)
         X, weight = X[::step].astype(np.float64, copy=False), np.ones(len(X[::step]))
         if sample_weight is not None:
@@ -154,7 +153,7 @@ class Gaussian(
         observed, d = ~np.isnan(X), X.shape[1]
         weight, counts = weight * observed.any(axis=1), weight @ observed
         if not counts.all():
-            return bound
+            return self
         deviation = np.where(observed, X - np.nanmedian(X, axis=0), 0.0)
         first, second = weight @ deviation / counts, weight @ deviation**2 / counts
         shape = self.covariance
@@ -164,7 +163,11 @@ class Gaussian(
         missing = 1.0 - counts.mean() / weight.sum()
         n_squares = _SQUARES_FOR_GAPS * missing * needed * n_parameters / (n_components * d)
         n_squares *= n_components ** (-2.0 / d)
-        return replace(bound, spread=(n_squares * (second - first**2), n_squares / _MODE))
+        spread = n_squares * (second - first**2), np.array(n_squares / _MODE)
+        return replace(self, spread=spread)
+
+    def learning_all(self) -> Self:
+        return replace(self, learns_means=True, learns_covariances=True)
 
     def smoothing(self, n_features: int) -> Mapping[str, ArrayLike]:
         if self.spread is None:
@@ -566,6 +569,11 @@ def without_gaps(X):
     if not np.isfinite(X).all():
         raise ValueError("X must not have missing values (NaN) for a posterior predictive.")
     return X
+
+
+def range_of(X):
+    """Return the least and the greatest value of each column of X."""
+    return X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
 
 
 def variance_floor(X, sample_weight, reg_covar):

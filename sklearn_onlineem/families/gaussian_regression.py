@@ -23,6 +23,7 @@ from sklearn_onlineem.families.covariance_shapes import (
     Covariance,
     Full,
     Gaussians,
+    check_covariance,
 )
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
@@ -165,6 +166,7 @@ class GaussianRegression(
             raise ValueError(f"n_inputs must be a whole number from 1 up, got {self.n_inputs!r}.")
         if self.reg_covar is not None:
             check_setting("reg_covar", self.reg_covar, 0.0, MOST)
+        check_covariance("noise", self.noise)
         # It refuses a shape that components would share.
         self.__dict__["_regression"] = LinearGaussian(self.noise, self.floor)
 

@@ -26,8 +26,13 @@ from sklearn_onlineem.families.capabilities import (
     Means,
     SharedParameters,
 )
-from sklearn_onlineem.families.covariance_shapes import Covariance, Full, Gaussians
-from sklearn_onlineem.families.gaussian import Gaussian, variance_floor
+from sklearn_onlineem.families.covariance_shapes import (
+    Covariance,
+    Full,
+    Gaussians,
+    check_covariance,
+)
+from sklearn_onlineem.families.gaussian import Gaussian, range_of, variance_floor
 from sklearn_onlineem.statistics import Moments, Statistics, Sums, combine
 
 __all__ = ["StudentT", "StudentTStatistics", "StudentTs"]
@@ -118,10 +123,10 @@ class StudentT(
         below the resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `reg_covar` by `bind`, for each feature.
-    spread : tuple (ndarray of shape (n_features,), float), default=None
+    spread : tuple (ndarray of shape (n_features,), ndarray of shape ()), default=None
         Pseudo-sums of squares of the default prior, as of `Gaussian`.
     limits : tuple of two ndarrays of shape (n_features,), default=None
-        As of `Gaussian`, without outliers.
+        As of `Gaussian`.
 
     References
     ----------
@@ -145,13 +150,14 @@ class StudentT(
     degrees_of_freedom: str | float = "each"
     reg_covar: float | None = None
     floor: Floats | None = None
-    spread: tuple[Floats, float] | None = None
+    spread: tuple[Floats, Floats] | None = None
     limits: tuple[Floats, Floats] | None = None
 
     # Of degrees of freedom. Below, components soon have a single row; above, they are Gaussians.
     range_of_degrees = 1.0, 1e3
 
     def __post_init__(self):
+        check_covariance("covariance", self.covariance)
         if self.reg_covar is not None:
             check_setting("reg_covar", self.reg_covar, 0.0, MOST)
         if not self.learns_degrees:
@@ -179,7 +185,7 @@ class StudentT(
             # Few outliers may have most of a variance.
             clipped = np.clip(X, *_fences(X, sample_weight))
             floor = np.minimum(floor, variance_floor(clipped, sample_weight, None))
-        return replace(self, floor=floor)
+        return replace(self, floor=floor, limits=range_of(X))
 
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
         if np.isnan(X).all(axis=0).any():
@@ -191,7 +197,7 @@ class StudentT(
             low, high = _fences(column[seen, None], weight)
             column.clip(low, high, out=column)
         gaussian = self._gaussian.with_gaps(clipped, sample_weight, n_components)
-        return replace(self, spread=gaussian.spread, limits=gaussian.limits)
+        return replace(self, spread=gaussian.spread)
 
     def smoothing(self, n_features: int) -> Mapping[str, ArrayLike]:
         return self._gaussian.smoothing(n_features)

@@ -253,6 +253,21 @@ def test_masks_shape_the_model_and_cannot_change_later(rng):
         mixture.set_params(params={"means": np.array([False, True])}).partial_fit(X)
 
 
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("make", [GaussianMixture, GaussianHMM])
+def test_masks_of_components_go_with_gaps(make, kind, rng):
+    means = np.array([[0.0], [4.0], [8.0]]) + np.zeros(2)
+    X = means[rng.integers(0, 3, 60)] + rng.normal(size=(60, 2))
+    X[0, 0] = np.nan
+    masks = {"means": np.array([False, True, True])}
+    for given in (None, means):
+        found = make(
+            3, covariance_type=kind, means_init=given, params=masks, random_state=0, max_iter=3
+        ).fit(X)  # fmt: skip
+        assert np.isfinite(found.means_).all()
+    assert (found.means_[0] == means[0]).all() and (found.means_[1:] != means[1:]).all()
+
+
 def test_members_with_fixed_parts_merge(rng):
     parts = [
         GaussianMixture.from_parameters(
@@ -400,6 +415,8 @@ def test_masks_of_symbols_must_fit_the_columns(rng):
     np.testing.assert_allclose(fixed.reshape(2, 2, 2).sum(axis=2), 1.0)
     with pytest.raises(ValueError, match="CategoricalHMM.*mask of 4 probabilities.*has 2"):
         hmm.set_params(n_features=None).fit(X[:, :1])
+    with pytest.raises(ValueError, match="CategoricalHMM.*mask of 4 probabilities.*n_features=3"):
+        hmm.set_params(n_features=3).fit(X[:, :1])
 
 
 WEIGHTS_OF_TWO = np.array([0.4, 0.6])

@@ -358,7 +358,7 @@ MISMATCHES = {
         fitted(PoissonMixture, 2),
         fitted(PoissonMixture, 3),
     ),
-    r"covariance=Diagonal.*covariance=Full": lambda: (
+    r"covariance_type='diag'.*covariance_type='full'": lambda: (
         fitted(GaussianMixture, 2),
         fitted(GaussianMixture, 2, covariance_type="diag"),
     ),
@@ -370,7 +370,7 @@ MISMATCHES = {
         EditDistance().fit([("ba", "b")]),
         EditDistance().fit([("abc", "b")]),
     ),
-    r"operations=FullOperations.*operations=TiedOperations": lambda: (
+    r"parametrization='full'.*parametrization='tied'": lambda: (
         EditDistance("tied", alphabet="ab").fit([("ba", "b")]),
         EditDistance("full", alphabet="ab").fit([("ab", "b")]),
     ),
@@ -386,9 +386,21 @@ MISMATCHES = {
         fitted(HMM, 2, family=Poisson()),
         fitted(HMM, 2, family=Poisson(), termination="end_state"),
     ),
-    r"learnt=st.*learnt=ste": lambda: (
+    r"params='st', and.*params='ste'": lambda: (
         fitted(HMM, 2, family=Poisson()),
         fitted(HMM, 2, family=Poisson(), params="st"),
+    ),
+    r"absorbing_states=\[1\], and.*absorbing_states=\[0\]": lambda: (
+        fitted(HMM, 2, family=Poisson(), termination="absorbing_states", absorbing_states=[0]),
+        fitted(HMM, 2, family=Poisson(), termination="absorbing_states", absorbing_states=[1]),
+    ),
+    r"params=\{'means': \[False, True\]\}, and.*params=\{'means': \[True, False\]\}": lambda: (
+        fitted(GaussianMixture, 2, params={"means": [True, False]}),
+        fitted(GaussianMixture, 2, params={"means": [False, True]}),
+    ),
+    r"params=\{'means': \[True, False\]\}, and.*params='w": lambda: (
+        fitted(GaussianMixture, 2),
+        fitted(GaussianMixture, 2, params={"means": [True, False]}),
     ),
 }
 

@@ -30,7 +30,8 @@ class Mixture(ColumnFamilies, BaseMixture):
         "laplace", "student_t_full", "student_t_tied", "student_t_diag", "student_t_spherical",
         "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`. A dict has such
         families of groups of columns, which are independent within a component: its keys are names
-        of columns, positions, slices, or tuples of these, and each column is in one group;
+        of columns, positions, ranges of them (from Python 3.12 also slices), or tuples of these,
+        and each column is in one group;
         "gaussian" is short for "gaussian_full". The keys of `prior` are then those groups.
 
     Attributes

@@ -102,9 +102,8 @@ class _GaussianTangents(Tangents):
             return Gaussians(mean, covariance)
         # What no observed value determines might go to infinity at no loss.
         (low, high), before = self.family.limits, self.parameters
-        reach, was, now = high - low, *(
-            np.einsum("kii->ki", c) if c.ndim == 3 else c for c in (before.covariance, covariance)
-        )
+        reach, both = high - low, (before.covariance, covariance)
+        was, now = (np.einsum("kii->ki", c) if c.ndim == 3 else c for c in both)
         most = np.maximum(was, reach**2 if now.shape[1] == self.d else (reach**2).max())
         root = np.sqrt(np.minimum(1.0, most / now))
         covariance = covariance * (root[:, :, None] if covariance.ndim == 3 else root)

@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,16 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn_onlineem import HMM, GaussianMixture, Mixture, PoissonMixture, combine_estimators
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.displays import MixtureDisplay
-from sklearn_onlineem.families import Categorical, Diagonal, Gaussian, Gaussians, Poisson, Product
+from sklearn_onlineem.families import (
+    Categorical,
+    Diagonal,
+    Gaussian,
+    GaussianRegression,
+    Gaussians,
+    Poisson,
+    Product,
+    StudentT,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -134,6 +144,18 @@ def test_each_column_is_in_one_group(make, message, rng):
         with pytest.raises(ValueError, match=rf"{make.__name__}.*{message}"):
             method(X)
     assert not hasattr(estimator, "_fitted")
+
+
+def test_numbers_of_columns_may_be_those_of_numpy():
+    one, two = np.arange(1, 3)
+    shown = repr(Mixture(2, family={0: "poisson", (one, two): "gaussian"}))
+    assert shown == repr(Mixture(2, family={0: "poisson", (1, 2): "gaussian"}))
+
+
+@pytest.mark.parametrize("make", [Gaussian, StudentT, partial(GaussianRegression, 1)])
+def test_shapes_of_covariances_are_no_texts(make):
+    with pytest.raises(ValueError, match="must be Full.*got 'diag'"):
+        make("diag")
 
 
 def test_names_need_a_data_frame(rng):
