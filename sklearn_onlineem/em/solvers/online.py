@@ -72,6 +72,10 @@ class Online(Solver):
         rows by a hundred times its distance from the median; if fewer than 3 % of 300 rows are,
         and not half of the last 20 as surprising, but for a factor of 2, as rows of a rare cluster
         are. Hidden Markov models and Kalman filters take such rows as missing.
+    follows_levels : bool, default=True
+        Whether a stream of a Kalman filter follows its source to a new level, and bounds the
+        eigenvalues of the transitions. False, with ``skips_outliers=False``: a step is eq. (3) and
+        nothing else.
     sample : int, default=None
         Size of a uniform sample of all rows, documents or whole sequences of a stream, for streams
         that are sorted. *The estimator holds these rows*, and so does its pickle: `sample_` shows
