@@ -60,7 +60,7 @@ def main():
     arguments = _arguments()
     pairs = [(kind, i) for kind in arguments.kinds or KINDS for i in range(arguments.problems)]
     if arguments.fits_only:
-        json.dump(_on_processes(fitted, pairs, arguments.jobs), sys.stdout)
+        json.dump(_on_processes(fitted, pairs, arguments.jobs), sys.stdout, default=int)
         return
     ours = _by_kind(_on_processes(fitted_and_left, pairs, arguments.jobs))
     heads = "converged", "within .1", "worst", "mean", "most", "passes", "90 %", "reads", "90 %"
