@@ -176,8 +176,12 @@ _GROUP = 128
 _MOST_LABELLED_ROWS = 1 << 10
 # Rows and passes of EM in which starts are compared, and the gain in nats per row for which the
 # first one is given up; chosen by benchmarks/real_data/starts.py. With fewer rows than 20 for each
-# component a higher likelihood says little.
+# component a higher likelihood says little. Passes end where no weight changes by more.
 _COMPARED_ROWS, _COMPARED_PASSES, _LEAST_GAIN, _FEWEST_ROWS = 1 << 12, 10, 1e-3, 20
+_SETTLED = 1e-9
+# From so many columns on k-means takes no time beside the M-step of full covariances: of few rows it
+# has three starts.
+_MANY_COLUMNS = 64
 # Passes of EM of the component from which missing values are drawn.
 _FILLING_PASSES = 10
 # Pseudo-rows of a stream's start, by parameters of a component per feature; see
@@ -221,6 +225,9 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
             model, further = model_of(rows, clusters, n_components)
             for _ in range(_COMPARED_PASSES):
                 statistics, likelihood = model.e_step(rows)
+                # As at once where clusters have fewer rows than columns.
+                if np.abs(statistics.counts - model.weights).max() < _SETTLED:
+                    break
                 if pseudo_rows is not None:
                     emissions = statistics.emissions + further.scale(1.0 / rows.total_weight)
                     statistics = replace(statistics, emissions=emissions)
@@ -421,8 +428,8 @@ def _from_array(start, family, rows, n_components):
 def _k_means(family, rows, n_components, rng, likelihood_of):
     """Return the clusters of k-means in those coordinates whose clusters EM makes likeliest."""
 
-    def clusters(X, sample_weight, k, init="k-means++", **settings):
-        model = KMeans(k, init=init, n_init=1, random_state=rng, **settings)
+    def clusters(X, sample_weight, k, init="k-means++", n_init=1):
+        model = KMeans(k, init=init, n_init=n_init, random_state=rng)
         with warnings.catch_warnings():
             # Fewer distinct rows than components: the estimator warns of that itself.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -443,7 +450,10 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
     if best is not None and few is rows and n_components == k:
         return best.labels_
     X = best_to(rows.X)
-    settings = {} if best is None or n_components > k else {"init": best.cluster_centers_}
+    is_wide = best is None and _MANY_COLUMNS <= X.shape[1] and len(rows) < 4 * X.shape[1]
+    settings = {"n_init": 3 if is_wide else 1}
+    if best is not None and n_components == k:
+        settings = {"init": best.cluster_centers_}
     return clusters(X, rows.sample_weight, n_components, **settings).labels_
 
 

@@ -54,6 +54,8 @@ LARGEST_GUARD = _gaussian.LARGEST_GUARD
 # be stored, it does so earlier.
 _MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT = (128, 32) if _natural.FUSED_PRODUCTS else (64, 3)
 _LOCATION_ROWS = 256
+# Most columns that are whitened for k-means, for each row.
+_WHITENED_SHARE = 0.25
 LOG_2_PI = math.log(2.0 * math.pi)
 
 
@@ -261,7 +263,8 @@ class _Matrices(Covariance):
         self, X: Floats, sample_weight: Floats | None = None
     ) -> tuple[Callable[[Floats], Floats], ...]:
         maps = [standardised]
-        if X.shape[1] > 1:
+        # As few rows as columns have equal distances there, and a few times as many nearly so.
+        if 1 < X.shape[1] <= _WHITENED_SHARE * len(X):
             maps.append(whitened)
             # Of fewer rows kurtoses are mostly noise.
             if X.shape[1] ** 2 <= len(X):

@@ -7,6 +7,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn_onlineem import HMM, GaussianMixture, PoissonHMM, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._start import STARTS
+from sklearn_onlineem.models.mixture import MixtureModel
 
 X = np.random.default_rng(0).poisson(4.0, (60, 2)).astype(float)
 WRONG = [
@@ -63,16 +64,18 @@ def test_what_rows_lack_is_the_end():
 
 
 @pytest.mark.parametrize("init", ["k-means", "k-means++"])
-@pytest.mark.parametrize(("n_rows", "n_compared"), [(119, 0), (120, 3)])
-def test_few_rows_do_not_choose_coordinates(init, n_rows, n_compared, rng):
-    """Of fewer than 20 for each component; a likelihood that is higher there says little."""
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "n_compared"), [(119, 3, 0), (120, 3, 3), (120, 31, 0), (120, 30, 2)]
+)
+def test_few_rows_do_not_choose_coordinates(init, n_rows, n_columns, n_compared, rng):
+    """Of fewer than 20 for each component, or than 4 for each column, a likelihood says little."""
     compared = []
 
     def likelihood_of(rows, clusters, n_components):
         compared.append(clusters)
         return float(len(compared))
 
-    rows = Rows.unchecked(rng.normal(size=(n_rows, 3)), np.ones(n_rows))
+    rows = Rows.unchecked(rng.normal(size=(n_rows, n_columns)), np.ones(n_rows))
     family = GaussianMixture(6).fit(rows.X).model_.family
     clusters = STARTS[init](family, rows, 6, np.random.RandomState(0), likelihood_of)
     assert len(compared) == n_compared
@@ -81,3 +84,13 @@ def test_few_rows_do_not_choose_coordinates(init, n_rows, n_compared, rng):
         seeds = kmeans_plusplus(X, 6, sample_weight=rows.sample_weight, random_state=0)[0]
         expected = np.linalg.norm(X[:, None] - seeds, axis=2).argmin(axis=1)
         np.testing.assert_array_equal(clusters, expected)
+
+
+def test_passes_that_change_no_weight_end_the_comparison(monkeypatch, rng):
+    """As those from the very clusters, far apart; each of three starts might take ten."""
+    n_passes, e_step = [], MixtureModel.e_step
+    monkeypatch.setattr(
+        MixtureModel, "e_step", lambda *args, **where: n_passes.append(1) or e_step(*args, **where)
+    )
+    GaussianMixture(2).fit(rng.normal(size=(100, 5)) + 50.0 * rng.integers(2, size=(100, 1)))
+    assert len(n_passes) < 20

@@ -23,9 +23,10 @@ __all__ = ["Auto"]
 # Fewest components with which steps pay, and rows from which on one start without turns is enough.
 # Chosen by benchmarks/real_data/split_merge.py, as the other numbers are.
 _COMPONENTS, _MANY_ROWS = 5, 16_000
-# Values for each parameter below which turns pay with more parameters than rows; turns, passes of
-# batch EM in each of them, and mini-batches in its online passes.
-_FEW_VALUES, _TURNS, _PASSES, _BATCHES = 10, 6, 5, 8
+# With more parameters than rows, values for each parameter below which turns pay, and below which
+# they do not: full covariances are singular then, and EM settles at once. Turns, passes of batch EM
+# in each of them, and mini-batches in its online passes.
+_FEW_VALUES, _TOO_FEW_VALUES, _TURNS, _PASSES, _BATCHES = 10, 2, 6, 5, 8
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,14 @@ class Auto(Solver):
     :class:`~sklearn_onlineem.em.SplitMerge` steps before batch EM has converged, which keep the
     number of components. With fewer than 16,000 rows, an online pass in mini-batches of an eighth
     of the rows and 5 passes of batch EM take turns before, six times: the small batches lead out of
-    poor optima. So they do with more parameters than rows, if there are less than 10 values for
-    each. If they lead to a cluster without a covariance, batch EM goes on from the start instead.
-    With 16,000 rows or more one fit is then better than the best of ten plain ones. With fewer,
+    poor optima. So they do with more parameters than rows, if there are 2 to 10 values for each. If
+    they lead to a cluster without a covariance, batch EM goes on from the start instead. With
+    16,000 rows or more one fit is then better than the best of ten plain ones. With fewer,
     ``n_init="auto"`` takes two starts, and the one that is likelier after its turns goes on alone,
     which is as good. There is one start, and there are neither steps nor turns, where components
     have their places, by given start values, labels, a learnt prior, or the model that a fit
-    continues; with priors that remove components; and with ``tol=0``.
+    continues; with priors that remove components; with fewer than 2 values for each parameter, as
+    full covariances of fewer rows than columns, with which EM settles at once; and with ``tol=0``.
 
     Parameters
     ----------
@@ -116,6 +118,9 @@ class Auto(Solver):
         """Return whether the components of a fit are several, and have no places of their own."""
         model, is_open = state.model, self.split_merge and not plan.start_is_given
         if not isinstance(model, SplitsAndMerges) or model.n_components < _COMPONENTS:
+            return False
+        n_parameters, n_values = model.n_parameters(), len(data) * data.n_features
+        if n_parameters > len(data) and _TOO_FEW_VALUES * n_parameters > n_values:
             return False
         try:
             model.check_split_merge(state.prior, data, fixed=True)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 from sklearn_onlineem import GaussianMixture, MultinomialMixture
 from sklearn_onlineem.em import Auto
@@ -140,6 +141,17 @@ def test_many_values_for_each_parameter_need_no_turns():
     mixture = MultinomialMixture(5, n_init=1, random_state=0).fit(rows)
     assert len(rows) < mixture.model_.n_parameters()
     assert not np.isfinite([step.eta for step in mixture.history_]).any()
+
+
+def test_singular_covariances_need_neither_turns_nor_two_starts():
+    """Clusters of fewer rows than columns stay as the best of three k-means has found them."""
+    rng, labels, n_right = np.random.default_rng(0), np.repeat(np.arange(10), 10), 0
+    for seed in range(6):
+        rows, steps = rng.normal(size=(100, 64)) + 2.0 * rng.normal(size=(10, 64))[labels], []
+        mixture = GaussianMixture(10, random_state=seed, callbacks=[steps.append]).fit(rows)
+        n_right += adjusted_rand_score(labels, mixture.predict(rows)) == 1.0
+        assert len(steps) <= 3
+    assert n_right >= 5
 
 
 @pytest.mark.parametrize("eta0", ["auto", 0.5], ids="eta0={}".format)
