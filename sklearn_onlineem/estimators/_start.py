@@ -179,8 +179,8 @@ _MOST_LABELLED_ROWS = 1 << 10
 # component a higher likelihood says little. Passes end where no weight changes by more.
 _COMPARED_ROWS, _COMPARED_PASSES, _LEAST_GAIN, _FEWEST_ROWS = 1 << 12, 10, 1e-3, 20
 _SETTLED = 1e-9
-# From so many columns on k-means takes no time beside the M-step of full covariances: of few rows it
-# has three starts.
+# From so many columns on k-means takes no time beside the M-step of full covariances, and has three
+# starts where rows are few.
 _MANY_COLUMNS = 64
 # Passes of EM of the component from which missing values are drawn.
 _FILLING_PASSES = 10
