@@ -32,14 +32,25 @@ __all__ = [
     "warn_user",
 ]
 
-_OURS = ("sklearn_onlineem", "sklearn")
+_OURS = ("sklearn_onlineem", "sklearn", "joblib")
+# What was told once, and where.
+_TOLD = set()
 
 
-def warn_user(message, category=UserWarning):
-    """Warn as if from the first frame outside of this package and scikit-learn."""
+def warn_user(message, category=UserWarning, once=False):
+    """Warn as if from the first frame outside of this package, scikit-learn and joblib.
+
+    Python shows a warning once for each line, but forgets that as searches begin a fit; `once` does
+    not, unless filters ask for all warnings.
+    """
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
         level, frame = level + 1, frame.f_back
+    if once and warnings.filters and warnings.filters[0][0] not in ("always", "error"):
+        where = message, frame and (frame.f_code.co_filename, frame.f_lineno)
+        if where in _TOLD:
+            return
+        _TOLD.add(where)
     warnings.warn(message, category, stacklevel=level)
 
 
@@ -154,7 +165,7 @@ def warn_of_unused_rates(estimator, progress):
         )
     names = " or ".join(unused)
     whose = f"{type(estimator).__name__} took no step that depends on {names}, which was set"
-    warn_user(f"{whose}: {why}")
+    warn_user(f"{whose}: {why}", once=True)
 
 
 def warn_of_lost_components(estimator, model, data):

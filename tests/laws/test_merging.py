@@ -424,7 +424,7 @@ def test_errors_name_members_that_can_not_be_merged():
     one = fitted(PoissonMixture, 2)
     with pytest.raises(NotFittedError, match=re.escape("estimators[1], a PoissonMixture")):
         combine_estimators([one, PoissonMixture(2)])
-    with pytest.raises(TypeError, match=re.escape("estimators[1] is str")):
+    with pytest.raises(TypeError, match=re.escape("estimators[1] cannot be str")):
         combine_estimators([one, "another"])
     with pytest.raises(ValueError, match="at least one"):
         combine_estimators([])

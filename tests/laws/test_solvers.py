@@ -442,6 +442,14 @@ def test_a_rate_that_was_set_and_not_used_warns(case, rng):
             made(case, **{"batch_size": N, **arguments}, max_iter=2, tol=0.0).fit(X)
 
 
+def test_a_search_warns_once(rng):
+    search = GridSearchCV(GaussianMixture(2, max_iter=2, tol=0.0), {"beta": [0.6, 0.8]}, cv=3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        search.fit(rng.normal(size=(30, 1)))
+    assert sum(TOOK_NO_STEP in str(one.message) for one in caught) == 1
+
+
 @all_estimators
 def test_a_rate_that_was_used_does_not_warn(case, rng):
     X = draw(case, rng)
