@@ -85,7 +85,7 @@ class BatchMode(Solver):
     acceleration: str | None
 
     def passes(self, progress, data, plan):
-        everyone, results, begun = range(len(data.sizes)), [], time.perf_counter()
+        everyone, results, begun = range(len(data.sizes)), [None], time.perf_counter()
 
         def e_step(state, model):
             found = data.executor.reduce(evidence, everyone, model, state.seed, state.n_steps)
@@ -94,8 +94,9 @@ class BatchMode(Solver):
 
         def take(state):
             nonlocal begun
-            data.take(progress, state, results[-1], begun, len(results) * len(everyone))
-            results.clear()
+            data.take(progress, state, results[-1], begun, (len(results) - 1) * len(everyone))
+            # The next pass may begin at the last E-step of this one.
+            del results[:-1]
             begun = time.perf_counter()
 
         return batch_passes(progress, plan, e_step, take, self.acceleration)

@@ -49,6 +49,8 @@ class Progress:
         Whether any step had a finite learning rate.
     is_calling : bool, default=False
         Whether a callback is running, or has raised.
+    distance : float, default=inf
+        Distance of the maximum, in standard errors a parameter, by the certificate of the fit.
     """
 
     state: State
@@ -61,6 +63,7 @@ class Progress:
     chains: object = None
     used_rates: bool = False
     is_calling: bool = False
+    distance: float = math.inf
 
     def take(self, state: State) -> None:
         """Replace the present state, record its step, and call the callbacks.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import numpy as np
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem._kernels._small_matrices import multiply_by_inverse
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models._coordinates import coordinates_of, has_coordinates
@@ -191,7 +192,30 @@ class QuasiNewton:
             change = before - direction
             if step.dot(change) > 1e-8 * math.sqrt(step.dot(step) * change.dot(change)):
                 self._pairs.append((step, change))
+        return self.product(direction, here.coordinates).reshape(gradient.shape)
+
+    def product(self, x: Floats, coordinates: Coordinates) -> Floats:
+        """Return the inverse of the observed information times a vector, by the pairs.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n,)
+            In coordinates of unit information.
+        coordinates : Coordinates
+            About the present model.
+        """
+        x = x.copy()
         if self._pairs:
-            pairs, scales = zip(*self._pairs, strict=True), here.coordinates.are_determined
-            multiply_by_inverse(*pairs, scales, direction)
-        return direction.reshape(gradient.shape)
+            pairs = zip(*self._pairs, strict=True)
+            multiply_by_inverse(*pairs, coordinates.are_determined, x)
+        return x
+
+    def extend(self, pairs: Iterable[tuple[Floats, Floats]]) -> None:
+        """Add pairs of a direction, and its product with the observed information.
+
+        Parameters
+        ----------
+        pairs : iterable of (ndarray of shape (n,), ndarray of shape (n,))
+            About the present model.
+        """
+        self._pairs.extend(pairs)

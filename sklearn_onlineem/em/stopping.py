@@ -111,8 +111,6 @@ _ROUNDING = 1e-10
 # Share of `tol` below which estimates must be: what passes do not see yet is often larger than what
 # they do, as the parts of a model converge at different rates.
 _MARGIN = 0.04
-# Factor by which the gains of quasi-Newton steps fall near a maximum, but not where they creep.
-_FAST = 0.02
 
 
 @dataclass
@@ -125,8 +123,11 @@ class StandardErrorStopping(StoppingRule):
     .. math:: n \, (L^* - L) < \tfrac12 \, \text{errors}^2 \times \text{parameters}.
 
     A pass of batch EM multiplies the gain by the same factor near the maximum, so that the gains of
-    the latest passes say what is left (Aitken's extrapolation). Of quasi-Newton steps the latest
-    three gains have to be that small, and the one promised; fewer where they fall fast.
+    the latest passes say what is left (Aitken's extrapolation), and quasi-Newton steps promise a
+    gain. Neither tells of saddles, or of directions that are slower still. Batch EM takes `left` as
+    a reason to look for a :class:`~sklearn_onlineem.em.certificate.Certificate`. Only where a model
+    has none, as of Laplace distributions and with priors that empty components, does this estimate
+    end a fit.
 
     Parameters
     ----------
@@ -140,6 +141,8 @@ class StandardErrorStopping(StoppingRule):
         Gains of the latest passes, in nats per observation.
     previous : float, default=-inf
         Log-likelihood of the pass before; minus infinity before the first.
+    left : float, default=inf
+        Estimate of the gains to come, in nats per observation.
 
     References
     ----------
@@ -161,11 +164,22 @@ class StandardErrorStopping(StoppingRule):
     errors: float = 0.1
     gains: list[float] = field(default_factory=list, repr=False)
     previous: float = field(default=-math.inf, repr=False)
+    left: float = field(default=math.inf, repr=False)
 
     @property
     def tol(self) -> float:
         """Largest gain that may be left, in nats per observation."""
         return 0.5 * self.errors**2 * max(1, self.n_parameters) / self.n_observations
+
+    def distance(self, gain: float) -> float:
+        """Return the distance of the maximum in standard errors a parameter.
+
+        Parameters
+        ----------
+        gain : float
+            What is left, in nats per observation; infinity if it is not known.
+        """
+        return self.errors * math.sqrt(gain / self.tol)
 
     def outlook(self, values: Sequence[float]) -> Outlook:
         left = remaining_gain(values)
@@ -180,16 +194,10 @@ class StandardErrorStopping(StoppingRule):
     ) -> bool:
         gain, self.previous = log_likelihood - self.previous, log_likelihood
         self.gains = [*self.gains, gain][-4:] if gain < math.inf else []
+        self.left = remaining_gain(self.gains) if promised is None else promised
         if abs(gain) <= _ROUNDING * max(1.0, abs(log_likelihood)):
-            return True
-        if promised is not None:
-            latest = [*map(abs, self.gains[-3:]), promised]
-            is_late = len(latest) > 3
-            # Of gains that fall as fast as near a maximum, fewer tell that it is one.
-            while len(latest) > 2 and max(latest[2:]) < _FAST * latest[1]:
-                del latest[0]
-            return is_late and max(latest) < _MARGIN * self.tol
-        return remaining_gain(self.gains) < _MARGIN * self.tol
+            self.left = 0.0
+        return self.left < _MARGIN * self.tol
 
 
 def remaining_gain(gains: Sequence[float]) -> float:

@@ -154,11 +154,13 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         Maximum number of passes of `fit` over the data. 0: `fit` only sets the start. "auto": 1000
         of batch EM, and 100 in mini-batches or with draws.
     tol : float or "auto", default="auto"
-        "auto": `fit` ends when the parameters are within a tenth of a standard error of the
-        maximum, in root mean square, by what the latest passes gained. A number: when `stopping`
-        falls below it, in nats per observation; 0 is never, and every pass is one of EM. Where
-        "auto" cannot tell the distance, it is 1e-3, or 1e-2 nats per sequence: with
-        ``stopping="kl"``, for passes in mini-batches, and for models without standard errors.
+        "auto": `fit` ends when the parameters are within a tenth of a standard error of a local
+        maximum, in root mean square, as a certificate tells: by the score, and by the observed
+        information, which has no negative curvature. A number: when `stopping` falls below it, in
+        nats per observation; 0 is never, and every pass is one of EM. Laplace distributions, and
+        priors that empty components, have no certificate, and the latest gains tell the distance.
+        Where they cannot, "auto" is 1e-3, or 1e-2 nats per sequence: with ``stopping="kl"``, for
+        passes in mini-batches, and for models without standard errors.
     stopping : {"likelihood", "kl"}, default="likelihood"
         What `fit` compares with a number `tol`: the change of the mean log-likelihood, or the KL
         divergence between the models before and after a pass.
@@ -191,6 +193,9 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     ----------
     converged_ : bool
         Whether the last `fit` stopped because of `tol`.
+    distance_to_maximum_ : float
+        How far the last `fit` ended from a local maximum, in standard errors a parameter (root mean
+        square), by the certificate that ``tol="auto"`` asks for; infinity if there is none.
     n_iter_ : int
         Passes of the last `fit`.
     n_rows_kept_ : int
@@ -576,7 +581,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             if rules.callbacks:
                 progress = Progress(
                     state, fitted.history, self._callbacks(), list(fitted.lower_bounds),
-                    fitted.n_iter, fitted.converged, chains=fitted.chains,
+                    fitted.n_iter, fitted.converged, chains=fitted.chains, distance=fitted.distance,
                 )  # fmt: skip
                 progress.take(state)
                 state = progress.state
@@ -748,7 +753,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         attributes = attributes or self._fitted.attributes
         return Fitted(
             progress.state, progress.history, attributes, structure, tuple(progress.lower_bounds),
-            progress.n_iter, progress.converged, progress.chains, end,
+            progress.n_iter, progress.converged, progress.chains, end, progress.distance,
         )  # fmt: skip
 
     def _as_of(self, progress, attributes):
@@ -952,6 +957,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     @property
     def converged_(self) -> bool:
         return self._fitted_at_once.converged
+
+    @property
+    def distance_to_maximum_(self) -> float:
+        return self._fitted_at_once.distance
 
     @property
     def lower_bounds_(self) -> list[float]:

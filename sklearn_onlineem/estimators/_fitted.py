@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from contextlib import contextmanager
 from functools import cache, wraps
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -137,9 +138,10 @@ class Fitted(NamedTuple):
     chains: Chains | None = None
     # Distribution of the state at the end of a sequence that continues.
     end: object = None
+    distance: float = math.inf
 
     def after(self, state: State, history: History, end: object) -> Fitted:
-        return Fitted(state, history, *self[2:-1], end)
+        return self._replace(state=state, history=history, end=end)
 
     def check(self) -> None:
         for name, kind in _TYPES.items():
@@ -157,6 +159,7 @@ _TYPES = {
     "n_iter": Integral,
     "converged": bool | np.bool,
     "chains": Chains | None,
+    "distance": Real,
 }
 
 

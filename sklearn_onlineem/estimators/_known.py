@@ -302,7 +302,7 @@ class KnownModel:
             # The last sequence, and the convergence, are those of another model.
             self._fitted = fitted._replace(
                 state=fitted.state.with_model(model), attributes=attributes, lower_bounds=(),
-                converged=False, end=None,
+                converged=False, end=None, distance=np.inf,
             )  # fmt: skip
             self.__dict__.pop("_present_rules", None)
 

@@ -114,7 +114,7 @@ def _in_standard_errors(estimator, progress, data):
     left, n_passes = remaining_gain(gains), rule.outlook(gains).n_passes
     if left == math.inf:
         return "its last passes do not tell how far the maximum is"
-    distance = rule.errors * math.sqrt(left / rule.tol)
+    distance = rule.distance(left)
     return (
         f"parameters are some {distance:.2g} standard errors from the maximum, and"
         f" {n_passes} more bring them within a tenth of one"

@@ -73,7 +73,8 @@ def test_starts_are_the_same_bits(case, init, dtype):
 @both_types
 @pytest.mark.parametrize("solver", ["online", "batch"])
 def test_fits_are_the_same(case, dtype, solver):
-    arguments = {"solver": solver, "max_iter": 20, "batch_size": 50}
+    # Flat directions amplify rounding errors, along which Newton's steps are long.
+    arguments = {"solver": solver, "max_iter": 20, "batch_size": 50, "tol": 0.0}
     for seed, dense, thin in pairs(case, dtype):
         models = [case(random_state=seed, **arguments).fit(X).model_ for X in (dense, thin)]
         assert_close(models[1], models[0], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
@@ -84,8 +85,8 @@ def test_fits_are_the_same(case, dtype, solver):
 @pytest.mark.parametrize("solver", ["auto", AT_ONCE])
 def test_streams_are_the_same(case, dtype, solver):
     # A settled start ends within a tenth of a standard error of the maximum. Where there are no
-    # clusters, that is further than rounding of float32 moves the end.
-    n_kinds = 1 if (solver, dtype) == ("auto", "float32") else 2
+    # clusters, that is further than rounding moves the end.
+    n_kinds = 1 if solver == "auto" else 2
     for seed, dense, thin in pairs(case, dtype, n_kinds):
         streams = [case(random_state=seed, solver=solver) for _ in range(2)]
         for batch in np.array_split(np.arange(len(dense)), 3):

@@ -34,8 +34,9 @@ class Auto(Solver):
     """Online EM if the user has chosen a rate; else an online pass, then batch EM to the maximum.
 
     The online pass comes most of the way, and batch EM then converges in fewer passes than online
-    EM would. Data of at most one batch, but for the turns below, and fits that continue another fit
-    use batch EM only.
+    EM would, to a local maximum that it certifies, see :class:`~sklearn_onlineem.em.Batch`. Data of
+    at most one batch, but for the turns below, and fits that continue another fit use batch EM
+    only.
 
     Mixtures of at least 5 components, and of at most as many parameters as rows, take
     :class:`~sklearn_onlineem.em.SplitMerge` steps before batch EM has converged, which keep the

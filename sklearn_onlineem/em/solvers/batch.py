@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sklearn_onlineem.data import Batch as Observations
+from sklearn_onlineem.em.certificate import Certificate
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton, suits
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.stopping import StandardErrorStopping
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models._coordinates import COORDINATES
 from sklearn_onlineem.statistics import Statistics
@@ -36,13 +38,19 @@ class Batch(Solver):
     systems with known matrices from the second pass on, quasi-Newton steps take their place, from
     the same E-steps: see :class:`~sklearn_onlineem.em.quasi_newton.QuasiNewton`.
 
+    With ``tol="auto"`` a fit has converged if it has a certificate of a local maximum, from some
+    further E-steps: see :class:`~sklearn_onlineem.em.certificate.Certificate`. Models without
+    standard errors, Laplace distributions, E-steps that draw, and priors that empty components have
+    none, and the rule of :class:`~sklearn_onlineem.em.stopping.StandardErrorStopping`, or a number,
+    decides alone.
+
     Parameters
     ----------
     acceleration : "auto" or None, default="auto"
         Whether quasi-Newton steps may replace those of EM. Such a pass may read the data more than
-        once, as `n_rows` in ``history_`` tells. None: every pass is one of EM. So it is with
-        ``tol=0``, which asks for a number of passes, and with models whose complete data are no
-        exponential family.
+        once, as `n_rows` in ``history_`` tells. None: every pass is one of EM, unless it leaves a
+        saddle or zeros. So it is with ``tol=0``, which asks for a number of passes, and with models
+        whose complete data are no exponential family.
 
     Examples
     --------
@@ -98,8 +106,11 @@ def batch_passes(
     acceleration : "auto" or None, default=None
         As of `Batch`.
     """
-    settled, here, newton, values = plan.stopping(), None, None, []
+    settled, here, values = plan.stopping(), None, []
     may_accelerate = acceleration is not None and settled.tol > 0.0
+    newton, is_fast, certificate = QuasiNewton(), False, None
+    if isinstance(settled, StandardErrorStopping):
+        certificate = Certificate(settled.tol, newton, is_plain=acceleration is None)
     while True:
         state, n_read = progress.state, 0
 
@@ -115,11 +126,13 @@ def batch_passes(
 
         if here is None:
             here = evaluate(state.model)
-            if may_accelerate and not values:
-                may_accelerate = suits(here, now=False)
-                gains_tell = may_accelerate and COORDINATES[type(here.model)].gains_tell
+            if not values:
+                is_suited = (may_accelerate or certificate is not None) and suits(here, now=False)
+                certificate = certificate if is_suited else None
+                may_accelerate &= is_suited
+                gains_tell = is_suited and COORDINATES[type(here.model)].gains_tell
             may_accelerate = may_accelerate and math.isfinite(here.log_posterior)
-        value = here.log_posterior if may_accelerate and here.prior else here.log_likelihood
+        value = here.log_posterior if is_suited and here.prior else here.log_likelihood
         values = [*values, value][-5:]
         # To look takes a fourth of a pass over few rows, so that every third pass is enough.
         looks = may_accelerate and (not gains_tell or state.n_steps % 3 == 1)
@@ -127,25 +140,37 @@ def batch_passes(
         if len(values) == 2 and looks and not gains_tell and suits(here):
             # Where other systems are as likely, first steps may lead far away among these.
             are_enough = here.coordinates.are_determined
-        if newton is None and looks and are_enough:
+        if not is_fast and looks and are_enough:
             gains = [after - before for before, after in pairwise(values)]
             if not gains_tell or _is_slow(settled.outlook(gains), progress, here):
-                may_accelerate = suits(here)
-                newton = QuasiNewton() if may_accelerate else None
-        there = promised = None
-        if newton is None:
-            model = here.model.m_step(here.statistics)
-        else:
-            there, promised = newton.step(here, evaluate)
-            model = there.model
-        data = here.data
-        if n_read != 1:
-            state = state._replace(n_rows=state.n_rows + (n_read - 1) * data.n_rows)
-        take(state.after(model, math.inf, here.log_likelihood, data, state.size_of(data)))
-        step = progress.state.step
-        is_settled = settled(values[-1], step.kl_divergence, promised)
-        yield here.log_likelihood, is_settled and step.n_components is None
+                is_fast = may_accelerate = suits(here)
+        there, promised = newton.step(here, evaluate) if is_fast else (None, None)
+        model = here.model.m_step(here.statistics) if there is None else there.model
+        after = _after(state, here, model, n_read)
+        is_settled = settled(value, after.step.kl_divergence, promised)
+        is_settled = is_settled and after.step.n_components is None
+        if certificate is not None:
+            if not certificate.is_due(settled.left):
+                is_settled = False
+            elif suits(here):
+                is_stuck = there is here
+                there = evaluate(model) if there is None else there
+                is_settled = certificate.holds(there, evaluate, is_stuck)
+                progress.distance = settled.distance(certificate.gain) if is_settled else math.inf
+                there, is_fast = certificate.ahead or there, may_accelerate
+                after = _after(state, here, there.model, n_read)
+            else:
+                certificate = None
+        take(after)
+        yield here.log_likelihood, is_settled
         here = there
+
+
+def _after(state, here, model, n_read):
+    """Return the state after a pass from an E-step to a model, for `n_read` reads of the data."""
+    state = state._replace(n_rows=state.n_rows + (n_read - 1) * here.data.n_rows)
+    size = state.size_of(here.data)
+    return state.after(model, math.inf, here.log_likelihood, here.data, size)
 
 
 def _is_slow(outlook, progress, here):

@@ -165,9 +165,9 @@ class System:
                 least = floor
             elif isinstance(self.reg_covar, Real):
                 least = np.full(self.n_states, float(self.reg_covar))
-            else:  # in the units of the start
+            else:  # in the units of the start; EM is slow, and adds the floor to small noise often
                 variance = np.diag(values["covariance"]).mean()
-                least = np.full(self.n_states, RELATIVE_FLOOR * variance)
+                least = np.full(self.n_states, 1e-3 * RELATIVE_FLOOR * variance)
             family, parameters = LinearGaussian(shape, least), AffineGaussian.single(**values)
             free = frozenset(fields[name].parameter for name in learnt & set(fields))
             parts[part] = Regression(family, parameters, free)

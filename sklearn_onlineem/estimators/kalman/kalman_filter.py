@@ -95,8 +95,8 @@ class KalmanFilter(FromParameters, SequenceEstimator):
         Shape of the noise of the rows.
     reg_covar : float or "relative", default="relative"
         What each M-step adds to variances. "relative" is 1e-6 times the variance of each feature in
-        the first data; for states, and if all start values are given, it is 1e-6 times the
-        variances at the start.
+        the first data, or at the start if all start values are given; for states it is 1e-9 times
+        the variances at the start, as their noise may be small.
     prior : dict or LearntPrior, default=None
         Conjugate priors, as dicts of the arguments of
         :class:`~sklearn_onlineem.families.linear_gaussian.LinearGaussian`'s `prior_statistics`: at

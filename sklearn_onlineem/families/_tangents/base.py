@@ -37,6 +37,8 @@ __all__ = [
     "symmetric_units",
 ]
 
+# Entries near zero, by the mean of their row, and the factor by which an M-step leaves zero.
+_NEAR_ZERO, _GROWTH = 1e-3, 1.005
 # Smaller probabilities, and rates relative to the largest component's, are fixed at their bound.
 _BOUND = 1e-8
 
@@ -91,6 +93,13 @@ class Shares:
         moved *= left.sum(axis=-1, keepdims=True) * inverse(moved.sum(axis=-1, keepdims=True))
         return np.where(left > 0.0, moved, self.p)
 
+    def raised(self, after, share):
+        """Return probabilities as `Tangents.raised`; `after` are the `Shares` after an M-step."""
+        rows = _raised(self.p, after.p, share)
+        if rows is None:
+            return None
+        return rows * self.p.sum(axis=-1, keepdims=True) * inverse(rows.sum(axis=-1, keepdims=True))
+
 
 def symmetric_units(d):
     """Return an orthonormal basis of symmetric matrices, (d * (d + 1) / 2, d, d)."""
@@ -110,6 +119,16 @@ def symmetric_exponential(matrices):
 def inverse(x):
     """Return 1 / x, and 0 where x is 0."""
     return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0.0)
+
+
+def _raised(p, after, share):
+    """Return rows whose entries near zero that an M-step raises are a share of the row's mean.
+
+    `after` are the rows after the M-step; None: there are no such entries. Zeros stay, as in EM.
+    """
+    mean = p.mean(axis=-1, keepdims=True)
+    rises = (p > 0.0) & (p < _NEAR_ZERO * mean) & (after > _GROWTH * p)
+    return np.where(rises, share * mean, p) if rises.any() else None
 
 
 class Tangents(ABC):
@@ -218,6 +237,14 @@ class Tangents(ABC):
         natural = self.family.to_natural(self.parameters) + self.natural(v)
         return self.family.from_natural(natural)
 
+    def raised(self, after, share):
+        """Return parameters with entries near zero raised that an M-step raises.
+
+        `after` are the tangents after the M-step. The entries become a share of their row's mean;
+        None: there are none.
+        """
+        return None
+
     @abstractmethod
     def attributes(self):
         """Return the attributes of estimators: dict of `Attribute` by name."""
@@ -270,6 +297,10 @@ class PoissonTangents(_ProductTangents):
     def size(self, v):
         return np.maximum(np.abs(v), np.abs(self.natural(v))).max()
 
+    def raised(self, after, share):
+        rows = _raised(self.parameters.T, after.parameters.T, share)
+        return None if rows is None else rows.T
+
 
 class BernoulliTangents(_ProductTangents):
     names = ("means_", "probabilities_")
@@ -288,6 +319,14 @@ class BernoulliTangents(_ProductTangents):
 
     def size(self, v):
         return np.abs(self.natural(v)).max()
+
+    @property
+    def _shares(self):
+        return Shares(np.stack([self.parameters, 1.0 - self.parameters], axis=-1))
+
+    def raised(self, after, share):
+        rows = self._shares.raised(after._shares, share)
+        return None if rows is None else rows[..., 0]
 
 
 class DurationTangents(_ProductTangents):
@@ -365,8 +404,11 @@ class _ShareTangents(Tangents):
     def is_proper(self, prior):
         return bool((prior.total >= 0.0).all())
 
+    def _rows(self, values):
+        return values.reshape(self._shares.p.shape)
+
     def _by_row(self, function, values):
-        return function(values.reshape(self._shares.p.shape)).reshape(values.shape)
+        return function(self._rows(values)).reshape(values.shape)
 
     def natural(self, v):
         return self._by_row(self._shares.logarithms, v)
@@ -380,6 +422,17 @@ class _ShareTangents(Tangents):
 
     def size(self, v):
         return np.abs(self.natural(v)).max()
+
+    def raised(self, after, share):
+        rows = self._shares.raised(after._shares, share)
+        return None if rows is None else self._with(rows)
+
+    def moved(self, v):
+        return self._with(self._shares.moved(self._rows(v)))
+
+    @abstractmethod
+    def _with(self, rows):
+        """Return parameters with other probabilities."""
 
     def attributes(self):
         p = Attribute(self._shares.p.reshape(self.mean.shape), "probability")
@@ -397,8 +450,8 @@ class MultinomialTangents(_ShareTangents):
     def _shares(self):
         return Shares(self.family.probabilities(self.parameters))
 
-    def moved(self, v):
-        return self.parameters.sum(axis=1, keepdims=True) * self._shares.moved(v)
+    def _with(self, rows):
+        return self.parameters.sum(axis=1, keepdims=True) * rows
 
 
 class CategoricalTangents(_ShareTangents):
@@ -410,29 +463,28 @@ class CategoricalTangents(_ShareTangents):
         sizes = np.array([p.shape[1] for p in self.family.probabilities(self.parameters)])
         return np.arange(sizes.max()) < sizes[:, None]
 
-    def _padded(self, flat):
+    def _rows(self, flat):
         out = np.zeros((len(flat), *self._places.shape))
         out[:, self._places] = flat
         return out.reshape(-1, out.shape[2])
 
     @cached_property
     def _shares(self):
-        return Shares(self._padded(self.parameters))
+        return Shares(self._rows(self.parameters))
 
     def _by_row(self, function, values):
-        found = function(self._padded(values)).reshape(-1, *self._places.shape)
-        return found[:, self._places]
+        return self._with(function(self._rows(values)))
+
+    def _with(self, rows):
+        return rows.reshape(-1, *self._places.shape)[:, self._places]
 
     @property
     def is_free(self):
-        return self._shares.is_free.reshape(-1, *self._places.shape)[:, self._places]
+        return self._with(self._shares.is_free)
 
     def attributes(self):
         p = Attribute(self.parameters, "probability")
         return {"probabilities_": p, "emissionprob_": p}
-
-    def moved(self, v):
-        return self._by_row(self._shares.moved, v)
 
 
 class MarkovChainTangents(_ShareTangents):
@@ -454,8 +506,8 @@ class MarkovChainTangents(_ShareTangents):
     def effective_counts(self, statistics):
         return self._visits(statistics.total)
 
-    def moved(self, v):
-        return self._visits(self.parameters) * self._by_row(self._shares.moved, v)
+    def _with(self, rows):
+        return self._visits(self.parameters) * rows.reshape(self.mean.shape)
 
     @property
     def parts(self):

@@ -73,6 +73,12 @@ class Coordinates(ABC):
     def size(self, v):
         """Return how far v changes the model, as `Tangents.size`."""
 
+    def raised(self, after, share):
+        """Return the model with entries near zero raised that an M-step, to `after`, raises.
+
+        They become a share of their row's mean; None: there are no such entries.
+        """
+
     @abstractmethod
     def attributes(self):
         """Return the attributes of estimators: dict of `Attribute` by name."""
@@ -173,6 +179,15 @@ class ComponentCoordinates(Coordinates):
         logarithms = self.shares.logarithms(self._rows(v))
         logarithms[0, len(v) :] = 0.0
         return max(np.abs(logarithms).max(), self.tangents.size(self._own(v)))
+
+    def raised(self, after, share):
+        after = type(self)(after, self._statistics)
+        rows = self.shares.raised(after.shares, share)
+        own = self.tangents.raised(after.tangents, share)
+        if rows is None and own is None:
+            return None
+        changed = {} if rows is None else self._chances(rows)
+        return replace(self.model, **changed, **({} if own is None else {"parameters": own}))
 
     def _own(self, v):
         """Return the coordinates of the family."""

@@ -48,6 +48,10 @@ class TransducerCoordinates(Coordinates):
     def size(self, v):
         return np.abs(self._shares.logarithms(v)).max()
 
+    def raised(self, after, share):
+        rows = self._shares.raised(Shares(after.probabilities[None]), share)
+        return None if rows is None else replace(self.model, probabilities=rows[0])
+
     def _named(self, vector):
         operations = self.model.operations
         named = {"operations_": operations.by_kind(vector)}

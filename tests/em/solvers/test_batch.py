@@ -12,6 +12,7 @@ from cases.dynamical import DYNAMICAL
 from cases.mixture_cases import MIXTURES
 from cases.transducers import TRANSDUCERS
 from scipy.optimize import minimize
+from sklearn.base import clone
 
 from sklearn_onlineem import (
     BernoulliMixture,
@@ -23,7 +24,9 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Batch
+from sklearn_onlineem.em.certificate import newton_step
 from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton
 from sklearn_onlineem.em.solvers import Plan
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
@@ -206,18 +209,101 @@ def test_a_number_of_passes_are_passes_of_em(rng):
     assert_identical(ours.model_, plain.model_)
 
 
-@pytest.mark.parametrize("case", CASES, ids=repr)
-def test_a_fit_that_has_converged_is_near_the_maximum(case):
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("case", [*CASES, *DYNAMICAL], ids=repr)
+def test_a_fit_that_has_converged_is_near_the_maximum(case, seed):
     """Of data that a model has drawn."""
-    model, data, prior = problem(case, 3)
-    data = model.pseudo_data(500, np.random.default_rng(3), like=data)
+    model, data, prior = problem(case, seed)
+    data = model.pseudo_data(500, np.random.default_rng(seed), like=data)
     rule = StandardErrorStopping(data.total_weight, model.n_parameters())
     progress = Progress(State(model, prior=prior))
     run(Batch().passes(progress, data, plan_of(rule)), progress, 1000)
     assert progress.converged
     gain = objective(fitted(progress.state.model, data, prior), data) - objective(progress, data)
-    # Less than a quarter of a standard error, in root mean square.
-    assert 2.0 * gain * data.total_weight / model.n_parameters() < 0.25**2
+    # In root mean square.
+    assert 2.0 * gain * data.total_weight / model.n_parameters() < 0.1**2
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_a_newton_step_is_that_of_the_hessian(case):
+    model, data, prior = problem(case, 3)
+    rng, model = np.random.default_rng(3), fitted(model, data, prior).state.model
+    terms = () if prior is None else ((1.0 / data.total_weight, prior),)
+
+    def evaluate(model):
+        return Evaluation(model, *model.e_step(data), terms, data)
+
+    def unit_score(statistics):
+        return coordinates.unit_score(coordinates.score(statistics)).ravel()
+
+    def product(x):
+        v = coordinates.direction(x.reshape(coordinates.shape))
+        length = 1e-4 / max(coordinates.size(v), 1e-4)
+        ahead, behind = (
+            unit_score(evaluate(coordinates.moved(sign * length * v)).evidence) for sign in (1, -1)
+        )
+        return x - (ahead - behind) / (2.0 * length)
+
+    coordinates = evaluate(model).coordinates
+    v = coordinates.direction(rng.standard_normal(coordinates.shape))
+    here = evaluate(coordinates.moved(0.02 / coordinates.size(v) * v))
+    coordinates = here.coordinates
+    score = unit_score(here.statistics)
+    hessian = np.array([product(unit) for unit in np.eye(len(score))])
+    found = newton_step(here, evaluate, QuasiNewton(), 1e-3, fewest=40)
+    expected = 0.5 * score @ np.linalg.solve(hessian, score)
+    assert not found.is_saddle and found.gain == pytest.approx(expected, rel=0.02, abs=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["auto", PLAIN], ids=["auto", "plain"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GaussianMixture(2, means_init=[[0.5], [0.5]]),
+        PoissonMixture(2, means_init=[[1.0], [3.0]], weights_init=[1 - 1e-9, 1e-9], prior=None),
+        PoissonMixture(2, means_init=[[1e-9, 2.0], [2.0, 2.0]], prior=None),
+    ],
+    ids=["equal components", "a weight near zero", "a rate near zero"],
+)
+def test_saddles_and_zeros_are_left(estimator, solver):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, (400, 1))
+    if isinstance(estimator, GaussianMixture):
+        X = 3.0 * labels + rng.normal(size=(400, 1))
+    else:
+        X = rng.poisson(np.where(labels, 8.0, 1.0) * np.ones(np.shape(estimator.means_init)[1]))
+    found = clone(estimator).set_params(solver=solver).fit(X)
+    best = clone(estimator).set_params(means_init=None, weights_init=None, random_state=0).fit(X)
+    assert found.converged_ and found.distance_to_maximum_ < 0.1
+    assert abs(found.score(X) - best.score(X)) < 1e-3
+
+
+def test_a_fit_ends_at_the_maximum_where_gains_and_promises_are_small():
+    rng = np.random.default_rng(20)
+    X = rng.normal(size=(400, 1)) + 1.5 * rng.integers(0, 2, (400, 1))
+    scores = [
+        400 * GaussianMixture(2, random_state=0, solver=solver).fit(X).score(X)
+        for solver in ("auto", PLAIN)
+    ]
+    np.testing.assert_allclose(scores, -659.4225, atol=0.01)
+
+
+def test_the_floor_does_not_move_a_small_noise_of_states():
+    rng = np.random.default_rng(1)
+    y = (0.03 * rng.normal(size=3650)).cumsum() + rng.normal(size=3650)
+    learnt = [*LEVEL["em_vars"], "initial_state_mean"]
+    level = KalmanFilter(1, **LEVEL | {"em_vars": learnt, "solver": "auto"}).fit(y[:, None])
+    assert level.converged_ and abs(level.transition_covariance_.item() - 9.37e-4) < 3e-6
+
+
+def test_the_distance_is_of_the_fit(rng):
+    X = overlapping(rng)[:500]
+    mixture = GaussianMixture(2, random_state=0).fit(X)
+    assert mixture.converged_ and mixture.distance_to_maximum_ < 0.1
+    # The certificate reads the data, too.
+    assert mixture.history_[-1].n_rows > mixture.n_iter_ * len(X)
+    assert mixture.partial_fit(X[:9]).distance_to_maximum_ < 0.1
+    assert mixture.set_params(tol=1e-3).fit(X).distance_to_maximum_ == np.inf
 
 
 @pytest.mark.filterwarnings("ignore:There are fewer distinct rows")

@@ -1,0 +1,233 @@
+"""Certificates of a local maximum: Newton decrements, by conjugate gradients from E-steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_onlineem._errors import ours
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton
+from sklearn_onlineem.models import Model
+
+__all__ = ["Certificate", "NewtonStep", "newton_step"]
+
+# Shares of the gain that `tol` allows: what may be left before the last step, what may be left
+# where there is none, as of EM alone, and what makes another model the better one.
+_BAR, _LAST_BAR, _BETTER = 0.02, 0.25, 0.002
+# Products of conjugate gradients: the most, and the fewest, which see a saddle; the residual, and
+# the share of `tol`, that end them.
+_PRODUCTS, _FEWEST, _RESIDUAL, _REST = 40, 4, 1e-2, 1e-3
+# Square of a random score, as a share of `tol`; curvature that is a rounding error.
+_NOISE, _FLAT = 1e-6, 1e-6
+# Steps of differences of scores, by the bytes of a value.
+_STEPS, _STEP = {8: 1e-5, 4: 1e-3}, 1e-4
+# Lengths of steps along negative curvature, and shares of their rows' means to which entries near
+# zero are raised.
+_LENGTHS, _SHARES = (1.0, 0.3, 0.1, 0.03, 0.003), (0.5, 0.05, 0.005)
+# Passes of EM before the next certificate, for each product of one that has failed.
+_PASSES = 10
+_ERRORS = ValueError, FloatingPointError, np.linalg.LinAlgError
+
+
+class NewtonStep(NamedTuple):
+    """A step of Newton's method.
+
+    Attributes
+    ----------
+    gain : float
+        Gain that it promises, in nats per observation: the Newton decrement; infinity where it has
+        not been found.
+    direction : ndarray or None
+        The step, or a direction of negative curvature; None: there is neither.
+    is_saddle : bool
+        Whether the curvature is negative.
+    pairs : list of (ndarray, ndarray)
+        Directions, and their products with the share of the information that is observed.
+    """
+
+    gain: float
+    direction: Floats | None
+    is_saddle: bool
+    pairs: list[tuple[Floats, Floats]]
+
+
+def newton_step(
+    here: Evaluation,
+    evaluate: Callable[[Model], Evaluation],
+    newton: QuasiNewton,
+    tol: float,
+    fewest: int = _FEWEST,
+) -> NewtonStep:
+    r"""Return the step of Newton's method from a model, by E-steps alone.
+
+    In coordinates in which the information of complete data is the unit matrix let g be the score,
+    and H the share of the information that is observed. Conjugate gradients solve :math:`H x = g`;
+    a product with H is a difference of scores. The step promises :math:`\tfrac12 g' x`.
+
+    Parameters
+    ----------
+    here : Evaluation
+        Of the model.
+    evaluate : callable
+        Returns the evaluation of a model.
+    newton : QuasiNewton
+        Its pairs precondition.
+    tol : float
+        Gain above which its size does not matter.
+    fewest : int, default=4
+        Products that look for negative curvature.
+    """
+
+    def unit_score(statistics):
+        return coordinates.unit_score(coordinates.score(statistics)).ravel()
+
+    coordinates, pairs = here.coordinates, []
+    score = unit_score(here.statistics)
+    expected = unit_score(here.evidence) if here.prior else score
+    # At an exact saddle the score does not see where to leave it.
+    noise = np.random.default_rng(0).standard_normal(coordinates.shape)
+    noise = coordinates.unit_score(coordinates.direction(noise)).ravel()
+    residual = score + math.sqrt(_NOISE * tol / max(noise.dot(noise), _NOISE)) * noise
+    enough = _RESIDUAL**2 * residual.dot(residual)
+    length = _STEPS.get(getattr(getattr(here.data, "dtype", None), "itemsize", 0), _STEP)
+    total, along, before, gain, least = np.zeros_like(score), 0.0, 1.0, 0.0, 1.0
+    while (rest := residual.dot(residual)) > enough and gain < tol:
+        if len(pairs) >= fewest and rest < _REST * tol * least:
+            break
+        if len(pairs) == _PRODUCTS:
+            gain = math.inf
+            break
+        towards = newton.product(residual, coordinates)
+        slope = residual.dot(towards)
+        along, before = towards + slope / before * along, slope
+        direction = coordinates.direction(along.reshape(coordinates.shape))
+        step = length / coordinates.size(direction)
+        there = evaluate(coordinates.moved(step * direction))
+        change = along - (unit_score(there.evidence) - expected) / step
+        square, curvature = along.dot(along), along.dot(change)
+        if curvature < -_FLAT * square:
+            return NewtonStep(math.inf, direction, True, pairs)
+        if curvature <= _FLAT * square:
+            break
+        pairs.append((along, change))
+        share, least = slope / curvature, min(least, curvature / square)
+        total, residual = total + share * along, residual - share * change
+        gain = 0.5 * abs(score.dot(total))
+    step = coordinates.direction(total.reshape(coordinates.shape)) if pairs else None
+    return NewtonStep(gain, step, False, pairs)
+
+
+@dataclass
+class Certificate:
+    """Whether a fit is at a local maximum, and what it still gains up to it.
+
+    It is, if a step of Newton's method promises hardly anything, no curvature is negative, and no
+    entry near zero is one that EM would raise. The fit goes on from a saddle along the negative
+    curvature, and from zeros where these are raised.
+
+    Parameters
+    ----------
+    tol : float
+        Largest gain that may be left, in nats per observation.
+    newton : QuasiNewton
+        Its pairs precondition, and it receives those of the products, so that its next step is one
+        of Newton's method.
+    is_plain : bool, default=False
+        Whether passes are those of EM, so that none of Newton's method is the last.
+    gain : float, default=inf
+        What is left, in nats per observation.
+    ahead : Evaluation, default=None
+        Of a better model, which takes the place of the present one.
+    """
+
+    tol: float
+    newton: QuasiNewton
+    is_plain: bool = False
+    gain: float = math.inf
+    ahead: Evaluation | None = None
+    _wait: int = field(default=0, repr=False)
+
+    def is_due(self, left: float) -> bool:
+        """Return whether to ask for it after a pass; each pass asks once.
+
+        Parameters
+        ----------
+        left : float
+            A cheap estimate of the gain, in nats per observation.
+        """
+        self._wait -= 1
+        return self._wait < 0 and left < (_LAST_BAR if self.is_plain else 1.0) * self.tol
+
+    def holds(
+        self, here: Evaluation, evaluate: Callable[[Model], Evaluation], is_last: bool = False
+    ) -> bool:
+        """Return whether a model is at a local maximum; update `gain` and `ahead`.
+
+        Parameters
+        ----------
+        here : Evaluation
+            Of the model.
+        evaluate : callable
+            Returns the evaluation of a model.
+        is_last : bool, default=False
+            Whether no step raises the objective any more, by its rounding errors.
+        """
+        # The certificate of the pass before has seen that there is no saddle.
+        fewest = 1 if self.gain < self.tol else _FEWEST
+        self.gain, self.ahead, is_near = math.inf, None, False
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            try:
+                found = newton_step(here, evaluate, self.newton, self.tol, fewest)
+                self.newton.extend(found.pairs)
+                self._wait = len(found.pairs) * (_PASSES if self.is_plain else 1)
+                self._go_on(here, evaluate, self._others(here, found))
+                if self.ahead is None and found.gain < self.tol:
+                    bar = _LAST_BAR if self.is_plain or is_last else _BAR
+                    is_near = found.gain < bar * self.tol
+                    self._finish(here, evaluate, found)
+            except ours(*_ERRORS):
+                pass
+        return is_near or (is_last and self.ahead is None)
+
+    def _others(self, here, found):
+        """Yield functions that return models past a saddle, or with entries near zero raised."""
+        coordinates = here.coordinates
+        if found.is_saddle:
+            rises = np.vdot(coordinates.score(here.statistics), found.direction) >= 0.0
+            along = (1.0 if rises else -1.0) / coordinates.size(found.direction) * found.direction
+            yield from (partial(coordinates.moved, length * along) for length in _LENGTHS)
+        elif found.gain < self.tol:
+            after = here.model.m_step(here.statistics)
+            yield from (partial(coordinates.raised, after, share) for share in _SHARES)
+
+    def _go_on(self, here, evaluate, functions: Iterable[Callable[[], Model | None]]):
+        """Let the first of some models that is better than the present one be ahead."""
+        least = here.objective + _BETTER * self.tol
+        for function in functions:
+            # Other lengths may have models.
+            try:
+                model = function()
+                there = here if model is None else evaluate(model)
+                is_better = there.objective > least
+            except ours(*_ERRORS):
+                continue
+            if is_better:
+                self.ahead = there
+                return
+
+    def _finish(self, here, evaluate, found):
+        """Take the step, unless passes are those of EM, and set the gain that is left."""
+        self.gain, self._wait = found.gain, 0
+        if found.direction is None or self.is_plain:
+            return
+        there = evaluate(here.coordinates.moved(found.direction))
+        rise = there.objective - here.objective
+        if rise > 0.0:
+            # An error of the gain that was promised is as large as what is left.
+            self.ahead, self.gain = there, abs(found.gain - rise)
