@@ -25,7 +25,6 @@ import numpy as np
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport INFINITY
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_NDIM, ndarray

@@ -141,9 +141,9 @@ class Gaussian(
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
         # Few pseudo-rows with a multiple of the variances v of the data: a penalty n (tr(V S^-1) +
         # log |S|) / 2 of each covariance S (Chen & Tan, "Inference for multivariate normal
-        # mixtures", JMVA 2009), which vanishes as rows become many. The unit of their squares is the
-        # variance of K clusters of equal volume that fill the data. Variances along the axes need
-        # none: benchmarks/real_data/missing_values.py.
+        # mixtures", JMVA 2009), which vanishes as rows become many. The unit of their squares is
+        # the variance of K clusters of equal volume that fill the data. Variances along the axes
+        # need none: benchmarks/real_data/missing_values.py.
         if self.learns_covariances is False or not isinstance(self.covariance, Full | Tied):
             return self
         step = -(-len(X) // _FLOOR_ROWS)
@@ -496,10 +496,11 @@ class Gaussian(
             distribution, a float (a multiple of the unit matrix) or a positive semidefinite array
             of shape (n_features, n_features), and `degrees_of_freedom`, above n_features - 1, or
             `covariance_weight`, not below 0: the number of pseudo-rows whose squares `covariance`
-            adds up. Of diagonal and spherical ones: `shape` of the inverse gamma distribution of a variance,
-            above 0, and its `scale`, not below 0, an array broadcasting to (n_features,), or a
-            float if spherical. Without these numbers the prior is the penalty tr(covariance S^-1) / 2
-            of a covariance S, or scale / S of a variance; with neither, covariances have no prior.
+            adds up. Of diagonal and spherical ones: `shape` of the inverse gamma distribution of a
+            variance, above 0, and its `scale`, not below 0, an array broadcasting to (n_features,),
+            or a float if spherical. Without these numbers the prior is the penalty
+            tr(covariance S^-1) / 2 of a covariance S, or scale / S of a variance; with neither,
+            covariances have no prior.
         """
         mean = finite("mean", mean, (n_components, n_features)).copy()
         weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))

@@ -224,8 +224,8 @@ class BaseHMM(FromParameters, SequenceEstimator):
             n_symbols = getattr(self, "n_features", None) or symbols.shape[1]
             if symbols.shape[1] % n_symbols:
                 raise ValueError(
-                    f"params has a mask of {symbols.shape[1]} probabilities of each state, which has"
-                    f" n_features={n_symbols} for each column."
+                    f"params has a mask of {symbols.shape[1]} probabilities of each state, which"
+                    f" has n_features={n_symbols} for each column."
                 )
             symbols = symbols.reshape(len(symbols), -1, n_symbols)
         fixed = fixed_entries(

@@ -176,11 +176,11 @@ def test_a_step_is_the_formula_where_no_level_is_followed(source, rng):
         return sum(second[np.ix_(*pair)] for pair in zip(left, right, strict=True))
 
     sums = []
-    for mean, covariance in ((mean, covariance), given):
-        second = np.pad(covariance, (0, 1)) + np.outer(*[np.append(mean, 1.0)] * 2)
+    for location, spread in ((mean, covariance), given):
+        second = np.pad(spread, (0, 1)) + np.outer(*[np.append(location, 1.0)] * 2)
         pairs = (h[:1], h[:1]), (h[:-1], h[:-1]), (h[1:], h[1:]), (h[1:], h[:-1])
         pairs += (inputs, inputs), (rows, inputs), (rows, rows)
-        sums.append([mean[:2], *(of_pairs(second, *pair) for pair in pairs)])
+        sums.append([location[:2], *(of_pairs(second, *pair) for pair in pairs)])
     m, P, Sprev, Snext, Slag, Sxx, Syx, Syy = (
         (own / eta + evidence) / (1.0 / eta + 1.0) for own, evidence in zip(*sums, strict=True)
     )
