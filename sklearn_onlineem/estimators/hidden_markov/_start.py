@@ -179,15 +179,28 @@ class HiddenMarkovInitialiser(Initialiser):
         return family.bind(rows.X) if len(rows) else family, rows
 
     def another(self, data, random_state):
-        """Return a further start, whose transitions are drawn if they are not given."""
-        model, n_states = self.model(data, random_state), self.chain.n_states
-        if self.chain.transmat is not None or "t" not in self.learnt:
-            return model
-        # Uniform on the simplex; zeros and the probabilities to end stay.
-        before = model.transmat[:, :n_states]
-        drawn = before * random_state.exponential(size=before.shape)
-        drawn *= before.sum(axis=1, keepdims=True) / drawn.sum(axis=1, keepdims=True)
-        return replace(model, transmat=np.hstack([drawn, model.transmat[:, n_states:]]))
+        """Return a further start, of other clusters, whose chain is drawn where it is not given."""
+        # Of symbols, there are no other clusters: the transitions alone tell starts apart.
+        other, has_symbols = self, self.family.has_symbols
+        if not has_symbols and isinstance(self.init, str) and self.init in ("k-means", "kmeans"):
+            other = replace(self, init="random_from_data")
+        model, n_states = other.model(data, random_state), self.chain.n_states
+        start, transmat = model.start, model.transmat
+        # Zeros and the probabilities to end stay.
+        if not has_symbols and self.chain.start is None and "s" in self.learnt:
+            start = start * random_state.exponential(size=n_states)
+            start = start / start.sum()
+        if self.chain.transmat is None and "t" in self.learnt:
+            before = transmat[:, :n_states]
+            factors = random_state.exponential(size=before.shape)
+            if not has_symbols:
+                # Regimes may last, and EM hardly finds those that do from chains that do not.
+                staying = random_state.uniform()
+                factors += staying / (1.0 - staying) * n_states * np.eye(n_states)
+            drawn = before * factors
+            drawn *= before.sum(axis=1, keepdims=True) / drawn.sum(axis=1, keepdims=True)
+            transmat = np.hstack([drawn, transmat[:, n_states:]])
+        return replace(model, start=start, transmat=transmat)
 
     def further(self, data, random_state):
         if len(np.unique(observed_rows(data).X, axis=0)) <= self.chain.n_states:
