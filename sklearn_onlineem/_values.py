@@ -98,7 +98,9 @@ class Rebuilt:
 def frozen(value):
     """Return a value whose arrays nobody can write to any more, in whatever it is made of."""
     if isinstance(value, np.ndarray):
-        value.flags.writeable = False
+        # Empty arrays that stand for no output are shared by all.
+        if value.size:
+            value.flags.writeable = False
     elif isinstance(value, tuple | list) or is_dataclass(value):
         # What a dataclass has computed, too.
         for part in value if isinstance(value, tuple | list) else vars(value).values():
