@@ -71,8 +71,10 @@ class SymbolsOfAnyRows(Categorical):
 
 
 class _OfAnyRows:
-    def _family(self):
+    def _family(self, known=None):
         return SymbolsOfAnyRows()
+
+    _given_family = _family
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
