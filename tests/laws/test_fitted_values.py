@@ -44,9 +44,9 @@ def test_structural_parameters_that_are_set_later_do_not_change_what_is_fitted(c
 
 
 def writable(value):
-    """Arrays in a value that can be written to."""
+    """Arrays in a value that have numbers that can be written to."""
     if isinstance(value, np.ndarray):
-        return [value] if value.flags.writeable else []
+        return [value] if value.flags.writeable and value.size else []
     parts = [getattr(value, f.name) for f in fields(value)] if is_dataclass(value) else value
     is_made_of_parts = is_dataclass(value) or isinstance(value, tuple | list)
     return [array for part in parts for array in writable(part)] if is_made_of_parts else []
