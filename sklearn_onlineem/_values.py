@@ -101,9 +101,12 @@ def frozen(value):
         # Empty arrays that stand for no output are shared by all.
         if value.size:
             value.flags.writeable = False
-    elif isinstance(value, tuple | list) or is_dataclass(value):
-        # What a dataclass has computed, too.
-        for part in value if isinstance(value, tuple | list) else vars(value).values():
+    elif isinstance(value, tuple | list):
+        for part in value:
+            frozen(part)
+    elif is_dataclass(value) and not getattr(value, "_arrays_grow", False):
+        # What it has computed, too; other threads may do so meanwhile.
+        for part in [*vars(value).values()]:
             frozen(part)
     return value
 

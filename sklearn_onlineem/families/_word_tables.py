@@ -20,6 +20,7 @@ from sklearn_onlineem._kernels._topic_tables import (
     shift_divergences,
 )
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._values import frozen
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["TableField", "WordSum", "WordSums", "WordTable", "few_words", "word_divergences"]
@@ -69,6 +70,9 @@ class WordTable:
     anchor: Floats | None = None
     powers: Floats | None = None
 
+    # Later tables write to the array of rows, so `frozen` leaves it as it is.
+    _arrays_grow = True
+
     @classmethod
     def of(cls, table: Floats) -> Self:
         """Return the table of an array (n_words, n_components)."""
@@ -87,12 +91,12 @@ class WordTable:
     @cached_property
     def array(self) -> Floats:
         """The table as an array, (n_words, n_components)."""
-        return self.at(slice(None))
+        return frozen(self.at(slice(None)))
 
     @cached_property
     def array_T(self) -> Floats:
         """The transpose, (n_components, n_words)."""
-        return np.ascontiguousarray(self.at(slice(None)).T)
+        return frozen(np.ascontiguousarray(self.at(slice(None)).T))
 
     def stepped(
         self, factors: Floats, constants: Floats, words: Integers, values: Floats

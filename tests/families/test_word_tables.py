@@ -122,6 +122,7 @@ def test_models_of_earlier_steps_stay():
     for model, parameters in models:
         np.testing.assert_array_equal(vars(model)["parameters"].array, parameters)
         np.testing.assert_array_equal(model.parameters, parameters.T)
+        assert not (parameters.flags.writeable or model.parameters.flags.writeable)
 
 
 def test_two_steps_from_one_table():
