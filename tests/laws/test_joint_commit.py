@@ -29,6 +29,7 @@ from sklearn_onlineem import (
     PerSequence,
     PoissonMixture,
 )
+from sklearn_onlineem._values import frozen
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import state as em_state
 
@@ -242,6 +243,13 @@ def test_a_refit_at_any_line_of_a_reader_does_not_change_its_answer(case, rng):
             with AtLine(line, lambda read=read: vars(read).update(left)):
                 found = said(read, name, old[0])
             assert found in possible, (name, line)
+
+
+def test_models_become_read_only_while_something_is_computed_of_them(rng):
+    for line in range(1, 9):
+        model = PoissonMixture(2, max_iter=1).fit(rng.poisson(3.0, (9, 2)))._fitted.state.model
+        with AtLine(line, lambda model=model: vars(model).update(computed=np.ones(2))):
+            assert not frozen(model).weights.flags.writeable
 
 
 @everything
