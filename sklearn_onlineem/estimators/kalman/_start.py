@@ -216,8 +216,9 @@ def system_prior(prior, model):
     return LinearDynamicalStatistics(**statistics)
 
 
-# Pseudo-rows of a stream's start, by parameters of the model per feature.
-_START_SHARE = 0.2
+# Pseudo-rows of a stream's start, by parameters of the model per feature; share of those of
+# emissions that lasts.
+_START_SHARE, _LASTING = 0.2, 0.1
 # Passes of batch EM before starts are compared, most rows of each, and most values of earlier rows
 # for canonical variates to be tried.
 _PASSES, _MOST_ROWS, _MOST_LAGGED = 10, 1 << 11, 512
@@ -297,7 +298,10 @@ class SystemInitialiser(Initialiser):
         return replace(self, init="random").model(data, random_state)
 
     def lasting(self, pseudo_statistics):
-        _, transitions, emissions = (part.scale(0.0) for part in pseudo_statistics.parts)
+        # Few of emissions keep the units of states, in which those of first states are: in others
+        # the first state of one sequence would be certain.
+        _, transitions, emissions = pseudo_statistics.parts
+        transitions, emissions = transitions.scale(0.0), emissions.scale(_LASTING)
         return replace(pseudo_statistics, transitions=transitions, emissions=emissions)
 
     def stream_model(self, data, random_state):
