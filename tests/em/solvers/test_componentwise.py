@@ -161,10 +161,10 @@ def test_others_refuse_by_name(rng):
     for case in SEQUENCE_ESTIMATORS:
         X = case.data(rng, 6)[0]
         name = case.make.__name__
-        with pytest.raises(ValueError, match=f"{name}: .*no components that can be refreshed"):
+        with pytest.raises(ValueError, match=f"{name} has no components that can be refreshed"):
             case(solver=Componentwise()).fit(X)
     pairs = [("ab", "ba"), ("a", "b")]
-    with pytest.raises(ValueError, match="EditDistance: .*no components that can be refreshed"):
+    with pytest.raises(ValueError, match="EditDistance has no components that can be refreshed"):
         EditDistance(solver=Componentwise()).fit(pairs)
     counts = rng.poisson(3.0, (20, 4))
     for estimator in (CompoundDirichlet(), LatentDirichletAllocation(2)):

@@ -182,7 +182,7 @@ def test_a_component_without_weight_takes_half_of_another(rng):
 
 def test_what_cannot_be_regrouped_is_refused_by_name(rng):
     X = rng.standard_normal((40, 2))
-    with pytest.raises(ValueError, match="GaussianHMM: .*merged or split"):
+    with pytest.raises(ValueError, match="GaussianHMM has .* merged or split"):
         GaussianHMM(3, solver=FIXED).fit(X)
     with pytest.raises(ValueError, match="GaussianMixture: labels"):
         GaussianMixture(3, solver=FIXED, semi_supervised=True).fit(X, np.arange(40) % 3)

@@ -161,7 +161,8 @@ def test_printed_alignments():
     assert str(edit.align("abd", "abcd")) == "ab-d\n|| |\nabcd"
     assert str(edit.align("axcd", "abcd")) == "axcd\n|.||\nabcd"
     assert str(edit.align("", "")) == "\n\n"
-    words = edit.align(("to", "be"), ("to", "see", "be"))
+    phrases = [(("to", "be"), ("to", "see", "be"))] * 5
+    words = EditDistance().fit(phrases).align(*phrases[0])
     assert str(words).splitlines()[2].split() == ["to", "see", "be"]
 
 
