@@ -165,7 +165,11 @@ class Certificate:
         return self._wait < 0 and left < (_LAST_BAR if self.is_plain else 1.0) * self.tol
 
     def holds(
-        self, here: Evaluation, evaluate: Callable[[Model], Evaluation], is_last: bool = False
+        self,
+        here: Evaluation,
+        evaluate: Callable[[Model], Evaluation],
+        is_last: bool = False,
+        has_stalled: bool = False,
     ) -> bool:
         """Return whether a model is at a local maximum; update `gain` and `ahead`.
 
@@ -177,6 +181,9 @@ class Certificate:
             Returns the evaluation of a model.
         is_last : bool, default=False
             Whether no step raises the objective any more, by its rounding errors.
+        has_stalled : bool, default=False
+            Whether the latest pass has gained nothing: it is the last where there is no
+            certificate, or nothing better along a negative curvature, perhaps a rounding error.
         """
         # The certificate of the pass before has seen that there is no saddle.
         fewest = 1 if self.gain < self.tol else _FEWEST
@@ -184,6 +191,8 @@ class Certificate:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             try:
                 found = newton_step(here, evaluate, self.newton, self.tol, fewest)
+                is_last |= has_stalled and found.is_saddle
+                has_stalled = False
                 self.newton.extend(found.pairs)
                 self._wait = len(found.pairs) * (_PASSES if self.is_plain else 1)
                 self._go_on(here, evaluate, self._others(here, found))
@@ -193,7 +202,7 @@ class Certificate:
                     self._finish(here, evaluate, found)
             except ours(*_ERRORS):
                 pass
-        return is_near or (is_last and self.ahead is None)
+        return is_near or ((is_last or has_stalled) and self.ahead is None)
 
     def _others(self, here, found):
         """Yield functions that return models past a saddle, or with entries near zero raised."""

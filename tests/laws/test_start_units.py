@@ -65,7 +65,8 @@ def test_units_change_no_label_of_a_fit(case, init, rng):
     X, n_columns = data_of(case, rng)
     scales = units(case, n_columns, rng.uniform(-15.0, 15.0, n_columns))
     here, there = (case(init=init, max_iter=20).fit(rows) for rows in (X, times(X, scales)))
-    assert_allclose(means(there), means(here) * scales, rtol=1e-7)
+    # Converged fits differ by rounding errors along flat directions.
+    assert_allclose(means(there), means(here) * scales, rtol=1e-6)
     found, expected = there.predict(times(X, scales)), here.predict(X)
     assert_array_equal(np.hstack(found), np.hstack(expected))
 

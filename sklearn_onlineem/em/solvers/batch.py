@@ -155,7 +155,7 @@ def batch_passes(
             elif suits(here):
                 is_stuck = there is here
                 there = evaluate(model) if there is None else there
-                is_settled = certificate.holds(there, evaluate, is_stuck)
+                is_settled = certificate.holds(there, evaluate, is_stuck, settled.left == 0.0)
                 progress.distance = settled.distance(certificate.gain) if is_settled else math.inf
                 there, is_fast = certificate.ahead or there, may_accelerate
                 after = _after(state, here, there.model, n_read)
