@@ -96,7 +96,8 @@ def newton_step(
     residual = score + math.sqrt(_NOISE * tol / max(noise.dot(noise), _NOISE)) * noise
     enough = _RESIDUAL**2 * residual.dot(residual)
     length = _STEPS.get(getattr(getattr(here.data, "dtype", None), "itemsize", 0), _STEP)
-    total, along, before, gain, least = np.zeros_like(score), 0.0, 1.0, 0.0, 1.0
+    total, unsolved, along = np.zeros_like(score), score, 0.0
+    before, gain, least = 1.0, 0.0, 1.0
     while (rest := residual.dot(residual)) > enough and gain < tol:
         if len(pairs) >= fewest and rest < _REST * tol * least:
             break
@@ -116,8 +117,10 @@ def newton_step(
         if curvature <= _FLAT * square:
             break
         pairs.append((along, change))
-        share, least = slope / curvature, min(least, curvature / square)
-        total, residual = total + share * along, residual - share * change
+        residual, least = residual - slope / curvature * change, min(least, curvature / square)
+        # The random score says where to look, not how far to go: not where data tell nothing.
+        share = unsolved.dot(along) / curvature
+        total, unsolved = total + share * along, unsolved - share * change
         gain = 0.5 * abs(score.dot(total))
     step = coordinates.direction(total.reshape(coordinates.shape)) if pairs else None
     return NewtonStep(gain, step, False, pairs)

@@ -226,7 +226,9 @@ def test_the_default_prior_of_gaps(kind, n_matrices, weighted, rng):
     mixture = GaussianMixture(3, covariance_type=kind, max_iter=1).fit(X, sample_weight=weight)
     prior = mixture._fitted.state.prior
     assert_close(prior.emissions.scatter, np.tile(expected, (n_matrices, 1, 1)), rtol=1e-12)
-    assert not prior.counts.any() and not prior.emissions.degrees.any()
+    # The mode of a covariance has four times the variances of the data.
+    assert_close(prior.emissions.degrees, np.full(n_matrices, rows / 3.0 / 4.0), rtol=1e-12)
+    assert not prior.counts.any() and not prior.emissions.weight.any()
 
 
 @all_mixtures
