@@ -158,7 +158,9 @@ def batch_passes(
                 is_settled = certificate.holds(there, evaluate, is_stuck, settled.left == 0.0)
                 progress.distance = settled.distance(certificate.gain) if is_settled else math.inf
                 there, is_fast = certificate.ahead or there, may_accelerate
-                after = _after(state, here, there.model, n_read)
+                # The last step is one of EM, whose E-step has been made.
+                model = there.model.m_step(there.statistics) if is_settled else there.model
+                after = _after(state, here, model, n_read)
             else:
                 certificate = None
         take(after)
