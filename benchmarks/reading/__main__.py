@@ -26,22 +26,23 @@ import numpy as np
 from benchmarks._table import Table
 from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 
-# With Python 3.11; its successors run comprehensions in place, which makes fewer functions.
+# With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit ends
+# by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
-    "GaussianHMM.fit, functions": 247,
-    "GaussianHMM.fit, files": 39,
+    "GaussianHMM.fit, functions": 326,
+    "GaussianHMM.fit, files": 43,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 70,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 211,
-    "Python code": 26_870,
-    "Python docstrings": 13_290,
-    "kernel files": 59,
-    "kernel code": 15_140,
-    "public names": 95,
+    "Python files": 206,
+    "Python code": 26_780,
+    "Python docstrings": 13_140,
+    "kernel files": 58,
+    "kernel code": 14_850,
+    "public names": 93,
     "import circles": 0,
-    "test code": 38_920,
+    "test code": 38_900,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
