@@ -26,8 +26,8 @@ import numpy as np
 from benchmarks._table import Table
 from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 
-# With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit ends
-# by a certificate, for which it needs coordinates: 79 functions in 4 files.
+# With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit
+# ends by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
     "GaussianHMM.fit, functions": 326,
     "GaussianHMM.fit, files": 43,
