@@ -202,7 +202,7 @@ def test_graphs_tell_fits_apart(client, X):
     labels = array.map_blocks(fits[0].predict, dtype=int, drop_axis=1)
     assert_array_equal(labels.compute(), fits[0].predict(X))
     for _ in range(2):
-        found = client.submit(_score, fits[0], X).result()
+        found = client.submit(GaussianMixture.score, fits[0], X).result()
         assert found == pytest.approx(fits[0].score(X), rel=1e-12)
         fits[0].partial_fit(X[:100])
     members = client.map(mixture().fit, np.split(X, 4))
@@ -210,10 +210,6 @@ def test_graphs_tell_fits_apart(client, X):
     local = combine_estimators([mixture().fit(part) for part in np.split(X, 4)])
     assert_identical(merged.model_, local.model_)
     assert_identical(merged.partial_fit(X).model_, local.partial_fit(X).model_)
-
-
-def _score(estimator, X):
-    return estimator.score(X)
 
 
 def test_chunks_of_unknown_size_and_empty_ones(client, X):

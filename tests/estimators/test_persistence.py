@@ -18,8 +18,10 @@ from cases.merged_cases import MERGED
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import state_of
 from cases.streams import AT_ONCE
+from cases.wrappers import all_wrappers
 from dask.base import tokenize
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import StandardScaler
 
@@ -171,24 +173,14 @@ def token(value):
     return tokenize(value, ensure_deterministic=True)
 
 
-@pytest.mark.parametrize("name", ["pipeline", "search", "detector", "regressor", "shards", "words"])
-def test_dask_identifies_wrappers_by_what_they_have_learnt(name, rng):
-    X, words, mixture = rng.normal(size=(60, 2)), ["ab", "ba", "abc"], GaussianMixture()
-    pipeline = StreamPipeline([("mixture", mixture)])
-    wrapper, learn = {
-        "pipeline": (pipeline, lambda w, X: w.partial_fit(X)),
-        "search": (
-            PrequentialSearch(pipeline, {"mixture__beta": [0.6]}),
-            lambda w, X: w.partial_fit(X),
-        ),
-        "detector": (AnomalyDetector(mixture), lambda w, X: w.partial_fit(X)),
-        "regressor": (MixtureRegressor(mixture), lambda w, X: w.partial_fit(X, X[:, 0])),
-        "shards": (DistributedEM(mixture, n_shards=2, n_jobs=1), lambda w, X: w.fit(X)),
-        "words": (EditDistanceClassifier(), lambda w, X: w.fit(*2 * [words[: len(X) // 10]])),
-    }[name]
+@all_wrappers
+def test_dask_identifies_wrappers_by_what_they_have_learnt(wrapper, rng):
+    X, wrapper = rng.normal(size=(60, 2)), clone(wrapper)
     tokens = {token(wrapper)}
     for part in (X[:30], X[30:40]):
-        learn(wrapper, part)
+        of_words = isinstance(wrapper, EditDistanceClassifier)
+        learn = getattr(wrapper, "partial_fit", wrapper.fit)
+        learn(*2 * [["ab", "ba", "abc"][: len(part) // 10]] if of_words else (part, part[:, 0]))
         assert token(wrapper) == token(by_pickle(wrapper)) == token(copy.deepcopy(wrapper))
         tokens.add(token(wrapper))
     assert len(tokens) == 3
@@ -276,7 +268,7 @@ def test_the_trusted_types_are_those_that_are_documented(rng):
     assert sorted(found) == documented == sorted(documented)
 
 
-def test_classifiers_and_learners_of_shards_answer_as_before(rng):
+def test_classifiers_and_learners_of_shards_answer_as_before_and_refuse_corrupt_states(rng):
     words = ["ab", "ba", "abc", "cab"]
     X = rng.poisson(3.0, (60, 2)).astype(float)
     classifier = EditDistanceClassifier().fit(words, words)
@@ -286,6 +278,11 @@ def test_classifiers_and_learners_of_shards_answer_as_before(rng):
         assert_identical(way(classifier).kneighbors(words, 2), classifier.kneighbors(words, 2))
         assert_identical([way(learner).predict_proba(X)], [learner.predict_proba(X)])
         assert_identical([way(scaler).transform([X])[0]], [scaler.transform([X])[0]])
+    for fitted in (classifier, learner, scaler):
+        state = fitted.__getstate__()
+        for name in state:
+            with pytest.raises(ValueError, match=type(fitted).__name__):
+                fitted.__setstate__({key: value for key, value in state.items() if key != name})
 
 
 # ---------------------------------------------------------------------------- corrupt states
@@ -372,29 +369,11 @@ def test_what_another_version_saved_is_of_the_right_types(changed, name, rng):
     X = rng.standard_normal((30, 2))
     fitted = GaussianMixture(2, random_state=0).fit(X)
     before, saved = state_of(fitted), of_another_version(fitted)
+    message = rf"{name}( of GaussianMixture)? of (its state|the fitted state)"
     for value in ("3", b"", 1j, *([] if name == "attributes" else [{}])):
-        with (
-            pytest.warns(InconsistentVersionWarning),
-            pytest.raises(
-                ValueError, match=rf"{name}( of GaussianMixture)? of (its state|the fitted state)"
-            ),
-        ):
+        with pytest.warns(InconsistentVersionWarning), pytest.raises(ValueError, match=message):
             fitted.__setstate__(changed(saved, **{name: value}))
         assert_identical(state_of(fitted), before)
-
-
-@pytest.mark.parametrize("how", ["classifier", "shards", "transformer"])
-def test_corrupt_states_of_other_classes_are_refused(how, rng):
-    X = rng.poisson(3.0, (30, 2)).astype(float)
-    fitted = {
-        "classifier": lambda: EditDistanceClassifier().fit(["ab", "ba"], ["ab", "ba"]),
-        "shards": lambda: DistributedEM(PoissonMixture(), n_shards=2, n_jobs=1).fit(X),
-        "transformer": lambda: PerSequence(StandardScaler()).fit([X]),
-    }[how]()
-    state = fitted.__getstate__()
-    for name in state:
-        with pytest.raises(ValueError, match=type(fitted).__name__):
-            fitted.__setstate__({key: value for key, value in state.items() if key != name})
 
 
 @all_estimators

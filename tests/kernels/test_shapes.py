@@ -21,7 +21,6 @@ PRODUCTS = 2 + 3
 LABELS = np.array([-1, 0, 1, 2, -1, 0], np.intc)
 ASSIGNED = np.array([0, 0, 1, 2, 1, 0], np.intc)
 OFFSETS = np.array([0, 2, N])
-NO_INTS = np.empty(0, np.intc)
 # Look at rows as users have them, or take any length.
 ANY_SHAPES = {
     "_rows.are_codes", "_rows.are_finite", "_rows.are_ready", "_rows.largest_magnitude",

@@ -15,23 +15,18 @@ from cases.family_cases import case_of
 from cases.merged_cases import LETTERS, MERGED, SINGLE, once_for_each_parameter
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.streams import AT_ONCE
+from cases.wrappers import WRAPPERS, all_wrappers
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import IncrementalPCA
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from sklearn_onlineem import (
-    AnomalyDetector,
     EditDistance,
     EditDistanceClassifier,
     GaussianHMM,
-    GaussianMixture,
     KalmanFilter,
-    MixtureRegressor,
     PerSequence,
-    PrequentialSearch,
-    StreamPipeline,
 )
-from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.families import Categorical
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -531,37 +526,30 @@ def test_the_same_transformer_goes_on(rng):
     assert estimator.transformer_.n_samples_seen_ == 120
 
 
-MIXTURE = GaussianMixture(2, random_state=0)
-# With the estimator inside that has learnt.
-WRAPPERS = {
-    AnomalyDetector(MIXTURE): lambda wrapper: wrapper.estimator_,
-    MixtureRegressor(): lambda wrapper: wrapper.mixture_,
-    MixtureRegressor(MIXTURE): lambda wrapper: wrapper.mixture_,
-    StreamPipeline([("mixture", MIXTURE)]): lambda wrapper: wrapper["mixture"],
-    PrequentialSearch(MIXTURE, {"beta": [0.6]}): lambda wrapper: wrapper.estimators_[0],
-    DistributedEM(MIXTURE, n_jobs=1): lambda wrapper: wrapper.estimator_,
-    EditDistanceClassifier(): lambda wrapper: wrapper.edit_distance_,
-}
 NONSENSE = {"contamination": [0, 5, 0.9, np.nan, "auto"], "param_grid": [{"beta": 3}, []]}
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS, ids=lambda wrapper: type(wrapper).__name__)
+@all_wrappers
 def test_wrappers_refuse_nonsense_before_anything_learns(wrapper, rng):
     """However it was set, and whatever has been learnt before."""
-    inner, wrapper, X = WRAPPERS[wrapper], clone(wrapper), rng.normal(size=(60, 2))
+    part, wrapper, X = WRAPPERS[wrapper], clone(wrapper), rng.normal(size=(60, 2))
     X, y = (WORDS, WORDS) if isinstance(wrapper, EditDistanceClassifier) else (X, X[:, 0])
     names = [name for name in ("fit", "partial_fit") if hasattr(wrapper, name)]
+
+    def learnt():
+        return (wrapper[-1] if part == "last step" else getattr(wrapper, part))._fitted
+
     for method in names:
         getattr(wrapper, method)(X, y)
         for name, before in wrapper.get_params(deep=False).items():
             for value in (object(), *NONSENSE.get(name, ())):
-                fitted = inner(wrapper)._fitted
+                fitted = learnt()
                 setattr(wrapper, name, value)
                 for again in names:
                     with pytest.raises((ValueError, TypeError, AttributeError)):
                         getattr(wrapper, again)(X, y)
                 setattr(wrapper, name, before)
-                assert inner(wrapper)._fitted is fitted, (name, value)
+                assert learnt() is fitted, (name, value)
 
 
 WORDS = ["ab", "ba", "aab", "c"]

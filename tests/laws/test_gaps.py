@@ -96,10 +96,7 @@ def test_gaps_cost_little(case, solver, rng):
 
 
 LITTLE_SEEN = {
-    "full": GaussianMixture(2),
-    "tied": GaussianMixture(2, covariance_type="tied"),
-    "diag": GaussianMixture(2, covariance_type="diag"),
-    "spherical": GaussianMixture(2, covariance_type="spherical"),
+    **{k: GaussianMixture(2, covariance_type=k) for k in ("full", "tied", "diag", "spherical")},
     "no prior": GaussianMixture(2, prior=None),
     "student": StudentTMixture(2, covariance_type="diag"),
     "product": Mixture(2, family={0: "poisson", (1, 2): "gaussian_full"}),

@@ -511,36 +511,27 @@ MISTAKES = {
         ValueError,
         "'solver' parameter of GaussianMixture must be a str .* or a Solver of sklearn_onlineem.em",
     ),
-    "steps without names": (
-        lambda: StreamPipeline([StandardScaler(), mixture()]).partial_fit(X),
-        TypeError,
-        r"StreamPipeline: steps must be a list of names and estimators, such as \[\('scaler'",
-    ),
-    "steps without names in a fit": (
-        lambda: StreamPipeline([StandardScaler(), mixture()]).fit(X),
-        TypeError,
-        "StreamPipeline: steps must be a list of names and estimators",
-    ),
-    "pykalman's name of a method": (
-        lambda: system().em(X),
-        AttributeError,
-        "^KalmanFilter has no attribute 'em': it is called 'fit' here",
-    ),
-    "pykalman's name of a score": (
-        lambda: system().loglikelihood(X),
-        AttributeError,
-        "^KalmanFilter has no attribute 'loglikelihood': it is called 'score' here",
-    ),
-    "hmmlearn's name of a record": (
-        lambda: chain().fit(X).monitor_,
-        AttributeError,
-        "^GaussianHMM has no attribute 'monitor_': 'history_'",
-    ),
-    "hmmlearn's name of the width": (
-        lambda: chain().fit(X).n_features,
-        AttributeError,
-        "^GaussianHMM has no attribute 'n_features': it is called 'n_features_in_' here",
-    ),
+    **{
+        f"steps without names in {learn.__name__}": (
+            lambda learn=learn: learn(StreamPipeline([StandardScaler(), mixture()]), X),
+            TypeError,
+            r"StreamPipeline: steps must be a list of names and estimators, such as \[\('scaler'",
+        )
+        for learn in (StreamPipeline.fit, StreamPipeline.partial_fit)
+    },
+    **{
+        f"another library's {name}": (
+            lambda name=name, fitted=fitted: getattr(fitted(), name),
+            AttributeError,
+            f"^{who} has no attribute '{name}': {cure}",
+        )
+        for who, name, fitted, cure in (
+            ("KalmanFilter", "em", lambda: system(), "it is called 'fit' here"),
+            ("KalmanFilter", "loglikelihood", lambda: system(), "it is called 'score' here"),
+            ("GaussianHMM", "monitor_", lambda: chain().fit(X), "'history_'"),
+            ("GaussianHMM", "n_features", lambda: chain().fit(X), "it is called 'n_features_in_'"),
+        )
+    },
     "a matrix that is no covariance": (
         lambda: system(observation_covariance=-np.eye(2)).fit(X),
         ValueError,
@@ -680,17 +671,15 @@ MISTAKES = {
         "EditDistance",
         "target of pair 0 of X, got int 3",
     ),
-    "lists of words for two words": (
-        lambda: EditDistance().fit([("teh", "the")]).distance(["teh"], ["the"]),
-        ValueError,
-        "EditDistance: x and y are lists of unknown symbols, 'teh' the first",
-        "pairwise",
-    ),
-    "lists of words that are aligned": (
-        lambda: EditDistance().fit([("teh", "the")]).align(["teh"], ["the"]),
-        ValueError,
-        "EditDistance: x and y are lists of unknown symbols, 'teh' the first",
-    ),
+    **{
+        f"lists of words to {ask.__name__}": (
+            lambda ask=ask: ask(EditDistance().fit([("teh", "the")]), ["teh"], ["the"]),
+            ValueError,
+            "EditDistance: x and y are lists of unknown symbols, 'teh' the first",
+            "pairwise",
+        )
+        for ask in (EditDistance.distance, EditDistance.align)
+    },
     "no pairs": (lambda: EditDistance().fit([]), ValueError, "EditDistance", "at least one pair"),
     # Merging.
     "nothing to merge": (lambda: combine_estimators([]), ValueError, "at least one estimator"),

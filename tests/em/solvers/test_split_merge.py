@@ -148,12 +148,12 @@ def test_parameters_are_counted_of_components_that_have_weight(rng):
 
 def test_what_has_no_moves_is_refused_by_name(rng):
     X = rng.standard_normal((40, 2))
-    for estimator in (GaussianHMM(2, solver=SplitMerge()), KalmanFilter(solver=SplitMerge())):
-        with pytest.raises(ValueError, match=f"{type(estimator).__name__} .* merged or split"):
-            estimator.fit(X)
-    known = GaussianMixture(2, solver=SplitMerge(), semi_supervised=True)
-    with pytest.raises(ValueError, match="GaussianMixture: labels"):
-        known.fit(X, np.arange(40) % 2)
+    for solver in (SplitMerge(), SplitMerge(n_components="fixed")):
+        for estimator in (GaussianHMM(2, solver=solver), KalmanFilter(solver=solver)):
+            with pytest.raises(ValueError, match=f"{type(estimator).__name__} .* merged or split"):
+                estimator.fit(X)
+        with pytest.raises(ValueError, match="GaussianMixture: labels"):
+            GaussianMixture(2, solver=solver, semi_supervised=True).fit(X, np.arange(40) % 2)
     for arguments, message in [
         ({"weight_concentration_prior": 2.0}, "leaves components without"),
         ({"tol": 0.0}, "tol > 0"),

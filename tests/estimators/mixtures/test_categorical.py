@@ -76,9 +76,8 @@ def test_what_no_column_can_have_is_no_parameter(rng):
     assert wide.model_.n_parameters() == 2 * 4 * 3 + 1
     assert wide.bic(X) > mixture.bic(X) + 60.0
     assert mixture.score(X) > wide.score(X)
-    for family in ("categorical", {(0, 1, 2, 3): "categorical"}, {0: "categorical"}):
-        if isinstance(family, dict) and len(family) == 1 and 0 in family:
-            family = dict.fromkeys(range(4), "categorical")
+    of_columns = dict.fromkeys(range(4), "categorical")
+    for family in ("categorical", {(0, 1, 2, 3): "categorical"}, of_columns):
         same = Mixture(2, family=family, random_state=0).fit(X)
         assert same.model_.n_parameters() == n_parameters
         assert_allclose(same.score(X), mixture.score(X), atol=1e-3)
@@ -104,9 +103,7 @@ def test_numbers_of_categories_may_be_given(rng):
             CategoricalMixture(2, n_categories=sizes).fit(X)
 
 
-@pytest.mark.parametrize(
-    "sizes", [(2, 4, 3, 2), [2, 4, 3, 2], np.array([2, 4, 3, 2]), [2, None, 3, 2]]
-)
+@pytest.mark.parametrize("sizes", [[2, 4, 3, 2], np.array(SIZES), [2, None, 3, 2]])
 def test_families_take_numbers_of_categories_of_any_sequence(sizes, rng):
     _, X = codes(rng)
     for make in (Mixture, HMM):
@@ -226,11 +223,9 @@ def test_estimators_of_other_categories_do_not_merge(rng):
 
 def test_columns_of_several_numbers_of_categories_are_drawn(rng):
     pytest.importorskip("matplotlib").use("agg")
-    _, X = codes(rng)
-    frame = table(X)
+    frame = table(codes(rng)[1])
     fitted = CategoricalMixture(2, random_state=0).fit(frame)
-    display = MixtureDisplay.from_estimator(fitted, frame)
-    assert len(display.ax_) == 4
+    assert len(MixtureDisplay.from_estimator(fitted, frame).ax_) == 4
 
 
 def test_standard_errors_of_columns_of_several_numbers_of_categories(rng):
@@ -368,10 +363,7 @@ NO_TABLES = {
     "a row": (["a", "x"], r"X must be of shape .* \(2,\)"),
     "dicts": ([{"answer": "a"}], "X has a dict"),
     "sets": ([[{1}, "x"]], "cannot be categories: .*'set'|a value of type 'set'"),
-    "cells of lists": (
-        pd.DataFrame({"a": [["x"], "y"], "b": "z"}),
-        "cannot be categories: .*'list'",
-    ),
+    "lists": (pd.DataFrame({"a": [["x"], "y"], "b": "z"}), "cannot be categories: .*'list'"),
     "rows of several lengths": ([["a", "x"], ["b"]], "rows of several lengths"),
     "parts of several lengths": ([[["a"], "x"], [["b"], "y"]], "several lengths|cannot be categ"),
 }

@@ -347,11 +347,10 @@ def test_other_columns_are_refused_by_their_names(make, library, rng):
     fitted = make(2, family=SPEC, random_state=0, max_iter=2).fit(library(X))
     day = pd.DataFrame({"day": pd.date_range("2026-01-01", periods=60)})
     others = X[X.columns[::-1]], X.drop(columns="age"), pd.concat([day, X], axis=1)
+    message = f"{make.__name__}: The feature names should match"
     for other in map(library, others):
         for method in (fitted.predict, fitted.partial_fit):
-            with pytest.raises(
-                ValueError, match=f"{make.__name__}: The feature names should match"
-            ):
+            with pytest.raises(ValueError, match=message):
                 method(other)
 
 
