@@ -334,7 +334,8 @@ def no_model(estimator):
     if hasattr(estimator, "steps"):
         return f"{name}: take its last step, if that is a mixture or another model"
     if parts:
-        return f"{name}: take its {parts[0]}_, the model within"
+        best = "best_" if hasattr(estimator, "param_grid") else ""
+        return f"{name}: take its {best}{parts[0]}_, the model within"
     return f"{name}: it is no mixture, hidden Markov model or other model of this library"
 
 

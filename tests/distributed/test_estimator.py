@@ -12,7 +12,7 @@ from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS, by_likelihood
 from cases.merged_cases import EXACT, NUMBERED, REGULAR
 from cases.shards import all_modes, batch_pass
-from cases.wrappers import WRAPPERS
+from cases.wrappers import WRAPPERS, all_wrappers
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
@@ -365,7 +365,7 @@ def test_errors_name_the_shard(rng):
         DistributedEM(BayesianGaussianMixture()).fit(X)
 
 
-@pytest.mark.parametrize("wrapper", [one for one in WRAPPERS if not hasattr(one, "param_grid")])
+@all_wrappers
 def test_of_wrappers_the_model_within_is_merged_and_learns_from_shards(wrapper, rng):
     message = f"{type(wrapper).__name__}: take its {WRAPPERS[wrapper]}"
     with pytest.raises(TypeError, match=message):
