@@ -5,6 +5,7 @@ means and scatters are *centred* statistics: scatter = sum of weight (x - mean)(
 those of `_small_matrices`, each function does all the components in one call.
 """
 
+from libc.math cimport INFINITY
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 from numpy cimport PyArray_NDIM, ndarray
@@ -259,7 +260,7 @@ def variances_from_scatter(
     double least,
     ndarray variances,      # OUT  shape of scatters
 ):
-    """Variances of the M-step, scatter / dof + floor; return whether all are above the least."""
+    """Variances of the M-step, scatter / dof + floor; return whether all are finite and above."""
     cdef Axes axes = axes_of(scatters, dof, floor)
     cdef Py_ssize_t k, j, i = 0
     cdef const double* scatter = readable(scatters, axes.K * axes.width)
@@ -271,7 +272,7 @@ def variances_from_scatter(
             variance[i] = kept[i]
             if axes.degrees[k] > 0.0:
                 variance[i] = scatter[i] / (axes.per_value * axes.degrees[k]) + floor_of(&axes, j)
-            are_above &= variance[i] > least
+            are_above &= least < variance[i] < INFINITY
             i += 1
     return are_above
 

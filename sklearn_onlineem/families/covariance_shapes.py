@@ -521,7 +521,7 @@ class _Variances(Covariance):
             statistics.scatter, statistics.degrees, floor, kept, _LEAST_VARIANCE, variance
         ):
             raise ValueError(
-                "A variance is not positive: the data of a component are too few or too"
+                "A variance is not positive, or overflows: data of a component are too few or too"
                 " similar. Decrease n_components or increase reg_covar."
             )
         return Gaussians(kept_where_empty(statistics, previous), variance)
