@@ -425,7 +425,8 @@ def test_data_that_only_a_dead_worker_held_are_a_named_error(X):
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
 
-        with pytest.raises(DistributionError, match="lost with the only copy of some data"):
+        # Dask may not have said yet which of the data it is.
+        with pytest.raises(DistributionError, match="worker was lost with the only copy"):
             fit_with(kill, client, futures, max_iter=1000)
 
 
