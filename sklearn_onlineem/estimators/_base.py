@@ -51,6 +51,7 @@ from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._challengers import with_sample
 from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
 from sklearn_onlineem.estimators._known import KnownModel
+from sklearn_onlineem.estimators._learnt import RELEARNT
 from sklearn_onlineem.estimators._parameters import (
     OTHER_ATTRIBUTES,
     are_same,
@@ -312,7 +313,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             # Read.
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
-                self._check_structure(self._relearnt)
+                self._check_structure(RELEARNT)
             elif "_given" in self.__dict__:
                 if self.warm_start:
                     raise self._not_fitted()
@@ -683,11 +684,11 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         with self._lock(), error_context(self):
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
-                self._check_structure()
+                self._check_structure(RELEARNT)
             reader = self._input(fresh=not resumes)
             data = reader.read(X, y, **where)
             if resumes:
-                model = self._known_model(data) or self._fitted.state.model
+                model = self._relearning(self._known_model(data) or self._fitted.state.model)
             else:
                 with single_threaded_blas(data.n_rows):
                     model = self._start().model(data, random_state)
@@ -732,9 +733,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         seen = self._seen()
         with error_context(self):
             check_number("weight", weight, 0.0, math.inf)
-            fitted, names = seen._fitted, self._structural_parameters
+            fitted, starts = seen._fitted, self._start_parameters()
+            shape = zip(self._structural_parameters, fitted.structure, strict=True)
             return LearntPrior(
-                type(self).__name__, dict(zip(names, fitted.structure, strict=True)),
+                type(self).__name__, {name: x for name, x in shape if name not in starts},
                 seen.n_features_in_, fitted.state.model, fitted.state.own_statistics, float(weight),
             )  # fmt: skip
 
@@ -775,11 +777,14 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             raise self._not_fitted()
         return seen
 
-    # Those of them that say what is learnt, which a fit that goes on may change.
-    _relearnt = frozenset()
-
     def _relearning(self, model):
         """Return a fitted model of which is learnt what parameters now say."""
+        before = dict(zip(self._structural_parameters, self._fitted.structure, strict=True))
+        is_same = all(are_same(before[n], getattr(self, n)) for n in RELEARNT & before.keys())
+        return model if is_same else self._learning(model)
+
+    def _learning(self, model):
+        """Return a fitted model that learns other parts."""
         return model
 
     def _check_structure(self, may_change=frozenset()):

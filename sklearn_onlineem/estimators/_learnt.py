@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from sklearn_onlineem.models.fixed import Fixed
 
-__all__ = ["fixed_entries", "gaussian_mask_shapes", "learnt_gaussians", "learnt_parts"]
+__all__ = [
+    "RELEARNT",
+    "fixed_entries",
+    "gaussian_mask_shapes",
+    "learnt_gaussians",
+    "learnt_parts",
+    "with_masks",
+]
+
+# Parameters that say what is learnt, which a fit that goes on may change.
+RELEARNT = frozenset({"params", "em_vars"})
 
 
 def learnt_parts(params, letters, shapes):
@@ -82,3 +93,9 @@ def fixed_entries(**learnt):
     """
     masks = {name: ~mask for name, mask in learnt.items() if mask is not True}
     return Fixed(**masks) if masks else None
+
+
+def with_masks(family, other):
+    """Return a family, bound to data, with the masks of another."""
+    masks = {name: mask for name, mask in vars(other).items() if name.startswith("learns_")}
+    return replace(family, **masks) if masks else family

@@ -48,7 +48,7 @@ class Session:
 
     def __init__(self, bench, rng, log):
         self.bench, self.rng, self.log = bench, rng, log
-        self.finite, self.asked_for_size = True, False
+        self.finite, self.asked_for_size, self.has_hostile_parameters = True, False, False
         self.subject = bench.make()
 
     def run(self):
@@ -156,7 +156,7 @@ class Session:
         before = fingerprint(arguments)
         try:
             reason = self.attempt(lambda: method(**arguments), name, check=True)
-            if hostility == 0.0:
+            if hostility == 0.0 and not self.has_hostile_parameters:
                 self.log.calls.append((f"{self.bench.name}.{name}", reason))
         finally:
             if fingerprint(arguments) != before:
@@ -200,6 +200,7 @@ class Session:
 
     def hostile_parameters(self):
         """One to three parameters by name."""
+        self.has_hostile_parameters = True
         estimator_class = self.bench.estimator_class
         constraints = getattr(estimator_class, "_parameter_constraints", {})
         names, _ = parameters_of(estimator_class)

@@ -1,5 +1,6 @@
 """Fits without a pass, and fits that go on from another one pass by pass."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -81,6 +82,32 @@ def test_what_follows_begins_there(case, rng):
     before = arrays(streamed.model_)
     streamed.set_params(warm_start=True).fit(data)
     assert_identical(arrays(streamed.model_), before)
+
+
+# What says which parts are learnt, and its value for none.
+NOTHING = {"params": "", "em_vars": []}
+RELEARNT = [
+    (case, name)
+    for case in CASES
+    for name in NOTHING.keys() & case().get_params(deep=False).keys()
+]
+
+
+@pytest.mark.parametrize(("case", "name"), RELEARNT, ids=repr)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_that_goes_on_learns_what_parameters_now_say(case, name, rng):
+    data, _ = case.data(rng, 60)
+    once = case(max_iter=1, tol=0.0, solver="batch", warm_start=True).fit(data)
+    stopped, before = copy.deepcopy(once), once.score_samples(data)
+    every = getattr(stopped, name)
+    stopped.set_params(**{name: NOTHING[name]})
+    with pytest.raises(ValueError, match=f"{name}=.*call fit again"):
+        stopped.partial_fit(data)
+    for _ in range(2):
+        assert stopped.fit(data).model_.n_parameters() == 0
+        np.testing.assert_array_equal(stopped.score_samples(data), before)
+    stopped.set_params(**{name: every}).fit(data)
+    assert_identical(arrays(stopped.model_), arrays(once.fit(data).model_))
 
 
 def test_the_best_of_several_starts_alone_is_kept(rng):

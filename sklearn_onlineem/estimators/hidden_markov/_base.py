@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,8 +17,8 @@ from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, Seque
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
-from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
-from sklearn_onlineem.estimators._parameters import are_same, estimator, parameter
+from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts, with_masks
+from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, bound
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -234,16 +233,8 @@ class BaseHMM(FromParameters, SequenceEstimator):
         )  # fmt: skip
         return Fixed() if fixed is None else fixed
 
-    _relearnt = frozenset({"params"})
-
-    def _relearning(self, model):
-        before = self._fitted.structure[self._structural_parameters.index("params")]
-        if are_same(before, self.params):
-            return model
-        families = clone(self).set_params(params=before)._family(), self._family()
-        old, new = map(vars, families)
-        masks = {name: x for name, x in new.items() if not are_same(old[name], x)}
-        family = replace(model.family, **masks)
+    def _learning(self, model):
+        family = with_masks(model.family, self._family())
         return replace(model, family=family, learnt=self._learnt_letters(), fixed=self._fixed())
 
     def _prior(self, model, n_features):

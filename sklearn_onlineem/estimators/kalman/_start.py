@@ -111,6 +111,14 @@ class System:
             raise ValueError(f"em_vars has {unknown[0]!r}; it may have {', '.join(FIELDS)}.")
         return frozenset(names)
 
+    def learnt_of_parts(self):
+        """Return the learnt parameters of each regression, by its name in the model."""
+        learnt = [FIELDS[name] for name in self.learnt()]
+        return {
+            part: frozenset(field.parameter for field in learnt if field.part == part)
+            for part in _PARTS.values()
+        }
+
     def known(self, n_features):
         """Return given arrays, and defaults of those neither given nor learnt."""
         sizes, learnt, known = {"k": self.n_states, "d": n_features}, self.learnt(), {}
@@ -155,7 +163,7 @@ class System:
 
     def model(self, arrays, floor):
         """Return the model of arrays, with a floor of the variances of rows."""
-        learnt, parts = self.learnt(), {}
+        learnt, parts = self.learnt_of_parts(), {}
         shapes = Full(), *(SHAPES[kind] for kind in self.noise_types.values())
         for part, shape in zip(_PARTS.values(), shapes, strict=True):
             fields = {name: field for name, field in FIELDS.items() if field.part == part}
@@ -169,8 +177,7 @@ class System:
                 variance = np.diag(values["covariance"]).mean()
                 least = np.full(self.n_states, 1e-3 * RELATIVE_FLOOR * variance)
             family, parameters = LinearGaussian(shape, least), AffineGaussian.single(**values)
-            free = frozenset(fields[name].parameter for name in learnt & set(fields))
-            parts[part] = Regression(family, parameters, free)
+            parts[part] = Regression(family, parameters, learnt[part])
         return LinearDynamicalModel(**parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 
@@ -165,14 +166,14 @@ class KalmanFilter(FromParameters, SequenceEstimator):
     n_dim_state: int | None = parameter(
         default=None, valid=[None, Interval(Integral, 1, None, closed="left")], kw_only=False
     )
-    transition_matrices: object = parameter(default=None, valid=_ARRAY)
-    observation_matrices: object = parameter(default=None, valid=_ARRAY)
-    transition_covariance: object = parameter(default=None, valid=_ARRAY)
-    observation_covariance: object = parameter(default=None, valid=_ARRAY)
-    transition_offsets: object = parameter(default=None, valid=_ARRAY)
-    observation_offsets: object = parameter(default=None, valid=_ARRAY)
-    initial_state_mean: object = parameter(default=None, valid=_ARRAY)
-    initial_state_covariance: object = parameter(default=None, valid=_ARRAY)
+    transition_matrices: object = parameter(default=None, valid=_ARRAY, structural=True)
+    observation_matrices: object = parameter(default=None, valid=_ARRAY, structural=True)
+    transition_covariance: object = parameter(default=None, valid=_ARRAY, structural=True)
+    observation_covariance: object = parameter(default=None, valid=_ARRAY, structural=True)
+    transition_offsets: object = parameter(default=None, valid=_ARRAY, structural=True)
+    observation_offsets: object = parameter(default=None, valid=_ARRAY, structural=True)
+    initial_state_mean: object = parameter(default=None, valid=_ARRAY, structural=True)
+    initial_state_covariance: object = parameter(default=None, valid=_ARRAY, structural=True)
     em_vars: object = parameter(
         default=None,
         valid=[None, StrOptions({"all"}), "array-like", set, frozenset],
@@ -225,6 +226,10 @@ class KalmanFilter(FromParameters, SequenceEstimator):
         given = self._hyperparameters
         return system_prior(given, model) if given else None
 
+    def _check_shape(self, shape, may_change=frozenset()):
+        # What is learnt may start from other values next time.
+        super()._check_shape(shape, may_change | self._system().learnt())
+
     def _check_structure(self, may_change=frozenset()):
         super()._check_structure(may_change)
         model, system = self.model_, self._system()
@@ -233,12 +238,12 @@ class KalmanFilter(FromParameters, SequenceEstimator):
                 f"the fitted model has n_dim_state={model.n_components}, but the parameters now"
                 f" give {system.n_states}; call fit again."
             )
-        was_set = self._fitted.attributes.get("_names_set", ())
-        for name, array in system.known(model.n_features).items():
-            if name in system.learnt() or f"{name}_" in was_set:
-                continue
-            if not np.array_equal(array, array_of(model, name)):
-                raise ValueError(f"the fixed {name} has changed since the fit; call fit again.")
+
+    def _learning(self, model):
+        learnt = self._system().learnt_of_parts()
+        return replace(model, **{
+            part: replace(getattr(model, part), learnt=names) for part, names in learnt.items()
+        })  # fmt: skip
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

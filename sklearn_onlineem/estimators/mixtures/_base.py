@@ -26,7 +26,7 @@ from sklearn_onlineem.estimators._known import (
     settable,
     shares_as_given,
 )
-from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts
+from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts, with_masks
 from sklearn_onlineem.estimators._parameters import available_if, estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
@@ -261,6 +261,10 @@ class MixtureParameters:
         )
         # Families know the others.
         return Fixed() if fixed is None else fixed
+
+    def _learning(self, model):
+        family = with_masks(model.family, self._family())
+        return replace(model, family=family, fixed=self._fixed())
 
     def _prior(self, model, n_features):
         concentration = self.weight_concentration_prior
