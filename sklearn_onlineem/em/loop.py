@@ -130,10 +130,16 @@ def run(
     if progress.converged or progress.stopped:
         return
     numbers = range(progress.n_iter + 1, int(max_iter) + 1)
-    for n_iter, (log_likelihood, is_last) in zip(numbers, passes, strict=False):
-        progress.lower_bounds.append(log_likelihood)
-        progress.n_iter, progress.converged = n_iter, is_last
-        if report is not None:
-            report(n_iter, log_likelihood)
-        if is_last or progress.stopped:
-            break
+    try:
+        for n_iter, (log_likelihood, is_last) in zip(numbers, passes, strict=False):
+            progress.lower_bounds.append(log_likelihood)
+            progress.n_iter, progress.converged = n_iter, is_last
+            if report is not None:
+                report(n_iter, log_likelihood)
+            if is_last or progress.stopped:
+                break
+    except RuntimeError as error:
+        # Generators make this of a callback's own; see PEP 479.
+        if isinstance(error.__cause__, StopIteration):
+            raise error.__cause__ from None
+        raise

@@ -202,6 +202,7 @@ RAISED = [
     UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
     OverflowError("too much"),
     ValueError("callbacks"),
+    StopIteration("enough"),
 ]
 
 
@@ -227,6 +228,8 @@ def test_what_users_code_raises_comes_out_as_it_was_raised(error, rng, monkeypat
         partial(EditDistanceClassifier(dictionary=Raising()).fit, ["a"], ["a"]),
         partial(stream.fit, X),
     ]
+    if isinstance(error, StopIteration):  # which ends what is iterated
+        del asked[2:5]
     before = signal.signal(signal.SIGINT, Raising())
     # The second start is the default's own, and may fail for reasons of the library alone.
     interrupted = Mock(side_effect=lambda *args: signal.raise_signal(signal.SIGINT))
@@ -235,8 +238,10 @@ def test_what_users_code_raises_comes_out_as_it_was_raised(error, rng, monkeypat
         for ask in asked:
             with pytest.raises(type(error)) as found:
                 ask()
-            assert found.value is error and "It was raised within" in error.__notes__[0]
-            error.__notes__.clear()
+            assert found.value is error
+            if not isinstance(error, StopIteration):  # which says nothing of what is invalid
+                assert "It was raised within" in error.__notes__[0]
+                error.__notes__.clear()
     finally:
         signal.signal(signal.SIGINT, before)
     assert not stream.__sklearn_is_fitted__()
