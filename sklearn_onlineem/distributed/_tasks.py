@@ -142,6 +142,8 @@ def prepare(estimator, number, first, names, *values):
     """Return the data of a shard as kernels take them; its rows are numbered from `first`."""
     with error_context(number):
         data = estimator._input().read(**dict(zip(names, values, strict=True)))
+        if not len(data):
+            raise ValueError("nothing of it was observed; leave it out.")
     return data.numbered_from(first)
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "above",
     "at_least",
     "at_most",
+    "check_has_mode",
     "check_non_negative",
     "check_positive_definite",
     "check_setting",
@@ -76,6 +77,17 @@ def at_least(name, value, bound, shape=()):
     numbers = finite(name, value, shape)
     _require((np.asarray(value, dtype=float) >= bound).all(), name, f"at least {bound:.6g}", value)
     return numbers
+
+
+def check_has_mode(name, scatter, degrees, settings):
+    """Raise ValueError for scatters of several covariances without degrees.
+
+    A covariance whose component loses all rows would grow without bound.
+    """
+    if degrees == 0.0 and len(scatter) > 1 and scatter.any():
+        raise ValueError(
+            f"{name} alone has no mode where each component has its own: set {settings}, too."
+        )
 
 
 def at_most(name, value, bounds, what, shape=()):

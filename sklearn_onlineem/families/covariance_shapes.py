@@ -21,7 +21,12 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Rebuilt
-from sklearn_onlineem.families._checks import above, at_least, positive_semidefinite
+from sklearn_onlineem.families._checks import (
+    above,
+    at_least,
+    check_has_mode,
+    positive_semidefinite,
+)
 from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
 from sklearn_onlineem.families._start_coordinates import independent, standardised, whitened
@@ -406,6 +411,7 @@ class _Matrices(Covariance):
         if degrees_of_freedom is not None:
             mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)
             mode = mode + n_features + 1.0 + (weight[0] > 0.0) * len(weight) / len(scatter)
+        check_has_mode("covariance", scatter, mode, "degrees_of_freedom")
         return np.full(len(scatter), mode), scatter
 
     def _student_degrees(self, statistics, n_integrated):
@@ -568,6 +574,7 @@ class _Variances(Covariance):
             per_value = n_features // width
             mode = (2.0 * above("shape", shape, 0.0) + 2.0) / per_value + (weight[0] > 0.0)
         scatter = 2.0 * at_least("scale", scale, 0.0, (len(weight), width))
+        check_has_mode("scale", scatter, mode, "shape")
         return np.full(len(weight), mode), scatter
 
     def _student_degrees(self, statistics, n_integrated):

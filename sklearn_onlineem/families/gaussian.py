@@ -498,9 +498,9 @@ class Gaussian(
             `covariance_weight`, not below 0: the number of pseudo-rows whose squares `covariance`
             adds up. Of diagonal and spherical ones: `shape` of the inverse gamma distribution of a
             variance, above 0, and its `scale`, not below 0, an array broadcasting to (n_features,),
-            or a float if spherical. Without these numbers the prior is the penalty
-            tr(covariance S^-1) / 2 of a covariance S, or scale / S of a variance; with neither,
-            covariances have no prior.
+            or a float if spherical. Without these numbers the prior of a single covariance S, or of
+            one that all share, is the penalty tr(covariance S^-1) / 2, or scale / S of a variance;
+            several would have no mode. With neither, covariances have no prior.
         """
         mean = finite("mean", mean, (n_components, n_features)).copy()
         weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))

@@ -15,7 +15,13 @@ from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt
-from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
+from sklearn_onlineem.families._checks import (
+    above,
+    at_least,
+    check_has_mode,
+    finite,
+    positive_semidefinite,
+)
 from sklearn_onlineem.families._covariances import (
     gaussian_divergence,
     gaussian_log_density,
@@ -369,6 +375,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             # NumPy takes empty matrices from 2.1 on.
             rank = np.linalg.matrix_rank(K) if K.size else 0
             mode = mode + n_features + 1.0 + rank + (weight > 0.0)
+        check_has_mode("covariance", np.tile(Psi, (n_components, 1, 1)), mode, "degrees_of_freedom")
         return Moments(
             np.full(n_components, float(weight)),
             np.full(n_components, float(mode)),

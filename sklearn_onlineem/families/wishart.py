@@ -17,6 +17,7 @@ from sklearn_onlineem.families._checks import (
     above,
     at_least,
     at_most,
+    check_has_mode,
     check_positive_definite,
     check_setting,
     finite,
@@ -285,6 +286,7 @@ class FixedDegreesWishart(_Matrices, ConjugatePriors[Floats, Sums]):
             pseudo_degrees = above("degrees", degrees, side - 1.0) - side - 1.0
         inverse_scale = positive_semidefinite("inverse_scale", inverse_scale, side)
         total = np.tile(inverse_scale.ravel(), (n_components, 1))
+        check_has_mode("inverse_scale", total, degrees or 0.0, "degrees")
         return Sums(np.full(n_components, pseudo_degrees / self.degrees), total)
 
 

@@ -606,8 +606,8 @@ LIMITS = {
     "mean_precision": [0.0],
     "scale": [0.0],
     "covariance": [np.zeros((4, 4))],
-    "degrees_of_freedom": [None, 3.5],
-    "degrees": [None, SIDE - 0.5],
+    "degrees_of_freedom": [3.5],
+    "degrees": [SIDE - 0.5],
     "inverse_scale": [np.zeros((SIDE, SIDE))],
 }
 

@@ -295,6 +295,20 @@ def test_priors_may_be_limits_of_proper_ones(case):
             assert all(np.isfinite(array).all() for array in arrays(prior))
 
 
+@all_families
+def test_several_covariances_have_no_prior_without_degrees(case):
+    family, n_features = case.family, 4 + case.n_inputs
+    for name in {"covariance", "scale", "inverse_scale"} & {*hyperparameters(family)}:
+        if "pseudo_count" in hyperparameters(family):
+            continue
+        family.prior_statistics(1, n_features=n_features, **{name: 1.0})
+        if getattr(getattr(family, "covariance", None), "is_shared", False):
+            family.prior_statistics(2, n_features=n_features, **{name: 1.0})
+            continue
+        with pytest.raises(ValueError, match=f"^{name} alone has no mode .* set (deg|shape)"):
+            family.prior_statistics(2, n_features=n_features, **{name: 1.0})
+
+
 @exponential_families
 def test_samples_have_the_mean_of_the_sufficient_statistics(case, rng):
     family, parameters = case.family, case.draw(rng, 3, 3)
