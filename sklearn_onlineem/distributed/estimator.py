@@ -22,6 +22,7 @@ from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import Auto, Batch, Online
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._fitted import PersistentState, rollback
+from sklearn_onlineem.estimators._learnt import RELEARNT
 from sklearn_onlineem.estimators._parameters import available_if, by_name, fit_context, naming_calls
 from sklearn_onlineem.estimators._progress import log, report_end, report_pass
 from sklearn_onlineem.estimators._sequence_forms import (
@@ -343,7 +344,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             estimator = executor.begin(_for_workers(begun))
         estimator.set_params(**parameters)
         if resumes:
-            estimator._check_structure()
+            estimator._check_structure(RELEARNT)
         estimator._fitted = estimator._fitted._replace(state=estimator._resumed())
         return estimator
 

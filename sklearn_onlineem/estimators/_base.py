@@ -303,7 +303,10 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """
         state, n_features = self._fitted.state, getattr(self, "n_features_in_", 0)
         prior = self._pseudo_statistics(state.model, n_features)
-        return state._replace(prior=prior, expected_size=self._expected_size, **changes)
+        return state._replace(
+            model=self._relearning(state.model), prior=prior, expected_size=self._expected_size,
+            **changes,
+        )  # fmt: skip
 
     # ----------------------------------------------------------------------------------- fitting
 
@@ -397,10 +400,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         if start_from is not None:
             return self._state_of(model, data, seed)
         if model is None:
-            start = self._resumed(seed=seed)
-        else:
-            start = self._state_of(model, data, seed)._replace(is_known=True)
-        return start._replace(model=self._relearning(start.model))
+            return self._resumed(seed=seed)
+        return self._state_of(self._relearning(model), data, seed)._replace(is_known=True)
 
     @property
     def _learnt_prior(self):

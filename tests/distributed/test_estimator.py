@@ -311,9 +311,20 @@ def test_a_known_model_is_the_start_and_its_fixed_parts_stay(mode, rng):
     assert_allclose(again.means_[1], [0.0, 4.0], atol=1e-14)
 
 
+def test_a_shard_without_values_is_named(rng):
+    X = rng.standard_normal((60, 2))
+    X[20:40] = np.nan
+    with pytest.raises(ValueError, match="DistributedEM: shard 1: nothing of it was observed"):
+        DistributedEM(GaussianMixture(2, random_state=0), n_shards=3).fit(X)
+
+
 def test_a_warm_start_needs_the_same_model(rng):
     X = rng.poisson(3.0, (90, 2)).astype(float)
     learner = DistributedEM(GaussianMixture(3, random_state=0), warm_start=True).fit(X)
+    weights = learner.estimator_.weights_
+    stopped = copy.deepcopy(learner).set_params(estimator__params="p").fit(X).estimator_
+    assert_identical(stopped.weights_, weights)
+    assert (stopped.means_ != learner.estimator_.means_).any()
     for name, value in (("n_components", 5), ("covariance_type", "diag")):
         changed = copy.deepcopy(learner).set_params(**{f"estimator__{name}": value})
         with pytest.raises(ValueError, match=rf"fitted model has {name}=.*call fit again"):

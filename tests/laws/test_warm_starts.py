@@ -87,9 +87,7 @@ def test_what_follows_begins_there(case, rng):
 # What says which parts are learnt, and its value for none.
 NOTHING = {"params": "", "em_vars": []}
 RELEARNT = [
-    (case, name)
-    for case in CASES
-    for name in NOTHING.keys() & case().get_params(deep=False).keys()
+    (case, name) for case in CASES for name in NOTHING.keys() & case().get_params(deep=False).keys()
 ]
 
 
