@@ -67,6 +67,9 @@ cdef struct Sweep:
     const double* second_prior  # (n_second, K): b of BERNOULLI, sums of a of CATEGORICAL
     const double* weight        # (K,): b of POISSON and DURATIONS, a + b of BERNOULLI
     const double* concentration
+    bint learns_shares          # else concentrations are the shares
+    Py_ssize_t n_known          # components whose parameters rows do not change,
+    const Py_ssize_t* known     # ... and which
     double* totals              # (d, K): sums over rows,
     double* errors              # (d, K): ... and what they have lost
     double* first               # (d, K): a
@@ -244,7 +247,7 @@ cdef void prepare(Sweep* s, Py_ssize_t k) noexcept nogil:
     cdef double rows = s.rows[k], b = s.weight[k] + s.step * rows
     cdef double logs[LANES]
     cdef Py_ssize_t K = s.K
-    s.log_share[k] = log(rows + s.concentration[k])
+    s.log_share[k] = log(rows * s.learns_shares + s.concentration[k])
     s.constant[k] = s.per_length[k] = 0
     s.slope[k] = 1
     if s.form == POISSON:
@@ -476,11 +479,11 @@ cdef int begin(Sweep* s, const floating* data, const index* indices, const index
 
 cdef double take_turns(
     Sweep* s, const floating* data, const index* indices, const index* indptr, bint is_dense,
-    const double* uniforms, int* labels, Py_ssize_t n,
+    const double* log_density, const double* uniforms, int* labels, Py_ssize_t n,
 ) noexcept nogil:
     """Let each row leave, be drawn anew and join; the sum of log(weights)."""
     cdef double result = 0, maximum, total
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, k
     cdef int old
     cdef Row row
     cdef Prepared before
@@ -490,6 +493,8 @@ cdef double take_turns(
         count(s, data, indices, is_dense, &row, old, -1)
         prepare(s, old)
         weigh(s, data, indices, is_dense, &row)
+        for k in range(s.n_known):
+            s.joint[s.known[k]] = s.log_share[s.known[k]] + log_density[i * s.n_known + k]
         exp_columns(s.joint, s.K, 1, 1, &maximum, &total)
         result += maximum + log(total)
         # Where no component has the row it stays.
@@ -517,6 +522,9 @@ def collapsed_sweep(
     const double[::1] concentration,        # IN (K,): of the prior of the shares
     const double[::1] uniforms,             # IN (n,), in [0, 1)
     int[::1] labels,                        # INOUT (n,)
+    bint learns_shares,                     # else the shares of components are `concentration`
+    const Py_ssize_t[::1] known,            # IN (n_known,): components with known parameters,
+    const double[:, ::1] log_density,       # IN (n, n_known): ... of rows under these
 ):
     """Draw the component of each row anew, given all others; the mean of log p(row | others).
 
@@ -543,12 +551,18 @@ def collapsed_sweep(
     require(valid, "values are finite and not below 0; bits are not above 1")
     for i in range(n):
         require(0 <= labels[i] < K, "labels are components")
+    require(log_density.shape[0] == n and log_density.shape[1] == known.shape[0], "known densities")
+    for i in range(known.shape[0]):
+        require(0 <= known[i] < K, "known components")
     for i in range(K):
         prior_rows += concentration[i]
     s.form, s.d, s.K, s.group, s.step, s.n_factors = form, d, K, group, step, 0
     s.n_second = second_prior_T.shape[0]
     s.prior, s.weight, s.concentration = &prior_T[0, 0], &weight[0], &concentration[0]
     s.second_prior = &second_prior_T[0, 0] if s.n_second > 0 else NULL
+    s.learns_shares, s.n_known = learns_shares, known.shape[0]
+    s.known = &known[0] if s.n_known > 0 else NULL
+    cdef const double* densities = &log_density[0, 0] if s.n_known > 0 else NULL
     cdef const floating* values = &data[0] if data.shape[0] > 0 else NULL
     cdef const index* columns = &indices[0] if indices.shape[0] > 0 else NULL
     cdef Arena arena = counting_arena()
@@ -558,6 +572,8 @@ def collapsed_sweep(
     with nogil:
         s.most_factors = factors_per_log(&s, values, data.shape[0], n)
         begin(&s, values, columns, &indptr[0], is_dense, &labels[0], n)
-        result = take_turns(&s, values, columns, &indptr[0], is_dense, &uniforms[0], &labels[0], n)
+        result = take_turns(
+            &s, values, columns, &indptr[0], is_dense, densities, &uniforms[0], &labels[0], n
+        )
     free(scratch)
-    return result / n - log(n - 1 + prior_rows)
+    return result / n - log((n - 1) * learns_shares + prior_rows)

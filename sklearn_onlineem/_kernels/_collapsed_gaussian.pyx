@@ -69,7 +69,9 @@ cdef struct Problem:
     Py_ssize_t lanes            # components of a tile
     Py_ssize_t width            # scatters along axes: how many each has; matrices: 0
     bint is_shared              # a scatter of all components
-    bint is_known               # scatters are covariances, which rows do not change
+    bint are_known              # scatters of all are covariances, which rows do not change,
+    bint is_any_known           # ... or of some
+    bint learns_shares          # else concentrations are the shares
     bint is_float
     const void* X
     const double* origin        # of all coordinates that follow
@@ -168,6 +170,14 @@ cdef inline double weight_of(
     return problem.weight[k] + c.counts[k]
 
 
+cdef inline bint is_known(const Problem* problem, Py_ssize_t k) noexcept nogil:
+    return problem.is_any_known and isinf(problem.degrees[k])
+
+
+cdef inline double share_of(const Problem* problem, Py_ssize_t k, double n) noexcept nogil:
+    return n * problem.learns_shares + problem.concentration[k]
+
+
 cdef inline Py_ssize_t growth_of(const Problem* problem) noexcept nogil:
     """Degrees that a row adds; the power of a scatter in its determinant."""
     return problem.d if problem.width == 1 else 1
@@ -228,11 +238,11 @@ cdef void sum_rows(
         if (only == ALL or k == only) and c.counts[k] > 0:
             for j in range(d):
                 c.first[k * d + j] /= c.counts[k]
-    if problem.is_known:
+    if problem.are_known:
         return
     for i in range(problem.n):
         k = problem.labels[i]
-        if i == without or (only != ALL and k != only):
+        if i == without or (only != ALL and k != only) or is_known(problem, k):
             continue
         load_row(problem, i, c.w)
         for j in range(d):
@@ -250,7 +260,7 @@ cdef void add_prior(const Problem* problem, const Components* c, Py_ssize_t k) n
         c.w[j] = c.first[k * d + j] - problem.mean[k * d + j] if n > 0 else 0
         mean[j * problem.lanes] = problem.mean[k * d + j] + share * c.w[j]
         c.w[j] *= root
-    if not problem.is_known:
+    if not is_known(problem, k):
         add_square(problem, c.w, second_of(problem, c, k))
 
 
@@ -310,7 +320,7 @@ cdef bint gather(
 cdef double log_constant(const Problem* problem, double v, double log_rho) noexcept nogil:
     """What a predictive density has that depends on neither the row nor the scatter."""
     cdef double d = problem.d, p = 1 if problem.width > 1 else d
-    if problem.is_known:
+    if isinf(v):
         return 0.5 * d * (log_rho - log(2 * M_PI))
     return d / p * log_rising(0.5 * v, 0.5 * p) + 0.5 * d * (log_rho - log(M_PI))
 
@@ -323,15 +333,15 @@ cdef void refresh(const Problem* problem, const Components* c, Py_ssize_t k) noe
     cdef double own_v = v if problem.is_shared else v - growth
     cdef double log_det = 0 if problem.is_shared else c.log_det[k]
     c.rho[k] = 1 / (1 + 1 / w)
-    c.base[k] = (log(n + problem.concentration[k]) - 0.5 * log_det
+    c.base[k] = (log(share_of(problem, k, n)) - 0.5 * log_det
                  + log_constant(problem, v, log(c.rho[k])))
-    c.power[k] = 0.5 if problem.is_known else 0.5 * (v + p)
+    c.power[k] = 0.5 if is_known(problem, k) else 0.5 * (v + p)
     c.own_base[k] = c.own_power[k] = 0
     if n > 1:
-        c.own_base[k] = (log(n - 1 + problem.concentration[k]) - 0.5 * log_det
+        c.own_base[k] = (log(share_of(problem, k, n - 1)) - 0.5 * log_det
                          + log_constant(problem, own_v, log1p(-1 / w)))
         c.own_power[k] = 0.5 * (own_v + p - (0 if problem.is_shared else growth))
-        if problem.is_known:
+        if is_known(problem, k):
             c.own_power[k] = 0.5
 
 
@@ -370,7 +380,7 @@ cdef double log_left(const Problem* problem, const Components* c, Py_ssize_t z) 
     """What the logarithm of a determinant gains without the row; -inf if too many digits go."""
     cdef double factor = 1 / (1 - 1 / weight_of(problem, c, z)), left, result = 0
     cdef Py_ssize_t j
-    if problem.is_known:
+    if is_known(problem, z):
         return -factor * c.squares[z]
     if problem.width <= 1:
         left = 1 - factor * c.squares[z]
@@ -386,13 +396,15 @@ cdef double log_left(const Problem* problem, const Components* c, Py_ssize_t z) 
 cdef void weigh(const Problem* problem, const Components* c) noexcept nogil:
     """log (n + concentration) t(x) of all components as they are."""
     cdef Py_ssize_t k
-    if problem.is_known:
+    if not problem.are_known:
+        if problem.width > 1:
+            sum_log_spreads(c.v, c.rho, problem.d, problem.P, c.spread)
+        else:
+            sum_log_spreads(c.squares, c.rho, 1, problem.P, c.spread)
+    if problem.is_any_known:
         for k in range(problem.P):
-            c.spread[k] = c.rho[k] * c.squares[k]
-    elif problem.width > 1:
-        sum_log_spreads(c.v, c.rho, problem.d, problem.P, c.spread)
-    else:
-        sum_log_spreads(c.squares, c.rho, 1, problem.P, c.spread)
+            if k >= problem.K or isinf(problem.degrees[k]):
+                c.spread[k] = c.rho[k] * c.squares[k]
     log_weigh(c.base, c.power, c.spread, problem.P, c.weights)
 
 
@@ -438,7 +450,7 @@ cdef bint rescale(
 cdef void join(const Problem* problem, const Components* c, Py_ssize_t k) noexcept nogil:
     cdef double* mean = mean_of(problem, c, k)
     cdef Py_ssize_t j
-    if not problem.is_known:
+    if not is_known(problem, k):
         deviate(problem, c, k, sqrt(c.rho[k]))
         rescale(problem, c, k, 1)
         log_det_of(problem, c, k)[0] += growth_of(problem) * c.spread[k]
@@ -455,7 +467,7 @@ cdef bint part(
     cdef double* mean = mean_of(problem, c, z)
     cdef double w = weight_of(problem, c, z)
     cdef Py_ssize_t j
-    if not problem.is_known:
+    if not is_known(problem, z):
         deviate(problem, c, z, sqrt(1 / (1 - 1 / w)))
         if not rescale(problem, c, z, -1):
             return gather(problem, c, z, row)
@@ -484,7 +496,7 @@ cdef bint leave_alone(
         mean[j * problem.lanes] = problem.mean[z * problem.d + j]
     c.counts[z] = 0
     refresh(problem, c, z)
-    if problem.is_known:
+    if problem.are_known:
         return True
     deviate(problem, c, z, sqrt(1 / (1 + 1 / w)))
     if not rescale(problem, c, z, -1):
@@ -512,7 +524,7 @@ cdef bint visit(
                 else gather(problem, c, z, row)):
             return False
         measure(problem, c)
-    elif problem.is_shared and not problem.is_known:
+    elif problem.is_shared and not problem.are_known:
         factor = 1 / (1 - 1 / weight_of(problem, c, z))
         factor /= 1 - factor * c.squares[z]
         add_squared_products(c.v, z, factor, problem.d, problem.P, c.spread, c.squares)
@@ -524,7 +536,7 @@ cdef bint visit(
         return False
     if problem.is_shared:
         log_density[0] -= 0.5 * c.log_det[0]
-        if not (has_left or problem.is_known):
+        if not (has_left or problem.are_known):
             log_density[0] -= 0.5 * left
     if not has_left and y != z and not part(problem, c, z, row, left):
         return False
@@ -538,10 +550,13 @@ cdef bint visit(
 
 cdef double run(Problem* problem, const double* uniforms) except? -1:
     cdef Py_ssize_t i, k, failed = NONE
-    cdef double value = 0, log_density, share = problem.n - 1
+    cdef double value = 0, log_density, share = (problem.n - 1) * problem.learns_shares
     problem.P = (problem.K + LANES - 1) // LANES * LANES
     problem.lanes = problem.P if problem.width or problem.is_shared else LANES
-    problem.is_known = isinf(problem.degrees[0])
+    problem.are_known = True
+    for k in range(problem.K):
+        problem.is_any_known |= isinf(problem.degrees[k])
+        problem.are_known &= isinf(problem.degrees[k])
     cdef Arena arena = counting_arena()
     lay_out(problem, &arena)
     cdef void* scratch = allocate(&arena)
@@ -574,9 +589,10 @@ def sweep(
     const double[:, ::1] mean,          # IN (K, d)
     ndarray scatter,                    # IN (K, d, d), or (1, d, d) of all components; along axes
                                         #  (K, d), or (K, 1) summed over features
-    const double[::1] concentration,    # IN (K,)
+    const double[::1] concentration,    # IN (K,): of the prior of the shares
     const double[::1] uniforms,         # IN (n,) in [0, 1)
     int[::1] labels,                    # INOUT (n,); spent where it raises
+    bint learns_shares,                 # else the shares of components are `concentration`
 ):
     """Draw the components of all rows; return the mean of log p(x_n | all others)."""
     cdef Problem problem
@@ -604,4 +620,5 @@ def sweep(
     problem.origin, problem.weight, problem.degrees = &origin[0], &weight[0], &degrees[0]
     problem.mean, problem.concentration = &mean[0, 0], &concentration[0]
     problem.labels, problem.X, problem.is_float = &labels[0], &X[0, 0], floating is float
+    problem.learns_shares = learns_shares
     return run(&problem, &uniforms[0])

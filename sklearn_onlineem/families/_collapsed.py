@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._values import components
 from sklearn_onlineem.data._sparse import checked_csr
-from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families._checks import above, at_least
 from sklearn_onlineem.families._events import as_csr
 from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
@@ -124,16 +126,26 @@ class CollapsedCounts(PosteriorPredictives[Floats, Sums]):
         labels: Integers,
         concentration: Floats,
         uniforms: Floats,
+        learns_shares: bool = True,
+        fixed: tuple[NDArray[np.bool], Floats] | None = None,
     ) -> float:
         form, rows, first, further = self._swept(prior, X)
-        log_predictive = _sweep(form, rows, first, labels, concentration, uniforms, **further)
-        base = self.log_base_measure(X)
+        base, known, log_density = self.log_base_measure(X), np.empty(0, np.intp), None
+        if fixed is not None:
+            known = np.flatnonzero(fixed[0])
+            parameters = components(fixed[1], known, len(fixed[0]))
+            log_density = self.log_density(parameters, X).astype(np.float64)
+            log_density -= base[:, None] if len(base) else 0.0
+        log_predictive = _sweep(
+            form, rows, first, labels, concentration, uniforms, learns_shares, known, log_density,
+            **further,
+        )  # fmt: skip
         return log_predictive + base.mean() if len(base) else log_predictive
 
 
 def _sweep(
-    form, X, prior, labels, concentration, uniforms, second_prior=None, weight=None, step=1.0,
-    group=None,
+    form, X, prior, labels, concentration, uniforms, learns_shares, known, log_density,
+    second_prior=None, weight=None, step=1.0, group=None,
 ):  # fmt: skip
     """Run a sweep; `labels` change in place. Return the mean log predictive over rows."""
     # If `group` columns share a Dirichlet prior, values of CSR rows are sorted by column; None: all
@@ -141,7 +153,10 @@ def _sweep(
     n_components, d = prior.shape
     if X.shape[1] != d:
         raise ValueError(f"X has {X.shape[1]} columns, and the prior is of {d}.")
-    concentration = above("concentration", concentration, 0.0, (n_components,))
+    limit = above if learns_shares else at_least
+    concentration = limit("concentration", concentration, 0.0, (n_components,))
+    if log_density is None:
+        log_density = np.empty((len(labels), 0))
     second_prior = np.empty((n_components, 0)) if second_prior is None else second_prior
     weight = np.ones(n_components) if weight is None else weight
     arrays = (prior.T, second_prior.T, weight, concentration, uniforms)
@@ -154,5 +169,5 @@ def _sweep(
         X = np.asarray(X, None if X.dtype == np.float32 else np.float64)
     return _collapsed_counts.collapsed_sweep(
         *as_csr(X), form, d if group is None else group, prior_T, second_T, weight, step,
-        concentration, uniforms, labels,
+        concentration, uniforms, labels, learns_shares, known, log_density,
     )  # fmt: skip

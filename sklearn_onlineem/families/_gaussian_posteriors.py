@@ -39,17 +39,20 @@ def posterior(family, statistics):
     # has 2 a = D - 3 for each axis, and 2 a = d D - d - 2 for all of them. Known means leave their
     # |S|^(-1/2) in D, which is one degree more. A prior without means (k = 0) has none of these in
     # D, but its first row brings one: the same holds for the posterior.
-    family._check_no_masks()
-    mean, scatter = statistics.mean, statistics.scatter
-    weight, n_integrated = statistics.weight, len(mean) // len(scatter)
-    if not family.learns_means:
-        mean = _known(family).mean
+    mean, scatter, shape = statistics.mean, statistics.scatter, family.covariance
+    learns_means, learns_covariances = family._learnt(len(mean))
+    weight, n_integrated = statistics.weight, learns_means.astype(float)
+    if not learns_means.all():
+        mean = np.where(learns_means[:, None], mean, _known(family).mean)
         statistics = family._about_means(statistics, mean)
-        weight, n_integrated, scatter = np.full(len(mean), np.inf), 0, statistics.scatter
-    shape = family.covariance
-    degrees = shape._student_degrees(statistics, n_integrated)
-    if not family.learns_covariances:
-        degrees, scatter = np.full(len(degrees), np.inf), _known(family).covariance
+        weight, scatter = np.where(learns_means, weight, np.inf), statistics.scatter
+    degrees = shape._student_degrees(
+        statistics, n_integrated.sum() if shape.is_shared else n_integrated
+    )
+    if not learns_covariances.all():
+        degrees = np.where(learns_covariances, degrees, np.inf)
+        among = learns_covariances.reshape(-1, *(1,) * (scatter.ndim - 1))
+        scatter = np.where(among, scatter, _known(family).covariance)
     settings, least = shape.prior_settings, shape._least_scatter(scatter)
     for values, name, what in [
         (weight, settings[0], "means have no weight"),
@@ -77,19 +80,16 @@ def student_log_density(posterior, squares, log_det, n_blocks):
     # These are by the inverse scatters, (n_rows, n_blocks) for each component: blocks of features
     # have their own degrees. `log_det` (K,) is of d x d scatters.
     d = posterior.mean.shape[1]
-    half, p = 0.5 * posterior.degrees, d // n_blocks
+    is_known, p = np.isinf(posterior.degrees), d // n_blocks
+    half = 0.5 * np.where(is_known, 1.0, posterior.degrees)
     shrink = 1.0 / (1.0 + 1.0 / posterior.weight)
     constant = 0.5 * (d * np.log(shrink) - log_det)
-    if np.isinf(half).all():
-        constant -= 0.5 * d * math.log(2.0 * math.pi)
-        columns = [-0.5 * (s * q).sum(axis=1) for s, q in zip(shrink, squares, strict=True)]
-    else:
-        constant += n_blocks * log_rising(half, 0.5 * p) - 0.5 * d * math.log(math.pi)
-        powers = -(half + 0.5 * p)
-        columns = [
-            power * np.log1p(s * q).sum(axis=1)
-            for power, s, q in zip(powers, shrink, squares, strict=True)
-        ]
+    of_student = n_blocks * log_rising(half, 0.5 * p) - 0.5 * d * math.log(math.pi)
+    constant += np.where(is_known, -0.5 * d * math.log(2.0 * math.pi), of_student)
+    columns = [
+        -0.5 * (s * q).sum(axis=1) if known else -(h + 0.5 * p) * np.log1p(s * q).sum(axis=1)
+        for known, h, s, q in zip(is_known, half, shrink, squares, strict=True)
+    ]
     return np.stack(columns, axis=1) + constant
 
 

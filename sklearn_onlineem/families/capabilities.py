@@ -9,6 +9,7 @@ from inspect import Parameter, signature
 from typing import Generic, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
@@ -138,6 +139,31 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
 
     lacking = "has no posterior predictive in closed form, which collapsed Gibbs sampling needs"
 
+    def with_fixed(
+        self, parameters: Parameters, components: NDArray[np.bool] | None = None
+    ) -> Self:
+        """Return a family with values of what it does not learn, which posteriors of the rest need.
+
+        Parameters
+        ----------
+        parameters : object
+            The values to fix; the learnt ones are ignored.
+        components : ndarray of bool of shape (K,), default=None
+            Components that are fixed as a whole, which families may ignore; None: no more than the
+            family says.
+        """
+        return self
+
+    def learns_all(self, n_components: int) -> NDArray[np.bool]:
+        """Return which components learn all parameters that are their own, (n_components,).
+
+        Parameters
+        ----------
+        n_components : int
+            K.
+        """
+        return np.ones(n_components, dtype=bool)
+
     @abstractmethod
     def predictive_log_density(self, statistics: Evidence, X: Floats, n_threads: int = 1) -> Floats:
         """Return the posterior predictive log p(x_n | statistics_k), in nats, of shape (n_rows, K).
@@ -167,7 +193,14 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
 
     @abstractmethod
     def collapsed_sweep(
-        self, prior: Evidence, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+        self,
+        prior: Evidence,
+        X: Floats,
+        labels: Integers,
+        concentration: Floats,
+        uniforms: Floats,
+        learns_shares: bool = True,
+        fixed: tuple[NDArray[np.bool], Parameters] | None = None,
     ) -> float:
         r"""Take one sweep of collapsed Gibbs sampling over the rows, in order.
 
@@ -192,6 +225,12 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
             Dirichlet parameters above 0.
         uniforms : ndarray of shape (n_rows,)
             In [0, 1).
+        learns_shares : bool, default=True
+            False: shares are known, and `concentration` holds them, not below 0; counts n_k are
+            left out.
+        fixed : tuple (ndarray of bool of shape (K,), object), default=None
+            Components whose parameters are known, and parameters of all; their densities replace
+            the predictive ones. None: all are integrated out.
         """
 
 

@@ -511,15 +511,33 @@ class Gaussian(
     def prior_keys(self) -> list[str]:
         return ["mean", "mean_precision", *self.covariance.prior_keys]
 
-    def with_fixed(self, parameters: Gaussians) -> Self:
-        """Return this family with fixed means or covariances, which posteriors of the others need.
+    def with_fixed(self, parameters: Gaussians, components: NDArray[np.bool] | None = None) -> Self:
+        if components is None:
+            return replace(self, known=parameters)
+        # Components that share a covariance learn it, unless none does.
+        shared = not components.all() if self.covariance.is_shared else ~components
+        return replace(
+            self,
+            learns_means=self.learns_means & ~components[:, None],
+            learns_covariances=self.learns_covariances & shared,
+            known=parameters,
+        )
 
-        Parameters
-        ----------
-        parameters : Gaussians
-            The values to fix; the learnt ones are ignored.
-        """
-        return replace(self, known=parameters)
+    def learns_all(self, n_components: int) -> NDArray[np.bool]:
+        learns_means, learns_covariances = self._learnt(n_components)
+        return learns_means & (learns_covariances | self.covariance.is_shared)
+
+    def _learnt(self, n_components):
+        """Return which means, (K,), and which covariances are learnt; ValueError if of columns."""
+        means = np.atleast_2d(self.learns_means)
+        if (means != means[:, :1]).any():
+            raise ValueError(
+                "params must fix means of whole components, by a mask of shape (n_components,),"
+                " where a posterior is needed."
+            )
+        n_covariances = 1 if self.covariance.is_shared else n_components
+        covariances = np.broadcast_to(self.learns_covariances, n_covariances)
+        return np.broadcast_to(means[:, 0], n_components), covariances
 
     def mean_form(self, prior: Moments) -> Moments:
         self._check_no_masks()
@@ -543,22 +561,34 @@ class Gaussian(
 
     def draw_from_posterior(self, statistics: Moments, rng: np.random.Generator) -> Gaussians:
         given = posterior(self, statistics)
-        covariance = given.scatter
-        if self.learns_covariances:
-            covariance = self.covariance._drawn(given, rng)
+        covariance, is_known = given.scatter, np.isinf(given.degrees)
+        if not is_known.all():
+            of_learnt = np.where(is_known, given.mean.shape[1] + 1.0, given.degrees)
+            drawn = self.covariance._drawn(replace(given, degrees=of_learnt), rng)
+            shape = -1, *(1,) * (covariance.ndim - 1)
+            covariance = np.where(is_known[: len(drawn)].reshape(shape), covariance, drawn)
         about_zero = Gaussians(np.zeros_like(given.mean), covariance)
         noise = self.sample(about_zero, np.arange(len(given.mean)), rng)
         return Gaussians(given.mean + noise / np.sqrt(given.weight)[:, None], covariance)
 
     def collapsed_sweep(
-        self, prior: Moments, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+        self,
+        prior: Moments,
+        X: Floats,
+        labels: Integers,
+        concentration: Floats,
+        uniforms: Floats,
+        learns_shares: bool = True,
+        fixed: tuple[NDArray[np.bool], Gaussians] | None = None,
     ) -> float:
-        given, X = posterior(self, prior), without_gaps(X)
-        concentration = above("concentration", concentration, 0.0, prior.weight.shape).copy()
+        family = self if fixed is None else self.with_fixed(fixed[1], fixed[0])
+        given, X = posterior(family, prior), without_gaps(X)
+        limit = above if learns_shares else at_least
+        concentration = limit("concentration", concentration, 0.0, prior.weight.shape).copy()
         origin, drawn = location(X), labels.copy()
         value = _collapsed_gaussian.sweep(
             X, origin, given.weight, given.degrees, given.mean - origin, given.scatter,
-            concentration, uniforms, drawn,
+            concentration, uniforms, drawn, learns_shares,
         )  # fmt: skip
         labels[:] = drawn
         return value

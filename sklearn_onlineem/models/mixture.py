@@ -18,7 +18,7 @@ from sklearn_onlineem._kernels._responsibilities import (
     weights_from_counts,
 )
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem._values import take
+from sklearn_onlineem._values import components, take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
@@ -478,7 +478,8 @@ class MixtureModel(
             return None
         if data.has_gaps:
             raise ValueError("solver='gibbs' needs rows without missing values.")
-        self._check_all_learnt("solver='gibbs' draws")
+        if self.n_parameters() == 0:
+            raise ValueError("params fixes everything: solver='gibbs' has nothing to learn.")
         return MixtureChain(self, data, prior, rng, dispersed)
 
     def component_steps(
@@ -503,9 +504,11 @@ class MixtureChain(Chain[MixtureModel]):
         p(x_i \mid \text{prior + rows of } k \text{ without } i)
 
     Weights and parameters are integrated out. Rows whose component is known keep it: they are
-    counted with the prior. Averages number components as in the reference of `align_to`, or as in
-    the model of the first of them. ValueError if the family has no posterior predictive in closed
-    form.
+    counted with the prior. Parameters that are fixed are not integrated out: known weights replace
+    :math:`n_k + \alpha_k`, all of them drawn anew for each sweep if only some are fixed; known
+    parameters have their density. Averages number components as in the reference of `align_to`, or
+    as in the model of the first of them; components with fixed parts keep their numbers. ValueError
+    if the family has no posterior predictive in closed form.
 
     Parameters
     ----------
@@ -537,14 +540,31 @@ class MixtureChain(Chain[MixtureModel]):
         rng: np.random.Generator,
         dispersed: bool = False,
     ) -> None:
-        _check(model.family, data, prior)
+        require(model.family, PosteriorPredictives)
+        fixed = Fixed() if model.fixed is None else model.fixed
+        n_weights = fixed.n_free("weights", model.weights > 0.0)
+        if model.n_parameters() == n_weights:
+            # Weights alone are learnt, and no prior of the others is of account.
+            counts = np.zeros(model.n_components) if prior is None else prior.counts
+            own = model.family.own_statistics(model.parameters, np.ones(model.n_components))
+            prior = MixtureStatistics(counts, own)
+        elif prior is not None and n_weights == 0 and fixed.weights is not None:
+            prior = replace(prior, counts=np.zeros(model.n_components))
+        _check(data, prior)
         self._model, self._data, self._n_rows = model, data, len(data)
+        self._fixed, self._family = fixed, model.family
+        if model.fixed is not None:
+            self._family = model.family.with_fixed(model.parameters, fixed.components)
+        self._has_places = ~self._family.learns_all(model.n_components)
+        if fixed.components is not None:
+            self._has_places |= fixed.components
+        if fixed.weights is not None and (not fixed.weights.all() or np.ptp(model.weights) > 0.0):
+            self._has_places |= fixed.weights
         known = np.zeros(len(data), bool) if data.labels is None else data.labels >= 0
         self._is_hidden, self._rows, self._given = ~known, data, prior
         if known.any():
             self._rows, rows = data[np.flatnonzero(~known)], data[np.flatnonzero(known)]
             self._given = combine([(1.0, prior), (1.0, self._statistics(rows, rows.labels))])
-        self._concentration = self._given.counts + 1.0
         self._n_given = self._given.counts - prior.counts
         self._reference, self._n_averaged, self._sum = None, 0, None
         log_density = self._log_predictives(rng) if dispersed else self._log_posteriors()
@@ -560,14 +580,18 @@ class MixtureChain(Chain[MixtureModel]):
 
     def _log_predictives(self, rng):
         """Yield log densities of blocks of rows under components that have one random row each."""
-        n, n_components = len(self._rows), self._model.n_components
+        n, n_components, fixed = len(self._rows), self._model.n_components, self._fixed
         if n == 0:
             return
         chosen = rng.choice(n, n_components, replace=n < n_components)
         own = self._statistics(self._rows[chosen], np.arange(n_components))
         statistics = combine([(1.0, self._given), (1.0, own)]).emissions
         for block in self._blocks(self._rows):
-            yield self._model.family.predictive_log_density(statistics, block.X)
+            log_density = self._family.predictive_log_density(statistics, block.X)
+            if fixed.components is not None:
+                of_model = self._model.family.log_density(self._model.parameters, block.X)
+                log_density = np.where(fixed.components, of_model, log_density)
+            yield log_density
 
     def _drawn(self, log_densities, rng):
         labels = [np.empty(0, np.intc)]
@@ -591,10 +615,22 @@ class MixtureChain(Chain[MixtureModel]):
         # The log-likelihood is the log predictive density of rows given the others.
         if not len(self._rows):
             return float(self.model().log_likelihood(self._data).mean())
-        return self._model.family.collapsed_sweep(
-            self._given.emissions, self._rows.X, self._labels, self._concentration,
-            rng.random(len(self._rows)),
+        model, fixed, learns_shares = self._model, self._fixed, self._fixed.weights is None
+        shares = self._given.counts + 1.0 if learns_shares else self._weights(rng)
+        of_fixed = None if fixed.components is None else (fixed.components, model.parameters)
+        score = self._family.collapsed_sweep(
+            self._given.emissions, self._rows.X, self._labels, shares, rng.random(len(self._rows)),
+            learns_shares, of_fixed,
         )  # fmt: skip
+        if not np.isfinite(score):
+            raise ValueError("Some rows are impossible, because of zeros among fixed parameters.")
+        return score
+
+    def _weights(self, rng):
+        """Return weights drawn given the present components; fixed ones are as they are."""
+        concentration = self._counts(self._labels) + self._given.counts + 1.0
+        drawn = drawn_proportions(concentration, rng)
+        return self._fixed.shares("weights", drawn, self._model.weights)
 
     @property
     def labels(self) -> Integers:
@@ -640,12 +676,25 @@ class MixtureChain(Chain[MixtureModel]):
         """
         self._reference = reference
 
+    def _order_of(self, model):
+        """Return the component that matches each of the reference; places stay."""
+        order, free = np.arange(model.n_components), np.flatnonzero(~self._has_places)
+        if len(free) > 1:
+            parts = (
+                MixtureModel(
+                    one.family, one.weights[free], components(one.parameters, free, len(order))
+                )
+                for one in (model, self._reference)
+            )
+            order[free] = free[next(parts).order_in(next(parts))]
+        return order
+
     def average_in(self) -> None:
         evidence = self._statistics(self._rows, self._labels)
         present = self._model_of(evidence)
         if self._reference is None:
             self._reference = present
-        numbers = np.argsort(present.order_in(self._reference))
+        numbers = np.argsort(self._order_of(present))
         if (numbers != np.arange(len(numbers))).any():
             evidence = self._statistics(self._rows, numbers[self._labels])
         terms = [] if self._sum is None else [(1.0, self._sum)]
@@ -678,15 +727,18 @@ class MixtureChain(Chain[MixtureModel]):
             Source of random numbers.
         """
         total = combine([(1.0, self._given), (1.0, self._statistics(self._rows, self._labels))])
-        weights = drawn_proportions(total.counts + 1.0, rng)
-        family = self._model.family
-        parameters = family.draw_from_posterior(total.emissions, rng)
-        drawn = type(self._model)(family, weights, parameters)
-        return drawn if self._reference is None else drawn.aligned_to(self._reference)
+        weights, model = self._weights(rng), self._model
+        parameters = self._family.draw_from_posterior(total.emissions, rng)
+        if self._fixed.components is not None:
+            parameters = self._fixed.parameters(parameters, model.parameters)
+        drawn = replace(model, weights=weights, parameters=parameters)
+        if self._reference is None:
+            return drawn
+        order = self._order_of(drawn)
+        return replace(drawn, weights=weights[order], parameters=take(parameters, order))
 
 
-def _check(family, data, prior):
-    require(family, PosteriorPredictives)
+def _check(data, prior):
     if prior is None:
         raise ValueError(
             "collapsed Gibbs sampling integrates parameters out under a proper prior: set prior=,"

@@ -70,19 +70,23 @@ def given(family, prior, X, labels):
     return combine([(1.0, prior), (1.0, family.expected_statistics(X, shares))])
 
 
-def log_joint_of_row(family, prior, X, labels, concentration, i):
+def log_joint_of_row(family, prior, X, labels, concentration, i, learns_shares=True, fixed=None):
     """log of the share of each component and of row i under it, given all other rows."""
     rest = np.delete(np.arange(len(labels)), i)
     statistics = given(family, prior, X[rest], labels[rest])
-    counts = one_hot(labels[rest], len(concentration)).sum(axis=0) + concentration
-    return np.log(counts / counts.sum()) + family.predictive_log_density(statistics, X[[i]])[0]
+    counts = one_hot(labels[rest], len(concentration)).sum(axis=0) * learns_shares + concentration
+    log_density = family.predictive_log_density(statistics, X[[i]])[0]
+    if fixed is not None:
+        log_density = np.where(fixed[0], family.log_density(fixed[1], X[[i]])[0], log_density)
+    with np.errstate(divide="ignore"):
+        return np.log(counts / counts.sum()) + log_density
 
 
-def collapsed_sweep(family, prior, X, labels, concentration, uniforms):
+def collapsed_sweep(family, prior, X, labels, concentration, uniforms, *known):
     """The sweep in NumPy, from scratch for each row."""
     log_predictives = np.empty(len(labels))
     for i in range(len(labels)):
-        log_joint = log_joint_of_row(family, prior, X, labels, concentration, i)
+        log_joint = log_joint_of_row(family, prior, X, labels, concentration, i, *known)
         log_predictives[i] = logsumexp(log_joint)
         cumulated = np.cumsum(np.exp(log_joint - log_joint.max()))
         labels[i] = np.searchsorted(cumulated, uniforms[i] * cumulated[-1], side="right")

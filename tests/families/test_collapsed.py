@@ -147,9 +147,9 @@ def test_rising_factorials_keep_their_digits():
 # ---------------------------------------------------------------------------------------- sweeps
 
 
-def swept(family, prior, X, labels, concentration, uniforms):
+def swept(family, prior, X, labels, concentration, uniforms, *known):
     labels = labels.copy()
-    return family.collapsed_sweep(prior, X, labels, concentration, uniforms), labels
+    return family.collapsed_sweep(prior, X, labels, concentration, uniforms, *known), labels
 
 
 @by_family
@@ -163,6 +163,27 @@ def test_a_sweep_is_the_formula_row_by_row(case, n_components, n, d, rng):
     expected_score = collapsed_sweep(family, prior, X, expected, concentration, uniforms)
     assert_array_equal(found, expected)
     assert_allclose(score, expected_score, rtol=1e-12, atol=1e-12)
+
+
+@by_own
+@pytest.mark.parametrize("fixes", ["shares", "some", "all", "shares and some"])
+def test_what_is_known_is_not_integrated_out(case, fixes, rng):
+    family, prior, X, labels, concentration = problem(case, rng, 40, 4, 4)
+    fixed, learns_shares = None, "shares" not in fixes
+    if not learns_shares:
+        # Of which no row can come to the last but one.
+        concentration = np.array([0.4, 0.3, 0.0, 0.3])
+        labels[labels == 2] = 0
+    if fixes != "shares":
+        mask = np.ones(4, bool) if fixes == "all" else np.arange(4) < 2
+        fixed = mask, case.draw(rng, 4, 4)
+    uniforms, expected = rng.random(40), labels.copy()
+    arguments = (family, prior, X), (concentration, uniforms, learns_shares, fixed)
+    score, found = swept(*arguments[0], labels, *arguments[1])
+    expected_score = collapsed_sweep(*arguments[0], expected, *arguments[1])
+    assert_array_equal(found, expected)
+    assert learns_shares or (found != 2).all()
+    assert_allclose(score, expected_score, rtol=1e-11)
 
 
 @pytest.mark.parametrize("case", SPARSE, ids=repr)

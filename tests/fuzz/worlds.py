@@ -169,6 +169,10 @@ def family_world(case):
         "collapsed_sweep.prior": statistics,
         "mean_form.prior": statistics,
         "collapsed_sweep.concentration": np.full(N_COMPONENTS, 1.5),
+        "learns_shares": True,
+        "fixed": (np.arange(N_COMPONENTS) < 1, p),
+        "with_fixed.parameters": p,
+        "with_fixed.components": np.arange(N_COMPONENTS) < 1,
         "labels": rng.integers(0, N_COMPONENTS, N_ROWS).astype(np.intc),
     }
     arguments |= {"prior_statistics." + name: value for name, value in prior.items()}

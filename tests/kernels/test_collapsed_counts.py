@@ -72,7 +72,7 @@ class Case:
         found = kernels.collapsed_sweep(
             data, indices, indptr, is_dense, self.form, group, np.ascontiguousarray(self.a.T),
             np.ascontiguousarray(self.b.T), self.weight, self.step, self.concentration,
-            self.uniforms, labels,
+            self.uniforms, labels, True, np.empty(0, np.intp), np.empty((N, 0)),
         )  # fmt: skip
         return labels, found
 

@@ -32,4 +32,4 @@ def test_a_row_without_a_density_is_refused(fault):
     X[2] = fault
     arguments = (np.zeros(2), np.ones(1), np.ones(1), np.zeros((1, 2)), np.eye(2)[None], np.ones(1))
     with pytest.raises(ValueError, match="number|definite"):
-        sweep(X, *arguments, np.full(4, 0.5), np.zeros(4, np.intc))
+        sweep(X, *arguments, np.full(4, 0.5), np.zeros(4, np.intc), True)

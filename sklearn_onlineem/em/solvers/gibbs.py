@@ -30,8 +30,8 @@ class Gibbs(Solver):
     Parameters are integrated out under their prior, and a fit returns those that maximise the
     statistics of the draws. A fit takes all of its `max_iter` sweeps; `chains_` of the estimator is
     their record, :class:`~sklearn_onlineem.em.solvers.Chains`. Streams take online steps, as with
-    :class:`Online`. Mixtures require a proper `prior` and rows without weights. See
-    :ref:`sampling`.
+    :class:`Online`. Mixtures require a proper `prior` of what they learn, and rows without weights;
+    what their `params` fix is known to the sampler. See :ref:`sampling`.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ class Gibbs(Solver):
         of the first chain.
     n_chains : int, default=1
         Independent chains. The first begins with the initial model, the others away from it, if the
-        model has several components. Averages number components as the first chain does.
+        model has several components. Averages number components as the first chain does, but for
+        those with fixed parts, which keep their numbers.
     n_draws : int, default=0
         Draws of the parameters that each chain keeps, spread evenly over the sweeps from
         `average_from` on, or over the second half; fewer if a callback ends the fit.

@@ -1,6 +1,7 @@
 """Mixtures by collapsed Gibbs sampling."""
 
 import copy
+import itertools
 import pickle
 
 import numpy as np
@@ -9,6 +10,7 @@ from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_close, assert_identical
 from cases.states import state_of
 from numpy.testing import assert_allclose
+from scipy.special import gammaln, logsumexp
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
@@ -18,6 +20,7 @@ from sklearn_onlineem import (
     ExponentialMixture,
     GammaMixture,
     GaussianHMM,
+    GaussianMixture,
     LaplaceMixture,
     LatentDirichletAllocation,
     MultinomialMixture,
@@ -25,6 +28,7 @@ from sklearn_onlineem import (
     StudentTMixture,
     WishartMixture,
 )
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Gibbs
 from sklearn_onlineem.estimators import _threads
 
@@ -153,6 +157,85 @@ def test_several_starts_keep_the_best(case, rng):
     X, _ = case.data(rng, 60)
     mixture = case(solver=SEVERAL, max_iter=5, n_init=2).fit(X)
     assert mixture.chains_.scores.shape == (3, 5)
+
+
+# --------------------------------------------------------------------------------- known parts
+
+
+@by_mixture
+@pytest.mark.parametrize(
+    "params",
+    [
+        "w",
+        "p",
+        {"weights": np.array([True, True, False])},
+        {"parameters": np.array([False, True, False]), "weights": False},
+    ],
+    ids=["w", "p", "weights", "parameters"],
+)
+def test_what_params_fix_stays_in_all_chains_and_draws(case, params, rng):
+    X, _ = case.data(rng, 60)
+    prior = {"prior": None, "weight_concentration_prior": None} if params == "w" else {}
+    start = case(params=params, warm_start=True, **prior)._begin(X)
+    mixture = copy.deepcopy(start).set_params(solver=SEVERAL, max_iter=6).fit(X)
+    before, fixed = start.model_, start.model_.fixed
+    draws = [draw for of_chain in mixture.chains_.draws for draw in of_chain]
+    for model in (mixture.model_, *draws):
+        if fixed.weights is not None:
+            assert_identical(model.weights[fixed.weights], before.weights[fixed.weights])
+        if fixed.components is not None:
+            means, known = (one.family.means(one.parameters) for one in (model, before))
+            assert_identical(means[fixed.components], known[fixed.components])
+        assert_allclose(model.weights.sum(), 1.0)
+    assert min(draw.kl_divergence(before) for draw in draws) > 0.0
+
+
+def test_weights_that_are_partly_fixed_have_the_exact_posterior(rng):
+    """Of labels: fixed weights, and the rest as of a Dirichlet prior of the free ones."""
+    X, alpha, weights = np.array([[1.0], [4.0], [2.0]]), 1.5, np.array([0.2, 0.3, 0.5])
+    mixture = PoissonMixture.from_parameters(
+        weights=weights, rates=[[1.0], [2.0], [5.0]], weight_concentration_prior=alpha,
+        params={"weights": np.array([False, True, True])}, prior={"shape": 2.0, "rate": 1.0},
+    )  # fmt: skip
+    states = np.array(list(itertools.product(range(3), repeat=3)))
+    counts = np.eye(3)[states].sum(axis=1)
+    logs = counts[:, 0] * np.log(0.2) + (3 - counts[:, 0]) * np.log(0.8)
+    logs += gammaln(counts[:, 1:] + alpha).sum(axis=1) - gammaln(3 - counts[:, 0] + 2 * alpha)
+    totals = np.einsum("ink,nd->ik", np.eye(3)[states], X)
+    logs += (gammaln(totals + 2.0) - (totals + 2.0) * np.log(counts + 1.0)).sum(axis=1)
+    expected = np.exp(logs - logsumexp(logs))
+    data, model = Rows(X), mixture.model_
+    chain = model.chain(data, mixture._prior(model, 1), rng)
+    n, visits = 2000, np.zeros(27)
+    for _ in range(n):
+        chain.sweep(rng)
+        visits[chain.labels @ [9, 3, 1]] += 1
+    assert np.abs(visits / n - expected).max() < 0.025
+    assert np.abs(expected - 1 / 27).max() > 0.03
+
+
+def test_params_that_leave_nothing_or_parts_of_means_are_refused_by_name(rng):
+    X = rng.normal(size=(20, 2))
+    known = {"weights": [0.5, 0.5], "means": np.zeros((2, 2)), "covariances": np.ones((2, 2)),
+             "covariance_type": "diag", "solver": "gibbs", "warm_start": True}  # fmt: skip
+    columns = {"means": np.array([[True, False], [True, True]])}
+    prior = {"mean_precision": 1.0, "shape": 1.0, "scale": 1.0}
+    for params, message in [
+        ("", "params of GaussianMixture fixes everything"),
+        ({"weights": np.array([True, False]), "parameters": False}, "fixes everything"),
+        (columns, "params of GaussianMixture must fix means of whole components"),
+    ]:
+        mixture = GaussianMixture.from_parameters(**known, params=params, prior=prior)
+        before = state_of(mixture)
+        with pytest.raises(ValueError, match=message):
+            mixture.fit(X)
+        assert_identical(state_of(mixture), before)
+    words = MultinomialMixture.from_parameters(
+        weights=[0.5, 0.5], probabilities=[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], params="w",
+        solver="gibbs", warm_start=True,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="MultinomialMixture: Some rows are impossible"):
+        words.fit([[1, 1, 0], [0, 0, 1]])
 
 
 # ------------------------------------------------------------------------------------ refusals
