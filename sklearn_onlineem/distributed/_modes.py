@@ -12,10 +12,11 @@ from typing import NamedTuple
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em.schedules import rate_of
-from sklearn_onlineem.em.solvers import Solver
+from sklearn_onlineem.em.solvers import Solver, Stochastic
 from sklearn_onlineem.em.solvers.batch import batch_passes
+from sklearn_onlineem.statistics import combine
 
-__all__ = ["BatchMode", "LearnerMode", "Round", "Shards"]
+__all__ = ["BatchMode", "LearnerMode", "Round", "Shards", "StochasticMode"]
 
 
 class Round(NamedTuple):
@@ -100,6 +101,28 @@ class BatchMode(Solver):
             begun = time.perf_counter()
 
         return batch_passes(progress, plan, e_step, take, self.acceleration)
+
+
+@dataclass(frozen=True)
+class StochasticMode(Stochastic):
+    """Stochastic EM: hidden variables are drawn on all shards, then there is one M-step."""
+
+    def passes(self, progress, data, plan):
+        everyone = range(len(data.sizes))
+
+        def step(state):
+            nonlocal found, begun
+            begun, arguments = time.perf_counter(), (state.model, state.seed, state.n_steps, True)
+            found = data.executor.reduce(evidence, everyone, *arguments)
+            size = state.size_of(found)
+            prior = state.prior_terms(size, size / found.total_weight)
+            model = state.model.m_step(combine([(1.0, found.content), *prior]))
+            return state.after(model, math.inf, found.log_likelihood, found, size)
+
+        found = begun = None
+        return self._passes(
+            progress, step, lambda state: data.take(progress, state, found, begun, len(everyone))
+        )
 
 
 @dataclass(frozen=True)

@@ -147,9 +147,12 @@ def prepare(estimator, number, first, names, *values):
     return data.numbered_from(first)
 
 
-def evidence(data, number, model, seed, n_steps):
+def evidence(data, number, model, seed, n_steps, samples=False):
     # Without values that are cached for models of earlier tasks.
     data, rng = data[:], _rng(model, seed, n_steps)
+    if samples and rng is None:
+        # Rows have no numbers: shards draw from a stream each, the first one as one machine would.
+        rng = np.random.Generator(step_rng(seed, n_steps).bit_generator.jumped(number))
     with single_threaded_blas(data.n_rows):
         statistics, log_likelihood = model.e_step(data, rng=rng)
     lengths = data.length_distribution

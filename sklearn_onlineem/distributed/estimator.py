@@ -16,10 +16,16 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
-from sklearn_onlineem.distributed._modes import BatchMode, LearnerMode, Round, Shards
+from sklearn_onlineem.distributed._modes import (
+    BatchMode,
+    LearnerMode,
+    Round,
+    Shards,
+    StochasticMode,
+)
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em.loop import Progress, run
-from sklearn_onlineem.em.solvers import Auto, Batch, Online
+from sklearn_onlineem.em.solvers import Auto, Batch, Online, Stochastic
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._fitted import PersistentState, rollback
 from sklearn_onlineem.estimators._learnt import RELEARNT
@@ -67,17 +73,22 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     Bits depend only on the shards and on `random_state`, not on the workers, their number, or loss
     of some. If an E-step draws, as that of :class:`~sklearn_onlineem.LatentDirichletAllocation`,
     random numbers depend on the step and on the position of a document among those of all shards:
-    with ``mode="batch"`` they do not depend on how the data are cut.
+    with ``mode="batch"`` they do not depend on how the data are cut. An estimator with
+    ``solver="stochastic"`` has one hidden value drawn for each row (of topics, for each word):
+    shards draw from streams of random numbers of their own, the first one as a local fit would, and
+    send the statistics of their draws, as large as those of batch EM. Rounds are independent: what
+    has been drawn stays nowhere, so that any worker may repeat a lost task.
 
     Parameters
     ----------
     estimator : estimator
         A mixture, a hidden Markov model or another estimator of this library. Its parameters set
         how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, ...), except `solver`, which `mode`
-        replaces. Its model is the start if it is fitted or known and has ``warm_start=True``; else
-        the first shard provides the start.
+        replaces, unless it is "stochastic". Its model is the start if it is fitted or known and has
+        ``warm_start=True``; else the first shard provides the start.
     mode : {"batch", "synchronous", "asynchronous"}, default="batch"
-        "batch": rounds of batch EM until `tol`. "synchronous": learners are merged after every
+        "batch": rounds of batch EM until `tol`, or `max_iter` ones of stochastic EM, if this is the
+        solver of the estimator. "synchronous": learners are merged after every
         `sync_every` batches, and continue from the result. "asynchronous": learners are merged
         once, at the end of a pass.
     sync_every : int, default=1
@@ -213,7 +224,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ------
         ValueError
             If a parameter or a shard is invalid; the message names the shard. If the estimator has
-            several starts, or a solver other than "auto", "online" and "batch".
+            several starts, or a solver other than "auto", "online", "batch" and, with
+            ``mode="batch"``, "stochastic".
         DistributionError
             If the cluster has lost data that cannot be computed again, its scheduler, all workers
             for longer than `worker_timeout`, or workers repeatedly.
@@ -258,14 +270,18 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         start, is_batch = progress.state, self.mode == "batch"
         sync_every = math.inf if self.mode == "asynchronous" else self.sync_every
         learners = LearnerMode(sync_every, self.combine, seed if self.shuffle else ())
-        acceleration = getattr(estimator._solver(), "acceleration", "auto")
+        solver = estimator._solver()
+        acceleration = getattr(solver, "acceleration", "auto")
         mode = BatchMode(acceleration) if is_batch else learners
+        if solver.samples:
+            mode = StochasticMode(solver.average_from)
         plan = estimator._plan(start, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)
         max_iter = estimator._most_passes if is_batch else self.n_passes
         log(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
         with error_context(estimator):
             run(passes, progress, max_iter, partial(report_pass, estimator))
+        progress.state = mode.finished(progress.state)
         report_end(estimator, progress)
         estimator._finish(progress, shards, start, may_converge=is_batch)
         estimator._commit(progress, None)
@@ -293,7 +309,13 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         n_init, solver = getattr(self.estimator, "n_init", 1), self.estimator.solver
         plain = ("auto", "online", "batch", Auto(), Online(), Batch(), Batch(acceleration=None))
         default = self.estimator._defaults["solver"]
-        if n_init not in (1, "auto") or solver not in plain:
+        samples = solver == "stochastic" or isinstance(solver, Stochastic)
+        if samples and self.mode != "batch":
+            raise ValueError(
+                f"DistributedEM draws hidden variables with mode='batch' only: {name} has"
+                f" solver={solver!r}, and mode is {self.mode!r}."
+            )
+        if n_init not in (1, "auto") or not (samples or solver in plain):
             raise ValueError(
                 f"DistributedEM makes one start, and mode sets how it learns: {name} must"
                 f" have n_init=1, got {n_init}, and solver={default!r}, got {solver!r}."

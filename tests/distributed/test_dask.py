@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import dask
 import dask.array as da
@@ -26,6 +27,7 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     LatentDirichletAllocation,
+    PoissonMixture,
     combine_estimators,
 )
 from sklearn_onlineem.distributed import DistributedEM, DistributionError
@@ -132,10 +134,15 @@ def test_a_cluster_gives_the_same_bits_as_this_process(mode, client, X):
 
 @all_modes
 def test_a_cluster_draws_as_this_process_does(mode, client, documents):
-    expected = DistributedEM(topics(), **mode).fit(documents)
-    for shards in (documents, shards_of(documents)):
-        found = DistributedEM(topics(), **mode).fit(shards, client=client)
-        assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    estimators = [topics()]
+    if mode == {"mode": "batch"}:
+        stochastic = {"solver": "stochastic", "max_iter": 4, "random_state": 0}
+        estimators += [clone(one).set_params(**stochastic) for one in (topics(), PoissonMixture(3))]
+    for estimator in estimators:
+        expected = DistributedEM(estimator, **mode).fit(documents)
+        for shards in (documents, shards_of(documents)):
+            found = DistributedEM(estimator, **mode).fit(shards, client=client)
+            assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
 @pytest.mark.parametrize(
@@ -318,12 +325,14 @@ def test_workers_that_die_at_any_moment_change_no_bit(are_local, n_killed, delay
 
 
 @pytest.mark.slow
-def test_what_a_killed_worker_has_drawn_is_drawn_again(documents):
-    expected = DistributedEM(topics(max_iter=15)).fit(documents)
+@pytest.mark.parametrize("solver", ["online", "stochastic"])
+def test_what_a_killed_worker_has_drawn_is_drawn_again(solver, documents):
+    make = partial(topics, solver=solver)
+    expected = DistributedEM(make(max_iter=15)).fit(documents)
     with cluster() as client:
         pid = process_of(client)
         found = fit_with(
-            lambda: os.kill(pid, signal.SIGKILL), client, documents, make=topics, max_iter=15
+            lambda: os.kill(pid, signal.SIGKILL), client, documents, make=make, max_iter=15
         )
         assert pid not in client.run(os.getpid, on_error="ignore").values()
     assert_identical(found.estimator_.model_, expected.estimator_.model_)

@@ -2,22 +2,25 @@
 
 import copy
 import pickle
+import tracemalloc
 
 import joblib
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
-from cases.shards import all_modes, batch_pass
+from cases.estimator_cases import ESTIMATORS
+from cases.shards import MODES, all_modes, batch_pass
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from sklearn_onlineem import LatentDirichletAllocation
+from sklearn_onlineem import LatentDirichletAllocation, PoissonMixture
 from sklearn_onlineem.data.documents import Documents
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.distributed import DistributedEM, _tasks
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
-from sklearn_onlineem.em import Online, PowerDecay
+from sklearn_onlineem.em import Online, PowerDecay, Stochastic
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
@@ -122,6 +125,79 @@ def test_parts_of_documents_keep_their_places(X):
             data.numbered_from(wrong)
 
 
+# ----------------------------------------------------------------------------------- stochastic EM
+
+
+@pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+def test_stochastic_em_draws_for_the_rows_of_each_shard(case, rng):
+    data, _ = case.data(rng, 60)
+    average = Stochastic(average_from=2)
+    for solver, n_shards in (("stochastic", 1), (average, 1), ("stochastic", 3)):
+        estimator = case(3).set_params(solver=solver, max_iter=3, random_state=0)
+        learner = DistributedEM(estimator, n_shards=n_shards).fit(data)
+        assert learner.estimator_.n_steps_ == len(learner.history_) == 3
+        if n_shards == 1:
+            assert_identical(learner.estimator_.model_, clone(estimator).fit(data).model_)
+    start = clone(estimator)._begin(data[:20])
+    state, rows = start._fitted.state, start._input().read(data)
+    model, prior = state.model, state.prior_terms(state.size_of(rows))
+    for number in range(state.n_steps, state.n_steps + 3):
+        bits = [np.random.PCG64((*state.seed, number)).jumped(shard) for shard in range(3)]
+        parts = [
+            (1 / 3, model.e_step(rows[20 * m : 20 * m + 20], np.random.Generator(bits[m]))[0])
+            for m in range(3)
+        ]
+        model = model.m_step(combine([*parts, *prior]))
+    assert_close(learner.estimator_.model_, model, rtol=1e-8, atol=1e-10)
+    assert learner.history_[0].bytes_sent == (
+        DistributedEM(estimator.set_params(solver="batch", tol=0.0), n_shards=3)
+        .fit(data)
+        .history_[0]
+        .bytes_sent
+    )
+
+
+def test_a_shard_sends_counts_of_drawn_components_and_keeps_nothing_of_its_rows(rng):
+    n, n_components, seed = 50_000, 20, (1, 2)
+    rates = rng.gamma(2.0, 2.0, (n_components, 1))
+    mixture = PoissonMixture.from_parameters(weights=np.full(n_components, 0.05), rates=rates)
+    data, model = Rows(rng.poisson(3.0, (n, 1)).astype(float)), mixture.model_
+    evidence(data, 2, model, seed, 5, True)
+    tracemalloc.start()
+    found = evidence(data, 2, model, seed, 5, True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < n * n_components
+    uniforms = np.random.Generator(np.random.PCG64((*seed, 5)).jumped(2)).random(n)
+    drawn = (model.posterior(data).cumsum(axis=1) <= uniforms[:, None]).sum(axis=1)
+    counts = np.bincount(drawn, minlength=n_components)
+    assert_allclose(n * found.content.counts, counts, atol=1e-8)
+    assert_allclose(n * found.content.emissions.total[:, 0], np.bincount(drawn, data.X[:, 0]))
+
+
+def test_topics_are_drawn_for_documents_however_these_are_cut(X):
+    """With 2 topics a word, at most, in a document: draws, not means."""
+    learners = [DistributedEM(DRAWN[0], n_shards=n) for n in (1, 4)]
+    start = DistributedEM(lda(max_iter=1), n_shards=1).fit(X).estimator_
+    start.set_params(solver="stochastic", max_iter=3, warm_start=True)
+    found = [learner.set_params(estimator=start).fit(X).estimator_ for learner in learners]
+    assert_close(found[1].model_, found[0].model_, rtol=1e-9, atol=1e-12)
+    counts = (
+        60 * evidence(start._input().read(X), 0, found[0].model_, (1,), 0, True).content.counts_T
+    )
+    assert_allclose(counts, np.rint(counts), atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["synchronous", "asynchronous"])
+def test_learners_draw_no_components(mode, X):
+    learner = DistributedEM(PoissonMixture(2, solver=Stochastic()), mode=mode)
+    with pytest.raises(ValueError, match="DistributedEM draws .* PoissonMixture has solver=Stoch"):
+        learner.fit(X)
+    learner.set_params(mode="batch", estimator__max_iter=2).fit([X[:0], X[:20], X[:0], X[20:]])
+    with pytest.raises(ValueError, match="DistributedEM: all shards are empty"):
+        learner.fit([X[:0], X[:0]])
+
+
 # ------------------------------------------------------------------------------------ the same bits
 
 
@@ -143,11 +219,17 @@ def test_tasks_that_are_repeated_draw_the_same(name, X):
     assert any((a != b).any() for a, b in zip(arrays(other), arrays(expected), strict=True))
 
 
-@all_modes
+DRAWN = [lda(solver="stochastic"), PoissonMixture(3, solver="stochastic", max_iter=3)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "estimator"), [(mode, lda()) for mode in MODES] + [({}, drawn) for drawn in DRAWN]
+)
 @pytest.mark.parametrize("backend", ["sequential", "threading", "loky"])
-def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, X):
-    expected = DistributedEM(lda(), n_shards=4, **mode).fit(X)
+def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, estimator, backend, X):
+    estimator = clone(estimator).set_params(random_state=0)
+    expected = DistributedEM(estimator, n_shards=4, **mode).fit(X)
     with joblib.parallel_backend(backend):
-        found = DistributedEM(lda(), n_shards=4, n_jobs=2, **mode).fit(X)
+        found = DistributedEM(estimator, n_shards=4, n_jobs=2, **mode).fit(X)
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
     assert found.history_[-1][1:5] == expected.history_[-1][1:5]

@@ -183,7 +183,7 @@ def test_shards_without_weight_are_left_out(rng):
 
 
 @pytest.mark.parametrize(
-    "solver", ["newton", "stochastic", Online(inertia=Sampled(20)), Auto(online_passes=2)], ids=repr
+    "solver", ["newton", Online(inertia=Sampled(20)), Auto(online_passes=2)], ids=repr
 )
 def test_solvers_in_whose_place_is_no_mode_are_refused(solver, rng):
     X = rng.poisson(3.0, (80, 3))

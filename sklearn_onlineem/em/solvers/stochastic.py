@@ -24,7 +24,7 @@ class Stochastic(Solver):
 
     Iterates do not converge, so that a fit takes all of its `max_iter` passes; their average does.
     Streams take online steps with draws, too. Draws depend on `random_state` and the number of the
-    step, not on threads.
+    step, not on threads. :class:`~sklearn_onlineem.distributed.DistributedEM` draws on shards.
 
     Parameters
     ----------
@@ -66,12 +66,20 @@ class Stochastic(Solver):
             chain = state.model.chain(data, state.prior, state.rng(), collapsed=False)
         if chain is not None:
             yield from sweeps(progress, data, chain, self.average_from)
+
+        def step(state):
+            size = state.size_of(data)
+            return self._updated(state, data, math.inf, size, size)
+
+        yield from self._passes(progress, step, progress.take)
+
+    def _passes(self, progress, step, take):
+        """Take passes without end: `step` returns the state after one, and `take` keeps it."""
         for number in count(1):
-            size = progress.state.size_of(data)
-            state = self._updated(progress.state, data, math.inf, size, size)
+            state = step(progress.state)
             if self.average_from is not None and number >= self.average_from:
                 state = state._replace(kept=averaged(state, progress.state))
-            progress.take(state)
+            take(state)
             yield state.step.log_likelihood, False
 
     def finished(self, state: State) -> State:
