@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-__all__ = ["cached_property"]
-
 # Type checkers know the one of `functools`.
 if TYPE_CHECKING:
     from functools import cached_property

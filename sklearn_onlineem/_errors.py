@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["is_foreign", "ours"]
-
 _LIBRARIES = {
     "sklearn_onlineem", "sklearn", "numpy", "scipy", "joblib", "threadpoolctl", "pandas", "polars",
     "pyarrow", "narwhals", "dask", "distributed",

@@ -8,8 +8,6 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import Any
 
-__all__ = ["ByClass", "lazy_names"]
-
 # Held while a name is imported, and while the process forks: a child would wait for ever for what
 # another thread of its parent was importing.
 _IMPORTING = threading.RLock()

@@ -8,19 +8,6 @@ from typing import Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "Floats",
-    "FloatsOrList",
-    "FloatsOrSparse",
-    "Integers",
-    "IntegersOrList",
-    "Method",
-    "RandomState",
-    "RowData",
-    "SequenceData",
-    "SparseArray",
-]
-
 
 class SparseArray(Protocol):
     """The part of SciPy's sparse arrays and matrices that is used; SciPy has no types."""

@@ -16,26 +16,6 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
-__all__ = [
-    "Identified",
-    "Loaded",
-    "Rebuilt",
-    "aligned",
-    "average",
-    "checksum",
-    "components",
-    "differences",
-    "frozen",
-    "has_arrays_of",
-    "joined",
-    "like",
-    "n_bytes",
-    "n_numbers",
-    "side_by_side",
-    "take",
-    "with_components",
-]
-
 
 def like(first, parts):
     """Return a tuple of these parts, named as the first one if that has names."""

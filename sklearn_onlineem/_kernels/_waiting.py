@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-__all__ = ["load_openmp"]
-
 _POLICY = "OMP_WAIT_POLICY"
 # Whoever has set one of these has decided.
 _DECISIONS = (_POLICY, "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")

@@ -12,8 +12,6 @@ from sklearn_onlineem._typing import Integers
 from sklearn_onlineem._values import Loaded, n_bytes
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["REALS", "Batch", "array_of", "check_offsets", "check_threads", "room", "without_step"]
-
 REALS = (np.dtype(np.float64), np.dtype(np.float32))
 _MOST_THREADS = np.iinfo(np.intc).max
 

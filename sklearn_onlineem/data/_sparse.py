@@ -9,8 +9,6 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _rows
 
-__all__ = ["canonical_csr", "checked_csr"]
-
 _FAULTS = {
     _rows.POINTERS_START: "indptr must begin with 0",
     _rows.POINTERS_FALL: "indptr must not fall",

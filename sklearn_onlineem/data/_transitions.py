@@ -7,8 +7,6 @@ from math import isqrt
 import numpy as np
 from scipy import sparse
 
-__all__ = ["has_starts", "n_symbols_of", "transition_counts"]
-
 
 def n_symbols_of(n_columns):
     """Return the number of symbols of rows with so many columns of counts."""

@@ -10,8 +10,6 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families._tangents.base import inverse
 from sklearn_onlineem.models._coordinates.components import MixtureCoordinates
 
-__all__ = ["missing_of"]
-
 _ROWS = 1024
 # Relative step of differences: errors are some 1e-8 by curvature, and 1e-12 by rounding.
 _STEP = 1e-4

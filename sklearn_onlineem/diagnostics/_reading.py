@@ -7,8 +7,6 @@ from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.models._coordinates import coordinates_of
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["coordinates_at", "model_and_data", "prior_of"]
-
 
 def model_and_data(estimator, X, **where):
     """Return the model of a fitted estimator, and data in the form that it takes."""

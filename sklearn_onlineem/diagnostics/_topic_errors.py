@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg, sparse
 
-__all__ = ["topic_errors"]
-
 # Least diagonal of a root of the information, relative to the root of its largest entry.
 _TINY, _LEAST = np.finfo(float).tiny, 1e-6
 

@@ -8,16 +8,6 @@ from itertools import cycle, islice
 import numpy as np
 from scipy import stats
 
-__all__ = [
-    "Diamonds",
-    "Ellipses",
-    "colors",
-    "foreground",
-    "line_styles",
-    "opacities",
-    "without_frame",
-]
-
 _DASHES = ["-", "--", "-.", ":", (0, (7, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1))]
 
 

@@ -28,8 +28,6 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 
-__all__ = ["Marginal", "Profile", "marginal", "profile"]
-
 # Values beyond these quantiles, of the mixture and of the rows, are not shown.
 _TAIL = 0.002
 _N_POINTS = 400

@@ -14,17 +14,6 @@ from sklearn_onlineem.displays._planes import Plane, Projection, discriminant_di
 from sklearn_onlineem.families import Full, Gaussian, Gaussians, Laplace, StudentT, Tied
 from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = [
-    "chosen_features",
-    "feature_names",
-    "mixture_of",
-    "plane_of",
-    "projection_of",
-    "rows_of",
-    "some_rows",
-    "telling",
-]
-
 
 def mixture_of(estimator):
     name = type(estimator).__name__

@@ -16,8 +16,6 @@ from sklearn_onlineem.displays._drawing import (
     without_frame,
 )
 
-__all__ = ["Plane", "Projection", "discriminant_directions", "mass_handles"]
-
 _OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7
 
 

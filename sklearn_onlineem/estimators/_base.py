@@ -90,8 +90,6 @@ from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models._coordinates import has_coordinates
 
-__all__ = ["N_JOBS", "OnlineEM"]
-
 # Decay of learning rates by default, and after the settled start of a stream; chosen by
 # benchmarks/real_data/streams.py.
 _DECAY, _SETTLED_DECAY = 0.6, 0.8

@@ -10,8 +10,6 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem.em.outliers import Gate
 from sklearn_onlineem.estimators._stream_start import random_state_of, settled_model
 
-__all__ = ["with_sample"]
-
 # How many times the rows of the last trial lead to the next one; pseudo-observations of the present
 # model for the challenger that begins from it, in units of those that determine a model.
 _GROWTH, _SHARE = 1.5, 0.2

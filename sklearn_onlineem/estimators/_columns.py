@@ -16,8 +16,6 @@ from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._validation import check_in_memory, filled
 from sklearn_onlineem.families import Categorical, Family, Product
 
-__all__ = ["ColumnFamilies", "NominalColumns", "product_of"]
-
 # Within a group, columns are correlated unless another family is asked for.
 _SHORT = {"gaussian": FAMILIES["gaussian_full"]}
 _MOST_SHOWN = 10

@@ -17,8 +17,6 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 
-__all__ = ["FAMILIES"]
-
 FAMILIES = {
     "bernoulli": Bernoulli(),
     "categorical": Categorical(),

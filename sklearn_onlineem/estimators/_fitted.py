@@ -19,16 +19,6 @@ from sklearn_onlineem._version import __version__
 from sklearn_onlineem.em.solvers import Chains
 from sklearn_onlineem.em.state import History, State
 
-__all__ = [
-    "CALLBACKS",
-    "FitTransformMixin",
-    "Fitted",
-    "FittedAttribute",
-    "PersistentState",
-    "fitted_property",
-    "rollback",
-]
-
 # Where scikit-learn keeps the callbacks of `set_callbacks`, which are not fitted state.
 CALLBACKS = "_skl_callbacks"
 _VERSION, _CHECKSUM = "_sklearn_onlineem_version", "_checksum"

@@ -33,19 +33,6 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.fixed import floored
 
-__all__ = [
-    "FromParameters",
-    "KnownModel",
-    "Settable",
-    "Value",
-    "check_definite",
-    "n_features_of",
-    "put_all_parameters",
-    "put_parameters",
-    "settable",
-    "shares_as_given",
-]
-
 Value = TypeVar("Value")
 
 

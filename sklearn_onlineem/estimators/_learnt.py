@@ -9,15 +9,6 @@ import numpy as np
 
 from sklearn_onlineem.models.fixed import Fixed
 
-__all__ = [
-    "RELEARNT",
-    "fixed_entries",
-    "gaussian_mask_shapes",
-    "learnt_gaussians",
-    "learnt_parts",
-    "with_masks",
-]
-
 # Parameters that say what is learnt, which a fit that goes on may change.
 RELEARNT = frozenset({"params", "em_vars"})
 

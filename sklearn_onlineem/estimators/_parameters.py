@@ -27,18 +27,6 @@ from sklearn.utils import metaestimators
 
 from sklearn_onlineem._typing import Method
 
-__all__ = [
-    "are_same",
-    "available_if",
-    "by_name",
-    "completed",
-    "estimator",
-    "fit_context",
-    "naming_calls",
-    "parameter",
-    "unknown_parameter",
-]
-
 _HEADER = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 

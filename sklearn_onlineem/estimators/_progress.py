@@ -16,22 +16,6 @@ from sklearn_onlineem.em.schedules import BETA_SCHEDULES
 from sklearn_onlineem.em.stopping import StandardErrorStopping, expected_passes, remaining_gain
 from sklearn_onlineem.models.capabilities import Reinitialises
 
-__all__ = [
-    "CallbackSupportMixin",
-    "FitTasks",
-    "checked_callbacks",
-    "report_end",
-    "report_pass",
-    "report_update",
-    "log",
-    "warn_of_lost_components",
-    "warn_of_outliers",
-    "warn_of_passes",
-    "warn_of_reinitialisation",
-    "warn_of_unused_rates",
-    "warn_user",
-]
-
 _OURS = ("sklearn_onlineem", "sklearn", "joblib")
 # What was told once, and where.
 _TOLD = set()

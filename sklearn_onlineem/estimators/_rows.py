@@ -28,8 +28,6 @@ from sklearn_onlineem.estimators._validation import (
 )
 from sklearn_onlineem.families.capabilities import Marginals
 
-__all__ = ["RowEstimator", "RowsInput"]
-
 
 class RowsInput:
     """Reads rows as `fit`, `partial_fit` and `predict` take them.

@@ -26,15 +26,6 @@ from sklearn_onlineem.estimators._validation import (
     filled,
 )
 
-__all__ = [
-    "SequenceForm",
-    "SequenceOutput",
-    "check_rows_of_y",
-    "is_nested",
-    "sequence_form",
-    "with_columns_of_symbols",
-]
-
 
 @dataclass(frozen=True)
 class SequenceForm:

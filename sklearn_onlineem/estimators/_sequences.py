@@ -36,8 +36,6 @@ from sklearn_onlineem.estimators._validation import (
     ready,
 )
 
-__all__ = ["SequenceEstimator", "SequencesInput", "observed_rows"]
-
 # Mini-batches of `fit` have so many rows, as those of mixtures, but a pass takes a number of steps
 # between two, and a batch has a number of sequences. Fits are as good as in batches of 10.
 _BATCH_ROWS, _FEWEST_STEPS, _MOST_STEPS, _FEWEST_IN_BATCH = 1000, 20, 50, 10

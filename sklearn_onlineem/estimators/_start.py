@@ -31,20 +31,6 @@ from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = [
-    "Initialiser",
-    "LearntPrior",
-    "STARTS",
-    "bound",
-    "check_columns",
-    "distinct_rows",
-    "prior_statistics",
-    "start_model",
-    "warn_of_few",
-    "wide_pseudo_rows",
-    "without_gaps",
-]
-
 
 class Initialiser(ABC):
     """Contract: returns the model that EM starts from."""

@@ -21,8 +21,6 @@ from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStoppi
 from sklearn_onlineem.models._coordinates import has_coordinates
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["learn_first", "random_state_of", "settled_model"]
-
 # Rows of a model that tells how many are kept, and most rows that are.
 _FEW_ROWS, _MOST_ROWS = 256, 1 << 14
 # How many times the rows of the latest start make it anew.

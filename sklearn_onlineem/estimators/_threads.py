@@ -11,8 +11,6 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from sklearn_onlineem._kernels._openmp import effective_n_threads
 
-__all__ = ["single_threaded_blas", "single_threaded_openmp", "threads_for"]
-
 # Below so many values times components a second thread does not pay.
 _LEAST_WORK = 200_000
 # Below so many rows BLAS uses one thread anyway.

@@ -19,28 +19,6 @@ from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.families.capabilities import Marginals
 
-__all__ = [
-    "INVALID",
-    "LARGEST_SQUARE",
-    "check_complete",
-    "check_in_memory",
-    "check_values",
-    "checked_labels",
-    "checked_lengths",
-    "checked_weight",
-    "column",
-    "converted",
-    "countable",
-    "filled",
-    "finite_start",
-    "is_empty",
-    "error_context",
-    "raise_named",
-    "ready",
-    "relative_shares",
-    "shares",
-]
-
 
 def is_empty(estimator, X):
     """Return whether X has no observations; refuse other columns than those of the first data."""

@@ -7,8 +7,6 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _log_factorials
 
-__all__ = ["log_factorial_sums"]
-
 
 def log_factorial_sums(X, n_threads=1, *, minus_that_of_the_sum=False):
     """Return sums of the log factorials of the entries of each row, (n_rows,)."""

@@ -8,24 +8,6 @@ from scipy import sparse
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data._sparse import checked_csr
 
-__all__ = [
-    "LARGEST",
-    "LEAST",
-    "LEAST_SHAPE",
-    "MOST",
-    "MOST_SHAPE",
-    "above",
-    "at_least",
-    "at_most",
-    "check_has_mode",
-    "check_non_negative",
-    "check_positive_definite",
-    "check_setting",
-    "finite",
-    "positive_semidefinite",
-    "stored_values",
-]
-
 # Squares of settings, and their products with data, must be normal numbers. Arguments of log gammas
 # must leave digits to differences of these.
 LEAST, MOST = 1e-100, 1e100

@@ -18,16 +18,6 @@ from sklearn_onlineem.families._events import as_csr
 from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
-__all__ = [
-    "CollapsedCounts",
-    "concentration_of",
-    "drawn_proportions",
-    "log_rising",
-    "log_rising_sums",
-    "over_values",
-    "proper",
-]
-
 # From here on Stirling's series has the precision of a double.
 _ASYMPTOTIC = 10.0
 # Values times components in a block.

@@ -7,8 +7,6 @@ import math
 import numpy as np
 from scipy.linalg import lapack
 
-__all__ = ["eigen", "gaussian_divergence", "gaussian_log_density", "joined", "square_roots"]
-
 _EPS = np.finfo(float).eps
 
 

@@ -15,8 +15,6 @@ from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["Durations"]
-
 
 class Durations(ExponentialColumns, _collapsed.CollapsedCounts):
     """Families with posteriors of rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j)."""

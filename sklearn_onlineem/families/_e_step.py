@@ -7,16 +7,6 @@ import numpy as np
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem.statistics import combine
 
-__all__ = [
-    "NOTHING",
-    "NO_LABELS",
-    "e_step_in_blocks",
-    "log_density_of",
-    "optional",
-    "per_row",
-    "statistics_of",
-]
-
 _BLOCK = 1024
 NOTHING = np.empty(0)
 NO_LABELS = np.empty(0, dtype=np.int32)

@@ -10,8 +10,6 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._typing import Floats, Integers
 
-__all__ = ["Events", "WordCounts", "counted_events", "events_of", "moments", "word_counts"]
-
 # Counts of a word, and lengths of documents, that have a place in tables.
 _MOST_TABLED, _LONGEST_TABLED = 64, 1 << 12
 # Moments of few documents cannot determine large precisions, from which EM would be slow.

@@ -16,7 +16,6 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import (
-    NO_LABELS,
     NOTHING,
     e_step_in_blocks,
     optional,
@@ -25,17 +24,6 @@ from sklearn_onlineem.families._e_step import (
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.statistics import Statistics, Sums
-
-__all__ = [
-    "NOTHING",
-    "NO_LABELS",
-    "ExponentialFamily",
-    "Family",
-    "e_step_in_blocks",
-    "optional",
-    "per_row",
-    "row_outputs",
-]
 
 # Parameters of a family, and its statistics.
 Parameters = TypeVar("Parameters")

@@ -14,8 +14,6 @@ import numpy as np
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._collapsed import log_rising
 
-__all__ = ["GaussianPosterior", "inverse_wishart", "posterior", "student_log_density"]
-
 
 @dataclass(frozen=True)
 class GaussianPosterior:

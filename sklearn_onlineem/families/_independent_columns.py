@@ -20,8 +20,6 @@ from sklearn_onlineem.families._family import (
 from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.statistics import Statistics, Sums
 
-__all__ = ["ExponentialColumns", "IndependentColumns", "filled"]
-
 Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 

@@ -18,8 +18,6 @@ from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, location
 from sklearn_onlineem.families.gaussian import Gaussian
 from sklearn_onlineem.statistics import Sums, combine
 
-__all__ = ["linear_factor"]
-
 # Rows that tell the location of all.
 _FEW_ROWS = 256
 

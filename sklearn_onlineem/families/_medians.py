@@ -20,8 +20,6 @@ import numpy as np
 
 from sklearn_onlineem._typing import Floats
 
-__all__ = ["Pull", "minimisers", "objective", "observed_weights"]
-
 # Sorted values in memory at a time.
 _CHUNK_VALUES = 1 << 22
 # Slopes below this, relative to the weights, are 0 but for rounding.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import polygamma, psi
 
-__all__ = ["gamma_shapes", "increasing_root"]
-
 
 def increasing_root(function, derivative, target, start, lower=0.0, n_iter=100):
     """Solve ``function(x) == target`` elementwise, for increasing functions on (lower, inf)."""

@@ -10,16 +10,6 @@ from functools import cache
 import numpy as np
 from scipy import sparse
 
-__all__ = [
-    "hellinger",
-    "independent",
-    "logarithmic",
-    "square_roots",
-    "standardised",
-    "unchanged",
-    "whitened",
-]
-
 # Eigenvalues of a correlation matrix that are rounding, by the largest one.
 _RANK_TOLERANCE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
 _ROTATIONS = 30

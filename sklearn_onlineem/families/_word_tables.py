@@ -23,8 +23,6 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["TableField", "WordSum", "WordSums", "WordTable", "few_words", "word_divergences"]
-
 # Smaller tables are fast enough as arrays, and so are those of which a batch may change much.
 _LEAST_NUMBERS, _LEAST_WORDS_PER_VALUE = 1 << 17, 4
 # Below it, factors could underflow, and tables are written anew; what is nothing beside an addend.

@@ -19,18 +19,6 @@ from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.models.terminations import HORIZON, OWN_SHARE
 from sklearn_onlineem.statistics import Moments, Statistics
 
-__all__ = [
-    "LinearDynamicalStatistics",
-    "Padded",
-    "Prepared",
-    "SharedGains",
-    "occupancies",
-    "prepared",
-    "allocate_sums",
-    "split_by_gaps",
-    "statistics_of",
-]
-
 
 @dataclass(frozen=True)
 class LinearDynamicalStatistics(Statistics):

@@ -25,8 +25,6 @@ from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 
-__all__ = ["decoded", "explored", "filtered_end"]
-
 # Kernels keep the state at the start of each so many rows.
 _KERNEL_ROWS = 256
 # Log densities of a half that are not computed twice (8 MB).

@@ -15,8 +15,6 @@ from sklearn_onlineem._values import Loaded, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Model", "divergences", "matching"]
-
 # Data of a model, and its statistics.
 Data = TypeVar("Data", bound=Batch)
 Evidence = TypeVar("Evidence", bound=Statistics)

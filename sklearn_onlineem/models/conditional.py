@@ -15,7 +15,7 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families import Gaussian
-from sklearn_onlineem.families._family import NO_LABELS, NOTHING
+from sklearn_onlineem.families._e_step import NO_LABELS, NOTHING
 from sklearn_onlineem.models.mixture import MixtureModel
 
 __all__ = ["ConditionalMixture", "conditional"]

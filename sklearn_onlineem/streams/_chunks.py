@@ -17,8 +17,6 @@ from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators._validation import is_empty
 
-__all__ = ["check_scorable", "has_nothing", "learn_chunks", "read", "scored", "sound", "with_score"]
-
 # Chunks between messages, as updates of the estimators.
 _VERBOSE_INTERVAL = 10
 

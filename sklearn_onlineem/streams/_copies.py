@@ -9,8 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.estimators._base import OnlineEM
 
-__all__ = ["fork", "is_fitted"]
-
 
 def fork(estimator):
     """Return a deep copy of an estimator; those of this library share their frozen state."""

@@ -32,8 +32,6 @@ from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarko
 from sklearn_onlineem.models.live_filters import StateFilter
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
-__all__ = ["BaseHMM"]
-
 _CONCENTRATION = [None, Interval(Real, 0, None, closed="neither"), "array-like"]
 
 

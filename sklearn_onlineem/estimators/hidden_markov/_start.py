@@ -25,8 +25,6 @@ from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
-__all__ = ["Chain", "HiddenMarkovInitialiser", "checked_probabilities", "dirichlet_prior", "excess"]
-
 TERMINATIONS = {
     "given_length": lambda absorbing: GivenLength(),
     "end_state": lambda absorbing: EndState(),

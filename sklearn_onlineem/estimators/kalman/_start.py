@@ -30,17 +30,6 @@ from sklearn_onlineem.models.linear_dynamical_start import (
 )
 from sklearn_onlineem.models.regression import Regression
 
-__all__ = [
-    "FIELDS",
-    "RELATIVE_FLOOR",
-    "SHAPES",
-    "System",
-    "SystemInitialiser",
-    "array_of",
-    "put_array",
-    "system_prior",
-]
-
 SHAPES = {"full": Full(), "diag": Diagonal(), "diagonal": Diagonal(), "spherical": Spherical()}
 
 

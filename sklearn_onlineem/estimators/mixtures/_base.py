@@ -51,8 +51,6 @@ from sklearn_onlineem.families.capabilities import Means, require
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
-__all__ = ["BaseMixture", "MixtureInitialiser", "MixtureParameters", "put_means"]
-
 
 @dataclass(frozen=True)
 class MixtureInitialiser(Initialiser):

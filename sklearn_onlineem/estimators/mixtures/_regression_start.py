@@ -15,8 +15,6 @@ from sklearn_onlineem.families.covariance_shapes import Covariance
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = ["SHORT_EM", "RegressionInitialiser"]
-
 SHORT_EM = "short-em"
 # Rows, and starts of each kind; passes of EM after which the likeliest few go on, how many do, and
 # their passes. Chosen by simulations of 2 to 10 crossing regressions.

@@ -13,8 +13,6 @@ from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import check_in_memory, error_context
 
-__all__ = ["PairsInput", "SymbolCodes", "codes_of", "pairs_of", "strings_of"]
-
 # They have lengths and can be iterated, but have no order, or yield numbers instead of symbols.
 _NO_SEQUENCES = (Mapping, Set, bytes, bytearray, memoryview)
 _WORD = "a string or a sequence of hashable symbols as"

@@ -21,22 +21,6 @@ from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of
 from sklearn_onlineem.families._family import NOTHING
 
-__all__ = [
-    "Attribute",
-    "BernoulliTangents",
-    "CategoricalTangents",
-    "DurationTangents",
-    "GammaTangents",
-    "MarkovChainTangents",
-    "MultinomialTangents",
-    "PoissonTangents",
-    "Shares",
-    "Tangents",
-    "inverse",
-    "symmetric_exponential",
-    "symmetric_units",
-]
-
 # Entries near zero, by the mean of their row, and the factor by which an M-step leaves zero.
 _NEAR_ZERO, _GROWTH = 1e-3, 1.005
 # Smaller probabilities, and rates relative to the largest component's, are fixed at their bound.

@@ -8,8 +8,6 @@ from scipy.special import polygamma, psi
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families._tangents.base import Attribute, Tangents
 
-__all__ = ["CompoundDirichletTangents"]
-
 
 class CompoundDirichletTangents(Tangents):
     r"""Tangents of alpha, by the symmetric root of the information of proportions.

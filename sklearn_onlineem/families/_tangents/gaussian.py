@@ -16,8 +16,6 @@ from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical, Tied
 from sklearn_onlineem.families._tangents.base import Attribute, Tangents, symmetric_exponential
 from sklearn_onlineem.families.covariance_shapes import LARGEST_GUARD, NEGLIGIBLE
 
-__all__ = ["gaussian_tangents"]
-
 
 class _GaussianTangents(Tangents):
     """Tangents of Gaussians, with features about a centre, by default the middle of the means."""

@@ -16,8 +16,6 @@ from sklearn_onlineem.families._tangents.base import Attribute, Tangents, symmet
 from sklearn_onlineem.families._tangents.gaussian import MatrixTangents
 from sklearn_onlineem.families.gaussian_regression import Regressions
 
-__all__ = ["RegressionTangents"]
-
 
 class _Combined(Tangents):
     """Tangents along orthonormal combinations of those of others, the columns of `basis`."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from sklearn_onlineem.families._tangents.base import Attribute, Tangents
 
-__all__ = ["LaplaceTangents"]
-
 
 class LaplaceTangents(Tangents):
     r"""Tangents of locations m and scales b, which are orthogonal.

@@ -10,8 +10,6 @@ from sklearn_onlineem.families import Gaussians
 from sklearn_onlineem.families._tangents.base import Attribute, Tangents
 from sklearn_onlineem.families._tangents.gaussian import gaussian_tangents
 
-__all__ = ["StudentTTangents"]
-
 # Relative distance.
 _AT_BOUND = 1e-6
 

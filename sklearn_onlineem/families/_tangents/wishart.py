@@ -20,8 +20,6 @@ from sklearn_onlineem.families._tangents.base import (
     symmetric_units,
 )
 
-__all__ = ["FixedDegreesWishartTangents", "WishartTangents"]
-
 
 class FixedDegreesWishartTangents(Tangents):
     parts = {"scales": slice(None)}

@@ -16,8 +16,6 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families._tangents import TANGENTS
 from sklearn_onlineem.families._tangents.base import Attribute, Shares, inverse
 
-__all__ = ["ChainCoordinates", "Coordinates", "MixtureCoordinates"]
-
 
 class Coordinates(ABC):
     """Coordinates about a model.

@@ -18,8 +18,6 @@ from sklearn_onlineem.models._coordinates.components import Coordinates
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 from sklearn_onlineem.models.regression import Regression
 
-__all__ = ["RegressionCoordinates", "SystemCoordinates", "unseen_changes"]
-
 # Smaller relative changes are rounding errors.
 _NONE = 1e-9
 _TINY = np.finfo(float).tiny

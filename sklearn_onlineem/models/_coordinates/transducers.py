@@ -11,8 +11,6 @@ from sklearn_onlineem.families._tangents.base import Attribute, Shares, inverse
 from sklearn_onlineem.models._coordinates.components import Coordinates
 from sklearn_onlineem.models.edit_operations import KINDS, FullOperations
 
-__all__ = ["TransducerCoordinates"]
-
 # Attributes of estimators, of full operations.
 _TABLES = "substitution_probabilities_", "deletion_probabilities_", "insertion_probabilities_"
 
