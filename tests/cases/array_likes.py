@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["CLAIMS", "Shrinking"]
-
 
 class Claim:
     """Gives an array, and has another idea of its shape."""

@@ -11,8 +11,6 @@ from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = ["coordinates"]
-
 
 def coordinates(case, model):
     """Return the coordinates of models like a given one of a case."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-__all__ = ["Filtered", "filtered", "smoothed"]
-
 
 @dataclass(frozen=True)
 class Filtered:

@@ -4,8 +4,6 @@ import numpy as np
 
 from cases.comparing import arrays
 
-__all__ = ["essentials_of", "state_of"]
-
 
 def state_of(estimator):
     """All that later updates depend on."""

@@ -7,8 +7,6 @@ from fuzz.choosing import one_of
 from fuzz.hostile import hostile, patient
 from fuzz.table import parameters_of
 
-__all__ = ["drawn_arguments"]
-
 # What scikit-learn stores without a look.
 SPARED = {"transform"}
 

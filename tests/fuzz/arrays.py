@@ -17,8 +17,6 @@ from scipy import sparse
 
 from fuzz.choosing import one_of
 
-__all__ = ["ANY", "SOUND", "VALUES", "Arraylike", "Refusal"]
-
 VALUES = [
     np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 1e200, 1e160, 1e-200, 5e-324, -5e-324, -0.0, 0.0,
     -1.0, 0.5, 1.0, 3.0, 1e8, 1e10, 1e15, 2.0**31, 2.0**53, 2.0**63, 2.0**64,

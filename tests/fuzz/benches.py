@@ -34,8 +34,6 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.distributed import DistributedEM
 
-__all__ = ["BENCHES", "Bench"]
-
 N_ROWS = 12
 QUICK = {"max_iter": 2, "tol": 0.0}
 PAIRS = [("ab", "ba"), ("abc", "ac"), ("b", "b"), ("", "c"), ("aab", "ab"), ("ca", "caa")]

@@ -18,8 +18,6 @@ from fuzz.values import world_session
 from fuzz.verdicts import Fault
 from fuzz.worlds import WORLDS
 
-__all__ = ["TARGETS", "Log", "Outcome", "always_refused", "run_case"]
-
 TARGETS = {
     **{f"estimator: {name}": estimator_session(name) for name in BENCHES},
     **{name: world_session(name) for name in WORLDS},

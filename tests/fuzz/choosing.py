@@ -1,7 +1,5 @@
 """Random choices of objects, which NumPy would turn into arrays."""
 
-__all__ = ["one_of", "some_of"]
-
 
 def one_of(rng, options):
     return options[int(rng.integers(len(options)))]

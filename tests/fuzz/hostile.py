@@ -19,8 +19,6 @@ from scipy import sparse
 from fuzz.arrays import ANY, VALUES, Arraylike, Refusal
 from fuzz.choosing import one_of
 
-__all__ = ["hostile", "hostile_number", "junk", "patient"]
-
 # What a user who asks for many waits for.
 PATIENCE = {
     "max_iter", "n_init", "n_passes", "n_jobs", "sync_every", "n_shards", "n_samples",

@@ -13,8 +13,6 @@ from fuzz.hostile import hostile, junk, patient
 from sklearn_onlineem.em import Constant, Online, Stochastic
 from sklearn_onlineem.em.step import Exact, Sampled
 
-__all__ = ["hostile_parameter", "valid_parameter"]
-
 
 def raising(*arguments):
     raise Refusal

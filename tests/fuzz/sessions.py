@@ -26,8 +26,6 @@ from fuzz.verdicts import (
     undocumented,
 )
 
-__all__ = ["estimator_session"]
-
 # Parameters that are sizes, or have some: what is refused for lack of memory was asked for.
 SIZES = {"n_samples", "n_sequences", "n_steps", "n_components", "n_features", "n_dim_state", "lags"}
 SIZES |= {"family"}

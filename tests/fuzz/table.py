@@ -7,8 +7,6 @@ from functools import cache
 
 from cases.public_names import imported, listed_names
 
-__all__ = ["methods_of", "parameters_of", "public_callables"]
-
 # Pictures take estimators, and statistics are made by models. Adapters have the checks of river;
 # pipelines and searches those of scikit-learn, whose methods most of theirs are, and tests/streams.
 LEFT_OUT = (

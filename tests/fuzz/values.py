@@ -21,8 +21,6 @@ from fuzz.verdicts import (
 )
 from fuzz.worlds import WORLDS
 
-__all__ = ["calls_of", "valid_argument", "world_session"]
-
 
 def world_session(name):
     """A target that runs sessions with the objects of one world."""

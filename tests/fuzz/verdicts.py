@@ -30,8 +30,6 @@ from scipy import sparse
 from fuzz.arrays import Refusal
 from sklearn_onlineem.distributed import DistributionError
 
-__all__ = ["DOCUMENTED", "DOCUMENTED_BELOW", "Fault", "check_finite", "fingerprint", "is_finite"]
-
 # Of estimators, and of what they hand out. NotFittedError is a ValueError, and so is LinAlgError;
 # that a method is missing is an AttributeError when it is looked up, not when it is called.
 DOCUMENTED = (ValueError, TypeError, DistributionError, Refusal)

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from fuzz.cases import Outcome, run_case
 
-__all__ = ["Setting", "run_cases"]
-
 TESTS = Path(__file__).parents[1]
 CHUNK = 25
 MEMORY = 3 * 2**30

@@ -67,8 +67,6 @@ from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
 
-__all__ = ["WORLDS", "World"]
-
 N_ROWS, N_COMPONENTS, N_FEATURES = 6, 2, 2
 
 
