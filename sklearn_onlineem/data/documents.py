@@ -14,15 +14,6 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._batch import Batch, Index, array_of, without_step
 from sklearn_onlineem.data.rows import Rows, concatenated
 
-__all__ = [
-    "MOST_SINGLE",
-    "MOST_TOKENS",
-    "MOST_TOKENS_SINGLY",
-    "MOST_WORDS",
-    "Documents",
-    "are_counts",
-]
-
 # Tokens of a document whose topics are drawn: float32 is exact for whole numbers up to this.
 MOST_TOKENS = (1 << 24) - 1
 # Topics of up to so many occurrences of a word in a document are drawn one by one; more are drawn

@@ -14,8 +14,6 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._batch import REALS, Batch, Index, array_of, check_threads, without_step
 from sklearn_onlineem.data._sparse import checked_csr
 
-__all__ = ["Rows", "concatenated"]
-
 Result = TypeVar("Result")
 
 

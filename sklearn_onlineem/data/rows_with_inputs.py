@@ -9,8 +9,6 @@ from typing import Self
 from sklearn_onlineem.data._batch import Index
 from sklearn_onlineem.data.rows import Rows
 
-__all__ = ["RowsWithInputs"]
-
 
 @dataclass(frozen=True)
 class RowsWithInputs(Rows):

@@ -17,8 +17,6 @@ from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["LengthDistribution", "Sequences", "share_of_starts"]
-
 # Distribution of a state: probabilities, or a mean and a covariance.
 Before: TypeAlias = Floats | tuple[Floats, Floats]
 

@@ -12,8 +12,6 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Integers
 from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets, check_threads
 
-__all__ = ["StringPairs", "Strings", "length_order"]
-
 
 @dataclass(frozen=True)
 class Strings:

@@ -13,8 +13,6 @@ from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["Certificate", "convergence_certificate", "step_certificate"]
-
 # Most halvings of rates in the extrapolation to rate 0.
 _MOST_HALVINGS = 20
 # Smaller divergences have too few digits.

@@ -14,8 +14,6 @@ from sklearn_onlineem.em import Restart
 from sklearn_onlineem.em.state import AnyStep
 from sklearn_onlineem.estimators._progress import warn_user
 
-__all__ = ["Drift", "DriftWarning", "DriftWatch"]
-
 # Deviations are cut off here, so that a single batch raises no alarm.
 _MOST_DEVIATIONS = 4.0
 _LEAST_SPREAD = 1e-12

@@ -9,8 +9,6 @@ from sklearn_onlineem.diagnostics.streams import positive
 from sklearn_onlineem.em.state import AnyStep
 from sklearn_onlineem.estimators._base import OnlineEM
 
-__all__ = ["EarlyStopping"]
-
 
 class EarlyStopping:
     """Ends a fit when the score of held-out data no longer rises: a callback for any estimator.

@@ -15,8 +15,6 @@ from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter
 
-__all__ = ["forecast_moments"]
-
 # Relative step of differences.
 _STEP = 1e-4
 # Share of the variance of a forecast below which directions of no information do not matter.

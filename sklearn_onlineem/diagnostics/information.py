@@ -16,8 +16,6 @@ from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics._reading import coordinates_at, model_and_data
 from sklearn_onlineem.estimators._base import OnlineEM
 
-__all__ = ["Direction", "MissingInformation", "missing_information"]
-
 # For so few coordinates, all products are faster than Lanczos' method.
 _FEW = 64
 # Further vectors of Lanczos' method; more of them do not save products.

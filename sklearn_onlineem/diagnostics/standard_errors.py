@@ -19,8 +19,6 @@ from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 
-__all__ = ["LEAST_INFORMATION", "StandardErrors", "check_converged", "standard_errors"]
-
 # A smaller eigenvalue is 0 up to errors of differences and of convergence.
 LEAST_INFORMATION = 1e-6
 # Distance from the maximum, in standard errors, above which a warning is given.

@@ -15,8 +15,6 @@ from typing import NamedTuple, Self
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.em.state import AnyStep
 
-__all__ = ["Batches", "StreamCertificate", "positive"]
-
 # Ratio of the half-lives of the two means.
 _SLOWER = 4.0
 _TINY = 1e-300

@@ -15,8 +15,6 @@ from sklearn_onlineem.displays._states import check_suits, colour_map, some_of
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes
 
-__all__ = ["AlignmentDisplay"]
-
 _MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}
 _STEPS = {"match": (1, 1), "mismatch": (1, 1), "delete": (1, 0), "insert": (0, 1)}
 

@@ -18,8 +18,6 @@ from sklearn_onlineem.displays._states import check_suits, index_of, one_sequenc
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
-__all__ = ["Band", "ForecastDisplay"]
-
 _KINDS = ["smoothed", "filtered", "predicted"]
 # Labels, line styles, and colours of the style's cycle that differ most in greyscale.
 _LOOKS = {

@@ -18,8 +18,6 @@ from sklearn_onlineem.em.state import AnyStep
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
-__all__ = ["LearningCurve", "LearningCurveDisplay"]
-
 _PANELS = {
     "log_likelihood": "log-likelihood\nbefore the update\n(nats per observation)",
     "eta": "learning rate",

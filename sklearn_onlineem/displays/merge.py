@@ -26,8 +26,6 @@ from sklearn_onlineem.displays.mixture import checked_masses
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes
 
-__all__ = ["MergeDisplay"]
-
 _MOST_NAMED, _MOST_BOLD = 9, 12
 
 

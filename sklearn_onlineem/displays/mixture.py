@@ -39,8 +39,6 @@ from sklearn_onlineem.families.gamma import FixedShapeGamma
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
-__all__ = ["MixtureDisplay", "checked_masses"]
-
 _SINGLE = (Categorical, Exponential, FixedShapeGamma, Gamma, Poisson)
 
 

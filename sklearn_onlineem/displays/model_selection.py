@@ -16,8 +16,6 @@ from sklearn_onlineem.displays._drawing import colors, line_styles, without_fram
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes
 
-__all__ = ["ModelSelectionDisplay"]
-
 _MARKERS = {"bic": "o", "aic": "s", "score": "D"}
 _SCORES = "mean_test_"
 

@@ -14,8 +14,6 @@ from sklearn_onlineem.displays._display import Display, Style
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes
 
-__all__ = ["ResponsibilityDisplay"]
-
 
 class ResponsibilityDisplay(Display):
     """Responsibilities of components for rows; well separated clusters make a staircase.

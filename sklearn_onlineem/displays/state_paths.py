@@ -27,8 +27,6 @@ from sklearn_onlineem.displays._states import (
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
-__all__ = ["StatePathDisplay"]
-
 # A legend of more lines would not help.
 _MOST_IN_LEGEND = 6
 

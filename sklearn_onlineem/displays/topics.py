@@ -16,8 +16,6 @@ from sklearn_onlineem.displays._drawing import foreground, without_frame
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
-__all__ = ["TopicsDisplay"]
-
 
 class TopicsDisplay(Display):
     """The most probable words of topics, as bars in a panel for each.

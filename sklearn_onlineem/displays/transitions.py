@@ -24,8 +24,6 @@ from sklearn_onlineem.displays._states import (
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes
 
-__all__ = ["TransitionDisplay"]
-
 _BEND = 0.2
 # More numbers are unreadable at 640 pixels.
 _MOST_ANNOTATED = 12

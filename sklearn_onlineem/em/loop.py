@@ -11,8 +11,6 @@ from typing import TypeAlias
 
 from sklearn_onlineem.em.state import History, Restart, State
 
-__all__ = ["Progress", "run"]
-
 # Each pass yields the mean log-likelihood of the data, and whether it was the last.
 Passes: TypeAlias = Iterator[tuple[float, bool]]
 # Called with the progress after an update.

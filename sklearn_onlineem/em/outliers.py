@@ -14,8 +14,6 @@ from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import RowLikelihoods
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Gate", "far_away", "learn_usual_rows"]
-
 # The bound is computed from so many rows, and then anew after so many, of one of so many steps (a
 # prime, so that no period of a source is missed), as quantiles take as long as some steps.
 _FEWEST_ROWS, _ROWS_BETWEEN, _STEPS_BETWEEN = 100, 250, 11

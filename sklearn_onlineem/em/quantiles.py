@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats
 
-__all__ = ["RunningQuantiles"]
-
 
 class RunningQuantiles(NamedTuple):
     """Exact quantiles of the latest numbers of a stream: a frozen value.

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 
-__all__ = ["NO_SAMPLE", "Sample"]
-
 # One of so many observations judges, and the others teach.
 _JUDGES = 5
 # Second part of the seed, so that the draws are not those of steps.

@@ -10,8 +10,6 @@ from typing import Self
 import numpy as np
 from sklearn import get_config
 
-__all__ = ["Settings", "check_bool", "check_count", "check_number", "merged_params"]
-
 
 class Settings:
     """Base of frozen dataclasses that are parameters of estimators: solvers, schedules, inertias.

@@ -20,8 +20,6 @@ from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["AnyStep", "ComponentStep", "History", "Opening", "Restart", "State", "Step", "step_rng"]
-
 
 def _certificate(step: Step | ComponentStep) -> float:
     square = step_size(step.eta) ** 2

@@ -16,8 +16,6 @@ from sklearn_onlineem.em.settings import Settings, check_count
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["Exact", "Inertia", "Sampled", "batch_step", "online_step"]
-
 AnyModel = TypeVar("AnyModel", bound=Model)
 # Pairs of a weight and the statistics that it multiplies.
 Terms: TypeAlias = Iterable[tuple[float, Statistics]]

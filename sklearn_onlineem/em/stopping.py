@@ -8,18 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = [
-    "KLStopping",
-    "LikelihoodStopping",
-    "Never",
-    "Outlook",
-    "STOPPING_RULES",
-    "StandardErrorStopping",
-    "StoppingRule",
-    "expected_passes",
-    "remaining_gain",
-]
-
 
 class StoppingRule(ABC):
     """When a fit ends, asked after each pass.

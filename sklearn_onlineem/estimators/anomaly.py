@@ -20,8 +20,6 @@ from sklearn_onlineem.estimators._parameters import available_if, fit_context, n
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
 from sklearn_onlineem.estimators._validation import error_context, is_empty
 
-__all__ = ["AnomalyDetector"]
-
 # Scores in the quantile of a stream, at least and at most; rows below it that they should have.
 _LEAST_WINDOW, _LARGEST_WINDOW, _ROWS_BELOW = 1000, 100_000, 10
 # Share of the scores so far that count before, the latest: those of the first rows are by models

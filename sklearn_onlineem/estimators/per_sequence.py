@@ -18,8 +18,6 @@ from sklearn_onlineem.estimators._parameters import are_same, fit_context, namin
 from sklearn_onlineem.estimators._sequence_forms import SequenceOutput, sequence_form
 from sklearn_onlineem.estimators._validation import error_context
 
-__all__ = ["PerSequence"]
-
 
 @naming_calls
 class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstimator):

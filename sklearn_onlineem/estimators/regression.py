@@ -25,8 +25,6 @@ from sklearn_onlineem.estimators._validation import (
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 from sklearn_onlineem.models.conditional import ConditionalMixture
 
-__all__ = ["MixtureRegressor"]
-
 # The default mixture, chosen by benchmarks/real_data/regression.py: its components, the fewest rows
 # of one for each column, and the mode of the prior of variances, in those of the columns.
 _MOST_COMPONENTS, _LEAST_ROWS, _SHARE_OF_VARIANCE = 8, 10, 0.25

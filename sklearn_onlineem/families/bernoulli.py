@@ -16,8 +16,6 @@ from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["Bernoulli"]
-
 # Smallest difference from 1 in double precision.
 _LEAST = 1e-15
 

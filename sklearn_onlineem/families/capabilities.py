@@ -16,21 +16,6 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import e_step_in_blocks
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = [
-    "ConjugatePriors",
-    "Correlations",
-    "FewValues",
-    "GivenLengths",
-    "HiddenVariables",
-    "Marginals",
-    "Means",
-    "PosteriorMeans",
-    "PosteriorPredictives",
-    "SharedParameters",
-    "n_shared_parameters",
-    "require",
-]
-
 Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 

@@ -23,8 +23,6 @@ from sklearn_onlineem.families._independent_columns import ExponentialColumns, f
 from sklearn_onlineem.families._start_coordinates import unchanged
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["Categorical"]
-
 # A stray code of 1e10 must be an error, not an allocation; nor are tables made for codes that are
 # neither below this nor below the number of rows, unless their number is given.
 _MOST_CATEGORIES, _MOST_UNASKED = 1 << 20, 1 << 12

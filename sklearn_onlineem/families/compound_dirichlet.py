@@ -40,8 +40,6 @@ from sklearn_onlineem.families.capabilities import (
 )
 from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
 
-__all__ = ["CompoundDirichlet"]
-
 # Proportions drawn at a time.
 _BLOCK_VALUES = 1 << 18
 

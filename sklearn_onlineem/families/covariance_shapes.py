@@ -32,22 +32,6 @@ from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
 from sklearn_onlineem.families._start_coordinates import independent, standardised, whitened
 from sklearn_onlineem.statistics import Moments
 
-__all__ = [
-    "COVARIANCES",
-    "LARGEST_GUARD",
-    "NEGLIGIBLE",
-    "Covariance",
-    "Diagonal",
-    "LOG_2_PI",
-    "Full",
-    "Gaussians",
-    "Spherical",
-    "Tied",
-    "check_covariance",
-    "kept_where_empty",
-    "location",
-]
-
 # Sums of weights below this are rounding errors of the subnormal range.
 NEGLIGIBLE = 1e-290
 # Precisions of smaller variances would not be finite, nor their products with distances.

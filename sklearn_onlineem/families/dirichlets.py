@@ -9,8 +9,6 @@ import numpy as np
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Dirichlets", "ExpectedLogs"]
-
 
 @dataclass(frozen=True)
 class Dirichlets:

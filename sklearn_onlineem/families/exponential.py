@@ -10,8 +10,6 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import LEAST, MOST, check_non_negative, check_setting
 from sklearn_onlineem.families._durations import Durations
 
-__all__ = ["Exponential"]
-
 
 @dataclass(frozen=True)
 class Exponential(Durations):

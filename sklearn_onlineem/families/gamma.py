@@ -28,8 +28,6 @@ from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.exponential import floored_mean
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["FixedShapeGamma", "Gamma"]
-
 _MIN_MEAN = 1e-12
 
 

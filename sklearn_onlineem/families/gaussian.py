@@ -44,8 +44,6 @@ from sklearn_onlineem.families.covariance_shapes import (
 )
 from sklearn_onlineem.statistics import Moments
 
-__all__ = ["Gaussian", "range_of", "variance_floor"]
-
 _RELATIVE_FLOOR = 1e-6
 _FLOOR_ROWS = 1 << 16
 # Pseudo-squares for missing values, see `Gaussian.with_gaps`, and the mode of their prior, both in

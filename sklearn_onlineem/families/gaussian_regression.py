@@ -29,8 +29,6 @@ from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.statistics import Moments
 
-__all__ = ["GaussianRegression", "Regressions"]
-
 _BLOCK = 1024
 # Standard deviations of inputs, relative to their means, that are rounding, and the least share of
 # an input's variance that others may leave unexplained.

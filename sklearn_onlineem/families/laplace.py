@@ -16,8 +16,6 @@ from sklearn_onlineem.families._medians import Pull, minimisers, objective, obse
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Means
 from sklearn_onlineem.statistics import Listed, Statistics
 
-__all__ = ["Laplace", "LaplaceStatistics", "Laplaces"]
-
 _RELATIVE_FLOOR = 1e-3
 _BLOCK = 1024
 # Replaces scales of 0 in a prior.

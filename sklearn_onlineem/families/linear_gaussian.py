@@ -33,8 +33,6 @@ from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, NEGLIGIBLE, Covariance, Full
 from sklearn_onlineem.statistics import Moments
 
-__all__ = ["ALL_PARAMETERS", "AffineGaussian", "LinearGaussian"]
-
 # Returns arrays as kernels take them.
 _ready = partial(np.ascontiguousarray, dtype=np.float64)
 

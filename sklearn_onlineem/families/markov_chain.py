@@ -19,8 +19,6 @@ from sklearn_onlineem.families.capabilities import FewValues
 from sklearn_onlineem.families.multinomial import GroupedCounts
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["MarkovChain"]
-
 _LONGEST = float(1 << 62)
 
 

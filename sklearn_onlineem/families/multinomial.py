@@ -34,8 +34,6 @@ from sklearn_onlineem.families._word_tables import (
 )
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["GroupedCounts", "Multinomial"]
-
 
 @dataclass(frozen=True)
 class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):

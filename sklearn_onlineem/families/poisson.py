@@ -25,8 +25,6 @@ from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["Poisson"]
-
 
 @dataclass(frozen=True)
 class Poisson(ExponentialColumns, _collapsed.CollapsedCounts):

@@ -32,8 +32,6 @@ from sklearn_onlineem.families.capabilities import (
 )
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["Product", "ProductStatistics"]
-
 # Rows of a block, and most features that are kept for the next pass, as few as kernels fuse.
 _BLOCK, _MOST_FEATURES = 1 << 13, 64
 # Parameters of each group.

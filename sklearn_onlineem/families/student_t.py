@@ -35,8 +35,6 @@ from sklearn_onlineem.families.covariance_shapes import (
 from sklearn_onlineem.families.gaussian import Gaussian, range_of, variance_floor
 from sklearn_onlineem.statistics import Moments, Statistics, Sums, combine
 
-__all__ = ["StudentT", "StudentTStatistics", "StudentTs"]
-
 _LEARNT = ("each", "shared")
 # Of components that are learnt from clusters of rows alone.
 _START_DEGREES = 10.0

@@ -28,8 +28,6 @@ from sklearn_onlineem.families._roots import increasing_root
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["FixedDegreesWishart", "Wishart"]
-
 _LOG_2 = math.log(2.0)
 # Inverses of smaller matrices overflow, times rows. Rows whose squares underflow are refused, too.
 _LEAST_VARIANCE = 1e-145

@@ -19,8 +19,6 @@ except ImportError as error:
         "sklearn_onlineem.interop.river needs river: pip install 'sklearn_onlineem[river]'."
     ) from error
 
-__all__ = ["RiverClusterer", "RiverDetector"]
-
 
 class _Adapter:
     """What clusterers and detectors share: rows from dicts, and the methods of river over them."""

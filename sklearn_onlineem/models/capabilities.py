@@ -13,18 +13,6 @@ from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = [
-    "Chain",
-    "ComponentUpdates",
-    "Levels",
-    "SplitMergeStep",
-    "NewtonSteps",
-    "Reinitialises",
-    "RowLikelihoods",
-    "SampledChains",
-    "SplitsAndMerges",
-]
-
 # The class of the model.
 Kind = TypeVar("Kind")
 

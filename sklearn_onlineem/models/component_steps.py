@@ -13,8 +13,6 @@ from sklearn_onlineem.families._e_step import log_density_of, statistics_of
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["ComponentSteps", "check_order"]
-
 _ORDERS = ("gain", "cyclic")
 
 # Python looks for Ctrl-C between chunks.

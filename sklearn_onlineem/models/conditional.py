@@ -18,8 +18,6 @@ from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._e_step import NO_LABELS, NOTHING
 from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = ["ConditionalMixture", "conditional"]
-
 # Numbers in a block of deviations of rows from the means of all components.
 _BLOCK_VALUES = 1 << 20
 _LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)

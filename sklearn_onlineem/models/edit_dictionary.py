@@ -7,8 +7,6 @@ from scipy.special import gammaln
 
 from sklearn_onlineem._values import Identified, Loaded
 
-__all__ = ["Dictionary"]
-
 # Bounds and distances are rounded; a word is left out only if it is farther by more than this.
 _SLACK = 1e-6
 # Words whose distances are computed first, as an upper bound for the nearest.

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn_onlineem._kernels._edit_lattice import best_path
 from sklearn_onlineem._typing import Floats, Integers
 
-__all__ = ["FullOperations", "LatticeWeights", "Operations", "TiedOperations", "best_moves"]
-
 # Less probable operations count as this probable: enough for pairs that need them to be compared,
 # and ratios of probabilities stay far from the ends of what a double holds.
 _FLOOR = 1e-50

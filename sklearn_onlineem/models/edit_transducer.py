@@ -14,8 +14,6 @@ from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.edit_operations import Operations
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["EditStatistics", "EditTransducer"]
-
 # Cells of a lattice that a chunk has; Python looks for Ctrl-C between chunks.
 _CHUNK_CELLS = float(1 << 26)
 _NO_UNIFORMS = np.empty(0), np.empty(0, dtype=np.int64)

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import components, with_components
 
-__all__ = ["Fixed", "floored"]
-
 # Of sums of probabilities, after many M-steps.
 _ROUNDING = 1e-12
 

@@ -31,8 +31,6 @@ from sklearn_onlineem.models.split_merge import emptied
 from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
-
 # Lengths by which long-run shares of states are told.
 _LONG = LengthDistribution((np.array([1000]), np.ones(1)))
 # Log densities of a chunk fit in a cache; a thread takes some milliseconds for it.

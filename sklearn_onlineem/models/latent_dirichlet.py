@@ -42,8 +42,6 @@ from sklearn_onlineem.models.topic_inference import (
 )
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["LatentDirichletModel", "TopicChain", "TopicStatistics"]
-
 # Range of a learnt alpha: below it the prior has no effect, above it all have the same proportions.
 _LEAST_ALPHA, _LARGEST_ALPHA = 1e-5, 1e4
 # Least total count of a topic that determines its words.

@@ -9,8 +9,6 @@ import numpy as np
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 
-__all__ = ["LEAST_SQUARE", "relocated"]
-
 # A level is new if it is so far off, as a square in units of the covariance of a row, and if it
 # explains its rows by so many nats better. Lower bounds relocate systems of too few states, whose
 # noise is correlated, as on air quality with one state of four columns.

@@ -33,8 +33,6 @@ from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
-
 _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
 # Rows, times the squared width of states, up to which tables of gains take longer than without.
 _MOST_UNSHARED = 8000

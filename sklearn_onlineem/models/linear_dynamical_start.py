@@ -7,8 +7,6 @@ from scipy import linalg
 
 from sklearn_onlineem.families.gaussian import variance_floor
 
-__all__ = ["START_STATES", "filled", "n_lags", "start_arrays"]
-
 # Most rows used for a start.
 _MOST_ROWS = 1 << 16
 # Eigenvalues below this share of the largest are rounding.

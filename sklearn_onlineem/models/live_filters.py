@@ -17,8 +17,6 @@ from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 
-__all__ = ["MomentFilter", "StateFilter"]
-
 _ONE_ROW = np.array([0, 1])
 _NAME = "live_filter().update"
 

@@ -57,8 +57,6 @@ from sklearn_onlineem.models.split_merge import (
 )
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["MixtureChain", "MixtureModel", "MixtureStatistics"]
-
 # Python looks for Ctrl-C between chunks, so a chunk should take well below a second.
 _CHUNK_ROWS = 1 << 16
 _POSTERIOR_ROWS, _POSTERIOR_VALUES = 1 << 12, 1 << 22

@@ -10,8 +10,6 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
 from sklearn_onlineem.statistics import Moments
 
-__all__ = ["Regression"]
-
 
 @dataclass(frozen=True, eq=False)
 class Regression:

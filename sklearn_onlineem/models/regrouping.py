@@ -22,8 +22,6 @@ from sklearn_onlineem.models._model import divergences
 from sklearn_onlineem.models.split_merge import along_first_axis, units_of
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["regrouped"]
-
 # Least gain of a trial: in nats per row, and in nats for each parameter of a component.
 _LEAST_GAIN, _LEAST_PER_PARAMETER = 2e-3, 0.5
 # Fewest values for each parameter of a component that a trial makes smaller: the likelihood of very

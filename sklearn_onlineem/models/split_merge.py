@@ -18,22 +18,6 @@ from sklearn_onlineem.models._model import divergences
 from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import combine
 
-__all__ = [
-    "EMPTY_SHARE",
-    "LOG_ODDS",
-    "along_first_axis",
-    "check_split_merge",
-    "emptied",
-    "has_labels",
-    "merged_pair",
-    "restructured",
-    "reinitialised",
-    "shares_of_halves",
-    "split_merge_steps",
-    "units_of",
-    "weighted_posterior",
-]
-
 # Most rows used to cut a component in two.
 _SPLIT_ROWS = 10_000
 # Most features for which a first axis is that of a covariance; beyond, and for sparse rows, steps

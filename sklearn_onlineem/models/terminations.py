@@ -16,16 +16,6 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families._checks import at_least
 
-__all__ = [
-    "AbsorbingStates",
-    "EndState",
-    "GivenLength",
-    "HORIZON",
-    "OWN_SHARE",
-    "UNKNOWN_LENGTHS",
-    "Termination",
-]
-
 # Rows of the horizon of shorter pieces of sequences, and the share of their own occupancies.
 HORIZON = 300
 OWN_SHARE = 0.5

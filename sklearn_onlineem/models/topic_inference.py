@@ -12,15 +12,6 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS_SINGLY, Documents
 
-__all__ = [
-    "ALL_TOPICS",
-    "LocalGibbs",
-    "MaximumAPosteriori",
-    "TopicInference",
-    "check_topics",
-    "padded",
-]
-
 # Kernels read rows of topics that are padded to a multiple of this.
 _LANES = 16
 ALL_TOPICS = np.empty((0, 0), dtype=np.uint8)

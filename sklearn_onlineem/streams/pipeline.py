@@ -27,8 +27,6 @@ from sklearn_onlineem.streams._chunks import (
 )
 from sklearn_onlineem.streams._copies import fork, is_fitted
 
-__all__ = ["StreamPipeline"]
-
 # Bounds the memory of long streams.
 _MOST_SCORES = 10_000
 

@@ -44,8 +44,6 @@ from sklearn_onlineem.streams._chunks import (
 )
 from sklearn_onlineem.streams._copies import fork, is_fitted
 
-__all__ = ["PrequentialSearch"]
-
 
 @naming_calls
 class PrequentialSearch(Identified, BaseSearchCV):

@@ -27,8 +27,6 @@ from sklearn_onlineem.em.state import State
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Adaptive", "Memories"]
-
 # Rows after which the past counts for half in the weights of the models, and the share of the rest
 # that is dealt evenly; chosen by benchmarks/real_data/streams.py.
 _HALF_LIFE, _SHARE = 250.0, 0.06

@@ -18,8 +18,6 @@ from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
-__all__ = ["Auto"]
-
 # Fewest components with which steps pay, and rows from which on one start without turns is enough.
 # Chosen by benchmarks/real_data/split_merge.py, as the other numbers are.
 _COMPONENTS, _MANY_ROWS = 5, 16_000

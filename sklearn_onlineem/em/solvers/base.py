@@ -24,8 +24,6 @@ from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import Levels, Reinitialises
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["PERIOD", "Plan", "Solver", "has_settled", "mini_batches"]
-
 # A stream may make one split or merge step in so many rows, by the last rows of them.
 PERIOD, _RECENT = 3200, 500
 # More observations are shuffled by so many runs of so many neighbours: 16 kB a run of 16 columns is

@@ -11,8 +11,6 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
 from sklearn_onlineem.models.capabilities import ComponentUpdates
 from sklearn_onlineem.models.component_steps import check_order
 
-__all__ = ["Componentwise"]
-
 
 @dataclass(frozen=True)
 class Componentwise(Solver):

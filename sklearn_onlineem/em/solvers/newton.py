@@ -10,8 +10,6 @@ from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.models.capabilities import NewtonSteps
 
-__all__ = ["Newton"]
-
 
 @dataclass(frozen=True)
 class Newton(Solver):

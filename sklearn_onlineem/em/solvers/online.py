@@ -15,8 +15,6 @@ from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Inertia
 from sklearn_onlineem.statistics import Statistics, pooled
 
-__all__ = ["Online", "averaged", "of_average"]
-
 
 class Average(NamedTuple):
     """Mean of the statistics of n iterates (Polyak-Ruppert)."""

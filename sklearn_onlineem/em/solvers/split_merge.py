@@ -19,8 +19,6 @@ from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["SplitMerge", "regrouping_step"]
-
 # Steps of a fixed number of components begin when a pass of EM gains less, and end when the last
 # ones have gained less, in nats per row; passes of EM after each.
 _NEARLY_SETTLED, _LEAST_GAIN, _PASSES = 1e-2, 2e-3, 5

@@ -14,8 +14,6 @@ from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Marginals
 
-__all__ = ["HMM"]
-
 
 @estimator
 class HMM(ColumnFamilies, BaseHMM):

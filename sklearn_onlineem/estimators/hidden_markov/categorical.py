@@ -17,8 +17,6 @@ from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.fixed import floored
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
-__all__ = ["CategoricalHMM"]
-
 
 @put_probabilities
 def _put_probabilities(family, parameters, values):

@@ -19,9 +19,6 @@ from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
 from sklearn_onlineem.families._checks import at_least, finite, positive_semidefinite
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 
-__all__ = ["GaussianHMM"]
-
-
 _SHORT = {"diag": 2, "tied": 2, "spherical": 1}
 _AXES = {"full": "kdd", "diag": "kd", "tied": "dd", "spherical": "k"}
 

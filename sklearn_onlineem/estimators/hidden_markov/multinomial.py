@@ -14,8 +14,6 @@ from sklearn_onlineem.estimators.hidden_markov._start import checked_probabiliti
 from sklearn_onlineem.families import Multinomial
 from sklearn_onlineem.models.fixed import floored
 
-__all__ = ["MultinomialHMM"]
-
 
 @put_probabilities
 def _put_probabilities(family, parameters, values):

@@ -15,8 +15,6 @@ from sklearn_onlineem.families import Poisson
 from sklearn_onlineem.families._checks import at_least, finite
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["PoissonHMM"]
-
 
 @put_parameters
 def _put_rates(family, parameters, rates):

@@ -33,8 +33,6 @@ from sklearn_onlineem.families._checks import MOST
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
 
-__all__ = ["KalmanFilter"]
-
 _ARRAY = [None, Real, "array-like"]
 
 

@@ -15,8 +15,6 @@ from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Family
 
-__all__ = ["Mixture"]
-
 
 @estimator
 class Mixture(ColumnFamilies, BaseMixture):

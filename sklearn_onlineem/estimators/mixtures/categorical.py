@@ -18,8 +18,6 @@ from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = ["CategoricalMixture"]
-
 
 @put_probabilities
 def _put_probabilities(family, parameters, values):

@@ -24,8 +24,6 @@ from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
-__all__ = ["CompoundDirichlet", "CompoundDirichletMixture"]
-
 
 @put_parameters
 def _put_alpha(family, parameters, alpha):

@@ -14,8 +14,6 @@ from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
 from sklearn_onlineem.families import Bernoulli, Multinomial, Poisson
 
-__all__ = ["BernoulliMixture", "MultinomialMixture", "PoissonMixture"]
-
 
 @estimator
 class PoissonMixture(BaseMixture):

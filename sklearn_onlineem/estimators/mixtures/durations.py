@@ -16,8 +16,6 @@ from sklearn_onlineem.families import Exponential, Gamma
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 
-__all__ = ["ExponentialMixture", "GammaMixture"]
-
 
 @put_parameters
 def _put_exponential_rates(family, parameters, rates):

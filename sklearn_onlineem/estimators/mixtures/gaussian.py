@@ -25,14 +25,6 @@ from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
 
-__all__ = [
-    "GaussianMixture",
-    "as_stored",
-    "covariance_axes",
-    "unit_gaussians",
-    "without_shared_axes",
-]
-
 # Smaller ones have no finite inverse.
 _LEAST_PRECISION = 1e-300
 

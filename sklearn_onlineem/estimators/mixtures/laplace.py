@@ -12,8 +12,6 @@ from sklearn_onlineem.families import Laplace
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.laplace import Laplaces
 
-__all__ = ["LaplaceMixture"]
-
 
 @put_parameters
 def _put_scales(family, parameters, scales):

@@ -37,8 +37,6 @@ from sklearn_onlineem.estimators._validation import (
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import MarkovChain
 
-__all__ = ["ChainsInput", "MarkovChainMixture", "symbol_column"]
-
 # A wrong code must be an error, not an allocation of its square: codes are below the first number,
 # or that of all rows, and below the second.
 _FEW_SYMBOLS, _MOST_SYMBOLS = 1 << 8, 1 << 12

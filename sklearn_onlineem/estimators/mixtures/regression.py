@@ -35,8 +35,6 @@ from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = ["RegressionMixture"]
-
 
 class _AnyFamily:
     """Takes all rows: those of inputs and outputs have no other bounds."""

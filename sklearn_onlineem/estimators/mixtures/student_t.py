@@ -22,8 +22,6 @@ from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.student_t import StudentTs
 
-__all__ = ["StudentTMixture"]
-
 
 @put_parameters
 def _put_scales(family, parameters, values):

@@ -16,8 +16,6 @@ from sklearn_onlineem.families import Wishart
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
 
-__all__ = ["WishartMixture"]
-
 
 @put_parameters
 def _put_degrees(family, parameters, degrees):

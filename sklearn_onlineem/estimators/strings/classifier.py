@@ -22,8 +22,6 @@ from sklearn_onlineem.estimators.strings._input import SymbolCodes, strings_of
 from sklearn_onlineem.estimators.strings.edit_distance import EditDistance
 from sklearn_onlineem.models.edit_dictionary import Dictionary
 
-__all__ = ["EditDistanceClassifier"]
-
 
 class Learnt(NamedTuple):
     """Fitted state, replaced in one assignment, so that readers see it whole."""

@@ -38,8 +38,6 @@ from sklearn_onlineem.models.edit_operations import (
 )
 from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
 
-__all__ = ["Alignment", "EditDistance", "PARAMETRIZATIONS", "TransducerInitialiser", "by_kind"]
-
 _MARKS = {"match": "|", "mismatch": ".", "delete": " ", "insert": " "}
 
 

@@ -35,8 +35,6 @@ from sklearn_onlineem.estimators._validation import (
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori, TopicInference
 
-__all__ = ["DocumentsInput", "LatentDirichletAllocation", "TopicInitialiser"]
-
 
 def _umass(both, first, second, n):
     ratios = np.divide(both + 1.0, first, out=np.ones_like(both), where=first > 0.0)
