@@ -1,7 +1,5 @@
 """Properties that are computed once."""
 
-from __future__ import annotations
-
 import functools
 from typing import TYPE_CHECKING
 

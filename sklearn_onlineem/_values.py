@@ -3,8 +3,6 @@
 A value is an array, or a tuple or dataclass of values; all else in it is a setting.
 """
 
-from __future__ import annotations
-
 import operator
 import zlib
 from collections import deque

@@ -1,7 +1,5 @@
 """Threads that have nothing to do sleep, and leave the processor to others."""
 
-from __future__ import annotations
-
 import os
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Checks and conversion of sparse matrices."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import numpy as np

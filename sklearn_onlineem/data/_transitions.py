@@ -1,7 +1,5 @@
 """Counts of the first symbols and the transitions of sequences."""
 
-from __future__ import annotations
-
 from math import isqrt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Missing information: exact for mixtures, by central differences of the score for chains."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import sparse
 from scipy.special import softmax

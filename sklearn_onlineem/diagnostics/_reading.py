@@ -1,7 +1,5 @@
 """Models, data and priors of fitted estimators."""
 
-from __future__ import annotations
-
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.models._coordinates import coordinates_of

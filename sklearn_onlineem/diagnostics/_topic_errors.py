@@ -1,7 +1,5 @@
 """Standard errors of topics, given the proportions of topics in documents."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import linalg, sparse
 

@@ -1,7 +1,5 @@
 """Models, rows and features of mixtures, as displays need them."""
 
-from __future__ import annotations
-
 from numbers import Integral
 
 import numpy as np

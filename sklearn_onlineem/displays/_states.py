@@ -1,7 +1,5 @@
 """Colours, ticks, runs and checks for displays of states and sequences."""
 
-from __future__ import annotations
-
 from numbers import Integral
 
 import numpy as np

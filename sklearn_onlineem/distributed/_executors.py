@@ -3,8 +3,6 @@
 Both map a task over the shards and merge the results by the same tree, so that bits are the same.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

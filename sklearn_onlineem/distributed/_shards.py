@@ -1,7 +1,5 @@
 """Shards of data: cut here, or chunks and objects on a cluster."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

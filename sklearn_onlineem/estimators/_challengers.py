@@ -1,7 +1,5 @@
 """Challengers: models of a sample of all rows, which may replace the model of a stream."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

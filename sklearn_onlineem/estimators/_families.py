@@ -1,7 +1,5 @@
 """Families by the names that estimators take."""
 
-from __future__ import annotations
-
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,

@@ -1,7 +1,5 @@
 """The parameter `params`: which parameters are learnt, by letters or by masks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

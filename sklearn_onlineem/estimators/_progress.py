@@ -1,7 +1,5 @@
 """Progress of an estimator: printed lines, warnings, and calls of callbacks."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import sys

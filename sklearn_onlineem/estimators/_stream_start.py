@@ -1,7 +1,5 @@
 """The start of a stream: made anew from its first rows, which are kept until it is final."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace

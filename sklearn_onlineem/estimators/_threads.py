@@ -1,7 +1,5 @@
 """Threads run over blocks of rows, each with a single-threaded BLAS."""
 
-from __future__ import annotations
-
 import os
 import threading
 from contextlib import nullcontext

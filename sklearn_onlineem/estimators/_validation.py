@@ -1,7 +1,5 @@
 """Validation of data: all input is converted once, here, and errors name the estimator."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys

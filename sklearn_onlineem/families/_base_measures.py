@@ -1,7 +1,5 @@
 """Base measures of the count families, dense and CSR."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import sparse
 

@@ -1,7 +1,5 @@
 """Checks of values of families; the estimator adds its name to the messages."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import sparse
 

@@ -1,7 +1,5 @@
 """Linear algebra of covariances, which may be singular."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

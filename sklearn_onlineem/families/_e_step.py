@@ -1,7 +1,5 @@
 """The E-step of a mixture by blocks of rows, and rows' weights and labels as kernels take them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sklearn_onlineem._kernels._responsibilities import normalise

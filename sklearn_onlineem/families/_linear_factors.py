@@ -3,8 +3,6 @@
 Log densities of all factors are then one matrix product, and so are their statistics.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

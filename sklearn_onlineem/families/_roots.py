@@ -1,7 +1,5 @@
 """Roots of monotone functions of one variable, for M-steps without a closed form."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import polygamma, psi
 

@@ -3,8 +3,6 @@
 Maps of counts are fixed. Functions of dense rows and their weights return maps.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -13,8 +13,6 @@ one thread takes both and there are many states, they go on side by side: both r
 for each row, of which a cache does not hold that many.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 
 import numpy as np

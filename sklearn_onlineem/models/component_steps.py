@@ -1,7 +1,5 @@
 """Generalised EM of a mixture: each step updates one component and its column of the E-step."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

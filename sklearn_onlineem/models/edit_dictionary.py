@@ -1,7 +1,5 @@
 """The nearest words of a dictionary by an edit transducer; bounds skip most of them."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import gammaln
 

@@ -1,7 +1,5 @@
 """New levels of streams: a source that jumps changes the offset of its rows, not the dynamics."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

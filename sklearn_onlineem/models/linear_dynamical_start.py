@@ -1,7 +1,5 @@
 """Start of linear dynamical systems: states that are guessed from the rows, then regressions."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import linalg
 

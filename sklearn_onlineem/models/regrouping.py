@@ -6,8 +6,6 @@ most, on their own rows. What a triple gains there, with all other components as
 lower bound of what it gains in the whole mixture. All of this is done on a sample of the rows.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Chunks of a stream: how they are read, scored before they are learnt, and reported."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

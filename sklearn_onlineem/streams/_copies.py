@@ -1,7 +1,5 @@
 """Copies of estimators that learn apart from them."""
 
-from __future__ import annotations
-
 import copy
 
 from sklearn.exceptions import NotFittedError

@@ -1,7 +1,5 @@
 """The families, and the mixtures of these, that collapsed Gibbs sampling is for."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Comparing parameters, statistics and models, whatever they are made of."""
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass
 
 import numpy as np

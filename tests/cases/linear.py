@@ -1,7 +1,5 @@
 """Statistics in coordinates in which they add: what averages of them are averages of."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np

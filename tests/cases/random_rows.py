@@ -1,7 +1,5 @@
 """Random data, and matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 SIDE = 2  # of Wishart matrices

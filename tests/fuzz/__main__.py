@@ -1,7 +1,5 @@
 """Run cases: ``python -m fuzz --cases 20000 --seed 0``, or one of them: ``--case 123``."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import time

@@ -1,7 +1,5 @@
 """Arguments of a call: valid ones that go together, and one or two that are hostile."""
 
-from __future__ import annotations
-
 from fuzz.arrays import ANY
 from fuzz.choosing import one_of
 from fuzz.hostile import hostile, patient

@@ -6,8 +6,6 @@ canonical form only: scipy brings others into it in place, and is undefined wher
 contradict each other.
 """
 
-from __future__ import annotations
-
 import tempfile
 
 import numpy as np

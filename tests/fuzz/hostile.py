@@ -5,8 +5,6 @@ arrays with other contents, types and layouts; containers with one part changed,
 numbers; and objects of wrong types.
 """
 
-from __future__ import annotations
-
 import array
 import collections
 from dataclasses import fields, is_dataclass, replace

@@ -1,7 +1,5 @@
 """Values of parameters: what their constraints allow, what these just exclude, and more."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sessions with an estimator: a few steps, valid or hostile, in any order, each with a verdict."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from functools import cache

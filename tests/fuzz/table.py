@@ -1,7 +1,5 @@
 """The public callables, found by introspection."""
 
-from __future__ import annotations
-
 import inspect
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Sessions with what is below the estimators: made of hostile fields, called with the like."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import fields, is_dataclass
 

@@ -15,8 +15,6 @@ unraisable     a kernel's error that could not be raised: bounds, in the debug b
 =============  ==================================================================================
 """
 
-from __future__ import annotations
-
 import collections
 import traceback
 import types

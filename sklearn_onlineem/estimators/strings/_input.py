@@ -1,7 +1,5 @@
 """Strings of any symbols as codes, and pairs of them as data."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Mapping, Set
 from itertools import islice

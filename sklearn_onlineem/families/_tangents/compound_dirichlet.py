@@ -1,7 +1,5 @@
 """Directions of compound Dirichlet parameters, about Dirichlet proportions as complete data."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import polygamma, psi
 

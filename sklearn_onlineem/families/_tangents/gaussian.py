@@ -5,8 +5,6 @@ R V R'; rows score u'y + (y'Vy - tr V) / 2. Coordinates of V are its entries, th
 divided by sqrt(2), so that scores have variance 1.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 import numpy as np

@@ -5,8 +5,6 @@ and z the noise in units of their covariances. Rows score u'z + z'Ut + (z'Vz - t
 what they score as a Gaussian, along the directions in which z takes part.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property

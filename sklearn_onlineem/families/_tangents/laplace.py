@@ -1,7 +1,5 @@
 """Directions of Laplace components, by scores that have no derivatives at the medians."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sklearn_onlineem.families._tangents.base import Attribute, Tangents

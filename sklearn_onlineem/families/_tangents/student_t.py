@@ -1,7 +1,5 @@
 """Directions of Student's t components, about rows and their hidden precisions as complete data."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import polygamma, psi
 

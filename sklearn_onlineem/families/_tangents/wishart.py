@@ -7,8 +7,6 @@ learnt, a first coordinate scores :math:`(\log |X| - \operatorname{tr} Y / n) / 
 which is what log |X| has besides: :math:`c^2 = \sum_i \psi'(\tfrac{n - i}2) - 2 d / n`, i < d.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import polygamma
 

@@ -5,8 +5,6 @@ parameters. The information of complete data is diagonal in these coordinates: t
 of each.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Coordinates of linear dynamical systems, which are three regressions, in units of information."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from itertools import accumulate, pairwise

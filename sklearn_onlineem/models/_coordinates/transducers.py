@@ -1,7 +1,5 @@
 """Coordinates of transducers, whose complete data are draws of operations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
