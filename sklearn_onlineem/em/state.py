@@ -122,6 +122,8 @@ class History(NamedTuple):
         return [step for block in (*self.blocks, self.latest) for step in block][-_HISTORY_STEPS:]
 
 
+# What an update adds to `decay` that leaves nothing of the model before it: exp(-800) is 0.
+FORGOTTEN = 800.0
 # Bounds the memory of long streams.
 _HISTORY_STEPS, _BLOCK = 10_000, 100
 _BLOCKS = _HISTORY_STEPS // _BLOCK
@@ -248,6 +250,11 @@ class State(NamedTuple):
         Of all observations of a stream, for challengers.
     is_known : bool
         Whether the user gave the start, instead of data. Before first data `size_unit` is then 0.
+    origin : State or None
+        The merged state that this one continues.
+    decay : float
+        Sum of log(1 + eta) over the updates: the share of an earlier model's statistics that is
+        left is ``exp(earlier.decay - decay)``.
     """
 
     model: Model
@@ -269,6 +276,8 @@ class State(NamedTuple):
     gate: Gate | None = None
     sample: Sample | None = None
     is_known: bool = False
+    origin: State | None = None
+    decay: float = 0.0
 
     @property
     def awaits_data(self) -> bool:
@@ -376,14 +385,21 @@ class State(NamedTuple):
             step = ComponentStep(*record, None, n_active, -1, -1, model_weights)
         else:
             step = Step(*record)
+        origin = self.origin if self.merged is None else self.as_origin()
         # By position: keyword arguments would cost as much as adding statistics.
         return State(
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
             (), self.n_rows_forgotten, self.gate, self.sample,
-            self.is_known,
+            self.is_known, origin, self.decay + min(math.log1p(eta), FORGOTTEN),
         )  # fmt: skip
+
+    def as_origin(self) -> State:
+        """Return what a state keeps of an earlier one that it continues."""
+        return self._replace(
+            step=None, kept=None, merged=None, recent=(), gate=None, sample=None, origin=None
+        )
 
     def after_none(self, log_likelihood: float, n_rows: int, gate: Gate) -> State:
         """Return the state after a batch that was left out as a whole.
@@ -434,7 +450,7 @@ class State(NamedTuple):
             step.n_rows, step.component_rates, model.n_active, move.reinitialised, move.half_of,
             step.model_weights,
         )  # fmt: skip
-        return self._replace(model=model, step=step)
+        return self._replace(model=model, step=step, decay=self.decay + FORGOTTEN)
 
     def restarted(self, n_rows: int) -> State:
         """Return a state in which only the last `n_rows` rows count, as after a `Restart`.
@@ -449,10 +465,11 @@ class State(NamedTuple):
             return self._replace(kept=self.kept.with_last(n_rows))
         n_counted = self.n_rows - self.n_rows_forgotten
         share = n_rows / n_counted if n_rows < n_counted else 1.0
-        kept = self.kept.keeping(share) if hasattr(self.kept, "keeping") else self.kept
+        kept, origin = self.kept, self.origin
         return self._replace(
             size_seen=share * self.size_seen,
-            kept=kept,
+            kept=kept.keeping(share) if hasattr(kept, "keeping") else kept,
+            origin=origin and origin._replace(size_seen=share * origin.size_seen),
             sample=self.sample and Sample(self.sample.size, (*self.seed, self.n_rows)),
             n_rows_forgotten=self.n_rows - min(n_rows, n_counted),
         )
@@ -474,8 +491,9 @@ class State(NamedTuple):
         )
         sample = self.sample and Sample(self.sample.size, (*self.seed, self.n_rows))
         return self._replace(
-            model=model, kept=kept, merged=None, recent=(), gate=None, sample=sample
-        )
+            model=model, kept=kept, merged=None, recent=(), gate=None, sample=sample,
+            origin=None, decay=self.decay + FORGOTTEN,
+        )  # fmt: skip
 
     def check(self) -> None:
         """Raise ValueError if a field has a wrong type, as in states of other versions."""
@@ -508,4 +526,6 @@ _STATE_TYPES = {
     "gate": Gate | None,
     "sample": Sample | None,
     "is_known": bool,
+    "origin": State | None,
+    "decay": Real,
 }

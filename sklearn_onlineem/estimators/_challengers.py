@@ -6,6 +6,7 @@ import numpy as np
 
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.em.outliers import Gate
+from sklearn_onlineem.em.state import FORGOTTEN
 from sklearn_onlineem.estimators._stream_start import random_state_of, settled_model
 
 # How many times the rows of the last trial lead to the next one; pseudo-observations of the present
@@ -79,4 +80,4 @@ def _challenged(estimator, state, sample):
     if gate is not None:
         left_out, gate = gate.left_out, Gate.of_start(best, learners, gate.n_left_out)
         gate = gate._replace(left_out=left_out)
-    return state._replace(model=best, step=step, gate=gate)
+    return state._replace(model=best, step=step, gate=gate, decay=state.decay + FORGOTTEN)

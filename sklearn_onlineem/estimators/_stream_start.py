@@ -116,7 +116,8 @@ def _after(before, state, data, rest):
     # Components are others than before.
     step = state.step._replace(log_likelihood=log_likelihood, kl_divergence=math.nan, n_rows=n_rows)
     n_steps, n_seen = before.n_steps + 1, before.n_seen + n_seen
-    return state._replace(n_steps=n_steps, n_seen=n_seen, n_rows=n_rows, step=step)
+    decay = before.decay + state.decay
+    return state._replace(n_steps=n_steps, n_seen=n_seen, n_rows=n_rows, step=step, decay=decay)
 
 
 def random_state_of(seed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -15,17 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import RandomState
-from sklearn_onlineem._values import average, differences
+from sklearn_onlineem._values import average, checksum, differences
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.sample import NO_SAMPLE
+from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureStatistics
-from sklearn_onlineem.statistics import Statistics, Sums, combine, pooled
+from sklearn_onlineem.statistics import Sums, combine, pooled
 
 __all__ = ["combine_estimators", "no_model"]
 
@@ -33,6 +34,11 @@ __all__ = ["combine_estimators", "no_model"]
 _CLOSER = 0.5
 # Members with smaller weights, relative to about the largest, are ignored.
 _SMALLEST_SHARE = 1e-100
+# Statistics of a sum may be so many times as far from the mean of the members as they are if
+# divergences are quadratic. Beyond, more was taken off than there was.
+_FARTHEST = 100.0
+# Least and largest decays of an origin within a member.
+_DECAYS = 1e-12, 700.0
 # Attributes that may differ between members.
 _OF_MEMBERS = ("feature_names_in_", "aligned_members_")
 
@@ -45,6 +51,7 @@ def combine_estimators(
     method: str = "entropic",
     align: bool | str = "auto",
     *,
+    base: Estimator | None = None,
     n_pseudo_samples: int = 10_000,
     random_state: RandomState = None,
 ) -> Estimator:
@@ -62,13 +69,25 @@ def combine_estimators(
     that of each member is taken off its statistics, and that of the first is added to the sum.
     Priors of other models, and of weights, count once for each member.
 
+    In *rounds* of merging and learning, what the members continue counts once, too: if they were
+    copies of one merged estimator, or with `base`, the sum is that of its own statistics and of
+    what each member has learnt since,
+
+    .. math::
+        R \, \mathrm{E}_{\Theta_0}[S] + \sum_m n_m \bar S_m, \qquad
+        \mathrm{E}_{\Theta_m}[S] = (1 - \rho_m) \bar S_m + \rho_m \mathrm{E}_{\Theta_0}[S], \qquad
+        \rho_m = \prod_t \frac{1}{1 + \eta_t} = \frac{R_m}{R_m + n_m},
+
+    where member m has learnt from :math:`n_m` rows at the rates :math:`\eta_t`, beside which the
+    start counted for :math:`R_m` rows; R is their mean. See :ref:`rounds`.
+
     Parameters
     ----------
     estimators : list of fitted estimators
         Of one class, with models of the same shape.
     weights : array-like of shape (n_estimators,), default=None
         :math:`\alpha`, not negative, of any sum; members with less than 1e-100 of the largest are
-        left out. None: the rows, or sequences, seen.
+        left out. None: the rows, or sequences, seen; in rounds, those since the last merge.
     method : {"entropic", "averaging", "sampled"}, default="entropic"
         "entropic": the minimiser above. "averaging": the averages of all parameters, as is common
         [2]_; a baseline. "sampled": as "entropic", with the statistics of `n_pseudo_samples` drawn
@@ -80,7 +99,10 @@ def combine_estimators(
         States of Kalman filters are transformed by the linear map that brings their effect on rows,
         present and later, closest to the first estimator's. Edit operations need no alignment.
         "auto": each member for which this reduces its joint KL divergence to the first estimator to
-        less than half.
+        less than half. Members that continue one model keep its numbers.
+    base : estimator, default=None
+        Fitted, or known: what all members continue. None: members that were copies of one merged
+        estimator tell by themselves; their pickles have its model, too.
     n_pseudo_samples : int, default=10000
         For ``method="sampled"``.
     random_state : int, RandomState instance or None, default=None
@@ -97,7 +119,8 @@ def combine_estimators(
     Raises
     ------
     ValueError
-        If the estimators do not match, or the weights are not valid.
+        If the estimators do not match, the weights are not valid, or members have seen less than
+        `base`.
     TypeError
         If they are not estimators of one class of this library.
     NotFittedError
@@ -129,22 +152,134 @@ def combine_estimators(
     >>> merged.means_.round().ravel(), merged.n_samples_seen_
     (array([ 1., 20.]), 3000)
     """
-    estimators = _checked_members(estimators)
-    weights = _checked_weights(weights, estimators)
+    estimators = _checked_members(estimators, base)
+    if weights is not None:
+        weights = _checked_weights(weights, len(estimators))
     if method not in _METHODS:
         raise ValueError(f"method must be one of {sorted(_METHODS)}, got {method!r}.")
     if not isinstance(align, bool | np.bool_) and align != "auto":
         raise ValueError(f"align must be True, False or 'auto', got {align!r}.")
-    before = [estimator._fitted.state for estimator in estimators]
-    states = [_aligned_state(state, before[0], align) for state in before]
-    aligned = [one is not other for one, other in zip(states, before, strict=True)]
-    chosen = [(w, state) for w, state in zip(weights, states, strict=True) if w > 0.0]
+    groups = _groups([estimator._fitted.state for estimator in estimators], base)
     with single_threaded_blas(n_rows=n_pseudo_samples):
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=4)
         rng = np.random.default_rng(seed)
         sampled_statistics = partial(Sampled(n_pseudo_samples), rng=rng)
+        before, totals, aligned = [], [], np.zeros(len(estimators), dtype=bool)
+        for places, states, origins in groups:
+            shares = None if weights is None else weights[places]
+            before.append(_continued(estimators[0], states, origins, shares, method == "averaging"))
+            totals.append(before[-1].n_seen if shares is None else shares.sum())
+        states = [_aligned_state(state, before[0], align) for state in before]
+        for (places, *_), old, new in zip(groups, before, states, strict=True):
+            aligned[places] = new is not old
+        totals = _checked_weights(totals, len(totals))
+        chosen = [(w, state) for w, state in zip(totals, states, strict=True) if w > 0.0]
         model, statistics = _METHODS[method](chosen, sampled_statistics)
-    return _estimator_of(model, statistics, estimators, aligned)
+    state = _state_of(model, statistics, before)
+    # Copies continue it, however it was merged.
+    state = state._replace(merged=state.own_statistics)
+    return _estimator_of(state, estimators, aligned.tolist())
+
+
+def _estimator_of(state, estimators, aligned):
+    """Return a fitted estimator with the parameters of the first."""
+    first = estimators[0]
+    attributes = {**first._fitted.attributes}
+    attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
+    attributes["aligned_members_"] = aligned
+    known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
+    names = next((names for names in known if names is not None), None)
+    if names is not None:
+        attributes["feature_names_in_"] = names
+    merged = clone(first)
+    merged._commit(Progress(state), attributes)
+    return merged
+
+
+# ---------------------------------------------------------------------------------------- rounds
+
+
+def _groups(states, base):
+    """Return places of members that continue one state, the members, and that state for each."""
+    if base is not None:
+        return [([*range(len(states))], states, [base._fitted.state.as_origin()] * len(states))]
+    own = [state.merged is not None and _key(state) for state in states]
+    of_origins, groups = [state.origin and _key(state.origin) for state in states], {}
+    for i, state in enumerate(states):
+        # Copies of a merged state, and those that continue it.
+        is_origin = own[i] and own[i] in [*own[:i], *own[i + 1 :], *of_origins]
+        key = own[i] if is_origin else of_origins[i] or i
+        origin = state.as_origin() if is_origin else state.origin
+        groups.setdefault(key, []).append((i, state, origin))
+    return [tuple(map(list, zip(*group, strict=True))) for group in groups.values()]
+
+
+def _pooling(estimator, pairs, weights):
+    """Return how many times as much an origin counts for if all batches of a step are one.
+
+    With rates by rows it is about 1, with rates by steps the number of members.
+    """
+    sizes = [state.size_seen - origin.size_seen for state, origin in pairs]
+    if estimator._solver().has_own_rates or min(sizes) < 0.0 or not any(sizes):
+        return 1.0
+    steps = [max(1, state.n_steps - origin.n_steps) for state, origin in pairs]
+    sizes = [size / n for size, n in zip(sizes, steps, strict=True)]
+    schedule, before = estimator._schedule(pairs[0][0]), pairs[0][1].size_seen
+    alone = [size / rate_of(schedule, before, size) if size else 0.0 for size in sizes]
+    together = sum(sizes) / rate_of(schedule, before, sum(sizes))
+    alone = np.average(alone, weights=weights)
+    return float(np.clip(together / alone, 1.0, len(pairs))) if alone > 0.0 else 1.0
+
+
+def _key(state):
+    return state.n_seen, state.n_steps, checksum(state.model)
+
+
+def _continued(estimator, states, origins, shares, is_averaged):
+    """Return the state that has learnt what each of the states has learnt since their origin."""
+    if len(states) == 1:
+        return states[0]
+    origin, pairs = origins[0], [*zip(states, origins, strict=True)]
+    since = np.array([float(state.n_seen - one.n_seen) for state, one in pairs])
+    if not since.any():
+        return states[0]
+    if shares is not None and (shares := np.where(since > 0.0, shares, 0.0)).any():
+        since = shares * (since.sum() / shares.sum())
+    model = average([one.model for one in states], since / since.sum())
+    state = _state_of(model, None, states, origins)
+    if is_averaged:
+        return state
+    # How many rows the origin counts for in each member, beside those that it has learnt from.
+    decays = np.array([one.decay - before.decay for one, before in pairs])
+    counted = since / np.expm1(np.where(decays < 0.0, _DECAYS[1], np.clip(decays, *_DECAYS)))
+    n_origin = np.average(counted, weights=since) * _pooling(estimator, pairs, since)
+    excess = (counted.sum() - n_origin) / (n_origin + since.sum())
+    weighted = [*zip(since + counted, map(_evidence, states), strict=True)]
+    mean, of_origin, prior = pooled(weighted), _evidence(origin), _component_prior(states[0])
+
+    def without(excess):
+        """Return the state after a part of the origin, which all members have, is taken off."""
+        statistics = mean.merge(1.0 + excess, of_origin, -excess)
+        if prior is not None:
+            statistics = statistics.merge(1.0, prior, 1.0 / state.n_seen)
+        return state._replace(model=state.model.m_step(statistics), merged=statistics)
+
+    found = without(0.0)
+    start, like = found.model, state.lengths
+    distance = start.kl_divergence(origin.model, like)
+    # Where own statistics are not those of the M-step, a part of them may be more than there is.
+    with np.errstate(all="ignore"):
+        for part in excess * 0.5 ** np.arange(10 if start.is_conjugate else 0):
+            try:
+                trial = without(part)
+                far = start.kl_divergence(trial.model, like)
+            except ours(ValueError):
+                continue
+            if far <= _FARTHEST * part**2 * distance + 1e-9:
+                found = trial
+                break
+    decay = origin.decay + math.log1p(since.sum() / max(n_origin, 1e-300))
+    return found._replace(origin=origin, decay=decay)
 
 
 # ------------------------------------------------------------------------------- ways of merging
@@ -225,56 +360,63 @@ def _aligned_state(state, reference, align):
     return state._replace(model=aligned, merged=None)
 
 
-def _estimator_of(model: Model, statistics: Statistics | None, estimators, aligned):
-    """Return a fitted estimator with the parameters of the first, that has seen all data."""
-    first, states = estimators[0], [estimator._fitted.state for estimator in estimators]
-    seen = [state.n_seen for state in states]
-    lengths = [(one.n_seen, one.lengths) for one in states if one.lengths is not None]
-    needed, unit, size_seen = _sizes(states, seen)
+def _state_of(model, statistics, states, origins=()):
+    """Return the state of a merged model, which has seen all data; an origin counts once."""
+    first, again = states[0], origins[1:]
+
+    def total(name):
+        return sum(getattr(one, name) for one in states) - sum(getattr(one, name) for one in again)
+
+    needed, unit, size_seen = _sizes(states, again)
     state = State(
         model,
-        sum(state.n_steps for state in states),
-        sum(seen),
-        lengths=pooled(lengths) if lengths else None,
+        total("n_steps"),
+        total("n_seen"),
+        lengths=_lengths(states, again),
         merged=statistics,
-        seed=states[0].seed,
+        seed=first.seed,
         size_seen=size_seen,
-        n_rows=sum(state.n_rows for state in states),
-        prior=states[0].prior,
+        n_rows=total("n_rows"),
+        prior=first.prior,
         observations_needed=needed,
         size_unit=unit,
-        sample=None if states[0].sample is None else NO_SAMPLE,
+        sample=None if first.sample is None else NO_SAMPLE,
         is_known=all(state.is_known for state in states),
     )
-    attributes = {**first._fitted.attributes}
-    attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
-    attributes["aligned_members_"] = aligned
-    known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
-    names = next((names for names in known if names is not None), None)
-    if names is not None:
-        attributes["feature_names_in_"] = names
-    merged = clone(first)
-    merged._commit(Progress(state), attributes)
-    return merged
+    return state if len(states) > 1 else state._replace(origin=first.origin, decay=first.decay)
 
 
-def _sizes(states, seen):
+def _lengths(states, again):
+    parts = [(one.n_seen, one.lengths) for one in states if one.lengths is not None]
+    lengths, n = pooled(parts) if parts else None, sum(n for n, _ in parts)
+    for one in again:
+        if one.lengths is not None:
+            left = n - one.n_seen
+            lengths, n = lengths.merge(n / left, one.lengths, -one.n_seen / left), left
+    return lengths
+
+
+def _sizes(states, again):
     """Return observations needed, size of an observation, and size seen, for learning rates."""
     if states[0].awaits_data:
         return 1.0, 0.0, 0.0
-    units = [state.size_unit for state in states]
+    units, seen = [state.size_unit for state in states], [state.n_seen for state in states]
     unit = float(np.average(units, weights=seen)) if len(set(units)) > 1 else units[0]
     shares = [own / unit for own in units]
     pairs = list(zip(states, shares, strict=True))
     needed = np.average([one.observations_needed * share for one, share in pairs], weights=seen)
-    return float(needed), unit, sum(one.size_seen * share for one, share in pairs)
+    size_seen = sum(one.size_seen * share for one, share in pairs)
+    for one, state in zip(again, states[1:], strict=False):
+        # After a `Restart`, an origin counts for less.
+        size_seen -= min(one.size_seen * one.size_unit, state.size_seen * state.size_unit) / unit
+    return float(needed), unit, size_seen
 
 
 # ---------------------------------------------------------------------------------------- checks
 
 
-def _checked_members(estimators):
-    """Return fitted estimators as a list; refuse those that cannot merge."""
+def _checked_members(estimators, base):
+    """Return fitted estimators as a list; refuse those that cannot merge or continue a base."""
     if not isinstance(estimators, Iterable):
         raise TypeError(
             f"estimators must be a list of fitted estimators, got {type(estimators).__name__}."
@@ -282,44 +424,52 @@ def _checked_members(estimators):
     estimators = list(estimators)
     if not estimators:
         raise ValueError("combine_estimators needs at least one estimator.")
-    first = estimators[0]
-    for i, estimator in enumerate(estimators):
+    first, named = estimators[0], {f"estimators[{i}]": one for i, one in enumerate(estimators)}
+    if base is not None:
+        named["base"] = base
+    for who, estimator in named.items():
         if not isinstance(estimator, OnlineEM):
-            raise TypeError(f"estimators[{i}] cannot be {no_model(estimator)}.")
+            raise TypeError(f"{who} cannot be {no_model(estimator)}.")
         if type(estimator) is not type(first):
             raise TypeError(
-                f"estimators[{i}] is {type(estimator).__name__}, and estimators[0] is"
+                f"{who} is {type(estimator).__name__}, and estimators[0] is"
                 f" {type(first).__name__}; they must be of one class."
             )
-        check_is_fitted(
-            estimator, msg=f"estimators[{i}], a %(name)s, is not fitted; only fitted ones merge."
-        )
-        if estimator._fitted.state.awaits_data != first._fitted.state.awaits_data:
+        check_is_fitted(estimator, msg=f"{who}, a %(name)s, is not fitted; only fitted ones merge.")
+        if who != "base" and estimator._fitted.state.awaits_data != first._fitted.state.awaits_data:
             names = ["with data", "of a known model without data"]
             own, other = (names[e._fitted.state.awaits_data] for e in (estimator, first))
             raise ValueError(
-                f"estimators[{i}], a {type(first).__name__}, is one {own}, and estimators[0] is one"
+                f"{who}, a {type(first).__name__}, is one {own}, and estimators[0] is one"
                 f" {other}; call partial_fit first."
             )
         for name, own, other in _mismatches(estimator, first):
+            if own == type(None).__name__ and estimator._fitted.state.awaits_data:
+                continue  # Members have found it in their first data.
             raise ValueError(
-                f"estimators[{i}], a {type(first).__name__}, has {name}={own}, and estimators[0]"
+                f"{who}, a {type(first).__name__}, has {name}={own}, and estimators[0]"
                 f" has {name}={other}."
             )
-    learnt = [estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators]
-    known = [(i, names.tolist()) for i, names in enumerate(learnt) if names is not None]
-    for i, names in known[1:]:
+        own, before = estimator.n_samples_seen_, getattr(base, "n_samples_seen_", 0)
+        if own < before:
+            raise ValueError(
+                f"{who}, a {type(first).__name__}, has seen {own} rows or sequences, and base has"
+                f" seen {before}; members must continue it."
+            )
+    learnt = [(who, one._fitted.attributes.get("feature_names_in_")) for who, one in named.items()]
+    known = [(who, names.tolist()) for who, names in learnt if names is not None]
+    for who, names in known[1:]:
         if names != known[0][1]:
             raise ValueError(
-                f"estimators[{i}], a {type(estimators[i]).__name__}, has feature_names_in_={names},"
-                f" and estimators[{known[0][0]}] has feature_names_in_={known[0][1]}."
+                f"{who}, a {type(first).__name__}, has feature_names_in_={names}, and"
+                f" {known[0][0]} has feature_names_in_={known[0][1]}."
             )
-    for i, estimator in enumerate(estimators):
+    for who, estimator in named.items():
         own, others = (e._fitted.attributes.get("_categories", {}) for e in (estimator, first))
         for j in own.keys() | others.keys():
             if j not in own or j not in others or own[j].tolist() != others[j].tolist():
                 raise ValueError(
-                    f"estimators[{i}], a {type(first).__name__}, has other categories of column {j}"
+                    f"{who}, a {type(first).__name__}, has other categories of column {j}"
                     " than estimators[0]. Declare all of them in the types of the columns."
                 )
     return estimators
@@ -372,19 +522,16 @@ def _sets_parts(parameters):
     return not parameters.keys().isdisjoint({"absorbing_states", "params"})
 
 
-def _checked_weights(weights, estimators):
-    if weights is None:
-        weights = [estimator._fitted.state.n_seen for estimator in estimators]
+def _checked_weights(weights, n):
     try:
         weights = np.asarray(weights, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
         raise ValueError(
             f"weights must be finite numbers, one for each estimator, got {weights!r:.200}."
         ) from None
-    if weights.shape != (len(estimators),):
+    if weights.shape != (n,):
         raise ValueError(
-            f"weights must be of shape ({len(estimators)},), one for each estimator, got shape"
-            f" {weights.shape}."
+            f"weights must be of shape ({n},), one for each estimator, got shape {weights.shape}."
         )
     if not (np.isfinite(weights).all() and weights.min() >= 0.0 and weights.any()):
         raise ValueError(f"weights must be finite, not negative, and not all 0, got {weights}.")

@@ -562,6 +562,7 @@ def merging_world(name):
         "weights": np.array([1.0, 2.0]),
         "method": "entropic",
         "align": True,
+        "base": estimators[0],
         "n_pseudo_samples": 20,
         "random_state": 0,
     }

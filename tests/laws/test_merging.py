@@ -33,6 +33,7 @@ from sklearn_onlineem import (
     combine_estimators,
 )
 from sklearn_onlineem._values import take
+from sklearn_onlineem.em.schedules import PowerDecayInRows
 from sklearn_onlineem.families import Categorical, Poisson
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -269,18 +270,67 @@ def test_names_of_features_are_those_of_the_members_that_have_any():
         combine_estimators([plain, named, other])
 
 
+@pytest.mark.parametrize("rates", [{"schedule": "constant", "eta0": 0.3}, {}], ids=str)
 @pytest.mark.parametrize("case", by_likelihood(REGULAR), ids=repr)
-def test_merging_after_every_step_is_one_machine_with_the_pooled_batch(case, rng):
+def test_merging_after_every_step_is_one_machine_with_the_pooled_batch(case, rates, rng):
     # Floors of what no row has shown add up otherwise, so the first batch shows everything.
     start, *rest = batches(case, rng, 5, 3 * 4, n_first=1000)
-    schedule = {"schedule": "constant", "eta0": 0.3}
-    single = case(solver=AT_ONCE, **schedule).partial_fit(start)
+    single = case(solver=AT_ONCE, **rates).partial_fit(start)
     merged = copy.deepcopy(single)
     for i in range(0, len(rest), 3):
         machines = [copy.deepcopy(merged).partial_fit(batch) for batch in rest[i : i + 3]]
-        merged = combine_estimators(machines, weights=[1.0, 1.0, 1.0])
+        # Copies of a merged estimator tell what they continue.
+        merged = combine_estimators(machines, base=merged if i == 0 else None)
         single.partial_fit(pooled(rest[i : i + 3]))
     assert_close(merged.model_, single.model_, rtol=1e-10)
+    for name in ("n_seen", "n_rows", "size_seen"):
+        assert_allclose(getattr(merged._fitted.state, name), getattr(single._fitted.state, name))
+
+
+# Laplace components have no statistics of a fixed size, of which a part could be taken off.
+@pytest.mark.parametrize("case", [c for c in REPRESENTATIVES if "Laplace" not in repr(c)], ids=repr)
+def test_rounds_may_be_merged_in_parts(case, rng):
+    """What members continue counts once, also beside members that have learnt nothing since."""
+    start, *rest = batches(case, rng, 20, 3)
+    # A model counts for so many rows, however many members there are.
+    rates = PowerDecayInRows(rows_needed=50.0, beta=0.0)
+    base = combine_estimators([case(solver=AT_ONCE, schedule=rates).partial_fit(start)])
+    a, b, c = (copy.deepcopy(base).partial_fit(batch) for batch in rest)
+    at_once = combine_estimators([a, b, c, base])
+    assert at_once.n_samples_seen_ == base.n_samples_seen_ + 60
+    assert at_once.n_steps_ == base.n_steps_ + 3
+    for parts in ([combine_estimators([a, b]), c], [a, combine_estimators([b, c], base=base)]):
+        found = combine_estimators(parts)
+        assert_close(found.model_, at_once.model_, rtol=1e-8)
+        assert found.n_samples_seen_ == at_once.n_samples_seen_
+    assert combine_estimators([base, base]).n_samples_seen_ == base.n_samples_seen_
+    alone = combine_estimators([a, base, copy.deepcopy(base)], weights=[1.0, 2.0, 0.0])
+    assert_close(alone.model_, a.model_, rtol=1e-8)
+    averaged = combine_estimators([a, b, c], method="averaging")
+    assert averaged.n_samples_seen_ == at_once.n_samples_seen_
+
+
+@pytest.mark.parametrize("make", [GaussianMixture, GaussianHMM, KalmanFilter])
+def test_rounds_follow_a_source_as_one_stream_does(make, rng):
+    """Also where it moves away, and statistics of chains are not those of their M-step."""
+
+    def rows(n, level):
+        X = level + rng.standard_normal((n, 2))
+        return X if make is GaussianMixture else [*np.split(X, n // 10)]
+
+    stream = merged = make(1, random_state=0, solver=AT_ONCE).partial_fit(rows(200, 0.0))
+    stream = copy.deepcopy(stream)
+    for level in 10 * [0.0] + 5 * [50.0]:
+        parts = [rows(60, level) for _ in range(4)]
+        sites = [copy.deepcopy(merged).partial_fit(part) for part in parts]
+        merged = combine_estimators(sites, base=merged)
+        stream.partial_fit(pooled(parts))
+    assert merged.n_samples_seen_ == stream.n_samples_seen_
+    X = rows(200, 50.0)
+    n_rows = 200 / len(X)
+    assert merged.score(X) > stream.score(X) - 0.1 * n_rows
+    state = merged._fitted.state
+    assert_allclose(state.size_seen, stream._fitted.state.size_seen)
 
 
 @pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.regular], ids=repr)
@@ -430,3 +480,8 @@ def test_errors_name_members_that_can_not_be_merged():
         combine_estimators([])
     with pytest.raises(ValueError, match="method must be"):
         combine_estimators([one], method="best")
+    ahead = fitted(PoissonMixture, 2).partial_fit(X)
+    with pytest.raises(ValueError, match=r"estimators\[1\].*has seen 50.*base has seen 100;"):
+        combine_estimators([ahead, one], base=ahead)
+    with pytest.raises(TypeError, match="base is GaussianMixture, and estimators.0. is Poisson"):
+        combine_estimators([one], base=fitted(GaussianMixture, 2))
