@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 from typing import TypeAlias
 
 from sklearn_onlineem._errors import ours
@@ -104,34 +105,44 @@ class Schedule(Settings, ABC):
 
 @dataclass(frozen=True)
 class PowerDecay(Schedule):
-    r"""Power decay, :math:`\eta_t = \eta_0 / t^\beta`; :math:`\gamma_t = \eta_t / (1 + \eta_t)`.
+    r"""Power decay of the learning rate, :math:`\eta_t = \eta_0 / (t_0 + t)^\beta`.
 
     Parameters
     ----------
     eta0 : float, default=1.0
-        First learning rate, above 0 and finite.
+        First learning rate with `t0` at 0, above 0 and finite.
     beta : float, default=0.9
         Exponent in [0, 1]. The iterates converge for 0.5 < beta <= 1.
+    t0 : float, default=0.0
+        Steps by which the decay is ahead, not below 0 and finite: the larger, the smaller and the
+        more alike the first rates are.
 
     References
     ----------
-    Amid & Warmuth, UAI 2020, section 7 (eta0 = 1, beta = 0.9 throughout their experiments).
+    Amid & Warmuth, UAI 2020, section 7: eta0 and beta are .5 and .9 for hidden Markov models, 1 and
+    .9 for Kalman filters and compound Dirichlets, .05 and .5 for combined mixtures. Brochu, de
+    Freitas & Bao, "Owed to a Martingale", 2004, section 3, whose :math:`(t_0 + t)^{-\kappa}` is a
+    step size: `Forgetting` has an example that gives it exactly, this class nearly.
 
     Examples
     --------
     >>> PowerDecay(eta0=1.0, beta=0.5)(4)
     0.5
+    >>> PowerDecay(eta0=1.0, beta=0.5, t0=5.0)(4)
+    0.3333333333333333
     """
 
     eta0: float = 1.0
     beta: float = 0.9
+    t0: float = 0.0
 
     def __post_init__(self):
         _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
         _check("beta", self.beta, 0.0 <= self.beta <= 1.0, "in [0, 1]")
+        _check("t0", self.t0, 0.0 <= self.t0 < math.inf, "a finite number, not below 0")
 
     def __call__(self, t: float) -> float:
-        return self.eta0 / t**self.beta
+        return self.eta0 / (self.t0 + t) ** self.beta
 
 
 @dataclass(frozen=True)
@@ -234,22 +245,25 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class Forgetting(Schedule):
-    r"""Constant forgetting factor :math:`\zeta`, of a step or of a row.
+    r"""Forgetting factor :math:`\zeta`, of a step or of a row.
 
-    A batch that is k steps old has the weight :math:`\zeta^k`. The past has the weight
-    :math:`N_t = 1 / \eta_t`, where
+    The past has the weight :math:`N_t = 1 / \eta_t`, where
 
-    .. math:: N_t = \zeta (1 + N_{t-1}), \qquad \gamma_t = 1 / (1 + N_t),
+    .. math:: N_t = \zeta_t (1 + N_{t-1}), \qquad \gamma_t = 1 / (1 + N_t).
 
-    so that :math:`\gamma_t \to 1 - \zeta`; with :math:`\zeta = 1` it is the harmonic schedule.
+    With a constant factor a batch that is k steps old has the weight :math:`\zeta^k`, and
+    :math:`\gamma_t \to 1 - \zeta`; with :math:`\zeta = 1` it is the harmonic schedule. Step sizes have
+    the factors :math:`\zeta_t = \gamma_{t-1} (1 / \gamma_t - 1)`.
 
     With a half-life of h rows, a row that k others have followed has the weight :math:`2^{-k/h}`,
     whatever the batches: :math:`\zeta = 2^{-b/h}` in a step of b rows.
 
     Parameters
     ----------
-    factor : float, default=0.99
-        The forgetting factor of a step, in (0, 1]; not used with `half_life`.
+    factor : float or callable, default=0.99
+        The forgetting factor of a step, in (0, 1], or a function of its time t that returns it; not
+        used with `half_life`. A function is called once a step; where batches differ in size, for
+        all steps before.
     eta0 : float, default=1.0
         Learning rate of the first step, above 0 and finite.
     half_life : float, default=None
@@ -271,14 +285,23 @@ class Forgetting(Schedule):
     >>> schedule = Forgetting(half_life=500)
     >>> [round(step_size(rate_of(schedule, 1e5, n_rows)), 4) for n_rows in (500, 1)]
     [0.5, 0.0014]
+
+    The step sizes (50 + t)^-0.7 of stochastic approximation:
+
+    >>> first = 51**-0.7
+    >>> schedule = Forgetting(
+    ...     lambda t: (49 + t) ** -0.7 * ((50 + t) ** 0.7 - 1), eta0=learning_rate(first))
+    >>> round(step_size(schedule(100)) * 150**0.7, 12)
+    1.0
     """
 
-    factor: float = 0.99
+    factor: float | RateSchedule = 0.99
     eta0: float = 1.0
     half_life: float | None = None
 
     def __post_init__(self):
-        _check("factor", self.factor, 0.0 < self.factor <= 1.0, "in (0, 1]")
+        if not callable(self.factor):
+            _check("factor", self.factor, 0.0 < self.factor <= 1.0, "in (0, 1]")
         _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
         if self.half_life is not None:
             valid = 0.0 < self.half_life < math.inf
@@ -293,10 +316,36 @@ class Forgetting(Schedule):
             factor = 2.0 ** (-n_rows / self.half_life)
             # Later the start is a part of the first batch, so that cuts do not matter.
             start = start if n_seen == 0.0 else 0.0
-        kept = factor**n_before
-        geometric = n_before if factor == 1.0 else (1.0 - kept) / (1.0 - factor)
-        past = kept * start + factor * geometric
+        is_constant = self.half_life is not None or not callable(factor)
+        past = _faded(start, factor, n_before) if is_constant else self._past(n_before)
         return 1.0 / past if past > 0.0 else math.inf
+
+    def _past(self, n_before):
+        """Return the weight of the past where factors change, step by step."""
+        # Mostly the step before was the last that was asked for.
+        done, past = vars(self).get("_reached", (math.inf, 0.0))
+        if not (done <= n_before and (n_before - done) % 1.0 == 0.0):
+            done, past = n_before % 1.0, 1.0 / self.eta0
+            if done > 0.0:
+                past = _faded(past, self._factor_at(1.0 + done), done)
+        while done < n_before:
+            done += 1.0
+            past = _faded(past, self._factor_at(1.0 + done), 1.0)
+        vars(self)["_reached"] = done, past
+        return past
+
+    def _factor_at(self, t):
+        factor = self.factor(t)
+        valid = isinstance(factor, Real) and 0.0 < factor <= 1.0
+        _check(f"factor({t:g}) of Forgetting", factor, valid, "in (0, 1]")
+        return factor
+
+
+def _faded(past, factor, n_steps):
+    """Return the weight of the past after steps with one forgetting factor."""
+    kept = factor**n_steps
+    geometric = n_steps if factor == 1.0 else (1.0 - kept) / (1.0 - factor)
+    return kept * past + factor * geometric
 
 
 @lru_cache(maxsize=128)

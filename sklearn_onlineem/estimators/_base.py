@@ -739,6 +739,56 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 seen.n_features_in_, fitted.state.model, fitted.state.own_statistics, float(weight),
             )  # fmt: skip
 
+    @available_if(_may_be_prior)
+    def log_posterior(self, X: object, y: object = None, **where: object) -> float:
+        r"""Return the log-likelihood of all of X plus the log density of the prior, in nats.
+
+        .. math:: \sum_n w_n \log p(x_n \mid \theta) + \log p(\theta)
+
+        Batch EM with a prior maximises it on its data. The prior is the one that the estimator was
+        fitted with, in the parameters of its modes, and without the constant that does not depend
+        on the parameters: compare models with one prior.
+
+        Parameters
+        ----------
+        X : object
+            Data, as `fit` takes them.
+        y : object, default=None
+            Labels or targets, as `fit` takes them.
+        **where
+            Further data of `fit`: `sample_weight`, `lengths` or `groups`.
+
+        Returns
+        -------
+        log_posterior : float
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            If the estimator is not fitted, or X or the further data are invalid.
+
+        References
+        ----------
+        Brochu, de Freitas & Bao, "Owed to a Martingale", 2004, section 5.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> X = [[2], [4]]
+        >>> mixture = PoissonMixture(prior={"shape": 3.0, "rate": 1.0}).fit(X)
+        >>> round(2 * mixture.score(X), 3), round(mixture.log_posterior(X), 3)
+        (-3.32, -4.025)
+        """
+        seen = self._seen()
+        with error_context(self):
+            where = where if y is None else {"y": y, **where}
+            data, model = seen._input().read(X, **where), seen.model_
+            prior = seen._fitted.state.prior
+            with single_threaded_blas(data.n_rows):
+                log_likelihood = data.total_weight * model.e_step(data)[1]
+                log_prior = 0.0 if prior is None else model.expected_log_likelihood(prior)
+            return float(log_likelihood + log_prior)
+
     # ------------------------------------------------------------------------------ fitted state
 
     def _commit(self, progress, attributes, end=None):

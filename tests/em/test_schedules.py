@@ -14,12 +14,20 @@ from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Multinomial
 from sklearn_onlineem.models.mixture import MixtureModel
 
+
+def decaying_factor(t):
+    """Of the step sizes (10 + t)^-0.7, by proposition 1 of Brochu, de Freitas & Bao."""
+    return (9.0 + t) ** -0.7 * ((10.0 + t) ** 0.7 - 1.0)
+
+
 SCHEDULES = [
     PowerDecay(0.7, 0.6),
+    PowerDecay(2.0, 0.8, t0=30.0),
     PowerDecayInRows(4.0, 0.5),
     Harmonic(2.0, 3.0, 1.0),
     Constant(0.2),
     Forgetting(0.9, 2.0),
+    Forgetting(decaying_factor, learning_rate(11.0**-0.7)),
 ]
 all_schedules = pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: type(s).__name__)
 
@@ -55,6 +63,7 @@ def test_schedules_are_values(schedule):
 
 def test_formulas():
     assert PowerDecay(0.7, 0.6)(5) == pytest.approx(0.7 / 5**0.6)
+    assert PowerDecay(0.7, 0.6, t0=20.0)(5) == pytest.approx(0.7 / 25**0.6)
     assert PowerDecayInRows(4.0, 0.5)(5) == pytest.approx(0.25 * 0.8**0.5)
     assert Harmonic(2.0, 3.0, 1.0)(5) == pytest.approx(2.0 / 16.0)
     assert Constant(0.2)(5) == 0.2
@@ -78,6 +87,27 @@ def test_satos_identity(factor, eta0):
     assert_allclose(weights[2:] * factor, weights[1:-1])
     # The start is worth 1 / eta0 batches.
     assert weights[0] * factor == pytest.approx(weights[1] * factor / eta0)
+
+
+def test_forgetting_that_changes_has_any_step_sizes():
+    """Whichever steps are asked for, and in which order."""
+    for times in (range(1, 60), [1, 40, 7, 8, 9, 60, 60], [300]):
+        schedule = SCHEDULES[-1].with_params()
+        for t in times:
+            assert step_size(schedule(t)) == pytest.approx((10.0 + t) ** -0.7, rel=1e-12)
+
+
+def test_a_function_that_returns_one_factor_is_that_factor(rng):
+    constant, function = Forgetting(0.95, 0.5), Forgetting(lambda t: 0.95, 0.5)
+    for n_seen, n_rows in rng.integers(1, 200, (100, 2)):
+        expected = rate_of(constant, n_seen, n_rows)
+        assert rate_of(function, n_seen, n_rows) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.5, math.nan, None, "0.5"])
+def test_a_factor_that_is_none_is_an_error(factor):
+    with pytest.raises(ValueError, match=r"factor\(2\) of Forgetting must be in \(0, 1\], got"):
+        Forgetting(lambda t: factor)(2)
 
 
 def test_forgetting_tends_to_a_constant_and_to_harmonic():

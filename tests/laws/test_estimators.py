@@ -17,7 +17,7 @@ from cases.merged_cases import WAYS
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -500,6 +500,9 @@ def test_given_means_and_weights_are_what_em_starts_from(case, rng):
 # ------------------------------------------------------------------------------------------ priors
 
 
+CONCENTRATIONS = np.array([1.5, 2.5, 1.2])
+
+
 def with_prior(case, rng, **arguments):
     """An estimator with priors on everything, its data, and the priors as pseudo-statistics."""
     X, y = case.data(rng)
@@ -507,12 +510,13 @@ def with_prior(case, rng, **arguments):
     X, y = X[uneven], y[uneven]
     prior = case_of(case().fit(X).model_.family).prior(X.shape[1])
     mixture = case(
-        init=centres(X, y), prior=prior, weight_concentration_prior=1.5, tol=0.0, **arguments
-    )
+        init=centres(X, y), prior=prior, weight_concentration_prior=CONCENTRATIONS, tol=0.0,
+        **arguments,
+    )  # fmt: skip
 
     def pseudo_statistics(model):
         emissions = model.family.prior_statistics(3, n_features=X.shape[1], **prior)
-        return MixtureStatistics(np.full(3, 0.5), emissions)
+        return MixtureStatistics(CONCENTRATIONS - 1.0, emissions)
 
     return mixture, X, pseudo_statistics
 
@@ -526,6 +530,46 @@ def test_priors_are_terms_of_every_pass(case, rng):
     without = clone(mixture).set_params(prior=None, weight_concentration_prior=None).fit(X)
     assert not np.allclose(without.weights_, mixture.weights_, rtol=1e-6)
     assert not np.allclose(without.means_, mixture.means_, rtol=1e-6)
+
+
+@all_estimators
+def test_the_log_posterior_is_the_log_likelihood_and_the_log_prior(case, rng):
+    mixture, X, pseudo_statistics = with_prior(case, rng, solver="batch", max_iter=2)
+    found = mixture.fit(X).log_posterior(X)
+    log_prior = mixture.model_.expected_log_likelihood(pseudo_statistics(mixture.model_))
+    assert_allclose(found, len(X) * mixture.score(X) + log_prior, rtol=1e-9)
+    weight = rng.integers(1, 3, len(X))
+    twice = mixture.log_posterior(np.repeat(X, weight, axis=0))
+    assert_allclose(mixture.log_posterior(X, sample_weight=weight), twice, rtol=1e-9)
+    assert mixture.set_params(max_iter=5).fit(X).log_posterior(X) >= found - 1e-9 * abs(found)
+
+
+def test_the_log_prior_of_a_multinomial_mixture_is_that_of_dirichlets(rng):
+    """Brochu, de Freitas & Bao: alpha of the weights, beta of the words."""
+    X, alpha, beta = rng.poisson(4.0, (60, 4)), [1.5, 2.5, 1.2], 3.0
+    mixtures = [
+        MultinomialMixture(
+            3, prior={"concentration": beta}, weight_concentration_prior=alpha, solver="batch",
+            max_iter=n, tol=0.0, random_state=0,
+        ).fit(X)
+        for n in (1, 3)
+    ]  # fmt: skip
+    expected = [
+        60 * m.score(X)
+        + stats.dirichlet.logpdf(m.weights_, alpha)
+        + sum(stats.dirichlet.logpdf(p, np.full(4, beta)) for p in m.probabilities_)
+        for m in mixtures
+    ]
+    found = [m.log_posterior(X) for m in mixtures]
+    assert_allclose(np.diff(found), np.diff(expected), rtol=1e-8)
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0], np.ones((3, 1)), [1.0, 2.0, np.nan]], ids=repr)
+def test_concentrations_that_are_not_of_the_components_are_named(values, rng):
+    X, mixture = rng.poisson(3.0, (20, 2)), PoissonMixture(3).fit(np.ones((4, 2)))
+    with pytest.raises(ValueError, match="weight_concentration_prior of Poisson.* must be finite"):
+        mixture.set_params(weight_concentration_prior=values).fit(X)
+    assert mixture.n_samples_seen_ == 4
 
 
 @all_estimators

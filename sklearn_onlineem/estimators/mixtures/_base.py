@@ -189,10 +189,11 @@ class MixtureParameters:
         :class:`~sklearn_onlineem.em.Auto`; else one.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.
-    weight_concentration_prior : float, default=None
-        Concentration of a symmetric Dirichlet prior on the weights. None: no prior. Below 1 the
-        prior is sparse: of the components with fewer rows than 1 minus the concentration, each step
-        removes one for good. It is improper at 0 and below; see :ref:`number_of_components`.
+    weight_concentration_prior : float or array-like of shape (n_components,), default=None
+        Concentrations of a Dirichlet prior on the weights; a number is that of all. None: no prior.
+        Below 1 the prior is sparse: of the components with fewer rows than 1 minus the
+        concentration, each step removes one for good. It is improper at 0 and below; see
+        :ref:`number_of_components`.
     prior : dict, "auto", LearntPrior or None, default="auto"
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
         or the result of `as_prior` of a fitted estimator. None: maximum likelihood. "auto": half a
@@ -228,8 +229,8 @@ class MixtureParameters:
         default="auto", valid=[Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})]
     )
     weights_init: object = parameter(default=None, valid=[None, "array-like"])
-    weight_concentration_prior: float | None = parameter(
-        default=None, valid=[None, Interval(Real, None, None, closed="neither")]
+    weight_concentration_prior: float | ArrayLike | None = parameter(
+        default=None, valid=[None, Interval(Real, None, None, closed="neither"), "array-like"]
     )
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
         default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
@@ -265,15 +266,19 @@ class MixtureParameters:
         return replace(model, family=family, fixed=self._fixed())
 
     def _prior(self, model, n_features):
-        concentration = self.weight_concentration_prior
+        name, n_components = "weight_concentration_prior", self.n_components
+        concentration = getattr(self, name)
         emissions = self._emission_prior(model.family, n_features)
         if emissions is None and concentration is None:
             return None
         if emissions is None:
-            zeros = np.zeros(self.n_components)
-            emissions = model.family.own_statistics(model.parameters, zeros)
-        excess = 0.0 if concentration is None else concentration - 1.0
-        return MixtureStatistics(np.full(self.n_components, excess), emissions)
+            emissions = model.family.own_statistics(model.parameters, np.zeros(n_components))
+        excess = 0.0
+        if concentration is not None:
+            is_one = np.ndim(concentration) == 0
+            shape = () if is_one else (n_components,)
+            excess = finite_start(name, concentration, shape, np.inf) - 1.0
+        return MixtureStatistics(np.full(n_components, excess), emissions)
 
     _all_parts = ("weights", "means")
 
