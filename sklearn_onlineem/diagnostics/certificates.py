@@ -11,6 +11,7 @@ from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.models._coordinates import coordinates_of, has_coordinates
 from sklearn_onlineem.statistics import Statistics, combine
 
 # Most halvings of rates in the extrapolation to rate 0.
@@ -27,8 +28,8 @@ class Certificate:
     Parameters
     ----------
     certificate : float
-        :math:`Q(\theta^+) - Q(\theta)`, the increase of the objective of the next M-step: not below
-        0, and 0 at fixed points only.
+        :math:`Q(\theta^+) - Q(\theta)`, the increase of the objective by the next M-step. If it is
+        exact, this is not below 0, and 0 at fixed points only.
     natural_decrement : float
         :math:`\tfrac12 \nabla L' I^{-1} \nabla L`, half of the squared natural gradient.
     kl_divergence : float
@@ -42,6 +43,9 @@ class Certificate:
         Total weight of the data.
     n_parameters : int
         Free parameters of the model.
+    m_step_error : float, default=0.0
+        :math:`\max Q - Q(\theta^+)`, what the M-step leaves: where it is iterated, half of the
+        squared natural gradient of Q after the last iteration; 0 where it is a formula.
     """
 
     certificate: float
@@ -51,6 +55,15 @@ class Certificate:
     log_likelihood: float
     n_observations: float
     n_parameters: int
+    m_step_error: float = 0.0
+
+    @property
+    def exact_certificate(self) -> float:
+        r"""Certificate of an exact M-step, :math:`\max Q - Q(\theta)`, at most gain + M-step error.
+
+        So the smallest of T iterations is at most the mean of gains and errors.
+        """
+        return self.certificate + self.m_step_error
 
     @property
     def ratio(self) -> float:
@@ -86,7 +99,8 @@ def convergence_certificate(estimator: OnlineEM, X: object, **where: object) -> 
     a certificate without constants: the smallest of T iterations is at most (total gain) / T. The
     equation is for models whose complete data are a regular exponential family; for others, such as
     sequences of given lengths or Laplace distributions, only the inequality holds. The certificate
-    tends to the natural decrement, half of the squared natural gradient. Cost: two passes over X.
+    tends to the natural decrement, half of the squared natural gradient. M-steps without a closed
+    form have an error, which is measured. Cost: two passes over X.
 
     Parameters
     ----------
@@ -112,8 +126,8 @@ def convergence_certificate(estimator: OnlineEM, X: object, **where: object) -> 
     References
     ----------
     Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM: Non-Asymptotic Convergence in KL
-    Divergence for Exponential Families via Mirror Descent", AISTATS 2021, theorem 1, with
-    appendix D for the natural decrement.
+    Divergence for Exponential Families via Mirror Descent", AISTATS 2021, proposition 2 and
+    corollary 2; theorem 2 for M-steps with an additive error; appendix D for the natural decrement.
 
     Examples
     --------
@@ -133,7 +147,9 @@ def convergence_certificate(estimator: OnlineEM, X: object, **where: object) -> 
         return step_certificate(model, data, prior_of(estimator))
 
 
-def step_certificate(model: Model, data: Batch, prior: Statistics | None = None) -> Certificate:
+def step_certificate(
+    model: Model, data: Batch, prior: Statistics | None = None, new: Model | None = None
+) -> Certificate:
     """Return the certificate of a model and data, see `convergence_certificate`.
 
     Parameters
@@ -144,6 +160,8 @@ def step_certificate(model: Model, data: Batch, prior: Statistics | None = None)
         In the form that the model takes.
     prior : Statistics, default=None
         Pseudo-statistics of all data.
+    new : Model, default=None
+        After an M-step that is inexact, to which the model's own one is compared; None: after that.
 
     Examples
     --------
@@ -162,18 +180,23 @@ def step_certificate(model: Model, data: Batch, prior: Statistics | None = None)
     evidence, log_likelihood = model.e_step(data)
     n = float(data.total_weight)
     statistics = combine([(1.0, evidence), *(() if prior is None else ((1.0 / n, prior),))])
-    new = model.m_step(statistics)
+    best = model.m_step(statistics)
+    new = best if new is None else new
+    rise, error = _rise(new, model, statistics), max(0.0, _rise(best, new, statistics))
+    if has_coordinates(best):
+        error += coordinates_of(best, statistics).m_step_error(statistics)
     gain = new.e_step(data)[1] - log_likelihood
     if prior is not None:
         gain += _rise(new, model, prior) / n
     return Certificate(
-        certificate=max(0.0, _rise(new, model, statistics)),
+        certificate=max(0.0, rise) if new is best else rise,
         natural_decrement=_natural_decrement(model, statistics, data),
         kl_divergence=float(new.kl_divergence(model, like=data)),
         gain=float(gain),
         log_likelihood=float(log_likelihood),
         n_observations=n,
         n_parameters=int(model.n_parameters()),
+        m_step_error=float(error),
     )
 
 

@@ -252,8 +252,8 @@ class Forgetting(Schedule):
     .. math:: N_t = \zeta_t (1 + N_{t-1}), \qquad \gamma_t = 1 / (1 + N_t).
 
     With a constant factor a batch that is k steps old has the weight :math:`\zeta^k`, and
-    :math:`\gamma_t \to 1 - \zeta`; with :math:`\zeta = 1` it is the harmonic schedule. Step sizes have
-    the factors :math:`\zeta_t = \gamma_{t-1} (1 / \gamma_t - 1)`.
+    :math:`\gamma_t \to 1 - \zeta`; with :math:`\zeta = 1` it is the harmonic schedule. Step sizes
+    are those of the factors :math:`\zeta_t = \gamma_{t-1} (1 / \gamma_t - 1)`.
 
     With a half-life of h rows, a row that k others have followed has the weight :math:`2^{-k/h}`,
     whatever the batches: :math:`\zeta = 2^{-b/h}` in a step of b rows.

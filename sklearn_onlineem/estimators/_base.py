@@ -745,9 +745,9 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
         .. math:: \sum_n w_n \log p(x_n \mid \theta) + \log p(\theta)
 
-        Batch EM with a prior maximises it on its data. The prior is the one that the estimator was
-        fitted with, in the parameters of its modes, and without the constant that does not depend
-        on the parameters: compare models with one prior.
+        Batch EM with a prior maximises it on its data. The prior is that of the estimator's
+        parameters, without the constant that does not depend on the model: compare models with one
+        prior.
 
         Parameters
         ----------
@@ -783,7 +783,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         with error_context(self):
             where = where if y is None else {"y": y, **where}
             data, model = seen._input().read(X, **where), seen.model_
-            prior = seen._fitted.state.prior
+            prior = seen._resumed().prior
             with single_threaded_blas(data.n_rows):
                 log_likelihood = data.total_weight * model.e_step(data)[1]
                 log_prior = 0.0 if prior is None else model.expected_log_likelihood(prior)

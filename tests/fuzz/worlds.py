@@ -584,6 +584,7 @@ def certificates_world(case):
         certificate(step)
         watch(step)
     values = {"model": model, "data": data, "prior": evidence, "step": step, "n_errors": 2.0}
+    values["new"] = model
     values |= {"history": [step, step], "half_life": 3.0, "n_rows": 3}
     found, drift = step_certificate(model, data), Drift(3, 2, "certificate")
     mixture = GaussianMixture(1).fit(np.arange(5.0)[:, None])

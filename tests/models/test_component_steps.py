@@ -1,6 +1,7 @@
 """Generalised EM: what holds of every mixture whose components are refreshed one at a time."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,17 +11,22 @@ from cases.dynamical import DYNAMICAL
 from cases.mixture_cases import MIXTURES
 from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
-from scipy.special import logsumexp
+from scipy.special import logsumexp, polygamma, psi
 
+from sklearn_onlineem._kernels import _compound_dirichlet
 from sklearn_onlineem._values import components, joined
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.diagnostics.certificates import step_certificate
 from sklearn_onlineem.em import Componentwise, Constant
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.solvers import Plan
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.em.stopping import Never
-from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, Tied
+from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, Tied, _roots, wishart
+from sklearn_onlineem.families._roots import increasing_root
+from sklearn_onlineem.families._tangents import TANGENTS
+from sklearn_onlineem.families._tangents.base import Tangents
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.models import component_steps
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -323,6 +329,68 @@ def test_a_shared_parameter_leaves_no_constant(rng):
         parts.append(steps / full)
     assert parts[0] > 1.5 * parts[1] > 2.0 * parts[2]
     assert parts[2] < 0.03
+
+
+# ------------------------------------------------------- M-steps that leave something of the bound
+
+
+def is_iterated(case):
+    """Whether parameters of components are found by iterations."""
+    unsolved = getattr(TANGENTS[type(case.case.family)], "unsolved", Tangents.unsolved)
+    return unsolved is not Tangents.unsolved and getattr(case.case.family, "learns_degrees", True)
+
+
+ITERATED = [case for case in MIXTURES if is_iterated(case)]
+iterated = pytest.mark.parametrize("case", ITERATED, ids=repr)
+
+
+def few_fixed_point_iterations(mean_logs, alpha):
+    """Minka's, of the alpha of Dirichlets."""
+    alpha[alpha == 0.0] = 1.0
+    for _ in range(40):
+        target = psi(alpha.sum(axis=1, keepdims=True)) + mean_logs
+        alpha[:] = increasing_root(psi, partial(polygamma, 1), target, alpha)
+
+
+@pytest.fixture
+def iterations_that_end_early(monkeypatch):
+    start = partial(increasing_root, n_iter=0)
+    for module in (_roots, wishart):
+        monkeypatch.setattr(module, "increasing_root", start)
+    monkeypatch.setattr(_compound_dirichlet, "solve", few_fixed_point_iterations)
+
+
+@iterated
+def test_the_error_of_an_m_step_is_what_it_leaves(case, rng, request):
+    model = case.draw(rng, K)
+    data = model.pseudo_data(400, rng)
+    data = data if isinstance(data, Rows) else Rows(data)
+    evidence = model.e_step(data)[0]
+    most = model.m_step(evidence).expected_log_likelihood(evidence)
+    assert step_certificate(model, data).m_step_error < 1e-25
+    request.getfixturevalue("iterations_that_end_early")
+    expected = most - model.m_step(evidence).expected_log_likelihood(evidence)
+    assert expected > 1e-11
+    assert_allclose(step_certificate(model, data).m_step_error, expected, rtol=0.1)
+
+
+@iterated
+def test_the_least_certificate_is_at_most_the_mean_of_gains_and_errors(
+    case, rng, iterations_that_end_early
+):
+    """Theorem 2 of Kunstner, Kumar & Schmidt; of steps that are not taken, too."""
+    model, data, _ = drawn(case, rng)
+    found = []
+    for n in range(1, 13):
+        inexact = model.m_step(model.e_step(data)[0]) if n % 3 else model
+        found.append(step_certificate(model, data, new=inexact))
+        bounds = [one.gain + one.m_step_error for one in found]
+        assert found[-1].exact_certificate <= bounds[-1] + 1e-12
+        assert min(one.exact_certificate for one in found) <= sum(bounds) / n + 1e-12
+        model = inexact
+    of_none = found[2]
+    assert of_none.certificate == of_none.gain == 0.0
+    assert of_none.exact_certificate > 1e-9
 
 
 # ------------------------------------------------------------------------------------ weights

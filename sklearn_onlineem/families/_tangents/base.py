@@ -200,6 +200,15 @@ class Tangents(ABC):
         """Return the scores of statistics, (K, n_own)."""
         return self.whitened(statistics.total - statistics.weight[:, None] * self.mean)
 
+    def unsolved(self, statistics):
+        """Return the scores that iterations of the M-step have left, or 0 where it has none."""
+        return 0.0
+
+    def _unsolved_by_roots(self, statistics):
+        """Return them where parameters are means, and natural ones are found by iterations."""
+        found = self.family.from_natural(self.family.to_natural(self.parameters))
+        return self.whitened(statistics.weight[:, None] * (self.parameters - found))
+
     def is_proper(self, prior):
         """Return whether pseudo-statistics leave parameters away from the bounds of their range."""
         return bool((self.effective_counts(prior) >= 0.0).all())
@@ -340,6 +349,7 @@ class GammaTangents(Tangents):
     """Tangents of shapes a and rates r, by a Cholesky factor of the covariance of log x and x."""
 
     parts = {"shapes and rates": slice(None)}
+    unsolved = Tangents._unsolved_by_roots
 
     @cached_property
     def _factor(self):

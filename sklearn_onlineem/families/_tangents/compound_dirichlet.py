@@ -19,6 +19,8 @@ class CompoundDirichletTangents(Tangents):
     has_features = False
     parts = {"alpha": slice(None)}
 
+    unsolved = Tangents.score
+
     @cached_property
     def mean(self):
         return psi(self.parameters.alpha) - psi(self.parameters.precision)

@@ -88,6 +88,11 @@ class StudentTTangents(Tangents):
         of_degrees = counts[:, None] * (np.log(b) - psi(b)) - totals
         return self._with_degrees(self._gaussian.score(statistics.moments), of_degrees / root)
 
+    def unsolved(self, statistics):
+        score = self.score(statistics)
+        score[:, : self._gaussian.n_own] = 0.0
+        return score
+
     def is_proper(self, prior):
         return self._gaussian.is_proper(prior.moments)
 

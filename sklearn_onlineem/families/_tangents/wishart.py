@@ -105,6 +105,7 @@ class FixedDegreesWishartTangents(Tangents):
 
 class WishartTangents(FixedDegreesWishartTangents):
     parts = {"degrees of freedom": slice(0, 1), "scales": slice(1, None)}
+    unsolved = Tangents._unsolved_by_roots
 
     @property
     def n_own(self):

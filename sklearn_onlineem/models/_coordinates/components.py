@@ -61,6 +61,10 @@ class Coordinates(ABC):
         """Return the log density of pseudo-data that floors of variances stand for, in nats."""
         return 0.0
 
+    def m_step_error(self, statistics):
+        """Return what iterations of the M-step of these statistics have left of Q, in nats."""
+        return 0.0
+
     @abstractmethod
     def moved(self, v):
         """Return the model moved along v."""
@@ -166,6 +170,11 @@ class ComponentCoordinates(Coordinates):
     def score(self, statistics):
         rows = self.shares.score(self._sums(statistics))
         return self._joined(rows, self.tangents.score(statistics.emissions))
+
+    def m_step_error(self, statistics):
+        own = self.tangents.unsolved(statistics.emissions) + np.zeros_like(self._own(self.scale))
+        left = self._joined(np.zeros_like(self._sums(statistics)), own)
+        return 0.5 * float((self.unit_score(left) ** 2).sum())
 
     def moved(self, v):
         chances = self._chances(self.shares.moved(self._rows(v)))
