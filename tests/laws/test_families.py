@@ -229,6 +229,40 @@ def test_merged_statistics_minimise_the_sum_of_divergences(case, rng):
     assert_close(case.identified(merged), case.identified(found), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "case", [case for case in [*ALL_FAMILIES, *REGRESSIONS] if case.regular], ids=repr
+)
+def test_divergences_to_merged_statistics_and_from_there_add_up(case, rng):
+    """The triangular equality: merging loses nothing that another model would not lose, too."""
+    family = case.family
+    models = [(a, case.draw(rng, 2, 2), rng.dirichlet(np.ones(2))) for a in (0.2, 0.5, 1.3)]
+    merged = family.m_step(combine((a, family.own_statistics(p, w)) for a, p, w in models))
+    other, weights = case.draw(rng, 2, 2), sum(a * w for a, _, w in models)
+
+    def divergence_to(q):
+        return sum(a * w @ family.kl_divergence(p, q) for a, p, w in models)
+
+    expected = divergence_to(merged) + weights @ family.kl_divergence(merged, other)
+    assert_allclose(divergence_to(other), expected, rtol=1e-8)
+
+
+@exponential_families
+def test_means_of_natural_parameters_minimise_the_divergences_from_there(case, rng):
+    """Amid & Warmuth, lemma 5, by the triangular equality, which no other model can better."""
+    family, alphas = case.family, np.array([0.1, 0.25, 0.65])
+    natural = [family.to_natural(case.draw(rng, 2, 3)) for _ in range(4)]
+    # In this form, models of counts have one draw each.
+    *models, other = map(family.from_natural, natural)
+    merged = family.from_natural(np.tensordot(alphas, natural[:3], axes=1))
+
+    def divergence_from(q):
+        return alphas @ [family.kl_divergence(q, p) for p in models]
+
+    expected = divergence_from(merged) + family.kl_divergence(other, merged)
+    assert_allclose(divergence_from(other), expected, rtol=1e-8)
+    assert (divergence_from(merged) < divergence_from(other)).all()
+
+
 @visible_families
 def test_m_step_with_a_prior_is_the_mode_of_the_posterior(case, rng):
     family, X = case.family, case.rows(rng, 12, 2)
