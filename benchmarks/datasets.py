@@ -8,6 +8,8 @@ covtype/covtype.npz                      ``numeric`` (10, 581012) int16; ``wilde
                                          (581012,) the columns that are 1, of 4 and of 40
 fashion_mnist/fashion_mnist.npz          ``X_train`` (60000, 784), ``X_test`` (10000, 784) uint8;
                                          ``y_train``, ``y_test``
+cifar_10/cifar_10.npz                    ``X_train`` (50000, 3072), ``X_test`` (10000, 3072) uint8;
+                                         ``y_train``, ``y_test``
 pendigits/pendigits.npz                  ``X_train`` (7494, 8, 2), ``X_test`` (3498, 8, 2) uint8;
                                          ``y_train``, ``y_test``
 kos/kos.npz                              CSR parts ``data``, ``indices``, ``indptr``, ``shape``
@@ -79,6 +81,13 @@ def load_fashion_mnist(data_home=None, return_classes=False):
     """Fashion-MNIST: 70,000 images of 28 x 28 pixels, and on demand their classes, 0 to 9."""
     path = _local("fashion_mnist/fashion_mnist.npz", data_home)
     X, classes = _open_ml("Fashion-MNIST") if path is None else _train_and_test(np.load(path))
+    return (X, classes) if return_classes else X
+
+
+def load_cifar_10(data_home=None, return_classes=False):
+    """CIFAR-10: 60,000 images of 32 x 32 pixels in 3 colours, on demand their classes, 0 to 9."""
+    path = _local("cifar_10/cifar_10.npz", data_home)
+    X, classes = _open_ml("CIFAR_10") if path is None else _train_and_test(np.load(path))
     return (X, classes) if return_classes else X
 
 

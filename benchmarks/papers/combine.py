@@ -4,14 +4,15 @@
 of 5 with the learning rate eta0 / sqrt(t). They are merged after every step, every 20 steps, or
 once at the end of the pass (asynchronously). One machine that takes batches of 25 is what merging
 entropically after every step must equal. (b) The same with real data, in batches of some 100 rows,
-merged after every 5000 rows of all machines together. Covariances are diagonal, as those of columns
-of zeros and ones are singular. Numeric columns are standardised; the zeros and ones of Covertype
-are not, as the rarest stand for three rows of 581,012. There the floor of the variances, on which
-losses depend, is 0.01.
+merged after every 5000 rows of all machines together. Covariances are diagonal, or full ("-full"),
+of images in 50 principal components. Numeric columns are standardised; the zeros and ones of
+Covertype are not, as the rarest stand for three rows of 581,012. They make full covariances
+singular but for the floor of the variances, on which losses depend: 0.01.
 
     python -m benchmarks.papers.combine --plot combine.png
     SKLEARN_ONLINEEM_DATA=... python -m benchmarks.papers.combine --real
     SKLEARN_ONLINEEM_DATA=... python -m benchmarks.papers.combine --real covertype --rows 100000
+    SKLEARN_ONLINEEM_DATA=... python -m benchmarks.papers.combine --real covertype-full --quick
 
 "entropic" is `combine_estimators`' default; "averaging" its ``method="averaging"`` (weights, means
 and covariances); "moments" averages weights, and means and second moments of components. Numbers
@@ -26,13 +27,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from sklearn.decomposition import PCA
 
-from benchmarks.datasets import load_covertype_54, load_fashion_mnist
+from benchmarks.datasets import load_cifar_10, load_covertype_54, load_fashion_mnist
 from sklearn_onlineem._values import average
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians
+from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians
+from sklearn_onlineem.families.covariance_shapes import Covariance
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
@@ -96,8 +99,9 @@ def truth(rng, separation):
 def start(family, X, n_components, rng):
     """Random rows as means, the covariance of all rows, and even weights."""
     means = X[rng.choice(len(X), n_components, replace=False)]
-    spread = X.var(axis=0) + family.floor if family.floor is not None else np.cov(X.T)
-    covariance = np.repeat(spread[None], n_components, axis=0)
+    one = family.expected_statistics(X, np.ones((len(X), 1)))
+    spread = family.m_step(one).covariance if family.floor is not None else np.cov(X.T)[None]
+    covariance = np.repeat(spread, n_components, axis=0)
     weights = np.full(n_components, 1.0 / n_components)
     return MixtureModel(family, weights, Gaussians(means, covariance))
 
@@ -196,6 +200,9 @@ class RealData:
         Floor of the variances.
     n_numeric : int, default=None
         Number of first columns to standardise; None: all.
+    covariance : Covariance, default=Diagonal()
+    n_axes : int, default=None
+        Number of principal components that stand for the columns; None keeps these.
     """
 
     load: Callable
@@ -204,9 +211,13 @@ class RealData:
     n_machines: int
     reg_covar: float
     n_numeric: int | None = None
+    covariance: Covariance = Diagonal()
+    n_axes: int | None = None
 
     def rows(self):
         X = self.load()
+        if self.n_axes is not None:
+            X = PCA(self.n_axes, svd_solver="randomized", random_state=0).fit_transform(X)
         numeric = X[:, : self.n_numeric]
         scale = np.maximum(numeric.std(axis=0), 1e-2 * numeric.std())
         X[:, : self.n_numeric] = (numeric - numeric.mean(axis=0)) / scale
@@ -216,6 +227,12 @@ class RealData:
 REAL = {
     "fashion-mnist": RealData(load_fashion_mnist, 60_000, 10, 3, 1e-3),
     "covertype": RealData(load_covertype_54, 500_000, 7, 20, 1e-2, n_numeric=10),
+    "cifar-10": RealData(load_cifar_10, 60_000, 10, 3, 1e-3),
+}
+# Columns are kept where they are few.
+REAL |= {
+    f"{name}-full": replace(task, covariance=Full(), n_axes=None if task.n_numeric else 50)
+    for name, task in REAL.items()
 }
 
 
@@ -239,7 +256,7 @@ def one_real_seed(seed, task, X, n_rows):
     """Losses of everything: {(rule, method): loss}."""
     rng = np.random.default_rng(seed)
     X = X[rng.permutation(len(X))[:n_rows]]
-    family = Gaussian(Diagonal(), task.reg_covar).bind(X)
+    family = Gaussian(task.covariance, task.reg_covar).bind(X)
     begin = start(family, X, task.n_components, rng)
     rows, parts = Rows(X), [Rows(part) for part in np.array_split(X, task.n_machines)]
     n_steps = round(SYNC_ROWS / task.n_machines / REAL_BATCH)
@@ -261,9 +278,10 @@ def _mean(values):
 
 def main():
     arguments = _arguments()
+    n_seeds = 2 if arguments.quick else arguments.real_seeds
     if arguments.real is not None:
         for name in arguments.real or REAL:
-            real(name, arguments.real_seeds, arguments.rows)
+            real(name, n_seeds, 20_000 if arguments.quick else arguments.rows)
         return
     results = {}
     for separation in (1.5, 3.0):
@@ -306,6 +324,7 @@ def _arguments():
     parser.add_argument("--real", nargs="*", choices=REAL, help="experiment (b); all data if none")
     parser.add_argument("--real-seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, help="of real data, at most")
+    parser.add_argument("--quick", action="store_true", help="20,000 real rows, 2 seeds")
     parser.add_argument("--plot", metavar="FILE", help="picture to write (needs matplotlib)")
     return parser.parse_args()
 
