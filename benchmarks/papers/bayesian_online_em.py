@@ -1,34 +1,42 @@
 """Brochu, de Freitas & Bao (2004): Bayesian online EM learns clusters of documents one by one.
 
 Five clusters over 1000 words, word probabilities uniform on (0, 1) and normalised, as are those of
-the starts; 10,000 documents of 5000 words, or of 100. One data set, random starts, the same for all
-methods; one document a step unless said otherwise. The paper does not say its prior masses;
+the starts; 10,000 documents of 5000 words, or of 100. One data set, 50 random starts, the same for
+all methods; one document a step unless said otherwise. The paper does not say its prior masses;
 "mass" is what the prior counts for on the words of each component, in words, with one document on
 its weight.
 
     python -m benchmarks.papers.bayesian_online_em --plot bayesian_online_em.png
     python -m benchmarks.papers.bayesian_online_em --quick
 
-"lost" is (truth - model) / (truth - one cluster) of the log-likelihood of all documents: 0 is as
-good as the truth, 1 as bad as one cluster; median [least, greatest] over starts. "clusters" are
+"log posterior" is the paper's measure, log-likelihood plus log prior of all documents, per
+document, of which the truth's is subtracted; the prior is one for all methods, symmetric Dirichlets
+of concentration 1.5. "lost" is (truth - model) / (truth - one cluster) of the log-likelihood: 0 is
+as good as the truth, 1 as bad as one cluster; median [least, greatest] over starts. "clusters" are
 those of weight above .01. Below each row stand the numbers of a reference implementation in NumPy
-with other draws, where it has them.
+with other draws and ten starts, where it has them.
 
-SOEM is Sato's form, online EM with eta = rho / (1 - rho). In component-wise forgetting what a
-component stands for is multiplied by zeta ** responsibility before a document is added. In the
-shrinkage experiment six components are fitted to two clusters of weights .8 and .2.
+SOEM is stochastic approximation with the step sizes that are named. A "mild" start counts for a
+hundredth of a document's words, as the prior of Bayesian online EM with a mass of length / 100. In
+component-wise forgetting what a component stands for is multiplied by zeta ** responsibility before
+a document is added. In the shrinkage experiment six components are fitted to two clusters of
+weights .8 and .2. The last table says for which lengths and priors Bayesian online EM wins, from at
+most ten starts; "SOEM" is the best of its schedules, "own start" Bayesian online EM as an estimator
+starts it, from its first 500 documents.
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from benchmarks._table import Table
 from benchmarks._timing import CPU, ratio
 from sklearn_onlineem import MultinomialMixture
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em import BayesianOnline
+from sklearn_onlineem.em import BayesianOnline, Forgetting, Harmonic
+from sklearn_onlineem.em.schedules import learning_rate
 from sklearn_onlineem.em.solvers import RunningStatistics, running_step
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Multinomial
@@ -38,6 +46,7 @@ from sklearn_onlineem.statistics import Sums
 N_WORDS, N_CLUSTERS, N_FITTED_TO_TWO = 1000, 5, 6
 LONG, SHORT = LENGTHS = (5000, 100)
 N_BATCH_STEPS, N_FIRST, BATCH_SIZE = 20, 500, 100
+CONCENTRATION, MILD = 1.5, 0.01
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Corpus:
     data: Rows
     truth: float
     one: float
+    true: MixtureModel
 
     @classmethod
     def sample(cls, length, n_documents, weights, seed=0):
@@ -57,7 +67,13 @@ class Corpus:
         data = Rows(rng.multinomial(length, phi[clusters]).astype(np.float64))
         true = MixtureModel(Multinomial(), np.asarray(weights), length * phi)
         one = MixtureModel(Multinomial(), np.ones(1), data.X.mean(axis=0)[None])
-        return cls(length, data, *(float(m.log_likelihood(data).sum()) for m in (true, one)))
+        return cls(length, data, *(float(m.log_likelihood(data).sum()) for m in (true, one)), true)
+
+    def log_posterior(self, model):
+        """In nats per document, less the truth's."""
+        return (posterior_of(model, self.data) - posterior_of(self.true, self.data)) / len(
+            self.data
+        )
 
     def start(self, n_components, seed):
         phi = random_probabilities(n_components, np.random.default_rng((1, seed)))
@@ -73,6 +89,14 @@ class Corpus:
     def lost(self, model):
         reached = model.log_likelihood(self.data).sum()
         return float((self.truth - reached) / (self.truth - self.one))
+
+
+def posterior_of(model, data):
+    mixture = MultinomialMixture.from_parameters(
+        weights=model.weights, means=model.parameters, prior={"concentration": CONCENTRATION},
+        weight_concentration_prior=np.full(model.n_components, CONCENTRATION),
+    )  # fmt: skip
+    return mixture.log_posterior(data.X)
 
 
 def random_probabilities(n, rng):
@@ -114,11 +138,21 @@ def prior_of(start, mass):
     )
 
 
-def soem(corpus, start, rho):
-    model = start
+def soem(corpus, start, schedule, share=1.0):
+    """Stochastic approximation from a start that counts for a share of a document's words."""
+    model = replace(start, parameters=share * start.parameters)
     for t, document in enumerate(corpus.documents(), start=1):
-        model, _ = online_step(model, document, rho(t) / (1.0 - rho(t)))
+        model, _ = online_step(model, document, schedule(t))
     return model
+
+
+def powers(t0, kappa):
+    """The step sizes (t0 + t)^-kappa, as forgetting that depends on time."""
+
+    def factor(t):
+        return (t0 + t - 1.0) ** -kappa * ((t0 + t) ** kappa - 1.0)
+
+    return Forgetting(factor, eta0=learning_rate((t0 + 1.0) ** -kappa))
 
 
 def component_wise_forgetting(corpus, start, mass, zeta):
@@ -170,29 +204,42 @@ def per_length(method, share):
     return lambda corpus, start: method(corpus, start, mass=share * corpus.length)
 
 
+BATCH, SMALL, LARGE = "batch EM, 20 iterations", "BOEM, mass = length / 100", "BOEM, mass = length"
+DEFAULT = "BOEM, default start, batches of 500"
+SOEM = {
+    "SOEM, 1 / (.7 t + 5000)": partial(soem, schedule=Harmonic(b=0.7, c=4999.0)),
+    "SOEM, (5000 + t)^-.7": partial(soem, schedule=powers(5000.0, 0.7)),
+    "SOEM, (10 + t)^-.7": partial(soem, schedule=powers(10.0, 0.7)),
+    "SOEM, 1 / (t + 1)": partial(soem, schedule=Harmonic()),
+    "SOEM, (10 + t)^-.7, mild": partial(soem, schedule=powers(10.0, 0.7), share=MILD),
+    "SOEM, 1 / (t + 1), mild": partial(soem, schedule=Harmonic(), share=MILD),
+}
 METHODS = {
-    "batch EM, 20 iterations": batch_em,
-    "BOEM, mass = length / 100": per_length(boem, 0.01),
+    BATCH: batch_em,
+    SMALL: per_length(boem, 0.01),
     "BOEM, mass = 1000": partial(boem, mass=1000.0),
-    "BOEM, mass = length": per_length(boem, 1.0),
-    "SOEM, 1 / (.7 t + 5000)": partial(soem, rho=lambda t: 1.0 / (0.7 * t + 5000.0)),
-    "SOEM, (5000 + t)^-.7": partial(soem, rho=lambda t: (5000.0 + t) ** -0.7),
+    LARGE: per_length(boem, 1.0),
+    **SOEM,
     "component-wise forgetting, .999": per_length(
         partial(component_wise_forgetting, zeta=0.999), 0.01
     ),
     "online EM, eta0='auto', batches of 100": online_em,
     "batch EM on 500, then BOEM": batch_em_first,
-    "BOEM, default start, batches of 500": default_start,
+    DEFAULT: default_start,
 }
+# Masses of priors by the length of documents, of which the last table is.
+WINNING_LENGTHS, WINNING_SHARES = (*LENGTHS, 30, 300, 1000), (0.001, 0.01, 0.1, 1.0, 10.0)
+RIVALS = {"batch EM": [BATCH], "SOEM": list(SOEM), "own start": [DEFAULT]}
+N_FEWER_STARTS = 10
 REFERENCE = {
-    ("batch EM, 20 iterations", LONG): (".158 [0, .23]", "4-5"),
-    ("batch EM, 20 iterations", SHORT): ("-.017 [-.02, .14]", "5"),
-    ("BOEM, mass = length / 100", LONG): (".000 [0, .20]", "5 (one 4)"),
-    ("BOEM, mass = length / 100", SHORT): (".99", "1"),
+    (BATCH, LONG): (".158 [0, .23]", "4-5"),
+    (BATCH, SHORT): ("-.017 [-.02, .14]", "5"),
+    (SMALL, LONG): (".000 [0, .20]", "5 (one 4)"),
+    (SMALL, SHORT): (".99", "1"),
     ("BOEM, mass = 1000", LONG): (".83 [.49, 1]", "1-3"),
     ("BOEM, mass = 1000", SHORT): (".59 [.05, .99]", "1-5"),
-    ("BOEM, mass = length", LONG): ("1.00", "1"),
-    ("BOEM, mass = length", SHORT): (".99 [.67, 1]", "1-2"),
+    (LARGE, LONG): ("1.00", "1"),
+    (LARGE, SHORT): (".99 [.67, 1]", "1-2"),
     ("SOEM, 1 / (.7 t + 5000)", LONG): ("1.008", "5, alike"),
     ("SOEM, 1 / (.7 t + 5000)", SHORT): (".96", "5, alike"),
     ("SOEM, (5000 + t)^-.7", LONG): ("1.001 [.68, 1]", "1 (one 2)"),
@@ -202,10 +249,10 @@ REFERENCE = {
 }
 # Clusters left of six, where there are two.
 SHRINKAGE = {
-    ("batch EM, 20 iterations", LONG): (batch_em, "2 (5/10) or 3"),
+    (BATCH, LONG): (batch_em, "2 (5/10) or 3"),
     ("batch EM, beta = 50", LONG): (partial(batch_em, concentration=50.0), "2"),
-    ("BOEM, mass = length / 100", LONG): (per_length(boem, 0.01), "2 in 9/10"),
-    ("BOEM, mass = length", LONG): (per_length(boem, 1.0), "1"),
+    (SMALL, LONG): (per_length(boem, 0.01), "2 in 9/10"),
+    (LARGE, LONG): (per_length(boem, 1.0), "1"),
     ("batch EM, beta = 50", SHORT): (partial(batch_em, concentration=50.0), "2"),
     ("BOEM, mass = length / 10", SHORT): (per_length(boem, 0.1), "1"),
     ("BOEM, mass = 1000", SHORT): (partial(boem, mass=1000.0), "2"),
@@ -214,23 +261,53 @@ SHRINKAGE = {
 
 def main():
     arguments = _arguments()
-    n_documents, n_starts = (2000, 3) if arguments.quick else (10_000, arguments.starts)
-    corpora = [Corpus.sample(n, n_documents, np.full(N_CLUSTERS, 1 / N_CLUSTERS)) for n in LENGTHS]
+    n_documents, n_starts = arguments.documents, arguments.starts
+    lengths = WINNING_LENGTHS
+    if arguments.quick:
+        n_documents, n_starts, lengths = 1000, 3, LENGTHS
+    even = np.full(N_CLUSTERS, 1 / N_CLUSTERS)
+    corpora = [Corpus.sample(n, n_documents, even) for n in LENGTHS]
     print(f"{n_documents} documents, {n_starts} starts; below each row the reference\n")
-    print(_line("", "length", "lost", "clusters"))
+    print(_line("", "length", "lost", "log posterior", "clusters"))
     lost = {}
     for corpus in corpora:
         for name, method in METHODS.items():
             models = [method(corpus, corpus.start(N_CLUSTERS, s)) for s in range(n_starts)]
-            lost[name, corpus.length] = losses = [corpus.lost(model) for model in models]
-            print(_line(name, corpus.length, _spread(losses), _clusters(models)), flush=True)
-            print(_line("", "", *REFERENCE.get((name, corpus.length), ("", ""))))
+            lost[name, corpus.length] = _report(name, corpus, models)
+            reference = REFERENCE.get((name, corpus.length))
+            if reference is not None:
+                print(_line("", "", reference[0], "", reference[1]))
     left = shrinkage(n_starts, 4 * n_documents // 10)
+    others = [Corpus.sample(n, n_documents, even) for n in lengths if n not in LENGTHS]
+    wins = winners([*corpora, *others], min(n_starts, N_FEWER_STARTS), lost)
     print()
-    for claim, holds in acceptance(lost, left, corpora):
+    for claim, holds in acceptance(lost, left, wins, corpora):
         print(f"{'met' if holds else 'NOT MET':>8}  {claim}")
     if arguments.plot:
         plot(lost, arguments.plot)
+
+
+def winners(corpora, n_starts, lost):
+    """Medians lost by Bayesian online EM, by length and prior, and by its rivals."""
+    print("\nmedian lost by Bayesian online EM, by its mass in documents, and by others")
+    table = Table("length", *(f"{share:g}" for share in WINNING_SHARES), *RIVALS, width=8)
+    medians = {}
+    for corpus in corpora:
+        starts = [corpus.start(N_CLUSTERS, seed) for seed in range(n_starts)]
+
+        def median(method, name=None, corpus=corpus, starts=starts):
+            known = lost.get((name, corpus.length))
+            if known is None:
+                known = [corpus.lost(method(corpus, start)) for start in starts]
+            return float(np.median(known))
+
+        row = [median(per_length(boem, share)) for share in WINNING_SHARES]
+        of_rivals = [
+            min(median(METHODS[name], name) for name in names) for names in RIVALS.values()
+        ]
+        medians[corpus.length] = row, of_rivals
+        table.row(corpus.length, *row, *of_rivals)
+    return medians
 
 
 def shrinkage(n_starts, n_documents):
@@ -242,9 +319,8 @@ def shrinkage(n_starts, n_documents):
         corpus = corpora[length]
         models = [method(corpus, corpus.start(N_FITTED_TO_TWO, s)) for s in range(n_starts)]
         left[name, length] = [n_clusters(model) for model in models]
-        losses = [corpus.lost(model) for model in models]
-        print(_line(name, length, _spread(losses), _clusters(models)), flush=True)
-        print(_line("", "", "", reference))
+        _report(name, corpus, models)
+        print(_line("", "", "", "", reference))
     return left
 
 
@@ -252,23 +328,26 @@ def n_clusters(model):
     return int(np.count_nonzero(model.weights > 0.01))
 
 
-def acceptance(lost, left, corpora):
+def acceptance(lost, left, wins, corpora):
     """Claims, each with whether it holds."""
     median = {key: float(np.median(losses)) for key, losses in lost.items()}
-    small, batch = (
-        median[name, LONG] for name in ("BOEM, mass = length / 100", "batch EM, 20 iterations")
-    )
+    small, batch = median[SMALL, LONG], median[BATCH, LONG]
     yield f"long documents, mass = length / 100: at most .10 lost: {small:.3f}", small <= 0.10
     yield f"and at most batch EM's + .02: {small:.3f}, {batch:.3f}", small <= batch + 0.02
-    rivals = {
-        key: value for key, value in median.items() if key[0].startswith("SOEM") and key[1] == LONG
-    }
-    yield f"and less than SOEM's: {min(rivals.values()):.3f}", small < min(rivals.values())
-    large = median["BOEM, mass = length", LONG]
+    whole = min(median[name, LONG] for name in SOEM if not name.endswith("mild"))
+    yield f"and less than SOEM's from a start that counts in full: {whole:.3f}", small < whole
+    mild = median["SOEM, 1 / (t + 1), mild", LONG]
+    yield f"but 1 / (t + 1) from a mild start loses as little: {mild:.3f}", mild <= small + 0.02
+    large = median[LARGE, LONG]
     yield f"mass = length: at least .9 lost: {large:.3f}", large >= 0.9
-    default = median["BOEM, default start, batches of 500", SHORT]
+    short, best = (min(losses) for losses in wins[SHORT])
+    yield (
+        f"short documents: no prior is as good as the best rival: {short:.3f}, {best:.3f}",
+        (short > best),
+    )
+    default = median[DEFAULT, SHORT]
     yield f"short documents, default start: at most .25 lost: {default:.3f}", default <= 0.25
-    two = left["BOEM, mass = length / 100", LONG]
+    two = left[SMALL, LONG]
     share = np.mean(np.array(two) == 2)
     yield f"shrinkage: exactly 2 clusters left in 8 of 10 starts: {two}", share >= 0.8
     distance = distance_to_estimator(corpora[0])
@@ -279,7 +358,7 @@ def acceptance(lost, left, corpora):
 
 def distance_to_estimator(corpus):
     """Greatest difference of probabilities after 300 documents, to the estimator's."""
-    few = Corpus(corpus.length, corpus.data[:300], 1.0, 0.0)
+    few = replace(corpus, data=corpus.data[:300])
     start = few.start(N_CLUSTERS, 0)
     mixture = MultinomialMixture(
         N_CLUSTERS,
@@ -323,6 +402,15 @@ def plot(lost, path):
     figure.savefig(path, dpi=150)
 
 
+def _report(name, corpus, models):
+    """Print a row of a method, and return what its models have lost."""
+    losses = [corpus.lost(model) for model in models]
+    posteriors = [corpus.log_posterior(model) for model in models]
+    cells = _spread(losses), f"{np.median(posteriors):.3f}", _clusters(models)
+    print(_line(name, corpus.length, *cells), flush=True)
+    return losses
+
+
 def _spread(values):
     return f"{np.median(values):.3f} [{min(values):.3f}, {max(values):.3f}]"
 
@@ -332,16 +420,17 @@ def _clusters(models):
     return ", ".join(f"{n} ({k}x)" for n, k in zip(numbers, times, strict=True))
 
 
-def _line(name, length, lost, clusters):
-    return f"{name:<40}{length:>6}  {lost:<26}{clusters}"
+def _line(name, length, lost, log_posterior, clusters):
+    return f"{name:<40}{length:>6}  {lost:<26}{log_posterior:>13}  {clusters}"
 
 
 def _arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--starts", type=int, default=10)
-    parser.add_argument("--quick", action="store_true", help="2000 documents, 3 starts")
+    parser.add_argument("--starts", type=int, default=50)
+    parser.add_argument("--documents", type=int, default=10_000)
+    parser.add_argument("--quick", action="store_true", help="1000 documents, 3 starts")
     parser.add_argument("--plot", metavar="FILE", help="picture to write (needs matplotlib)")
     return parser.parse_args()
 
