@@ -12,7 +12,8 @@ twice the last one, halved until
     L(old) - L(new) >= D(old, new) / step,    D = |new - old|^2 / 2.
 
 Steps along natural gradients, by the Fisher information of complete data, are online steps of a
-rate rho. D is KL(new || old) there, and the rule holds at rho = 1, which is EM, always (theorem 1).
+rate rho. D is KL(new || old) there, and the rule always holds at rho = 1, which is EM (proposition
+2).
 
     python -m benchmarks.papers.mirror_descent --plot mirror_descent.png
 

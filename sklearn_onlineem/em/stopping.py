@@ -83,7 +83,8 @@ class KLStopping(StoppingRule):
 
     References
     ----------
-    Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM", AISTATS 2021, theorem 1.
+    Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM", AISTATS 2021, proposition 2
+    and corollary 2.
     """
 
     tol: float

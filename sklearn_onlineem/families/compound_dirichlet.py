@@ -74,7 +74,7 @@ class CompoundDirichlet(
 
     References
     ----------
-    Amid & Warmuth, UAI 2020, section 6; Minka, "Estimating a Dirichlet distribution", 2000.
+    Amid & Warmuth, UAI 2020, section 5; Minka, "Estimating a Dirichlet distribution", 2000.
 
     Examples
     --------

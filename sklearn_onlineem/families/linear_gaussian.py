@@ -140,7 +140,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
     References
     ----------
     Ghahramani & Hinton, "Parameter Estimation for Linear Dynamical Systems", 1996; Amid & Warmuth,
-    UAI 2020, section 6, with sums of their statistics as means over sequences.
+    UAI 2020, section 4.3, with sums of their statistics as means over sequences.
 
     Examples
     --------

@@ -50,8 +50,9 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
 
     References
     ----------
-    Ristad & Yianilos, "Learning string-edit distance", IEEE PAMI 1998; Amid & Warmuth, UAI 2020,
-    appendix.
+    Ristad & Yianilos, "Learning string-edit distance", IEEE PAMI 1998; Amid & Warmuth,
+    arXiv:1902.04107, appendix D, where expected counts are divided by their sum over a pair, which
+    does not minimise the bound plus inertia.
 
     Examples
     --------

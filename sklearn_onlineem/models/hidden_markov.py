@@ -82,7 +82,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
     References
     ----------
-    Amid & Warmuth, UAI 2020, section 5, with separate occupancies for transitions and emissions.
+    Amid & Warmuth, UAI 2020, section 4.2, with separate occupancies for transitions and emissions.
 
     Examples
     --------

@@ -73,7 +73,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     References
     ----------
-    Amid & Warmuth, UAI 2020, section 6, with sums over t = 1..T-1 of transitions and t = 1..T of
+    Amid & Warmuth, UAI 2020, section 4.3, with sums over t = 1..T-1 of transitions and t = 1..T of
     emissions, each averaged over sequences; Durbin & Koopman, "A simple and efficient simulation
     smoother for state space time series analysis", Biometrika 2002 (antithetic draws); Casella &
     Robert, "Rao-Blackwellisation of sampling schemes", Biometrika 1996.

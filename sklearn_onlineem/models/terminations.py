@@ -144,7 +144,7 @@ class GivenLength(Termination):
     .. math:: u = \sum_t P(T > t) \, \pi A^t
 
     over transitions :math:`t = 1..T-1` and emissions :math:`t = 1..T` (Amid & Warmuth, UAI 2020,
-    section 5, with one u for both). Half the weight of a short piece of a sequence goes to the
+    section 4.2, with one u for both). Half the weight of a short piece of a sequence goes to the
     occupancies within a longer horizon.
     """
 
@@ -188,7 +188,7 @@ class EndState(Termination):
 
     The last column of the transition matrix has the probabilities of that, and
     :math:`u = \pi (I - Q)^{-1}` counts transitions and emissions exactly (Amid & Warmuth, UAI 2020,
-    section 5, absorbing chains).
+    section 4.2, absorbing chains).
     """
 
     def transitions(self, transmat: Floats) -> Floats:

@@ -50,10 +50,10 @@ class Componentwise(Solver):
     References
     ----------
     Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM: Non-Asymptotic Convergence in KL
-    Divergence for Exponential Families via Mirror Descent", AISTATS 2021, on generalised EM;
-    Celeux, Chrétien, Forbes & Mkhadri, "A component-wise EM algorithm for mixtures", JCGS 2001;
-    Figueiredo & Jain, "Unsupervised learning of finite mixture models", PAMI 2002, section 4 (the
-    case of "cyclic" with a prior concentration of the weights of 0 or below).
+    Divergence for Exponential Families via Mirror Descent", AISTATS 2021, theorem 1; Celeux,
+    Chrétien, Forbes & Mkhadri, "A component-wise EM algorithm for mixtures", JCGS 2001; Figueiredo
+    & Jain, "Unsupervised learning of finite mixture models", PAMI 2002, section 4 (the case of
+    "cyclic" with a prior concentration of the weights of 0 or below).
 
     Examples
     --------

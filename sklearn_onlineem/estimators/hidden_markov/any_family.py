@@ -55,7 +55,7 @@ class HMM(ColumnFamilies, BaseHMM):
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 5.
+       Variable Models", UAI 2020, section 4.2.
     .. [2] Rabiner, "A tutorial on hidden Markov models and selected applications in speech
        recognition", Proc. IEEE 1989.
 

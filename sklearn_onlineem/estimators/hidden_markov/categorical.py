@@ -54,7 +54,7 @@ class CategoricalHMM(BaseHMM):
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 5.
+       Variable Models", UAI 2020, section 4.2.
 
     Examples
     --------

@@ -137,7 +137,7 @@ class KalmanFilter(FromParameters, SequenceEstimator):
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 6.
+       Variable Models", UAI 2020, section 4.3.
     .. [2] Shumway & Stoffer, "An approach to time series smoothing and forecasting using the EM
        algorithm", Journal of Time Series Analysis 3, 1982.
     .. [3] Ghahramani & Hinton, "Parameter estimation for linear dynamical systems", 1996.

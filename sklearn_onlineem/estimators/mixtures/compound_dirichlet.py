@@ -70,7 +70,7 @@ class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, RowEstimator):
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 6, whose inertia is not in closed form.
+       Variable Models", UAI 2020, section 5, whose inertia is not in closed form.
     .. [2] Minka, "Estimating a Dirichlet distribution", 2000.
 
     Examples
@@ -214,7 +214,7 @@ class CompoundDirichletMixture(BaseMixture):
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 6, whose inertia is not in closed form.
+       Variable Models", UAI 2020, section 5, whose inertia is not in closed form.
     .. [2] Minka, "Estimating a Dirichlet distribution", 2000.
     .. [3] Madsen, Kauchak & Elkan, "Modeling word burstiness using the Dirichlet distribution",
        ICML 2005.

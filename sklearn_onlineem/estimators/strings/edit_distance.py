@@ -258,7 +258,9 @@ class EditDistance(FromParameters, ClassNamePrefixFeaturesOutMixin, FitTransform
     ----------
     .. [1] Ristad & Yianilos, "Learning string-edit distance", IEEE PAMI 1998.
     .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, appendix.
+       Variable Models", arXiv:1902.04107, appendix D. The update here minimises the bound of EM
+       plus inertia; the printed one, which divides the expected counts of a pair by their sum,
+       does not.
 
     Examples
     --------
