@@ -160,8 +160,7 @@ def settled_model(estimator, start, data, pseudo_statistics, is_last=True):
     if n_batch < len(data):
         plan = replace(plan, schedule=PowerDecay(1.0, 0.6))
         solver, n_passes = Online(), _LAST_ONLINE_PASSES if is_last else _PASSES
-    # Streams that find the number of components have the right one from their start on.
-    elif not (is_last and getattr(solver, "in_streams", False) and data.labels is None):
+    else:
         solver = Auto(split_merge=is_last)
     run(solver.passes(progress, data, plan), progress, n_passes)
     return progress.state.model

@@ -110,22 +110,6 @@ class SplitsAndMerges(ABC):
         """
 
     @abstractmethod
-    def restructured(
-        self, data: Batch, n_remembered: float, n_merges: int
-    ) -> SplitMergeStep | None:
-        """Return the `SplitMergeStep` of a stream that merges or splits components, or None.
-
-        Parameters
-        ----------
-        data : Batch
-            The last observations of the stream.
-        n_remembered : float
-            How many observations the model has learnt from.
-        n_merges : int
-            How many pairs are tried for a merge.
-        """
-
-    @abstractmethod
     def regrouped(
         self, data: Batch, rng: np.random.Generator, prior: Sequence[tuple[float, Statistics]] = ()
     ) -> Self | None:

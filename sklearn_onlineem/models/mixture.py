@@ -52,7 +52,6 @@ from sklearn_onlineem.models.split_merge import (
     check_split_merge,
     emptied,
     reinitialised,
-    restructured,
     split_merge_steps,
 )
 from sklearn_onlineem.statistics import Statistics, combine
@@ -316,9 +315,6 @@ class MixtureModel(
 
     def reinitialised(self, data: Rows) -> SplitMergeStep | None:
         return reinitialised(self, self.without_gaps(data))
-
-    def restructured(self, data: Rows, n_remembered: float, n_merges: int) -> SplitMergeStep | None:
-        return restructured(self, self.without_gaps(data), n_remembered, n_merges)
 
     def observations_needed(self, data: Rows) -> float:
         few = isinstance(self.family, FewValues)

@@ -14,7 +14,6 @@ from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._values import components, take, with_components
 from sklearn_onlineem.families._e_step import NOTHING, per_row
 from sklearn_onlineem.families.capabilities import n_shared_parameters
-from sklearn_onlineem.models._model import divergences
 from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import combine
 
@@ -149,8 +148,6 @@ _MOST_EMPTY = 8
 # Rows used; components tried, the largest ones; passes of EM for halves, and their tolerance in
 # nats per row.
 _MOST_ROWS, _MOST_TRIED, _SETTLING_PASSES, _SETTLED = 500, 2, 20, 1e-3
-# Least rows of a component in a batch for an estimate of the loss without it.
-_TELLING = 2.0
 # The other rows of the batch must be this many times likelier under the new model. Under the old
 # one that happens at most once in as many tries (Markov's inequality).
 LOG_ODDS = math.log(1e6)
@@ -224,52 +221,6 @@ def _relearnt(model, weights, which, data, shares, row_weight):
     others = family.own_statistics(model.parameters, kept)
     parameters = family.m_step(combine([(1.0, others), (row_weight, evidence)]), model.parameters)
     return replace(model, weights=weights, parameters=parameters)
-
-
-def restructured(model, data, n_remembered, n_merges):
-    """Return a split or merge of a stream with an unknown number of components, or None."""
-    # It merges a pair if this loses, in all `n_remembered` rows, less than half the logarithm of
-    # their number for each parameter less; if there is no such pair, an empty component becomes
-    # half of another. Neither lowers the BIC of the batch.
-    if has_labels(data):
-        return None
-    n, own = data.total_weight, model.n_parameters() + 1
-    price = 0.5 * (own - n_shared_parameters(model.family, model.parameters)) / model.n_active
-    counts = weighted_posterior(model, data).sum(axis=0)
-    merged, log_likelihood = model, model.e_step(data)[1]
-    for pair in _nearest_pairs(model, n_merges):
-        if merged.weights[pair].all():
-            trial, most = merged_pair(merged, *pair)
-            after = trial.e_step(data)[1]
-            loss = log_likelihood - after
-            # Few rows of a component are no evidence of the loss without it.
-            loss_of_all = loss if (counts[pair] > _TELLING).all() else max(loss, most)
-            if loss_of_all * n_remembered < price * math.log(n_remembered):
-                merged, log_likelihood = trial, after
-    if merged is not model:
-        return SplitMergeStep(merged, -1, -1)
-    empty = np.flatnonzero(model.weights == 0.0)
-    if not len(empty):
-        return reinitialised(model, data)
-    halves = _halves_of(model.family, data)
-    halving, _ = (None, 0.0) if halves is None else _likelier_halving(model, empty[0], *halves)
-    if halving is None:
-        return None
-    gain = halving.model.e_step(data)[1] - log_likelihood
-    if not gain * n > price * math.log(n):
-        return None
-    return SplitMergeStep(halving.model, -1, int(halving.k))
-
-
-def _nearest_pairs(model, n_pairs):
-    """Return pairs of components, those first whose merge loses least if they hardly differ."""
-    weights, alive = model.weights, np.flatnonzero(model.weights > 0.0)
-    losses_of = divergences(model, model)
-    pairs = list(combinations(alive, 2))
-    i, j = np.array(pairs, dtype=int).reshape(-1, 2).T
-    losses = weights[i] * weights[j] / (weights[i] + weights[j])
-    losses *= np.minimum(losses_of[i, j], losses_of[j, i])
-    return [list(pairs[n]) for n in np.argsort(losses, kind="stable")[:n_pairs]]
 
 
 def _halves_of(family, data):

@@ -49,7 +49,7 @@ WRONG = {
     em.Batch: {"acceleration": ["on"]},
     em.BayesianOnline: {"estimate": ["median"], "start_mass": [0.0], "forgetting": [0.0, 1.5]},
     em.Componentwise: {"order": ["random", None, 1, np.array(["gain"])]},
-    em.SplitMerge: {"n_merges": [0], "in_streams": [2], "n_components": [3]},
+    em.SplitMerge: {"n_merges": [0], "n_components": [3]},
     em.PowerDecay: {"eta0": [0.0, math.inf, math.nan], "beta": [-0.1, 1.1], "t0": [-1.0, math.inf]},
     PowerDecayInRows: {"rows_needed": [0.0]},
     em.Harmonic: {"a": [0.0], "b": [-1.0], "c": [-1.0]},

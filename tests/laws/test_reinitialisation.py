@@ -23,7 +23,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem._values import components, take
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em import BayesianOnline, Constant, Forgetting, Online, Restart, SplitMerge
+from sklearn_onlineem.em import BayesianOnline, Constant, Forgetting, Online, Restart
 from sklearn_onlineem.families import Gaussians
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -561,16 +561,3 @@ def test_topics_of_a_source_that_stays_are_as_without_it():
         streams.append(topics)
     # Three topics too many, none of which makes documents a million times likelier.
     assert_identical(streams[0].model_, streams[1].model_)
-
-
-@pytest.mark.parametrize("size", [100, 10, 2])
-def test_the_number_of_components_follows_small_batches(size):
-    rng, found = np.random.default_rng(0), []
-    solver, schedule = SplitMerge(in_streams=True), Forgetting(half_life=1000)
-    mixture = GaussianMixture(6, solver=solver, schedule=schedule, random_state=0)
-    for n_clusters in (2, 4):
-        for _ in range(16_000 // size):
-            centres = 10.0 * rng.integers(n_clusters, size=(size, 1))
-            mixture.partial_fit(centres + rng.normal(size=(size, 2)))
-        found.append(mixture.n_components_)
-    assert found == [2, 4]

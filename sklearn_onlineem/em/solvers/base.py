@@ -213,14 +213,15 @@ class Solver(Settings, ABC):
             # A step waits for more rows, see `_followed`.
             return after._replace(recent=(*before.recent, copy.deepcopy(batch)))
         n_rows = before.n_rows % PERIOD + batch.n_rows
-        if n_rows <= PERIOD - _RECENT or not self._may_move(after.model, batch):
+        model = after.model
+        may_move = self.reinitialises and isinstance(model, Reinitialises)
+        if n_rows <= PERIOD - _RECENT or not may_move or not model.has_empty(batch):
             return after
         if n_rows < PERIOD:
             # Users may overwrite their batch.
             return after._replace(recent=(*before.recent, copy.deepcopy(batch)))
         data = before.recent[0].followed_by((*before.recent[1:], batch)) if before.recent else batch
-        n_remembered = batch.total_weight * (1.0 + 1.0 / after.step.eta)
-        move = self._move(after.model, data, n_remembered)
+        move = model.reinitialised(data)
         return after if move is None else after.moved(move, before, batch)
 
     def _followed(self, before, state, batch, eta, size, total_size, rng, found):
@@ -259,15 +260,6 @@ class Solver(Settings, ABC):
         """Return the state after a step of a fit; the prior is spread over `total_size`."""
         model, log_likelihood = self._stepped(state.model, state, data, eta, size, total_size)
         return state.after(model, eta, log_likelihood, data, size)
-
-    def _may_move(self, model, batch):
-        """Return whether a model may make a split or merge step in a stream."""
-        can_move = self.reinitialises and isinstance(model, Reinitialises)
-        return can_move and model.has_empty(batch)
-
-    def _move(self, model, data, n_remembered):
-        """Return a split or merge step for the latest rows, or None."""
-        return model.reinitialised(data)
 
     def _required(self, model):
         """Return the model, or raise ValueError if it has not what the solver requires."""

@@ -11,10 +11,9 @@ import numpy as np
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.settings import check_bool, check_count
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
 from sklearn_onlineem.em.solvers.batch import Batch
-from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
 from sklearn_onlineem.statistics import Statistics
@@ -89,18 +88,12 @@ class SplitMerge(Solver):
     which is Schwarz's criterion (BIC) times -1/2, with N the total weight of the rows. A fit ends
     when no step raises it. Passes are those of batch EM, and the steps that are kept.
 
-    Streams take online steps. With `in_streams` the last 500 of each 3,200 rows are kept; after
-    them a stream may merge pairs, if that raises the criterion of as many rows as the model
-    remembers, and split a component, if its halves, learnt from one half of the rows, make the
-    other a million times likelier. Neither lowers the criterion of these rows. See
-    :ref:`number_of_components`.
+    Streams take online steps, and keep their components. See :ref:`number_of_components`.
 
     Parameters
     ----------
     n_merges : int, default=8
         Merges to try before splits, at least 1; another number requires ``n_components="free"``.
-    in_streams : bool, default=False
-        Whether streams merge and split, too; True requires ``n_components="free"``.
     n_components : {"free", "fixed"}, default="free"
         Whether the steps change the number of components.
 
@@ -139,7 +132,6 @@ class SplitMerge(Solver):
     """
 
     n_merges: int = 8
-    in_streams: bool = False
     n_components: str = "free"
     requires = SplitsAndMerges
     # A cluster that comes up is none.
@@ -147,13 +139,12 @@ class SplitMerge(Solver):
 
     def __post_init__(self):
         check_count("n_merges", self.n_merges)
-        check_bool("in_streams", self.in_streams)
         if self.n_components not in ("free", "fixed"):
             raise ValueError(f"n_components must be 'free' or 'fixed', got {self.n_components!r}.")
-        for name in ("n_merges", "in_streams"):
-            value = getattr(self, name)
-            if self.n_components == "fixed" and value != getattr(SplitMerge, name):
-                raise ValueError(f"{name}={value!r} requires n_components='free', got 'fixed'.")
+        if self.n_components == "fixed" and self.n_merges != SplitMerge.n_merges:
+            raise ValueError(
+                f"n_merges={self.n_merges!r} requires n_components='free', got 'fixed'."
+            )
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         if self.n_components == "fixed":
@@ -207,18 +198,6 @@ class SplitMerge(Solver):
                 log_likelihood, best = trial_log_likelihood, criterion
                 moves = self._candidates(progress.state, data)
         yield from Batch().passes(progress, data, plan)
-
-    def check(self, state: State) -> None:
-        if self.in_streams:
-            self._required(state.model).check_split_merge(state.prior)
-
-    def _may_move(self, model, batch):
-        return self.in_streams or super()._may_move(model, batch)
-
-    def _move(self, model, data, n_remembered):
-        if not self.in_streams:
-            return super()._move(model, data, n_remembered)
-        return model.restructured(data, n_remembered, self.n_merges)
 
     def score(self, progress: Progress, data: Observations) -> float:
         score = super().score(progress, data)
