@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._fitted import fitted_property
-from sklearn_onlineem.estimators._known import FromParameters, Settable, Value, settable
+from sklearn_onlineem.estimators._known import FromParameters, Settable
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators._start import LearntPrior
@@ -36,9 +36,13 @@ from sklearn_onlineem.models.live_filters import MomentFilter
 _ARRAY = [None, Real, "array-like"]
 
 
-def _array(name: str) -> Callable[[Callable[[KalmanFilter], Value]], Settable[Value]]:
-    """Declare a settable attribute by its name in pykalman."""
-    return settable(FIELDS[name].axes, partial(put_array, name), name)
+def _array(name: str) -> Settable[Floats]:
+    """Return the settable attribute of an array by its name in pykalman."""
+
+    def read(estimator: KalmanFilter) -> Floats:
+        return estimator._exposed(array_of(estimator.model_, name))
+
+    return Settable(read, FIELDS[name].axes, partial(put_array, name), name)
 
 
 @estimator
@@ -535,34 +539,11 @@ class KalmanFilter(FromParameters, SequenceEstimator):
     def filtered_state_(self) -> tuple[Floats, Floats]:
         return tuple(map(self._exposed, self._end()))
 
-    @_array("transition_matrices")
-    def transition_matrices_(self) -> Floats:
-        return self._exposed(array_of(self.model_, "transition_matrices"))
-
-    @_array("observation_matrices")
-    def observation_matrices_(self) -> Floats:
-        return self._exposed(array_of(self.model_, "observation_matrices"))
-
-    @_array("transition_covariance")
-    def transition_covariance_(self) -> Floats:
-        return self._exposed(array_of(self.model_, "transition_covariance"))
-
-    @_array("observation_covariance")
-    def observation_covariance_(self) -> Floats:
-        return self._exposed(array_of(self.model_, "observation_covariance"))
-
-    @_array("transition_offsets")
-    def transition_offsets_(self) -> Floats:
-        return self._exposed(array_of(self.model_, "transition_offsets"))
-
-    @_array("observation_offsets")
-    def observation_offsets_(self) -> Floats:
-        return self._exposed(array_of(self.model_, "observation_offsets"))
-
-    @_array("initial_state_mean")
-    def initial_state_mean_(self) -> Floats:
-        return self._exposed(array_of(self.model_, "initial_state_mean"))
-
-    @_array("initial_state_covariance")
-    def initial_state_covariance_(self) -> Floats:
-        return self._exposed(array_of(self.model_, "initial_state_covariance"))
+    transition_matrices_ = _array("transition_matrices")
+    observation_matrices_ = _array("observation_matrices")
+    transition_covariance_ = _array("transition_covariance")
+    observation_covariance_ = _array("observation_covariance")
+    transition_offsets_ = _array("transition_offsets")
+    observation_offsets_ = _array("observation_offsets")
+    initial_state_mean_ = _array("initial_state_mean")
+    initial_state_covariance_ = _array("initial_state_covariance")
