@@ -437,7 +437,10 @@ def checked_weight(sample_weight, X):
 
 def finite_start(name, values, shape, largest=_LARGEST_START):
     """Return a copy of a start value as kernels take it, checked for shape and size."""
-    values = np.array(values, dtype=np.float64, order="C")
+    try:
+        values = np.array(values, dtype=np.float64, order="C")
+    except ours(TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers of shape {shape}: {error}") from error
     if values.shape != shape:
         raise ValueError(f"{name} must be finite and of shape {shape}, got shape {values.shape}.")
     most = np.abs(values).max(initial=0.0)

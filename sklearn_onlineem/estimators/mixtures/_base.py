@@ -275,8 +275,7 @@ class MixtureParameters:
             emissions = model.family.own_statistics(model.parameters, np.zeros(n_components))
         excess = 0.0
         if concentration is not None:
-            is_one = np.ndim(concentration) == 0
-            shape = () if is_one else (n_components,)
+            shape = () if isinstance(concentration, Real) else (n_components,)
             excess = finite_start(name, concentration, shape, np.inf) - 1.0
         return MixtureStatistics(np.full(n_components, excess), emissions)
 
