@@ -16,7 +16,7 @@ from cases.collapsed_cases import GIBBS
 from cases.comparing import arrays, assert_identical
 from cases.merged_cases import MERGED
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
-from cases.states import state_of
+from cases.states import essentials_of, state_of
 from cases.streams import AT_ONCE
 from cases.wrappers import all_wrappers
 from dask.base import tokenize
@@ -24,6 +24,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import make_constraint
 
 from sklearn_onlineem import (
     AnomalyDetector,
@@ -33,6 +34,7 @@ from sklearn_onlineem import (
     EditDistanceClassifier,
     GaussianHMM,
     GaussianMixture,
+    LaplaceMixture,
     LatentDirichletAllocation,
     Mixture,
     MixtureRegressor,
@@ -71,6 +73,11 @@ pytestmark = pytest.mark.filterwarnings(
 )
 PAGE = Path(__file__).parents[2] / "doc" / "persistence.rst"
 all_estimators = pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
+
+
+def constraints_of(case):
+    """What the parameter `solver` may be."""
+    return case.make._parameter_constraints["solver"]
 
 
 def by_pickle(estimator):
@@ -123,15 +130,38 @@ def test_a_stream_goes_on_bit_for_bit_wherever_it_is_loaded(case, rng):
     )
 
 
+# Solvers whose streams keep more than others, or draw.
+SOLVERS = ("stochastic", "adaptive", "bayesian", Online(inertia=Sampled(50)))
+SOLVED = [
+    (case, solver)
+    for case in MERGED
+    for solver in SOLVERS
+    if any(one.is_satisfied_by(solver) for one in map(make_constraint, constraints_of(case)))
+    and (solver != "bayesian" or case.make is not LaplaceMixture)
+]
+
+
+@pytest.mark.parametrize(("case", "solver"), SOLVED, ids=repr)
+def test_a_stream_of_any_solver_goes_on_bit_for_bit(case, solver, rng):
+    X, _ = case.data(rng, 400)
+    streams = [case(solver=solver) for _ in range(2)]
+    for part in (slice(50), slice(50, 250), slice(250, 350), slice(350, 400)):
+        streams = [stream.partial_fit(X[part]) for stream in streams]
+        streams[1] = by_pickle(streams[1])
+    assert_identical(*(essentials_of(stream) for stream in streams))
+
+
 @all_ways
+@pytest.mark.parametrize("solver", [None, "stochastic", "adaptive"])
 @pytest.mark.parametrize("case", [*SEQUENCE_ESTIMATORS[:1], *KALMAN_FILTERS], ids=repr)
-def test_a_sequence_that_continues_goes_on(case, way, rng):
+def test_a_sequence_that_continues_goes_on(case, solver, way, rng):
     rows = np.concatenate(case.data(rng, 12)[0])
-    stream = case().partial_fit(rows[:50], continues=True)
-    loaded = way(stream)
+    stream = case() if solver is None else case(solver=solver)
+    loaded = way(stream.partial_fit(rows[:50], continues=True))
     for one in (stream, loaded):
-        one.partial_fit(rows[50:], continues=True)
-    assert_identical(state_of(loaded), state_of(stream))
+        one.partial_fit(rows[50:100], continues=True).partial_fit(rows[100:], continues=True)
+    assert_identical(loaded._fitted.state, stream._fitted.state)
+    assert_identical(loaded._fitted.end, stream._fitted.end)
 
 
 @all_estimators

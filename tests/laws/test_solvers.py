@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.merged_cases import EXACT, MERGED, REPRESENTATIVES, SINGLE
-from cases.sequence_cases import finite_models
 from cases.states import state_of
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -149,27 +148,6 @@ def test_draws_do_not_depend_on_n_jobs(case, rng, threads_wherever_possible):
     )
     assert_identical(state_of(first), state_of(second))
     assert_identical(state_of(first.partial_fit(X)), state_of(second.partial_fit(X)))
-
-
-@all_estimators
-def test_a_pickled_stream_of_draws_continues(case, rng):
-    X = draw(case, rng)
-    stream = made(case, solver="stochastic").partial_fit(X[:30]).partial_fit(X[30:40])
-    loaded = pickle.loads(pickle.dumps(stream))
-    for one in (stream, loaded):
-        one.partial_fit(X[40:50]).partial_fit(X[50:])
-    assert_identical(state_of(loaded), state_of(stream))
-
-
-@finite_models
-def test_a_pickled_stream_in_the_middle_of_a_sequence_continues(case, rng):
-    rows = np.concatenate(draw(case, rng, 20))
-    stream = made(case, solver="stochastic").partial_fit(rows[:100], continues=True)
-    stream.partial_fit(rows[100:150], continues=True)
-    loaded = pickle.loads(pickle.dumps(stream))
-    for one in (stream, loaded):
-        one.partial_fit(rows[150:160], continues=True).partial_fit(rows[160:], continues=True)
-    assert_identical(state_of(loaded), state_of(stream))
 
 
 @all_estimators

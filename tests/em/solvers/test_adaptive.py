@@ -2,7 +2,6 @@
 
 import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -124,27 +123,6 @@ def test_models_of_an_endless_sequence_have_their_own_ends(make, rng):
     assert_identical(memories(adaptive).ends, tuple(ends))
     adaptive.partial_fit(parts[0])
     assert memories(adaptive).ends == ()
-
-
-@pytest.mark.parametrize("n_before", [1, 3, 6])
-@every_estimator
-def test_pickled_streams_continue_bit_for_bit(case, rng, n_before):
-    parts = batches(case.data(rng, 400)[0])
-    whole = streamed(case(3, solver="adaptive"), parts)
-    resumed = streamed(case(3, solver="adaptive"), parts[:n_before])
-    resumed = streamed(pickle.loads(pickle.dumps(resumed)), parts[n_before:])
-    assert_identical(resumed._fitted.state, whole._fitted.state)
-
-
-@endless
-def test_pickled_endless_streams_continue_bit_for_bit(make, rng):
-    parts = batches(clusters(rng), 20)
-    whole = streamed(make(2, solver="adaptive", random_state=0), parts, continues=True)
-    resumed = streamed(make(2, solver="adaptive", random_state=0), parts[:3], continues=True)
-    for part in parts[3:]:
-        resumed = pickle.loads(pickle.dumps(resumed)).partial_fit(part, continues=True)
-    assert_identical(resumed._fitted.state, whole._fitted.state)
-    assert_identical(resumed._fitted.end, whole._fitted.end)
 
 
 # ------------------------------------------------------------------------------------- behaviour

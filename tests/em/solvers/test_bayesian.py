@@ -1,7 +1,6 @@
 """Bayesian online EM, for every estimator: running statistics and their rates."""
 
 import copy
-import pickle
 
 import numpy as np
 import pytest
@@ -155,17 +154,6 @@ def test_mixtures_without_a_prior_have_equal_steps_of_online_em(case, factor, rn
     state = carrying._fitted.state
     assert state.kept.mass == pytest.approx(carried.mass, rel=1e-12)
     assert_close(state.model, model, rtol=1e-6, atol=1e-9)
-
-
-@all_estimators
-def test_a_stream_goes_on_bit_for_bit_after_pickling(case, rng):
-    X = case.data(rng, 80)[0]
-    parts = batches(X, 4)
-    through = stream(case(solver="bayesian"), parts)
-    half = stream(case(solver="bayesian"), parts[:3])
-    resumed = stream(pickle.loads(pickle.dumps(half)), parts[3:])
-    assert_identical(resumed.model_, through.model_)
-    assert_identical(resumed._fitted.state.kept, through._fitted.state.kept)
 
 
 @all_estimators
