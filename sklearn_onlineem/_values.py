@@ -16,8 +16,9 @@ from scipy import sparse
 
 
 def like(first, parts):
-    """Return a tuple of these parts, named as the first one if that has names."""
-    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+    """Return a tuple or dataclass of these parts, of the class of the first one."""
+    is_plain = isinstance(first, tuple) and not hasattr(first, "_fields")
+    return tuple(parts) if is_plain else type(first)(*parts)
 
 
 def aligned(value, order="A"):
@@ -168,8 +169,7 @@ def average(values, shares):
             " array, nor a tuple or dataclass of arrays."
         )
     parts = zip(*map(_parts, values), strict=True)
-    averages = [average(part, shares) for part in parts]
-    return like(first, averages) if isinstance(first, tuple) else type(first)(*averages)
+    return like(first, [average(part, shares) for part in parts])
 
 
 def has_arrays_of(value, other):
@@ -190,18 +190,28 @@ def has_arrays_of(value, other):
     return bool(value == other or (value != value and other != other))
 
 
+def _mapped(function, first, *others):
+    """Return the value of what a function makes of the arrays of values that are otherwise alike.
+
+    Numbers are the first's.
+    """
+    if isinstance(first, np.ndarray):
+        return function(first, *others)
+    if isinstance(first, Real):
+        return first
+    if not (isinstance(first, tuple) or is_dataclass(first)):
+        raise TypeError(
+            f"{type(first).__name__} is neither an array nor a tuple or dataclass of arrays, so its"
+            " components cannot be told apart."
+        )
+    parts = zip(*map(_parts, (first, *others)), strict=True)
+    return like(first, [_mapped(function, *part) for part in parts])
+
+
 def take(value, index):
     """Return components in the order of an index array; shared parts stay the same."""
-    if isinstance(value, np.ndarray):
-        return np.ascontiguousarray(value[index]) if len(value) == len(index) else value
-    if isinstance(value, tuple):
-        return like(value, [take(part, index) for part in value])
-    if not is_dataclass(value):
-        raise TypeError(
-            f"{type(value).__name__} is neither an array nor a tuple or dataclass of arrays, so its"
-            " components cannot be reordered."
-        )
-    return type(value)(*(take(part, index) for part in _parts(value)))
+    n = len(index)
+    return _mapped(lambda x: np.ascontiguousarray(x[index]) if len(x) == n else x, value)
 
 
 def components(value, index, n):
@@ -209,45 +219,29 @@ def components(value, index, n):
 
     TypeError unless the value is made of arrays.
     """
-    if isinstance(value, np.ndarray):
-        return value[index] if len(value) == n else value
-    if isinstance(value, tuple):
-        return like(value, [components(part, index, n) for part in value])
-    if isinstance(value, Real):
-        return value
-    if not is_dataclass(value):
-        raise TypeError(
-            f"{type(value).__name__} is neither an array nor a tuple or dataclass of arrays, so its"
-            " components cannot be taken one at a time."
-        )
-    return type(value)(*(components(part, index, n) for part in _parts(value)))
+    return _mapped(lambda x: x[index] if len(x) == n else x, value)
 
 
 def with_components(value, index, new, n):
     """Return a value in which `new` replaces components, an array of their numbers of n."""
-    if isinstance(value, np.ndarray):
-        if len(value) != n:
-            return value
-        value = value.copy()
-        value[index] = new
-        return value
-    if isinstance(value, Real):
-        return value
-    pairs = zip(_parts(value), _parts(new), strict=True)
-    parts = [with_components(old, index, part, n) for old, part in pairs]
-    return like(value, parts) if isinstance(value, tuple) else type(value)(*parts)
+
+    def replaced(old, part):
+        if len(old) == n:
+            old = old.copy()
+            old[index] = part
+        return old
+
+    return _mapped(replaced, value, new)
 
 
 def joined(singles, whole):
     """Return the value with these `components`, one each, and with shared parts as in `whole`."""
-    first = singles[0]
-    if isinstance(whole, np.ndarray):
-        return np.concatenate(singles) if len(whole) == len(singles) else first
-    if isinstance(whole, Real):
-        return first
-    parts = zip(*map(_parts, singles), _parts(whole), strict=True)
-    values = [joined(list(of_each), of_whole) for *of_each, of_whole in parts]
-    return like(whole, values) if isinstance(whole, tuple) else type(whole)(*values)
+
+    def together(first, *others):
+        *more, of_whole = others
+        return np.concatenate([first, *more]) if len(of_whole) == len(singles) else first
+
+    return _mapped(together, *singles, whole)
 
 
 def side_by_side(groups, n_first):
@@ -255,14 +249,11 @@ def side_by_side(groups, n_first):
 
     The first group has `n_first` components, at least 2, and no other has just one.
     """
-    first = groups[0]
-    if isinstance(first, np.ndarray) and len(first) == n_first:
-        return np.concatenate(groups)
-    if isinstance(first, np.ndarray | Real):
-        return sum(groups[1:], start=first)
-    columns = zip(*map(_parts, groups), strict=True)
-    values = [side_by_side(column, n_first) for column in columns]
-    return like(first, values) if isinstance(first, tuple) else type(first)(*values)
+
+    def together(*parts):
+        return np.concatenate(parts) if len(parts[0]) == n_first else sum(parts[1:], parts[0])
+
+    return _mapped(together, *groups)
 
 
 def differences(a, b, name=""):
