@@ -242,15 +242,6 @@ def test_masks_of_features_must_fit_the_data(rng):
         mixture.fit(rng.normal(size=(20, 2)))
 
 
-def test_masks_shape_the_model_and_cannot_change_later(rng):
-    X = rng.normal(size=(300, 1))
-    mixture = GaussianMixture(2, params={"means": np.array([True, False])}, random_state=0)
-    mixture.partial_fit(X).partial_fit(X)
-    mixture.set_params(params={"means": np.array([True, False])}).partial_fit(X)
-    with pytest.raises(ValueError, match="params"):
-        mixture.set_params(params={"means": np.array([False, True])}).partial_fit(X)
-
-
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 @pytest.mark.parametrize("make", [GaussianMixture, GaussianHMM])
 def test_masks_of_components_go_with_gaps(make, kind, rng):

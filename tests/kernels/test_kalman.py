@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from cases import kalman as textbook
-from cases.comparing import arrays, assert_close, assert_identical
+from cases.comparing import assert_close, assert_identical
 from cases.dynamical import changed, draw_data, draw_model
 from numpy.testing import assert_allclose
 
@@ -342,19 +342,6 @@ def test_iterations_remember_nothing_of_other_models(rng):
     other = Sequences(data.rows, np.array([0, 100, 600]))
     fresh = Sequences(Rows(data.X.copy()), other.offsets)
     assert_identical(model.e_step(other), model.e_step(fresh))
-
-
-def test_kernels_refuse_arrays_of_other_sizes(rng):
-    model, data = draw_model(rng, 2, 3), draw_data(rng, [4], 3)
-    padded = Padded(model)
-    start = padded.moments(model.initial.offset, model.initial.covariance)
-    nothing = np.empty(0)
-    with pytest.raises(ValueError, match="a kernel"):
-        _kalman.filtered(
-            data.X[:, :2].copy(), data.offsets, padded.system, 2, start, nothing, nothing, nothing,
-            nothing, np.empty(4), np.empty(1), 1,
-        )  # fmt: skip
-    assert len(arrays(padded.system)) == 7
 
 
 @pytest.mark.parametrize("missing", [[], [0, 2], [0, 1, 2]])
