@@ -99,7 +99,7 @@ def combine_estimators(
         States of Kalman filters are transformed by the linear map that brings their effect on rows,
         present and later, closest to the first estimator's. Edit operations need no alignment.
         "auto": each member for which this reduces its joint KL divergence to the first estimator to
-        less than half. Members that continue one model keep its numbers.
+        less than half. Members that continue one model keep its numbers, unless they forgot it.
     base : estimator, default=None
         Fitted, or known: what all members continue. None: members that were copies of one merged
         estimator tell by themselves; their pickles have its model, too.
@@ -167,11 +167,12 @@ def combine_estimators(
         before, totals, aligned = [], [], np.zeros(len(estimators), dtype=bool)
         for places, states, origins in groups:
             shares = None if weights is None else weights[places]
+            states, aligned[places] = _renumbered(states, origins, align)
             before.append(_continued(estimators[0], states, origins, shares, method == "averaging"))
             totals.append(before[-1].n_seen if shares is None else shares.sum())
         states = [_aligned_state(state, before[0], align) for state in before]
         for (places, *_), old, new in zip(groups, before, states, strict=True):
-            aligned[places] = new is not old
+            aligned[places] |= new is not old
         totals = _checked_weights(totals, len(totals))
         chosen = [(w, state) for w, state in zip(totals, states, strict=True) if w > 0.0]
         model, statistics = _METHODS[method](chosen, sampled_statistics)
@@ -231,6 +232,26 @@ def _pooling(estimator, pairs, weights):
     return float(np.clip(together / alone, 1.0, len(pairs))) if alone > 0.0 else 1.0
 
 
+def _decays(states, origins):
+    """Return logs of how often as much an origin has counted for as it does in each state."""
+    pairs = zip(states, origins, strict=True)
+    decays = np.array([state.decay - origin.decay for state, origin in pairs])
+    return np.where(decays < 0.0, _DECAYS[1], np.clip(decays, *_DECAYS))
+
+
+def _renumbered(states, origins, align):
+    """Return states, aligned if nothing of their origin is left in them, and which are."""
+    if len(states) == 1:
+        return states, [False]
+    decays = _decays(states, origins)
+    reference = states[decays.argmin()]
+    found = [
+        _aligned_state(state, reference, align) if decay == _DECAYS[1] else state
+        for state, decay in zip(states, decays, strict=True)
+    ]
+    return found, [new is not old for new, old in zip(found, states, strict=True)]
+
+
 def _key(state):
     return state.n_seen, state.n_steps, checksum(state.model)
 
@@ -250,8 +271,7 @@ def _continued(estimator, states, origins, shares, is_averaged):
     if is_averaged:
         return state
     # How many rows the origin counts for in each member, beside those that it has learnt from.
-    decays = np.array([one.decay - before.decay for one, before in pairs])
-    counted = since / np.expm1(np.where(decays < 0.0, _DECAYS[1], np.clip(decays, *_DECAYS)))
+    counted = since / np.expm1(_decays(states, origins))
     n_origin = np.average(counted, weights=since) * _pooling(estimator, pairs, since)
     excess = (counted.sum() - n_origin) / (n_origin + since.sum())
     weighted = [*zip(since + counted, map(_evidence, states), strict=True)]
