@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 
 # Distribution of a state: probabilities, or a mean and a covariance.
 Before: TypeAlias = Floats | tuple[Floats, Floats]
+
+
+# Shares of a single length.
+_ALL = frozen(np.ones(1))
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class LengthDistribution(Statistics):
 
     def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
         (lengths, shares), (new, new_shares) = self.steps, other.steps
+        if len(lengths) == len(new) == 1 and lengths[0] == new[0]:
+            return LengthDistribution((lengths, a * shares + b * new_shares))
         at, shares = lengths.searchsorted(new), a * shares
         end = at[-1] + 1 if len(new) else 0
         if end > len(lengths) or lengths[at].tobytes() != new.tobytes():
@@ -286,6 +293,8 @@ def share_of_starts(like):
 
 def _steps(lengths, n):
     """Return steps of the distribution of lengths, in shares of n."""
+    if n == 1 == len(lengths):
+        return lengths, _ALL
     if len(lengths) < 2:
         return lengths, np.full(len(lengths), 1.0 / n)
     different, counts = np.unique(lengths, return_counts=True)

@@ -386,13 +386,14 @@ class State(NamedTuple):
         else:
             step = Step(*record)
         origin = self.origin if self.merged is None else self.as_origin()
+        decay = self.decay + (math.log1p(eta) if eta < math.inf else FORGOTTEN)
         # By position: keyword arguments would cost as much as adding statistics.
         return State(
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
             (), self.n_rows_forgotten, self.gate, self.sample,
-            self.is_known, origin, self.decay + min(math.log1p(eta), FORGOTTEN),
+            self.is_known, origin, decay,
         )  # fmt: skip
 
     def as_origin(self) -> State:

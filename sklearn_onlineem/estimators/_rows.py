@@ -38,7 +38,7 @@ class RowsInput:
     """
 
     keeps_unobserved = False
-    _has_gaps = False
+    _has_gaps = _is_checked = False
 
     def __init__(
         self, estimator, family, fresh=False, n_components=1, prepare=None, takes_labels=False
@@ -63,7 +63,8 @@ class RowsInput:
                     raise ValueError("X has nothing but NaN.")
             if self._prepare is not None:
                 rows = replace(rows, X=self._prepare(rows.X))
-            self._family.check(rows.X)
+            if not self._is_checked:
+                self._family.check(rows.X)
         except INVALID as error:
             raise_named(error, self._estimator)
         return rows
@@ -72,7 +73,7 @@ class RowsInput:
         """Drop the rows that were read, of which nothing is kept."""
 
     def _converted(self, X):
-        self._has_gaps = False
+        self._has_gaps = self._is_checked = False
         found = None if self._fresh else ready(self._estimator, X)
         if found is not None:
             return found

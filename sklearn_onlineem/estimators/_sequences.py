@@ -30,9 +30,11 @@ from sklearn_onlineem.estimators._sequence_forms import (
 )
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._validation import (
+    INVALID,
     check_values,
     checked_labels,
     error_context,
+    raise_named,
     ready,
 )
 
@@ -55,7 +57,7 @@ class SequencesInput:
 
     def read(self, X, y=None, lengths=None, groups=None, continues=False):
         """Return sequences, converted and checked; the first may continue the last of the fit."""
-        with error_context(self._estimator):
+        try:
             if self._estimator._takes_symbols and lengths is None and groups is None:
                 X = with_columns_of_symbols(X)
             self.form = sequence_form(X, lengths, groups, self._converted)
@@ -68,6 +70,8 @@ class SequencesInput:
             data = Sequences.unchecked(rows, self.form.offsets)
             family = self._estimator._family() if self._family is None else self._family
             check_values(data, family, self._fresh)
+        except INVALID as error:
+            raise_named(error, self._estimator)
         if continues and not self._fresh:
             return data.continued(self._estimator._fitted.end)
         return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -54,6 +55,24 @@ class HiddenMarkovStatistics(Statistics):
     start: Floats
     transitions: Floats
     emissions: Statistics
+
+    # As in `Moments`: streams of single sequences make many.
+    def __init__(self, start: Floats, transitions: Floats, emissions: Statistics) -> None:
+        values = self.__dict__
+        values["start"], values["transitions"], values["emissions"] = start, transitions, emissions
+
+    def merge(self, a: float, other: HiddenMarkovStatistics, b: float) -> HiddenMarkovStatistics:
+        start, transitions = a * self.start + b * other.start, a * self.transitions
+        transitions += b * other.transitions
+        return HiddenMarkovStatistics(
+            start, transitions, self.emissions.merge(a, other.emissions, b)
+        )
+
+    @classmethod
+    def sum_of(
+        cls, terms: Sequence[tuple[float, HiddenMarkovStatistics]]
+    ) -> HiddenMarkovStatistics:
+        return cls.sum_by_field(terms)
 
 
 @dataclass(frozen=True)
@@ -169,6 +188,8 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     ) -> tuple[HiddenMarkovStatistics, float]:
         if data.n_rows <= self._n_chunk:
             sums, log_likelihood = self._sums(data, rng, log_likelihoods)
+            if len(data) == 1:
+                return sums, log_likelihood
             return combine([(1.0 / len(data), sums)]), log_likelihood / len(data)
         chunks = data.chunks(self._n_chunk)
         rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
@@ -206,7 +227,10 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             last = states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             transitions = np.column_stack([transitions, last])
         continues = data.before is not None
-        first = np.add.reduce(states[offsets[continues:-1]], axis=0, dtype=np.float64)
+        if len(offsets) == 2 and not continues:
+            first = states[0].astype(np.float64)
+        else:
+            first = np.add.reduce(states[offsets[continues:-1]], axis=0, dtype=np.float64)
         emissions = self._emission_statistics(data, states[continues:], rng)
         return HiddenMarkovStatistics(first, transitions, emissions), log_likelihood
 
@@ -230,7 +254,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
     def _best_of_rows(self, data, log_densities, out):
         """Write log p(v_t | h) of the state that explains a row best; no row depends on others."""
-        log_densities[int(data.before is not None) :].max(axis=1, out=out)
+        np.maximum.reduce(log_densities[int(data.before is not None) :], axis=1, out=out)
         if data.observed is not None:
             out[~data.observed] = np.nan
 

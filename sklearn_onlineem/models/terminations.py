@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from sklearn_onlineem._kernels import _forward_backward
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families._checks import at_least
 
@@ -25,6 +27,11 @@ UNKNOWN_LENGTHS = "lengths of sequences are given, not modelled, and unknown bef
 _LONGEST = 1e12
 # Longer sequences, on average, would take minutes to draw.
 _MOST_ROWS = 1e6
+
+
+@cache
+def _ones(n):
+    return frozen(np.ones(n))
 
 
 class Termination(ABC):
@@ -52,7 +59,7 @@ class Termination(ABC):
         transmat : ndarray of shape (K, K) or (K, K + 1)
             As in `transitions`.
         """
-        return np.ones(len(transmat))
+        return _ones(len(transmat))
 
     @abstractmethod
     def occupancies(

@@ -95,6 +95,7 @@ class ChainsInput(RowsInput):
             n_symbols = int(symbols.max()) + 1 if given is None else given
             n_columns = n_symbols * (n_symbols + 1)
             room("n_symbols", (self._n_components, n_columns))
+        self._is_checked = True  # They are counts.
         counts = transition_counts(symbols, form.offsets, n_symbols, values.dtype)
         if self._fresh:
             self.attributes = {"n_features_in_": n_columns, "_dtype": values.dtype}
@@ -116,6 +117,8 @@ def symbol_column(estimator, X):
     """Return a column of symbols as floats, an array of shape (n_rows, 1)."""
     if sparse.issparse(X):
         raise TypeError("Sequences must be dense, but X is sparse.")
+    if type(X) is np.ndarray and X.dtype.kind in "iu":
+        X = X.astype(np.float64, order="C")
     if not are_ready(X, 1):
         # Its attributes are of the column, not of its counts, and not used.
         X, _ = converted(estimator, X, fresh=True)
