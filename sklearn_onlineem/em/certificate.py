@@ -30,8 +30,9 @@ _STEPS, _STEP = {8: 1e-5, 4: 1e-3}, 1e-4
 # Lengths of steps along negative curvature, and shares of their rows' means to which entries near
 # zero are raised.
 _LENGTHS, _SHARES = (1.0, 0.3, 0.1, 0.03, 0.003), (0.5, 0.05, 0.005)
-# Passes of EM before the next certificate, for each product of one that has failed.
-_PASSES = 10
+# Passes before the next certificate, for each product of one that has failed: of EM, and of others
+# one more for each few that have failed, so that they are a small part of a long fit.
+_PASSES, _FEW = 10, 4
 _ERRORS = ValueError, FloatingPointError, np.linalg.LinAlgError
 
 
@@ -155,6 +156,7 @@ class Certificate:
     gain: float = math.inf
     ahead: Evaluation | None = None
     _wait: int = field(default=0, repr=False)
+    _n_failed: int = field(default=0, repr=False)
 
     def is_due(self, left: float) -> bool:
         """Return whether to ask for it after a pass; each pass asks once.
@@ -197,7 +199,9 @@ class Certificate:
                 is_last |= has_stalled and found.is_saddle
                 has_stalled = False
                 self.newton.extend(found.pairs)
-                self._wait = len(found.pairs) * (_PASSES if self.is_plain else 1)
+                self._n_failed += 1
+                wait = _PASSES if self.is_plain else 1 + self._n_failed // _FEW
+                self._wait = wait * len(found.pairs)
                 self._go_on(here, evaluate, self._others(here, found))
                 if self.ahead is None and found.gain < self.tol:
                     bar = _LAST_BAR if self.is_plain or is_last else _BAR
@@ -235,7 +239,7 @@ class Certificate:
 
     def _finish(self, here, evaluate, found):
         """Take the step, unless passes are those of EM, and set the gain that is left."""
-        self.gain, self._wait = found.gain, 0
+        self.gain, self._wait, self._n_failed = found.gain, 0, 0
         if found.direction is None or self.is_plain:
             return
         there = evaluate(here.coordinates.moved(found.direction))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Evaluation", "QuasiNewton", "suits"]
 
 # Differences of gradients that are kept.
-_MEMORY = 20
+_MEMORY = 40
 # An accepted step gains this share of what the gradient promises; others are cut by a factor, and
 # after so many trials a step of EM is taken.
 _SUFFICIENT, _SHORTER, _TRIALS = 1e-4, 0.25, 3
