@@ -1,5 +1,7 @@
 """Chains of the components of all rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases.collapsed_cases import GIBBS, collapsed_sweep, one_hot
@@ -8,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_onlineem._values import take
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureChain, MixtureStatistics
 from sklearn_onlineem.statistics import combine
 
@@ -73,11 +76,19 @@ def test_averages_are_of_statistics(case, rng):
 
 
 @by_mixture
-def test_averages_do_not_depend_on_how_components_are_numbered(case, rng):
-    """Chains that go on alike from components with other numbers have one average."""
+@pytest.mark.parametrize("fixed", [None, Fixed(weights=np.ones(3, bool))], ids=["all", "w"])
+def test_averages_do_not_depend_on_how_components_are_numbered(case, fixed, rng):
+    """Chains that go on alike from components with other numbers have one average.
+
+    So it is where weights are fixed to the same value.
+    """
     model, rows, prior = problem(case, rng)
+    if fixed is not None:
+        model = replace(model, weights=np.full(3, 1.0 / 3.0), fixed=fixed)
     order = np.array([2, 0, 1])
-    renumbered = type(model)(model.family, model.weights[order], take(model.parameters, order))
+    renumbered = replace(
+        model, weights=model.weights[order], parameters=take(model.parameters, order)
+    )
     chains = [MixtureChain(one, rows, prior, np.random.default_rng(2))
               for one in (model, renumbered)]  # fmt: skip
     chains[1]._labels = np.argsort(order).astype(np.intc)[chains[0]._labels]
