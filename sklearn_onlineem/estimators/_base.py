@@ -769,7 +769,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
         References
         ----------
-        Brochu, de Freitas & Bao, "Owed to a Martingale", 2004, section 5.
+        Brochu, de Freitas & Bao, "Owed to a Martingale", 2004, whose experiments compare it.
 
         Examples
         --------
