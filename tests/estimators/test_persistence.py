@@ -204,16 +204,18 @@ def token(value):
 
 
 @all_wrappers
-def test_dask_identifies_wrappers_by_what_they_have_learnt(wrapper, rng):
-    X, wrapper = rng.normal(size=(60, 2)), clone(wrapper)
-    tokens = {token(wrapper)}
-    for part in (X[:30], X[30:40]):
-        of_words = isinstance(wrapper, EditDistanceClassifier)
-        learn = getattr(wrapper, "partial_fit", wrapper.fit)
-        learn(*2 * [["ab", "ba", "abc"][: len(part) // 10]] if of_words else (part, part[:, 0]))
-        assert token(wrapper) == token(by_pickle(wrapper)) == token(copy.deepcopy(wrapper))
-        tokens.add(token(wrapper))
-    assert len(tokens) == 3
+def test_wrappers_that_are_saved_go_on_and_dask_sees_what_they_have_learnt(wrapper, rng):
+    X, (one, loaded) = rng.normal(size=(600, 2)), (clone(wrapper) for _ in range(2))
+    tokens, of_words = {token(one)}, isinstance(wrapper, EditDistanceClassifier)
+    for n, part in enumerate((X[:300], X[300:400], X[400:]), start=1):
+        is_stream = hasattr(one, "partial_fit")
+        for each in (one, loaded)[: 1 + is_stream]:
+            learn = each.partial_fit if is_stream else each.fit
+            learn(*2 * [["ab", "ba", "abc"][:n]] if of_words else (part, part[:, 0]))
+        loaded = by_pickle(loaded if is_stream else one)
+        assert token(one) == token(loaded) == token(copy.deepcopy(one))
+        tokens.add(token(one))
+    assert len(tokens) == 4
 
 
 @all_ways

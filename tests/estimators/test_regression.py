@@ -1,7 +1,5 @@
 """Regression by mixtures of features and targets."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -323,16 +321,6 @@ def test_streams_are_scored_as_regressors():
         again.partial_fit(X, y)
     assert_allclose(pipeline.prequential_scores_, scores)
     assert scores[-1] > 0.8
-
-
-def test_a_stream_resumes_bit_for_bit():
-    X, y = flat(bent())
-    stream = MixtureRegressor(mixture()).partial_fit(X[:400], y[:400])
-    loaded = pickle.loads(pickle.dumps(stream))
-    for one in (stream, loaded):
-        one.partial_fit(X[400:], y[400:])
-    assert_array_equal(loaded.predict(X), stream.predict(X))
-    assert_identical(state_of(loaded.mixture_), state_of(stream.mixture_))
 
 
 def test_no_rows_change_nothing():

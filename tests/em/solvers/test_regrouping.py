@@ -188,21 +188,6 @@ def test_what_cannot_be_regrouped_is_refused_by_name(rng):
         SplitMerge(n_components="fixed", n_merges=3)
 
 
-def test_an_interrupted_fit_leaves_the_estimator_as_it_was(monkeypatch, rng):
-    X = rng.standard_normal((300, 2))
-    mixture = GaussianMixture(5, solver=FIXED, random_state=0).fit(X)
-    before, calls = mixture.model_, []
-
-    def interrupted(whole, k, rng):
-        calls.append(k)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(regrouping, "_halved", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        mixture.fit(2.0 * X)
-    assert calls and mixture.model_ is before
-
-
 def test_components_are_taken_and_put_back():
     value = np.arange(8.0).reshape(4, 2), (np.eye(2)[None], np.arange(4))
     some = components(value, [3, 1], 4)
