@@ -196,7 +196,7 @@ def starts(arguments):
     50 iterations. Below each row stand the numbers of a reference implementation with other draws.
     "better/worse" counts seeds by more than .001.
     """
-    seeds = range(arguments.seeds or 20)
+    seeds = range(arguments.seeds or (20 if arguments.full else 10))
     print(_line("", *METHODS, "SEM: EM", "SEM: Gibbs", "worst", "CPU seconds"))
     found = {}
     for problem, reference in REFERENCE.items():
