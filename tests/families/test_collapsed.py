@@ -350,6 +350,8 @@ def test_arguments_that_do_not_fit_are_refused(case, rng):
         (prior, wide, labels, concentration, uniforms),
         (prior, X[1:], labels, concentration, uniforms),
         (prior, X, labels.astype(float), concentration, uniforms),
+        (prior, X, np.full_like(labels, -1), concentration, uniforms),
+        (prior, X, np.full_like(labels, 2), concentration, uniforms),
         (prior, X, labels, np.array([1.0, 0.0]), uniforms),
         (prior, X, labels, np.ones(3), uniforms),
         (prior, X, labels, concentration, uniforms[1:]),
@@ -359,15 +361,6 @@ def test_arguments_that_do_not_fit_are_refused(case, rng):
     for arguments in wrong:
         with pytest.raises(ValueError):
             family.collapsed_sweep(*arguments)
-
-
-@pytest.mark.parametrize("label", [-1, 2])
-def test_labels_that_are_no_components_are_refused(label, rng):
-    family = Poisson()
-    prior = family.prior_statistics(2, n_features=1, rate=1.0)
-    labels = np.array([0, label], np.intc)
-    with pytest.raises(ValueError, match="labels"):
-        family.collapsed_sweep(prior, np.ones((2, 1)), labels, np.ones(2), rng.random(2))
 
 
 def test_the_log_evidence_of_the_cases_is_that_of_scipy(rng):
