@@ -67,7 +67,7 @@ def learnt_gaussians(learnt, covariances, of_components):
     `covariances` and `of_components` are names of parts. What fixes all of a component fixes its
     mean, about which covariances are then learnt; a shared covariance is no component's.
     """
-    means, spread, whole = (learnt[name] for name in ("means", covariances, of_components))
+    means, spread, whole = learnt["means"], learnt[covariances], learnt[of_components]
     if isinstance(means, np.ndarray) and means.ndim == 1:
         means = means[:, None]
     if isinstance(whole, np.ndarray):
