@@ -99,7 +99,8 @@ def combine_estimators(
         States of Kalman filters are transformed by the linear map that brings their effect on rows,
         present and later, closest to the first estimator's. Edit operations need no alignment.
         "auto": each member for which this reduces its joint KL divergence to the first estimator to
-        less than half. Members that continue one model keep its numbers, unless they forgot it.
+        less than half; of Kalman filters, if it reduces it. Members that continue one model keep
+        its numbers, unless nothing of it is left in them.
     base : estimator, default=None
         Fitted, or known: what all members continue. None: members that were copies of one merged
         estimator tell by themselves; their pickles have its model, too.
@@ -374,7 +375,8 @@ def _aligned_state(state, reference, align):
         return state
     if align == "auto":
         before, after = (one.kl_divergence(reference.model, like) for one in (model, aligned))
-        if not after < _CLOSER * before:
+        # States of Kalman filters have no numbers that could be right without it.
+        if not after < (_CLOSER if model.has_components else 1.0) * before:
             return state
     # Statistics of merged members have the old numbering.
     return state._replace(model=aligned, merged=None)

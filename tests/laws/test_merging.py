@@ -310,6 +310,18 @@ def test_rounds_may_be_merged_in_parts(case, rng):
     assert averaged.n_samples_seen_ == at_once.n_samples_seen_
 
 
+def test_members_that_have_made_their_start_anew_are_aligned_in_rounds(rng):
+    X = 6.0 * rng.integers(0, 3, (400, 2)) + rng.standard_normal((400, 2))
+    base = GaussianMixture(3, random_state=0).partial_fit(X[:100])
+    members = [copy.deepcopy(base).partial_fit(part) for part in np.split(X[100:], 3)]
+    expected = combine_estimators(members, base=base)
+    state = members[1]._fitted.state
+    model = renumbered(state.model, np.array([1, 2, 0]))
+    members[1]._fitted = members[1]._fitted._replace(state=state._replace(model=model))
+    found = combine_estimators(members, base=base)
+    assert_close(found.model_, expected.model_, rtol=1e-10)
+
+
 @pytest.mark.parametrize("make", [GaussianMixture, GaussianHMM, KalmanFilter])
 def test_rounds_follow_a_source_as_one_stream_does(make, rng):
     """Also where it moves away, and statistics of chains are not those of their M-step."""

@@ -50,9 +50,17 @@ def test_merging_undoes_other_coordinates(members, rng):
     a, b = members
     expected = combine_estimators([a, b], align=True)
     state = b._fitted.state
-    T = rng.standard_normal((2, 2)) + 2.0 * np.eye(2)
-    b._fitted = b._fitted._replace(state=state._replace(model=moved(state.model, T)))
-    assert_close(combine_estimators([a, b], align=True).model_, expected.model_, rtol=1e-8)
+    # By default also where that hardly reduces the divergence.
+    like = a._fitted.state.lengths
+    aligned = b.model_.aligned_to(a.model_, like)
+    least = 1.05 * aligned.kl_divergence(a.model_, like)
+    scaled = (moved(aligned, c * np.eye(2)) for c in np.linspace(1.0, 2.0, 101))
+    near = next(model for model in scaled if model.kl_divergence(a.model_, like) > least)
+    for model in (moved(state.model, rng.standard_normal((2, 2)) + 2.0 * np.eye(2)), near):
+        b._fitted = b._fitted._replace(state=state._replace(model=model))
+        for align in (True, "auto"):
+            found = combine_estimators([a, b], align=align)
+            assert_close(found.model_, expected.model_, rtol=1e-8)
 
 
 def test_states_that_nothing_reads_cannot_be_aligned(members):
