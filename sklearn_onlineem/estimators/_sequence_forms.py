@@ -98,8 +98,11 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
     `convert` is called once, with all rows. Its result is counted, cut and reordered, as the data
     of the user may be corrupt, or have another number of rows than they claim.
     """
-    if _is_single_array(X) and lengths is None and groups is None:
-        X = convert(X[0])
+    is_one = lengths is None and groups is None
+    part = X[0] if is_one and type(X) is list and len(X) == 1 else None
+    # A plain sequence, as in streams of them.
+    if type(part) is np.ndarray and part.ndim == 2 and part.dtype != object and part.size:
+        X = convert(part)
         return SequenceForm(X, np.array([0, len(X)], dtype=np.int64), is_nested=True)
     check_in_memory("X", X)
     if is_nested(X):
@@ -109,7 +112,6 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
             )
         # The lengths of lists of users' classes may be wrong.
         return _form_of_list(list(iter(X)), convert)
-    is_one = lengths is None and groups is None
     if is_one and isinstance(X, list | tuple) and with_columns_of_symbols(X) is not X:
         # They may be rows, or sequences of one feature.
         raise ValueError(
@@ -134,13 +136,6 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
     if lengths.sum(dtype=object) != n_rows:
         raise ValueError(f"lengths add up to {lengths.sum(dtype=object)}, but X has {n_rows} rows.")
     return SequenceForm(X, _running_sums(lengths))
-
-
-def _is_single_array(X):
-    """Return whether X is a list of one plain sequence, as in streams of them."""
-    if type(X) is not list or len(X) != 1 or type(X[0]) is not np.ndarray:
-        return False
-    return X[0].ndim == 2 and X[0].dtype.kind != "O" and len(X[0]) > 0
 
 
 def with_columns_of_symbols(X):

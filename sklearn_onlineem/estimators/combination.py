@@ -168,9 +168,12 @@ def combine_estimators(
         before, totals, aligned = [], [], np.zeros(len(estimators), dtype=bool)
         for places, states, origins in groups:
             shares = None if weights is None else weights[places]
-            states, aligned[places] = _renumbered(states, origins, align)
-            before.append(_continued(estimators[0], states, origins, shares, method == "averaging"))
-            totals.append(before[-1].n_seen if shares is None else shares.sum())
+            state = states[0]
+            if len(states) > 1:
+                states, aligned[places] = _renumbered(states, origins, align)
+                state = _continued(estimators[0], states, origins, shares, method == "averaging")
+            before.append(state)
+            totals.append(state.n_seen if shares is None else shares.sum())
         states = [_aligned_state(state, before[0], align) for state in before]
         for (places, *_), old, new in zip(groups, before, states, strict=True):
             aligned[places] |= new is not old
@@ -242,8 +245,6 @@ def _decays(states, origins):
 
 def _renumbered(states, origins, align):
     """Return states, aligned if nothing of their origin is left in them, and which are."""
-    if len(states) == 1:
-        return states, [False]
     decays = _decays(states, origins)
     reference = states[decays.argmin()]
     found = [
@@ -259,8 +260,6 @@ def _key(state):
 
 def _continued(estimator, states, origins, shares, is_averaged):
     """Return the state that has learnt what each of the states has learnt since their origin."""
-    if len(states) == 1:
-        return states[0]
     origin, pairs = origins[0], [*zip(states, origins, strict=True)]
     since = np.array([float(state.n_seen - one.n_seen) for state, one in pairs])
     if not since.any():
@@ -390,11 +389,16 @@ def _state_of(model, statistics, states, origins=()):
         return sum(getattr(one, name) for one in states) - sum(getattr(one, name) for one in again)
 
     needed, unit, size_seen = _sizes(states, again)
+    lengths = [(one.n_seen, one.lengths) for one in states if one.lengths is not None]
+    lengths = pooled(lengths) if lengths else None
+    if again and again[0].lengths is not None:
+        excess = sum(one.n_seen for one in again) / total("n_seen")
+        lengths = lengths.merge(1.0 + excess, again[0].lengths, -excess)
     state = State(
         model,
         total("n_steps"),
         total("n_seen"),
-        lengths=_lengths(states, again),
+        lengths=lengths,
         merged=statistics,
         seed=first.seed,
         size_seen=size_seen,
@@ -406,16 +410,6 @@ def _state_of(model, statistics, states, origins=()):
         is_known=all(state.is_known for state in states),
     )
     return state if len(states) > 1 else state._replace(origin=first.origin, decay=first.decay)
-
-
-def _lengths(states, again):
-    parts = [(one.n_seen, one.lengths) for one in states if one.lengths is not None]
-    lengths, n = pooled(parts) if parts else None, sum(n for n, _ in parts)
-    for one in again:
-        if one.lengths is not None:
-            left = n - one.n_seen
-            lengths, n = lengths.merge(n / left, one.lengths, -one.n_seen / left), left
-    return lengths
 
 
 def _sizes(states, again):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -67,12 +66,6 @@ class HiddenMarkovStatistics(Statistics):
         return HiddenMarkovStatistics(
             start, transitions, self.emissions.merge(a, other.emissions, b)
         )
-
-    @classmethod
-    def sum_of(
-        cls, terms: Sequence[tuple[float, HiddenMarkovStatistics]]
-    ) -> HiddenMarkovStatistics:
-        return cls.sum_by_field(terms)
 
 
 @dataclass(frozen=True)
