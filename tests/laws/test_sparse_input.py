@@ -194,6 +194,7 @@ def test_transformers_of_counts_refuse_corrupt_matrices_by_name(estimator):
         getattr(fitted, name)
         for name, method in inspect.getmembers(type(fitted), inspect.isfunction)
         if not name.startswith("_") and "X" in inspect.signature(method).parameters
+        if hasattr(fitted, name)
     ]
     assert len(takers) > 5
     for method in takers:

@@ -169,6 +169,7 @@ def test_first_data_may_be_few_or_without_noise(init, k, rng):
             assert np.isfinite(getattr(kalman, learn)(X).score(X))
 
 
+@pytest.mark.pinned("how much worse the other start is differs from data to data")
 @pytest.mark.parametrize("solver, good, bad", [("auto", 0.32, 0.38), (AT_ONCE, 0.38, 0.45)])
 def test_a_stream_starts_from_the_likelier_start_too(solver, good, bad, rng):
     """Nobody predicts better than the noise of .3."""

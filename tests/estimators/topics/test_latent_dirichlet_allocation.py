@@ -528,4 +528,4 @@ def test_shards_learn_topics_together(mode, rng):
     X, _ = documents(rng, 600)
     learner = DistributedEM(lda(max_iter=30), mode=mode, n_shards=3, n_jobs=1, n_passes=3).fit(X)
     model = learner.estimator_
-    assert_allclose(shares(model)[in_order(model)], TOPICS, atol=0.04)
+    assert_allclose(shares(model)[in_order(model)], TOPICS, atol=0.05)
