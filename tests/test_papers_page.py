@@ -1,4 +1,4 @@
-"""The page on the papers: each row names a test or a command that exists, each benchmark is there."""
+"""The page on the papers: rows name tests and commands that exist, and all benchmarks are there."""
 
 import re
 from importlib.util import find_spec
