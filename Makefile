@@ -28,7 +28,7 @@ SANITIZED := ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 endif
 
 # Of laws of many cases, one in so many runs, and others in other worlds; make test ONE_IN=1: all.
-ONE_IN ?= 6
+ONE_IN ?= 8
 export SKLEARN_ONLINEEM_TEST_ONE_IN := $(ONE_IN)
 # make test WORLD=1: as on an old processor, without the clones of kernels, on one thread of BLAS. Tests
 # draw other data, in another order and in other cases, by this number. NumPy before 2.4 and since has

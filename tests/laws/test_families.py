@@ -528,19 +528,19 @@ def test_gaussians_learn_means_or_covariances_alone(covariance, learnt, rng):
 
 
 @pytest.mark.parametrize(
-    ("family", "name"),
+    ("family", "name", "degrees"),
     [
-        (Gaussian(), "covariance"),
-        (Gaussian(Tied()), "covariance"),
-        (FixedDegreesWishart(degrees=5.0), "inverse_scale"),
+        (Gaussian(), "covariance", {"degrees_of_freedom": 9.0}),
+        (Gaussian(Tied()), "covariance", {}),
+        (FixedDegreesWishart(degrees=5.0), "inverse_scale", {"degrees": 4.0}),
     ],
     ids=str,
 )
-def test_a_number_for_a_matrix_is_a_multiple_of_the_unit_matrix(family, name):
+def test_a_number_for_a_matrix_is_a_multiple_of_the_unit_matrix(family, name, degrees):
     n_features = SIDE**2
     size = SIDE if name == "inverse_scale" else n_features
     found, expected = (
-        family.prior_statistics(3, n_features=n_features, **{name: value})
+        family.prior_statistics(3, n_features=n_features, **{name: value}, **degrees)
         for value in (2.5, 2.5 * np.eye(size))
     )
     assert_identical(found, expected)

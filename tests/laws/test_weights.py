@@ -100,4 +100,6 @@ def test_a_member_of_vanishing_weight_says_nothing(case, rng):
         for weights in ([1e308, 5e-324], [1e150, 1e-100], [1.0, 5e-324]):
             found = merged(both, weights, method)
             assert is_finite(found)
-            assert_close(found, expected)
+            # Parameters that the data hardly determine, as of counts that are not bursty, have
+            # fewer digits than their statistics.
+            assert_close(found, expected, rtol=1e-7)
