@@ -193,6 +193,7 @@ def test_solvers_in_whose_place_is_no_mode_are_refused(solver, rng):
             DistributedEM(estimator, mode=mode).fit(X)
 
 
+@pytest.mark.pinned("streams leave out rows that surprise them, which learners of shards do not")
 @with_and_without_labels(by_likelihood(EXACT))
 def test_asynchronous_learners_are_merged_as_estimators_are(case, is_labelled, rng):
     # Labels at random, against clear clusters, would make components change places.
@@ -211,7 +212,8 @@ def test_asynchronous_learners_are_merged_as_estimators_are(case, is_labelled, r
         for t in range(0, 30, 10):
             member.partial_fit(**parts_of(shard, slice(t, t + 10)))
         members.append(member)
-    expected = combine_estimators(members)
+    # Those that begin alike are not aligned.
+    expected = combine_estimators(members, align=False)
     assert_close(learner.estimator_.model_, expected.model_, rtol=1e-9)
     assert learner.estimator_.n_samples_seen_ == expected.n_samples_seen_
 

@@ -193,6 +193,7 @@ def test_a_single_component_takes_steps_of_batch_em(case, concentration, rng):
     assert_close(steps.model(), expected, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.pinned("other data may take more than 25 passes to the optimum")
 @all_mixtures
 @pytest.mark.parametrize(("concentration", "order"), [(None, "cyclic"), (1.7, "gain")])
 def test_it_has_the_fixed_points_of_batch_em(case, concentration, order, rng):
