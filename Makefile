@@ -69,12 +69,13 @@ endef
 build_requires = $(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')"
 
 # The declared minimum versions, on a copy of the source: its kernels are built with these, too. Of the
-# tests, the fast half that asks most of other libraries: each room by itself, and laws on input. In
-# WORLD=1 these are cases that `make test` leaves out.
+# tests, the fast half that asks most of other libraries: each room by itself, and laws on input, but no
+# clusters. In WORLD=1 these are cases that `make test` leaves out.
 MINIMA := .venv-minima
 INPUT := array_likes data_frames estimators html missing_forms scikit_learn_checks sequence_input \
 	sparse_input storage
-MINIMA_TESTS ?= $(addprefix tests/,displays distributed em estimators families kernels models) \
+MINIMA_TESTS ?= $(addprefix tests/,displays em estimators families kernels models) \
+	$(filter-out %/test_dask.py,$(wildcard tests/distributed/test_*.py)) \
 	$(INPUT:%=tests/laws/test_%.py)
 test-minima:
 	@$(PYTHON) -m venv --clear $(MINIMA)
