@@ -97,9 +97,8 @@ def test_a_member_of_vanishing_weight_says_nothing(case, rng):
     both = members(case, rng)
     for method in METHODS:
         expected = merged(both, [1.0, 0.0], method)
-        for weights in ([1e308, 5e-324], [1e150, 1e-100], [1.0, 5e-324]):
+        # Powers of two: others round, which shows where data hardly determine a parameter.
+        for weights in ([2.0**1023, 5e-324], [2.0**500, 1e-100], [1.0, 5e-324]):
             found = merged(both, weights, method)
             assert is_finite(found)
-            # Parameters that the data hardly determine, as of counts that are not bursty, have
-            # fewer digits than their statistics.
-            assert_close(found, expected, rtol=1e-7)
+            assert_close(found, expected)

@@ -523,9 +523,10 @@ def test_models_of_two_sites_merge_topic_by_topic(rng):
     merged.partial_fit(X[:50])
 
 
+@pytest.mark.pinned("how near three passes come to the truth differs from data to data")
 @pytest.mark.parametrize("mode", ["batch", "synchronous", "asynchronous"])
 def test_shards_learn_topics_together(mode, rng):
     X, _ = documents(rng, 600)
     learner = DistributedEM(lda(max_iter=30), mode=mode, n_shards=3, n_jobs=1, n_passes=3).fit(X)
     model = learner.estimator_
-    assert_allclose(shares(model)[in_order(model)], TOPICS, atol=0.05)
+    assert_allclose(shares(model)[in_order(model)], TOPICS, atol=0.04)
