@@ -1,6 +1,7 @@
 """Sphinx configuration."""
 
 import re
+import sys
 from pathlib import Path
 
 from docutils import nodes
@@ -9,6 +10,9 @@ from sphinx.writers.text import TextTranslator
 from sphinx_gallery.directives import imgsgnode
 
 from sklearn_onlineem import __version__
+
+# Pages take figures from the records of benchmarks.
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 project = "sklearn_onlineem"
 author = "The sklearn_onlineem developers"
@@ -29,6 +33,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "doc.measured",
 ]
 exclude_patterns = ["_build"]
 # What one copies from a session is what was typed.

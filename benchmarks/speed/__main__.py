@@ -2,29 +2,27 @@
 
     python -m benchmarks.speed --write
 
+writes the record from which README and pages take them, and takes some minutes: run it on an idle
+machine, with the extra `rivals`.
+
 All on one thread, by wall seconds, by turns with the rival, at equal log-likelihood if both have
 one. Each module is a process of its own on one processor. The floor is what that can do at least,
 see `benchmarks/floors.py`; the baseline is what a user could write on a page, in NumPy, or in numba
-where NumPy would loop in Python. Rivals that are not installed are named, and so are modules that
-fail.
-
-`--write` replaces the tables in README.md and benchmarks/README.md, with the date, the commit, the
-processor and the versions of the libraries. It takes some minutes; run it on an idle machine.
+where NumPy would loop in Python. Rivals that are not installed are named. If a module fails,
+nothing is written.
 """
 
 import argparse
 import json
 import os
-import platform
 import re
 import subprocess
 import sys
-import textwrap
-from datetime import UTC, datetime
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 
+from benchmarks import records
 from benchmarks._rows import Row
 from benchmarks._table import Table
 from benchmarks.floors import measured_rates
@@ -34,13 +32,18 @@ MODULES = (
     "mixtures", "several_kinds", "hidden_markov", "kalman", "topic_sweeps", "edit_distance",
     "compound_dirichlet", "gaps",
 )  # fmt: skip
-LIBRARIES = (
-    "scikit-learn", "numpy", "scipy", "hmmlearn", "dynamax", "jax", "pomegranate", "torch",
-    "statsmodels", "stepmix", "tomotopy", "rapidfuzz", "numba",
-)  # fmt: skip
-BEGIN, END = "<!-- python -m benchmarks.speed --write -->", "<!-- end -->"
-HEADER = "| | | rival | times faster | than the baseline | times the floor |"
-RULE = "|---|---|---|---|---|---|"
+# Lines of the README, each of the groups of a module that begin so.
+LINES = [
+    ("mixtures", "a pass of EM, full Gaussians"),
+    ("mixtures", "`partial_fit` of 1 to 100 rows"),
+    ("several_kinds", "a pass of EM, columns of several kinds"),
+    ("hidden_markov", "a pass of EM, HMM, many sequences"),
+    ("hidden_markov", "a pass of EM, HMM, one long sequence"),
+    ("kalman", "a pass of EM, Kalman filter, many sequences"),
+    ("topic_sweeps", "topics: a sweep"),
+    ("edit_distance", "all edit distances"),
+]
+HEADING = ["times faster", "than the baseline", "times the floor"]
 LONGEST = 1800  # seconds of a module
 
 
@@ -59,12 +62,11 @@ def main():
         if error:
             failed.append(name)
             print(f"benchmarks.speed.{name} failed: {error}", flush=True)
-        found += [(name, row) for row in rows]
-    stamp = stamped(failed)
-    print(f"\n{stamp}")
-    if arguments.write:
-        write(ROOT / "README.md", summary(found), stamp)
-        write(ROOT / "benchmarks/README.md", details(found), stamp)
+        found += rows
+    if arguments.write and not failed:
+        rates = measured_rates() or "no compiler for the floors"
+        where = f"one thread of {records.processor()} ({rates})"
+        records.write("speed", figures(found), where)
     return bool(failed)
 
 
@@ -77,7 +79,12 @@ def measured(name, arguments):
     }
     try:
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LONGEST
+            command,
+            cwd=records.ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
         )
         output, error = done.stdout, done.stderr if done.returncode else ""
     except subprocess.TimeoutExpired as expired:
@@ -99,117 +106,55 @@ def cells(row):
     return ["" if number is None else f"{number:.3g}" for number in numbers]
 
 
-def summary(found):
-    """The table of the README: a line for each group, with the best of its rivals."""
+def figures(rows):
+    """What the record has: how many times faster by group and rival, and two tables."""
     groups = {}
-    for name, row in found:
-        groups.setdefault((name, row.group), []).append(row)
-    lines, last = (
-        [HEADER.replace("| | |", "| |", 1) + " `python -m` |", RULE],
-        "",
-    )
-    for (name, group), rows in groups.items():
-        faster, least = {}, {"baseline": {}, "floor": {}}
-        for row in rows:
-            faster.setdefault(row.rival, []).extend([] if row.faster is None else [row.faster])
-            for column, cases in least.items():
-                if (value := getattr(row, column)) is not None:
-                    cases[row.case] = min(value, cases.get(row.case, value))
-        known = {rival: median(values) for rival, values in faster.items() if values}
-        best = min(known, key=known.get, default=None)
-        rivals = [best] if best else []
-        absent = [rival for rival, values in faster.items() if rival and not values]
-        rivals += [f"{rival} (not installed)" for rival in absent]
-        module = "" if name == last else f"`benchmarks.speed.{name}`"
-        cells = (
-            group,
-            ", ".join(rivals),
-            span(faster.get(best, ())),
-            *(span(cases.values()) for cases in least.values()),
-            module,
+    for row in rows:
+        if row.faster is not None:
+            group = groups.setdefault(name_of(row.group.removeprefix("a pass of EM, ")), {})
+            group.setdefault(name_of(row.rival), []).append(row.faster)
+    details = [
+        (
+            *row[:3],
+            "not installed" if row.rival and not row.faster else row.faster,
+            row.baseline,
+            row.floor,
         )
-        lines.append(f"| {' | '.join(cells)} |")
-        last = name
-    return lines
+        for row in rows
+    ]
+    return groups | {
+        "readme": [["", "rival", *HEADING, "`python -m`"], *map(list, summary(rows))],
+        "table": [["", "", "rival", *HEADING], *map(list, details)],
+    }
 
 
-def span(values):
-    """The least and the largest of some numbers."""
-    ends = dict.fromkeys(map(rounded, sorted(values)[:: max(1, len(values) - 1)]))
-    return " to ".join(ends)
+def name_of(text):
+    """Words as a name: `kalman_filter_one_long_sequence`."""
+    return re.sub(r"\W+", "_", text.lower()).strip("_")
 
 
-def rounded(value):
-    """Two digits, or whole numbers of more."""
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
-
-
-def details(found):
-    """The table of the benchmarks: a line for each row."""
-    lines = [HEADER, RULE]
-    for _, row in found:
-        numbers = row.faster, row.baseline, row.floor
-        faster, *others = ["" if number is None else rounded(number) for number in numbers]
-        faster = faster or ("not installed" if row.rival else "")
-        lines.append(f"| {' | '.join([row.group, row.case, row.rival, faster, *others])} |")
-    return lines
-
-
-def stamped(failed):
-    """When and where the numbers were taken, and beside which versions."""
-    versions, absent = [], []
-    for library in LIBRARIES:
-        try:
-            versions.append(f"{library} {metadata.version(library)}")
-        except metadata.PackageNotFoundError:
-            absent.append(library)
-    text = f"Measured on {datetime.now(UTC):%Y-%m-%d} at commit {commit()}, on one thread of"
-    text += f" {processor()} ({measured_rates() or 'no compiler for the floors'}), with Python"
-    text += f" {platform.python_version()}, {', '.join(versions)}."
-    if absent:
-        text += f" Not installed: {', '.join(absent)}."
-    if failed:
-        text += f" Failed: {', '.join(failed)}."
-    return text
-
-
-def commit():
-    def git(*words):
-        return subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def processor():
-    try:
-        models = re.findall(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        models = []
-    return models[0] if models else platform.processor() or platform.machine()
-
-
-def write(path, lines, stamp):
-    """Replace what stands between the markers of a file."""
-    text = path.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{path} has no markers for the table.")
-    table = "\n".join([BEGIN, *lines, "", textwrap.fill(stamp, 100), END])
-    path.write_text(before + table + after)
+def summary(rows):
+    """Lines of the README: ratios to the best of the rivals, and the rivals that are missing."""
+    for module, line in LINES:
+        chosen, faster = [row for row in rows if row.group.startswith(line)], {}
+        for row in chosen:
+            faster.setdefault(row.rival, []).extend([] if row.faster is None else [row.faster])
+        known = {rival: median(values) for rival, values in faster.items() if values}
+        best = min(known, key=known.get, default="")
+        absent = [f"{rival} (not installed)" for rival, values in faster.items() if not values]
+        others = [
+            [value for row in chosen if (value := getattr(row, column)) is not None]
+            for column in ("baseline", "floor")
+        ]
+        rivals = ", ".join([best] * bool(best) + absent)
+        yield line, rivals, faster.get(best), *others, f"`benchmarks.speed.{module}`"
 
 
 def _arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="into README.md, benchmarks/README.md")
+    parser.add_argument("--write", action="store_true", help=records.HELP)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="part of the name of a module")
     parser.add_argument("--share", type=float, default=1.0, help="of the data, to try it out")
