@@ -39,6 +39,8 @@ exclude_patterns = ["_build"]
 # What one copies from a session is what was typed.
 copybutton_exclude = ".linenos, .gp, .go"
 source_suffix = {".rst": "restructuredtext"}
+# CONTRIBUTING.md links its own headings.
+myst_heading_anchors = 3
 default_role = "py:obj"
 
 templates_path = ["_templates"]
