@@ -101,7 +101,7 @@ class Batch(Loaded, ABC):
         return type(self).concatenate([self, *batches])
 
     def observations_of(self, n_rows: int) -> int:
-        """Return how many first observations have so many rows, or all.
+        """Return how many first observations have `n_rows` rows, or all.
 
         Parameters
         ----------

@@ -120,7 +120,7 @@ def _from_dok(X):
 
 
 def _from_lil(X):
-    """Return CSR of lists, of which scipy does not check the lengths."""
+    """Return CSR of lists; scipy does not check their lengths."""
     rows, values = ([[*part] for part in parts] for parts in (X.rows, X.data))
     lengths = [*map(len, rows)]
     if len(rows) != X.shape[0] or lengths != [*map(len, values)]:

@@ -10,7 +10,7 @@ _FEW_COLUMNS = 1 << 12
 
 
 def n_symbols_of(n_columns):
-    """Return the number of symbols of rows with so many columns of counts."""
+    """Return the number of symbols of rows with `n_columns` counts."""
     n_symbols = isqrt(n_columns)
     if n_columns not in (n_symbols**2, n_symbols * (n_symbols + 1)) or n_symbols == 0:
         raise ValueError(
@@ -22,7 +22,7 @@ def n_symbols_of(n_columns):
 
 
 def has_starts(n_columns):
-    """Return whether rows of so many columns begin with those of the first symbol."""
+    """Return whether rows of `n_columns` begin with those of the first symbol."""
     return n_columns > n_symbols_of(n_columns) ** 2
 
 

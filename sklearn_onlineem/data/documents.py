@@ -72,7 +72,7 @@ class Documents(Batch):
         Parameters
         ----------
         rows, numbers, allowed
-            As of the class, in its types.
+            Like those of the class, in its types.
         """
         documents = object.__new__(cls)
         documents.__dict__.update(rows=rows, numbers=numbers, allowed=allowed)

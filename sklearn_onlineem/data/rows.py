@@ -81,7 +81,7 @@ class Rows(Batch):
         Parameters
         ----------
         X, sample_weight, labels, n_threads, has_gaps
-            As of the class, in its types.
+            Like those of the class, in its types.
         """
         rows = object.__new__(cls)
         values = rows.__dict__

@@ -12,14 +12,14 @@ from sklearn_onlineem.data.rows import Rows
 
 @dataclass(frozen=True)
 class RowsWithInputs(Rows):
-    """Independent observations (x, y), one a row, of which x is known.
+    """Independent observations (x, y), one a row; x is known.
 
     A ValueError is raised for arrays that are not as described.
 
     Parameters
     ----------
     X, sample_weight, labels, n_threads
-        As of `Rows`; the columns of X are those of the inputs, and then those of the outputs.
+        Like those of `Rows`; the columns of X are the inputs, and then the outputs.
     n_inputs : int, default=1
         Columns of inputs; `n_features` counts these alone.
     """
@@ -28,7 +28,7 @@ class RowsWithInputs(Rows):
 
     @classmethod
     def of(cls, rows: Rows, n_inputs: int) -> Self:
-        """Return rows with so many columns of inputs, without checks.
+        """Return rows with `n_inputs` columns of inputs, without checks.
 
         Parameters
         ----------

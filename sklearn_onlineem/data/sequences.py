@@ -37,7 +37,7 @@ class LengthDistribution(Statistics):
     ----------
     steps : (ndarray of shape (n,), ndarray of shape (n,))
         Different numbers of rows (int64), the least first, and the shares of the sequences with at
-        least so many.
+        least these.
     """
 
     steps: tuple[Integers, Floats]
@@ -113,7 +113,7 @@ class Sequences(Batch):
         Parameters
         ----------
         rows, offsets, before
-            As of the class, in its types.
+            Like those of the class, in its types.
         """
         sequences = object.__new__(cls)
         sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
@@ -264,7 +264,7 @@ class Sequences(Batch):
         Parameters
         ----------
         before : ndarray of shape (n_states,), tuple or None
-            As of the class.
+            Like that of the class.
         """
         _check_before(before)
         other, known = Sequences.unchecked(self.rows, self.offsets, before), self.__dict__

@@ -134,7 +134,7 @@ class StreamCertificate:
         history : iterable of Step
             ``history_`` of an estimator: its last 10,000 steps.
         half_life : float, default=50
-            As of the class.
+            Like that of the class.
         """
         certificate = cls(half_life)
         for step in history:

@@ -197,7 +197,7 @@ class StatePathDisplay(Display):
         Parameters
         ----------
         X, states, posterior, names, symbols
-            As of the class.
+            Like those of the class.
         ax, **options
             Arguments of `plot`.
         """

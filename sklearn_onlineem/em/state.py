@@ -63,7 +63,7 @@ class ComponentStep(NamedTuple):
     Attributes
     ----------
     eta, log_likelihood, kl_divergence, n_rows, certificate
-        As of `Step`.
+        Like those of `Step`.
     component_rates : ndarray of shape (n_components,) or None
         With running statistics, the learning rates of the components: the share of the batch in the
         statistics of each.
@@ -177,7 +177,7 @@ class Opening(NamedTuple):
     n_rows : int
         Rows so far.
     size : float
-        Size of the model in components: so many times `start_rows` of the solver are kept, until
+        Size of the model in components: `size` times `start_rows` of the solver are kept, until
         the start is final. 0: it is final at once.
     n_started : int
         Rows of the latest start.
@@ -192,7 +192,7 @@ class Opening(NamedTuple):
     kept: object = None
 
     def with_last(self, n_rows: int) -> Opening:
-        """Return an opening that begins with the last observations, of at most so many rows.
+        """Return an opening that begins with the last observations, of at most `n_rows` rows.
 
         Parameters
         ----------

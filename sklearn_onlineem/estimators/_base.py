@@ -138,8 +138,8 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         over the rows of the batch, and pieces may have any sizes.
     beta : float or "auto", default="auto"
         Decay of the learning rate, in [0, 1]; the forgetting factor with ``schedule="forgetting"``.
-        "auto": .8 in streams whose start is made of their first rows, and 1 in those with a sample,
-        see :class:`~sklearn_onlineem.em.Online`; .6 in others, as from given start values, and in
+        "auto": 0.8 in streams that start from their first rows, and 1 in those with a sample, see
+        :class:`~sklearn_onlineem.em.Online`; 0.6 in others, as from given start values, and in
         `fit`; with "forgetting" the past counts for half after 16 times the rows that determine
         the model.
     schedule : str or callable, default="power"

@@ -114,8 +114,7 @@ class NominalColumns:
 class ColumnFamilies(NominalColumns):
     """Mixin of estimators whose `family` is one of all columns, or a dict of those of groups.
 
-    The columns of a dict are found in first data, of which the estimator keeps the names while it
-    learns.
+    The columns of a dict are found in first data. The estimator keeps their names while it learns.
     """
 
     def _given_family(self, known):

@@ -248,7 +248,7 @@ class KnownModel:
         raise ValueError("its fitted attributes cannot be set.")
 
     def _attributes_of(self, given, n_steps):
-        """Return attributes that values determine besides the model, after so many updates."""
+        """Return attributes that values determine besides the model, after `n_steps` updates."""
         return {}
 
     def _bound(self, model, data, lacks_lengths=False):

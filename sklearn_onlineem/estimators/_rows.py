@@ -70,7 +70,7 @@ class RowsInput:
         return rows
 
     def release(self):
-        """Drop the rows that were read, of which nothing is kept."""
+        """Drop the rows that were read."""
 
     def _converted(self, X):
         self._has_gaps = self._is_checked = False

@@ -300,7 +300,7 @@ class SequenceEstimator(
         Returns
         -------
         log_likelihoods : ndarray of shape (n_rows,), or list
-            In nats; 0 for a row of NaN, of which nothing was observed.
+            In nats; 0 for a row of NaN.
 
         Raises
         ------
@@ -486,7 +486,7 @@ def _with_end(state, data):
 
 
 def observed_rows(data):
-    """Return the rows to start from, of which anything is observed."""
+    """Return the rows to start from, those with an observed value."""
     rows = Rows.unchecked(data.X, None, data.rows.labels, data.n_threads)
     if data.observed is None:
         return rows

@@ -36,7 +36,7 @@ class Initialiser(ABC):
     """Contract: returns the model that EM starts from."""
 
     def for_symbols_of(self, data):
-        """Return the initialiser for all symbols of data, of which a start may see some rows."""
+        """Return the initialiser for all symbols of data; a start may see only some rows."""
         family = getattr(self, "family", None)
         if not isinstance(family, Family) or not family.has_symbols:
             return self
@@ -65,7 +65,7 @@ class Initialiser(ABC):
     def lasting(self, pseudo_statistics):
         """Return the part of a stream's pseudo-statistics that settled starts need, too, or None.
 
-        That is of first states, and of transitions, of which many rows may show few.
+        That is of first states and of transitions: many rows may show few of them.
         """
         return None
 

@@ -28,7 +28,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def threads_for(n_jobs, work):
-    """Return the number of threads for so many values times components; None is 1."""
+    """Return the number of threads for work in values times components; None is 1."""
     return 1 if work < _LEAST_WORK else effective_n_threads(n_jobs)
 
 

@@ -55,7 +55,7 @@ def check_in_memory(name, values):
 def filled(X):
     """Return data with NaN where a value is masked or NA: a copy then, else the data themselves.
 
-    TypeError for arrays of dates and durations, of which NumPy would take the numbers of units.
+    TypeError for arrays of dates and durations; NumPy would take their numbers of units.
     """
     if type(X) is np.ndarray and X.dtype.kind in "biufc":
         return X

@@ -49,10 +49,9 @@ class AnomalyDetector(
         A mixture, hidden Markov model, Kalman filter, or any other estimator with `score_samples`.
         It is cloned.
     contamination : float, default=0.01
-        Share of anomalies among the rows, above 0 and at most .5. After `fit` it is the share of
-        the rows of the fit that are anomalies, of which the model has learnt. In a stream it is the
-        share of the latest rows; each was scored before it was learnt, except those of the first
-        call.
+        Share of anomalies among the rows, above 0 and at most 0.5. After `fit` it is the share of
+        anomalies among the rows of the fit, which the model has learnt. In a stream it is the share
+        among the latest rows; each was scored before it was learnt, except those of the first call.
 
     Attributes
     ----------
@@ -257,7 +256,7 @@ class AnomalyDetector(
         Returns
         -------
         decisions : ndarray of shape (n_samples,), or list
-            As of `score_samples`.
+            Like those of `score_samples`.
 
         Raises
         ------

@@ -31,7 +31,7 @@ def mean_total(X, sample_weight):
 
 
 def rows_of(sums, mean_total):
-    """Return how many rows have so many counts, (K,); none if their mean is not known, or 0."""
+    """Return how many rows have such sums, (K,); none if their mean is not known, or 0."""
     sums = np.maximum(sums, 0.0)
     if mean_total is None or mean_total[0] == 0.0:
         return np.zeros(len(sums))
@@ -100,7 +100,7 @@ def drawn_proportions(concentration, rng):
 
 
 class CollapsedCounts(PosteriorPredictives[Floats, Sums]):
-    """Families of counts, bits, codes or durations, of which one kernel takes all sweeps."""
+    """Families of counts, bits, codes or durations; one kernel takes the sweeps of all."""
 
     @abstractmethod
     def _swept(self, prior, X):

@@ -49,7 +49,7 @@ def log_density_of(family, parameters, rows):
 
 
 def statistics_of(family, parameters, rows, posterior):
-    """Return `posterior_statistics` of `Rows`, of which some values may be missing."""
+    """Return `posterior_statistics` of `Rows`; values may be missing."""
     if not rows.has_gaps:
         return family.posterior_statistics(parameters, rows.X, posterior, n_threads=rows.n_threads)
     terms = []

@@ -1,4 +1,4 @@
-"""Tables of words and components, of which small batches of documents change few rows.
+"""Tables of words and components; small batches of documents change few of their rows.
 
 A step of online EM scales all numbers of a component by one factor, adds the same pseudo-count to
 each of its words, and adds evidence to the words of the batch. So a `WordTable` is rows that stay,

@@ -124,7 +124,7 @@ class StudentT(
     spread : tuple (ndarray of shape (n_features,), ndarray of shape ()), default=None
         Pseudo-sums of squares of the default prior, as of `Gaussian`.
     limits : tuple of two ndarrays of shape (n_features,), default=None
-        As of `Gaussian`.
+        Like those of `Gaussian`.
 
     References
     ----------

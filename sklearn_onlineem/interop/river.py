@@ -238,12 +238,12 @@ class RiverDetector(_Adapter, base.AnomalyDetector):
     Parameters
     ----------
     estimator : estimator with `partial_fit` and `score_samples`
-        As of `RiverClusterer`.
+        Like those of `RiverClusterer`.
 
     Attributes
     ----------
     learner, keys
-        As of `RiverClusterer`.
+        Like those of `RiverClusterer`.
 
     See Also
     --------

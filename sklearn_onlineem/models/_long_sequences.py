@@ -10,7 +10,7 @@ They meet in the middle, where p(v) = sum_ij alpha_t(i) a_ij w_t+1(j), and each 
 own half with what the other has found. Only the states at the starts of blocks are kept for that,
 and log densities are computed again. Nothing depends on whether two threads take the halves. Where
 one thread takes both and there are many states, they go on side by side: both read all transitions
-for each row, of which a cache does not hold that many.
+for each row, and a cache does not hold that many.
 """
 
 from itertools import chain

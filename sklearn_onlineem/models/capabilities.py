@@ -122,7 +122,7 @@ class SplitsAndMerges(ABC):
         Parameters
         ----------
         data : Batch
-            Observations, at least some thousand if there are so many.
+            Observations, at least some thousand if there are more.
         rng : numpy.random.Generator
             Draws samples, and starts of splits.
         prior : sequence of (float, Statistics), default=()

@@ -26,7 +26,7 @@ def check_order(order):
 
 
 class ComponentSteps:
-    r"""A mixture and its responsibilities, of which each step updates one component.
+    r"""A mixture and its responsibilities; each step updates one component.
 
     A step maximises the bound of EM over the parameters of one component and over its weight, where
     the other weights keep their ratios:

@@ -117,7 +117,7 @@ class Fixed:
         Parameters
         ----------
         n : int
-            As of the family.
+            Like that of the family.
         """
         share = 1.0 if self.components is None else 1.0 - np.mean(self.components)
         if self.probabilities is None:
@@ -134,7 +134,7 @@ def floored(family: Any, given: Floats, fixed: Fixed | None, learnt: str = "e") 
     Parameters
     ----------
     family : Family
-        A family with floors, of which fixed probabilities may be 0.
+        A family with floors; fixed probabilities may be 0.
     given : ndarray
         Of all components.
     fixed : Fixed, default=None

@@ -85,7 +85,7 @@ def regrouped(model, data, rng, prior=()):
 
 
 def _some(rows, n_most, rng):
-    """Return at most so many rows, drawn without replacement, in order."""
+    """Return at most `n_most` rows, drawn without replacement, in order."""
     if len(rows) <= n_most:
         return rows
     return rows[np.sort(rng.choice(len(rows), n_most, replace=False))]
@@ -147,7 +147,7 @@ class _Local:
         ]
 
     def settled(self, part, n_steps):
-        """Return components after steps of EM, at most so many, and their value."""
+        """Return components after at most `n_steps` steps of EM, and their value."""
         evidence, value = self._e_step(part)
         for _ in range(n_steps):
             new = self.m_step(part, evidence)
@@ -255,7 +255,7 @@ def _merges(whole, rng):
 
 
 class _Trial:
-    """A triple, and its neighbours, of which two components are merged and another one split."""
+    """A triple and its neighbours: two components are merged, and another one is split."""
 
     def __init__(self, whole, local, before, triple, merged, halves):
         self._whole, self.local, self._before, self.gain = whole, local, before, -np.inf
@@ -268,7 +268,7 @@ class _Trial:
         self.part = type(local.part)(local.part.family, weights, parameters)
 
     def advance(self, n_steps):
-        """Take steps of EM, at most so many."""
+        """Take at most `n_steps` steps of EM."""
         try:
             self.part, value = self.local.settled(self.part, n_steps)
         except ours(ValueError):

@@ -116,7 +116,7 @@ class Adaptive(Solver):
         rows that determine a model (the number of its parameters for each column). Infinity: all
         rows count alike. The time of a step grows with their number.
     reinitialises, start_rows, skips_outliers
-        As of :class:`~sklearn_onlineem.em.Online`.
+        Like those of :class:`~sklearn_onlineem.em.Online`.
 
     Notes
     -----

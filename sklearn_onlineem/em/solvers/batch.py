@@ -104,7 +104,7 @@ def batch_passes(
     take : callable (state) -> None
         Called with each new state.
     acceleration : "auto" or None, default=None
-        As of `Batch`.
+        Like that of `Batch`.
     """
     settled, here, values = plan.stopping(), None, []
     may_accelerate = acceleration is not None and settled.tol > 0.0

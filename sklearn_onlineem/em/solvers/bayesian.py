@@ -46,8 +46,8 @@ class BayesianOnline(Solver):
         At 1 the model converges; below, it follows data that drift, and empty components are
         reinitialised as by `Online`. Priors are not forgotten.
     skips_outliers : bool, default=False
-        As of :class:`~sklearn_onlineem.em.Online`. Starts from a first batch have components that
-        are too narrow, to which rows of the source may be outliers.
+        Like that of :class:`~sklearn_onlineem.em.Online`. Starts from a first batch have too
+        narrow components, and usual rows may look like outliers to them.
 
     References
     ----------
@@ -189,7 +189,7 @@ class RunningStatistics(NamedTuple):
         model : Model
             Of the same shape.
         lengths : LengthDistribution or None
-            As of `of_model`.
+            Like those of `of_model`.
         """
         return self.of_model(model, self.mass, lengths)
 

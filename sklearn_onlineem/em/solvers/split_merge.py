@@ -71,10 +71,10 @@ class SplitMerge(Solver):
     many rows a fit is usually better than the best of ten starts, in the time of one to two. After
     some passes of batch EM it tries triples whose split gains most and whose merge loses least, by
     EM of these components and of those that overlap them, on a sample of the rows. Triples are
-    taken that gain .002 nats a row, and half a nat for each parameter of a component, and leave no
+    taken that gain 0.002 nats a row, and half a nat for each parameter of a component, and leave no
     component with less than four values for each of its parameters. Five passes of EM follow, and
     all is kept if that raises the likelihood of all rows, times the prior. When it does not, or by
-    less than .002 nats, batch EM goes on until `tol`.
+    less than 0.002 nats, batch EM goes on until `tol`.
 
     With ``n_components="free"``, the default, it also finds the number of components:
     `n_components` of the estimator is the largest number; unused components have a weight of

@@ -367,7 +367,7 @@ class BaseHMM(FromParameters, SequenceEstimator):
         Returns
         -------
         posterior : ndarray of shape (n_rows, n_components), or list
-            As of `predict_proba`.
+            Like that of `predict_proba`.
 
         Raises
         ------

@@ -185,7 +185,7 @@ class MixtureParameters:
         Number of components.
     n_init : int or "auto", default="auto"
         Number of starts of `fit`; the best result is kept. "auto": two for few rows and several
-        components, of which the better one goes on after some passes, see
+        components, and the better one goes on after some passes, see
         :class:`~sklearn_onlineem.em.Auto`; else one.
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.

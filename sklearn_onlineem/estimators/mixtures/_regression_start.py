@@ -1,4 +1,4 @@
-"""Start of mixtures of regressions: short runs of EM, of which the likeliest goes on."""
+"""Start of mixtures of regressions: short runs of EM; the likeliest goes on."""
 
 from __future__ import annotations
 

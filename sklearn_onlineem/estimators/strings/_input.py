@@ -179,7 +179,7 @@ class PairsInput:
         return StringPairs(sources, targets, n_threads, n_symbols=len(known) + 1)
 
     def release(self):
-        """Drop the pairs that were read, of which nothing is kept."""
+        """Drop the pairs that were read."""
 
     def _new_codes(self, sources, targets):
         """Return codes of the alphabet: the given one, or that of the pairs."""

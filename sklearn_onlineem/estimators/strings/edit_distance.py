@@ -112,7 +112,7 @@ class TransducerInitialiser(Initialiser):
         return model, model.own_statistics()
 
     def operations(self, n_symbols):
-        """Return the parametrisation for so many symbols, with the place of unknown ones."""
+        """Return the parametrisation for `n_symbols`, with the place of unknown ones."""
         if self.parametrization == "full" and n_symbols > _LARGEST_FULL_ALPHABET:
             raise ValueError(
                 f"parametrization='full' takes alphabets of less than {_LARGEST_FULL_ALPHABET}"

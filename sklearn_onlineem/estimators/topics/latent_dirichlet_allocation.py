@@ -264,7 +264,7 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
     batch_size : int, default=None
         Documents in a mini-batch of `fit`. None: 100, or fewer so that a pass takes 20 steps.
     max_iter : int, default=10
-        Passes of `fit` over the data, or sweeps, of which samplers need some 200. 0: `fit` only
+        Passes of `fit` over the data, or sweeps; samplers need some 200. 0: `fit` only
         sets the start.
     tol : float, default=0.0
         `fit` ends when `stopping` falls below this, in nats per document. 0.0: only after
