@@ -1,6 +1,7 @@
 """Pages quote the records of benchmarks, and what the tables of speed make of their rows."""
 
 import re
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -64,3 +65,10 @@ def test_the_floor_is_that_of_arithmetic_or_of_memory():
     rates = Rates(multiply_adds=10.0, exponentials=4.0, n_bytes=8.0)
     assert np.isclose(rates.floor(Operations(10.0, 4.0, 1.0)), 2.0)
     assert np.isclose(rates.floor(Operations(10.0, 4.0, 24.0)), 3.0)
+
+
+@pytest.mark.rivals
+@pytest.mark.parametrize("name", ["mixtures", "kalman"])
+def test_rivals_do_equal_work(name):
+    rows = import_module(f"benchmarks.speed.{name}").rows(n_rounds=1, share=0.001)
+    assert all(row.faster > 0.0 for row in rows if row.rival)

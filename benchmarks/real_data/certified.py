@@ -33,6 +33,7 @@ from multiprocessing import get_context
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks import records
 from benchmarks._table import Table
 from benchmarks._timing import CPU
 from sklearn_onlineem import (
@@ -67,6 +68,18 @@ def main():
     table = Table("kind", *heads, width=24)
     for name, fits in (ours | {"all": sum(ours.values(), [])}).items():
         table.row(name, *_summary(fits))
+    if arguments.write:
+        *_, total = table.rows
+        shares = {"converged": total[1], "within_a_tenth": total[2]}
+        figures = {
+            "problems": arguments.problems,
+            "share": shares,
+            "worst_distance": total[3],
+            "nats_left": total[4],
+            "reads": total[8],
+            "table": table.rows,
+        }
+        records.write("certified", figures)
     if arguments.against:
         print()
         heads = "within .1", "ends lower", "most lost", "gained", "CPU within", "CPU others"
@@ -319,6 +332,7 @@ def _arguments():
     parser.add_argument("--kinds", action="append", choices=KINDS)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--against", help="folder of another checkout")
+    parser.add_argument("--write", action="store_true", help=records.HELP)
     parser.add_argument("--fits-only", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -7,6 +7,8 @@ from sklearn.mixture import GaussianMixture
 def em_pass(X, weights, means, covariances, covariance_type):
     """Return a function that makes one E- and one M-step and returns the mean log-likelihood."""
     mixture = GaussianMixture(len(weights), covariance_type=covariance_type)
+    if covariance_type == "spherical":
+        covariances = covariances[:, 0]
     factors = np.empty_like(covariances)
     if covariance_type == "full":
         for covariance, factor in zip(covariances, factors, strict=True):

@@ -12,9 +12,11 @@ from benchmarks.floors import Operations
 from benchmarks.rivals import numpy_gaussian, scipy_sparse_multinomial, sklearn_gaussian
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Multinomial, Poisson
+from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Multinomial, Poisson, Spherical
 from sklearn_onlineem.models.mixture import MixtureModel
 
+daal4py_gaussian = rival("daal4py_gaussian")
+faiss_kmeans = rival("faiss_kmeans")
 pomegranate_poisson = rival("pomegranate_poisson")  # torch is large
 numba_multinomial = rival("numba_multinomial")
 
@@ -42,6 +44,8 @@ class Contest:
         Given sizes, returns the least number of multiply-adds for a row and a component.
     baseline : callable or None
         As `rival`, in NumPy or numba, without a number of threads.
+    rel_tol : float or None
+        By which the mean log-likelihoods may differ; None if the rival maximises something else.
     """
 
     kind: str
@@ -53,6 +57,7 @@ class Contest:
     rival: Callable | None
     multiply_adds: Callable
     baseline: Callable | None = None
+    rel_tol: float | None = 1e-6
 
     @property
     def name(self):
@@ -93,6 +98,16 @@ def _gaussian_rows(n_rows, n_features, n_components):
     means = rng.normal(size=(n_components, n_features))
     X = means[rng.integers(n_components, size=n_rows)] + rng.normal(size=(n_rows, n_features))
     return X, rng.dirichlet(np.full(n_components, 10.0)), means + 0.1, rng
+
+
+def spherical_gaussians(n_rows, n_features, n_components):
+    X, weights, means, rng = _gaussian_rows(n_rows, n_features, n_components)
+    return X, (weights, means, rng.uniform(0.5, 2.0, size=(n_components, 1)))
+
+
+def single_spherical_gaussians(*sizes):
+    X, parameters = spherical_gaussians(*sizes)
+    return X.astype(np.float32), parameters
 
 
 def counts(n_rows, n_features, n_components):
@@ -146,6 +161,15 @@ def sklearn_pass(covariance_type, X, parameters, n_threads):
     return sklearn_gaussian.em_pass(X, *parameters, covariance_type)
 
 
+def onedal_pass(covariance_type, X, parameters, n_threads):
+    return daal4py_gaussian.em_pass(X, *parameters, covariance_type, n_threads)
+
+
+def faiss_pass(X, parameters, n_threads):
+    """Rows belong to the nearest mean."""
+    return faiss_kmeans.lloyd_pass(X, parameters[1], n_threads)
+
+
 def scipy_pass(X, parameters, n_threads):
     return scipy_sparse_multinomial.em_pass(X, *parameters)
 
@@ -154,23 +178,41 @@ def pomegranate_pass(X, parameters, n_threads):
     return pomegranate_poisson.em_pass(X, *parameters, n_threads)
 
 
-def full(required, *sizes):
-    # A triangle of the covariance for the density, and one for the scatter.
+# The name in scikit-learn, the family, the data, and the least number of multiply-adds for a row
+# and a component: of full covariances, a triangle for the density and one for the scatter.
+COVARIANCES = {
+    "full": ("full", Gaussian(), full_gaussians, lambda d, k: d * (d + 1)),
+    "diagonal": ("diag", Gaussian(Diagonal()), diagonal_gaussians, lambda d, k: 4 * d),
+    "spherical": ("spherical", Gaussian(Spherical()), spherical_gaussians, lambda d, k: 2 * d),
+}
+
+
+def gaussians(covariance, library, required, *sizes):
+    """With a baseline beside scikit-learn."""
+    covariance_type, family, make, multiply_adds = COVARIANCES[covariance]
+    theirs = {"scikit-learn": sklearn_pass, "oneDAL": daal4py_gaussian and onedal_pass}[library]
+    numpy = partial(numpy_gaussian.em_pass, covariance_type=covariance_type)
     return Contest(
-        "full Gaussians", "scikit-learn", required, sizes, full_gaussians,
-        partial(gaussian_pass, Gaussian()), partial(sklearn_pass, "full"),
-        lambda d, k: d * (d + 1), partial(numpy_gaussian.em_pass, covariance_type="full"),
+        f"{covariance} Gaussians", library, required, sizes, make, partial(gaussian_pass, family),
+        theirs and partial(theirs, covariance_type), multiply_adds,
+        numpy if library == "scikit-learn" and covariance != "spherical" else None,
     )  # fmt: skip
 
 
 CONTESTS = (
-    full(8.0, 200_000, 16, 32),
-    full(3.8, 100_000, 64, 10),
-    full(2.2, 20_000, 256, 10),
+    gaussians("full", "scikit-learn", 8.0, 200_000, 16, 32),
+    gaussians("full", "scikit-learn", 3.8, 100_000, 64, 10),
+    gaussians("full", "scikit-learn", 2.2, 20_000, 256, 10),
+    gaussians("full", "oneDAL", 2.0, 200_000, 16, 32),
+    gaussians("full", "oneDAL", 2.0, 100_000, 64, 10),
+    gaussians("full", "oneDAL", 2.0, 20_000, 256, 10),
+    gaussians("diagonal", "scikit-learn", 5.0, 1_000_000, 16, 32),
+    gaussians("diagonal", "oneDAL", 2.0, 1_000_000, 16, 32),
+    gaussians("spherical", "scikit-learn", 5.0, 1_000_000, 16, 32),
     Contest(
-        "diagonal Gaussians", "scikit-learn", 5.0, (1_000_000, 16, 32), diagonal_gaussians,
-        partial(gaussian_pass, Gaussian(Diagonal())), partial(sklearn_pass, "diag"),
-        lambda d, k: 4 * d, partial(numpy_gaussian.em_pass, covariance_type="diag"),
+        "spherical Gaussians, single precision", "faiss (k-means)", 0.8, (1_000_000, 16, 32),
+        single_spherical_gaussians, partial(gaussian_pass, Gaussian(Spherical())),
+        faiss_kmeans and faiss_pass, COVARIANCES["spherical"][-1], rel_tol=None,
     ),
     Contest(
         "Poissons", "pomegranate", 80.0, (500_000, 8, 16), counts,

@@ -4,8 +4,9 @@ Both sides take turns on one processor, in double precision; cells are medians o
 their CPU seconds. Passes are those of a fit: on both sides the data are at hand in the form that
 passes take, and ours remember the moments of the rows, which no model changes. Equal work is proved
 by equal log-likelihoods. The rivals are dynamax (compiled), pykalman, which takes one complete
-sequence and is very slow (``--pykalman``), and where values are missing statsmodels, whose smoother
-alone is compared with an EM pass of ours (``pip install dynamax pykalman statsmodels``).
+sequence and is very slow (``--pykalman``), and the smoothers of simdkalman, for many sequences, and
+of statsmodels, for missing values, with an EM pass of ours (``pip install dynamax pykalman
+simdkalman statsmodels``).
 "2 threads" compares ours with itself in the best wall seconds, on two processors.
 """
 
@@ -34,7 +35,9 @@ REQUIRED = [
     (1, 50_000, 0.0, "dynamax", 70.0),
     (1, 50_000, 0.0, "pykalman", 70.0),
     (1, 20_000, MISSING, "statsmodels", 5.0),
+    (1000, 100, 0.0, "simdkalman", 2.0),
 ]
+SMOOTHERS = "statsmodels", "simdkalman"
 THREADS_REQUIRED = 1.6
 # Offsets are known.
 LEARNT = frozenset({"matrix", "covariance"})
@@ -78,7 +81,7 @@ def rows(n_rounds, share):
         )  # fmt: skip
         kind = "many sequences" if n_sequences > 1 else "one long sequence"
         kind += ", a tenth missing" if missing else ""
-        what = "the smoother of statsmodels" if library == "statsmodels" else library
+        what = f"the smoother of {library}" if library in SMOOTHERS else library
         yield Row(f"a pass of EM, Kalman filter, {kind}", f"{len(X):,} rows", what, *found)
 
 

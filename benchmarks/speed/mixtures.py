@@ -36,7 +36,7 @@ def main():
         table.row(contest.name, *ratios, contest.required, met(min(ratios), contest.required))
     print("\nHow many times faster than itself, in double and on one thread\n")
     table = Table("rows x features x components", "float32", "2 threads", "required", "")
-    for contest in chosen:
+    for contest in {contest.name: contest for contest in chosen if contest.rel_tol}.values():
         ratios = [against_double(contest, arguments.rounds), threaded(contest, arguments.rounds)]
         table.row(contest.name, *ratios, ITSELF_REQUIRED, met(min(ratios), ITSELF_REQUIRED))
     print("\nGaussianMixture.partial_fit against MiniBatchKMeans.partial_fit (d = 16, K = 10)\n")
@@ -52,7 +52,7 @@ def against_rival(contest, n_threads, clock, n_rounds):
     X, parameters = contest.draw()
     ours = on_threads(1, contest.ours(X, parameters, n_threads))
     rival = on_threads(n_threads, contest.rival(X, parameters, n_threads))
-    assert math.isclose(ours(), rival(), rel_tol=1e-6)
+    assert contest.rel_tol is None or math.isclose(ours(), rival(), rel_tol=contest.rel_tol)
     return ratio(rival, ours, clock, n_rounds)
 
 
@@ -77,7 +77,12 @@ def rows(n_rounds, share):
         ours, theirs = (make and make(X, parameters, 1) for make in (contest.ours, contest.rival))
         baseline = contest.baseline and contest.baseline(X, *parameters)
         found = compared(
-            ours, theirs, n_rounds, contest.operations(X), rel_tol=1e-6, baseline=baseline
+            ours,
+            theirs,
+            n_rounds,
+            contest.operations(X),
+            rel_tol=contest.rel_tol,
+            baseline=baseline,
         )
         sizes = f"{X.shape[0]:,} x {X.shape[1]:,}, {contest.sizes[2]} components"
         yield Row(f"a pass of EM, {contest.kind}", sizes, contest.library, *found)
