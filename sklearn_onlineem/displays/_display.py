@@ -34,7 +34,7 @@ class Display:
                 from matplotlib.figure import Figure
             except ImportError as error:
                 raise ImportError(
-                    "displays need matplotlib: pip install 'sklearn_onlineem[plot]'"
+                    "displays need matplotlib: pip install matplotlib"
                 ) from error
             # pyplot does not manage this figure.
             figure = Figure(layout="constrained", figsize=figsize)

@@ -16,7 +16,7 @@ try:
     from river import base
 except ImportError as error:
     raise ImportError(
-        "sklearn_onlineem.interop.river needs river: pip install 'sklearn_onlineem[river]'."
+        "sklearn_onlineem.interop.river needs river: pip install river"
     ) from error
 
 
