@@ -124,6 +124,7 @@ lint: $(VENV)/extra-lint
 	$(BIN)/mypy
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/python -m benchmarks.reading
+	$(BIN)/python -m benchmarks.typed_figures
 
 format: $(VENV)/extra-lint
 	$(BIN)/ruff check --fix
