@@ -8,8 +8,9 @@ there is a role and for tables a directive (`doc/measured.py`):
     <!-- measured drop_in.gain.worst:.2f -->-0.10<!-- end -->
     :measured:`drop_in.gain.worst:.2f`
 
-A number is shown with two digits, or as a format after a colon says; several as "2.7 to 7.1"; lists
-of cells as a table, with its heading first. `<benchmark>.measured` says when and where it was.
+A number is shown with two digits, or as a format after a colon says; whole numbers as they are;
+several as "2.7 to 7.1"; lists of cells as a table, with its heading first. `<benchmark>.measured`
+says when and where it was.
 
     python -m benchmarks.records
 
@@ -125,6 +126,8 @@ def cell(value, form=""):
         return " to ".join(dict.fromkeys(cell(end, form) for end in (min(value), max(value))))
     if isinstance(value, str):
         return value
+    if isinstance(value, int):
+        return f"{value:,}"
     return format(value, form or (".0f" if abs(value) >= 10 else ".2g"))
 
 
