@@ -128,7 +128,7 @@ def cell(value, form=""):
         return value
     if isinstance(value, int):
         return f"{value:,}"
-    return format(value, form or (".0f" if abs(value) >= 10 else ".2g"))
+    return format(value, form or ("z.0f" if abs(value) >= 10 else "z.2g"))
 
 
 def stamp(record):
