@@ -16,9 +16,8 @@ HAS_ARRAY_API = "SCIPY_ARRAY_API" in os.environ
 MAY_SKIP = ("skipif", "slow")
 # Another than 0 draws other data, shuffles tests, and takes other samples of cases.
 SEED = int(os.environ.get("SKLEARN_ONLINEEM_TEST_SEED", "0"))
-# Of laws of many cases, one in so many runs.
+# Of the cases of a law one in so many runs, but at least two.
 ONE_IN = int(os.environ.get("SKLEARN_ONLINEEM_TEST_ONE_IN", "1"))
-MANY = 10
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def system(rng):
 
 
 def left_out(items):
-    """What other seeds run: of ONE_IN seeds in a row, each case is run by one.
+    """What other seeds run: of ONE_IN seeds in a row, each case is run by one or more.
 
     In a file it is the same cases of all laws, which share what is fitted to them.
     """
@@ -53,9 +52,9 @@ def left_out(items):
         if hasattr(item, "callspec") and not item.get_closest_marker("whole"):
             laws[item.nodeid.partition("[")[0]].append(item)
     for cases in laws.values():
-        if len(cases) > MANY:
+        if (one_in := min(ONE_IN, len(cases) // 2)) > 1:
             cases.sort(key=lambda item: crc32(f"{item.path.stem} {item.callspec.id}".encode()))
-            yield from (item for i, item in enumerate(cases) if (i - SEED) % ONE_IN)
+            yield from (item for i, item in enumerate(cases) if (i - SEED) % one_in)
 
 
 def pytest_collection_modifyitems(config, items):
