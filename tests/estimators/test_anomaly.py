@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import AnomalyDetector, GaussianHMM, GaussianMixture, KalmanFilter
 
-ROW_BY_ROW = [GaussianHMM(2, random_state=0), KalmanFilter(2, random_state=0)]
+ROW_BY_ROW = [GaussianHMM(2, random_state=0), KalmanFilter(2, max_iter=20, random_state=0)]
 of_sequences = pytest.mark.parametrize("estimator", ROW_BY_ROW, ids=["hmm", "kalman"])
 
 

@@ -53,7 +53,7 @@ def test_wide_pseudo_rows_need_no_column_for_each_component(covariance, rng, mon
 @pytest.mark.parametrize("init", sorted(set(STARTS) - {"kmeans", "random"}))
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_start_has_no_array_of_rows_and_components(init, stream, rng):
-    n, K = 40_000, 500
+    n, K = 20_000, 400
     X = rng.standard_normal((n, 2))
     family = Gaussian().bind(X)
     tracemalloc.start()

@@ -40,18 +40,21 @@ def test_a_few_hundred_cases_find_no_fault():
 
 # --------------------------------------------------------------------------------- what is covered
 
-OBJECTS = [
-    *(subject for world in WORLDS.values() for subject in world.objects),
-    *(bench.make() for bench in BENCHES.values()),
-]
+
+@pytest.fixture(scope="module")
+def subjects():
+    return [
+        *(subject for world in WORLDS.values() for subject in world.objects),
+        *(bench.make() for bench in BENCHES.values()),
+    ]
 
 
 @pytest.mark.parametrize("value", [*public_callables()], ids=lambda value: value.__name__)
-def test_every_public_callable_is_called(value):
+def test_every_public_callable_is_called(value, subjects):
     if inspect.isclass(value):
-        assert any(isinstance(subject, value) for subject in OBJECTS)
+        assert any(isinstance(subject, value) for subject in subjects)
     else:
-        assert any(subject is value for subject in OBJECTS)
+        assert any(subject is value for subject in subjects)
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=repr)

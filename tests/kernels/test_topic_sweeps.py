@@ -304,10 +304,10 @@ def seen_and_expected(states, probabilities, draws):
 
 def test_the_posterior_is_stationary_under_draws_of_blocks():
     posterior, rng = posterior_of(BLOCKED, BLOCKED_STATES), np.random.default_rng(1)
-    starts = BLOCKED_STATES[rng.choice(64, 20_000, p=posterior)]
+    starts = BLOCKED_STATES[rng.choice(64, 8_000, p=posterior)]
     draws = [swept_blocks(collapsed, topics, seed) for seed, topics in enumerate(starts)]
     seen, expected = seen_and_expected(BLOCKED_STATES, posterior, draws)
-    assert expected.min() > 25
+    assert expected.min() > 10
     assert chisquare(seen, expected).pvalue > 1e-3
     # They move, and the law could fail.
     before = np.stack(counts_of(starts), axis=1)

@@ -69,14 +69,14 @@ def radius(kalman):
 @pytest.mark.filterwarnings("ignore:.*far more surprising")
 def test_a_stream_of_small_pieces_recovers_from_a_new_level(size, shift, rng):
     k, d, parameters = FORMS["two states of three features"]
-    X = rows(rng, 8000, k, d)
+    X = rows(rng, 5000, k, d)
     X[1000:] += shift
-    X, later = X[:6000], X[6000:]
+    X, later = X[:4000], X[4000:]
     kalman = learn(KalmanFilter(k, random_state=0, **parameters), X, True, size)
     new = learn(KalmanFilter(k, random_state=0, **parameters), X[1100:], True)
     assert score(kalman, later, True) > score(new, later, True) - 0.1
     assert radius(kalman) <= max(1.0, radius(new)) + 1e-12
-    assert kalman.n_samples_seen_ > 0 and kalman.history_[-1].n_rows == 6000
+    assert kalman.n_samples_seen_ > 0 and kalman.history_[-1].n_rows == 4000
 
 
 def test_few_rows_that_are_far_off_wait_for_the_next_ones(rng):

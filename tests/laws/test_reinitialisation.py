@@ -528,7 +528,7 @@ def topic_documents(rng, first_word, n, n_topics=5):
     return np.array([rng.multinomial(60, shares @ topics) for shares in proportions]).astype(float)
 
 
-@pytest.mark.parametrize("size", [100, 20])
+@pytest.mark.parametrize("size", [100, pytest.param(20, marks=pytest.mark.slow)])
 def test_topics_come_back_when_the_vocabulary_changes(size):
     """Perplexity is that of a fit; without, it stays a third above."""
     perplexities = []

@@ -39,7 +39,7 @@ CASES = {
     "float32": (GaussianMixture(3), lambda rng: sorted_clusters(rng).astype(np.float32)),
     "Poisson": (PoissonMixture(3), counts),
     "CSR": (MultinomialMixture(3), lambda rng: sparse.csr_array(counts(rng))),
-    "topics": (LatentDirichletAllocation(3), counts),
+    "topics": (LatentDirichletAllocation(3), lambda rng: counts(rng, 600)),
 }
 all_cases = pytest.mark.parametrize("case", CASES)
 

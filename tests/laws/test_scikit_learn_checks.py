@@ -217,7 +217,7 @@ def expected_failures(estimator):
         PerSequence(StandardScaler()),
         AnomalyDetector(GaussianMixture(2, random_state=0)),
         AnomalyDetector(GaussianHMM(2, random_state=0)),
-        AnomalyDetector(KalmanFilter(2, random_state=0)),
+        AnomalyDetector(KalmanFilter(2, max_iter=10, random_state=0)),
         MixtureRegressor(),
         MixtureRegressor(GaussianMixture(2, covariance_type="diag", random_state=0)),
     ],
