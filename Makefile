@@ -125,6 +125,8 @@ lint: $(VENV)/extra-lint
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/python -m benchmarks.reading
 	$(BIN)/python -m benchmarks.typed_figures
+	$(BIN)/python .ci/check_prose.py
+	$(BIN)/codespell sklearn_onlineem doc benchmarks examples .ci *.md
 
 format: $(VENV)/extra-lint
 	$(BIN)/ruff check --fix
