@@ -8,6 +8,8 @@ there is a role and for tables a directive (`doc/measured.py`):
     <!-- measured drop_in.gain.worst:.2f -->-0.10<!-- end -->
     :measured:`drop_in.gain.worst:.2f`
 
+(In Markdown not at the beginning of a line, unless all of the figure is on lines of its own.)
+
 A number is shown with two digits, or as a format after a colon says; whole numbers as they are;
 several as "2.7 to 7.1"; lists of cells as a table, with its heading first. `<benchmark>.measured`
 says when and where it was.

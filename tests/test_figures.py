@@ -33,6 +33,7 @@ def test_tables_have_the_best_rival_and_name_those_that_are_not_installed(monkey
 def test_figures_of_pages_are_those_of_the_records(page):
     text = page.read_text()
     assert text.count("<!-- measured ") == len(records.MARKED.findall(text))
+    assert not re.findall(r"^ *<!-- measured \S+ -->.", text, re.MULTILINE)  # would be a block
     assert records.filled(records.MARKED.sub(r"\1stale\3", text)) == text
 
 
