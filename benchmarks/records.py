@@ -5,8 +5,8 @@ holds its figures by name, with the date, the commit, the processor and the vers
 A page names a figure and never repeats it. In Markdown it stands between two comments, and in reST
 there is a role and for tables a directive (`doc/measured.py`):
 
-    <!-- measured drop_in.gain.worst:.2f -->-0.10<!-- end -->
-    :measured:`drop_in.gain.worst:.2f`
+    <!-- measured drop_in.worst_seed:.2f -->-0.10<!-- end -->
+    :measured:`drop_in.worst_seed:.2f`
 
 (In Markdown not at the beginning of a line, unless all of the figure is on lines of its own.)
 

@@ -1,6 +1,6 @@
 """Figures of pages from the records of benchmarks.
 
-    :measured:`drop_in.gain.worst:.2f`
+    :measured:`drop_in.worst_seed:.2f`
 
     .. measured:: certified.table:.2f
 
