@@ -9,7 +9,6 @@ import re
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -310,8 +309,9 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
     def _fit(self, X, y=None, **where):
         """Fit to X, with further arguments of the input. Parameters are already validated."""
-        with self._lock(), error_context(self), _generator_of(self.random_state) as random_state:
+        with self._lock(), error_context(self):
             # Read.
+            random_state = check_random_state(self.random_state)
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
                 self._check_structure(RELEARNT)
@@ -1090,25 +1090,6 @@ def _drop_locks():
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drop_locks)
-
-
-# Generators that no fit uses now: to make one takes longer than some fits, to seed it does not.
-_SPARE: list[np.random.RandomState] = []
-
-
-@contextmanager
-def _generator_of(seed):
-    """Return a context with the generator that scikit-learn's `check_random_state` returns."""
-    if not isinstance(seed, Integral):
-        yield check_random_state(seed)
-        return
-    try:
-        generator = _SPARE.pop()
-    except IndexError:
-        generator = np.random.RandomState()
-    generator.seed(seed)
-    yield generator
-    _SPARE.append(generator)
 
 
 def _drawn_seed(random_state):
