@@ -120,9 +120,9 @@ class PowerDecay(Schedule):
     References
     ----------
     Amid & Warmuth, UAI 2020, section 7: eta0 and beta are 0.5 and 0.9 for hidden Markov models, 1
-    and 0.9 for Kalman filters and compound Dirichlets, 0.05 and 0.5 for combined mixtures. Brochu, de
-    Freitas & Bao, "Owed to a Martingale", 2004, whose :math:`(t_0 + t)^{-\kappa}` is a step size,
-    as in an example of `Forgetting`, and nearly as here.
+    and 0.9 for Kalman filters and compound Dirichlets, 0.05 and 0.5 for combined mixtures. Brochu,
+    de Freitas & Bao, "Owed to a Martingale", 2004; their :math:`(t_0 + t)^{-\kappa}` is a step
+    size, as in an example of `Forgetting`, and nearly as here.
 
     Examples
     --------

@@ -21,7 +21,7 @@ class NewtonSteps(ABC):
     """Models whose likelihood has Newton steps."""
 
     # Ends the error about a model without this capability; each has one.
-    lacking = "has no Newton step; use another solver"
+    lacking = "has no Newton step"
 
     @abstractmethod
     def newton_step(self, data: Batch) -> tuple[Self, float, bool]:

@@ -11,18 +11,10 @@ from sklearn_onlineem.families._e_step import log_density_of, statistics_of
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.statistics import combine
 
-_ORDERS = ("gain", "cyclic")
-
 # Python looks for Ctrl-C between chunks.
 _CHUNK_ROWS = 1 << 16
 # A sum is recomputed once it has shrunk or grown by these factors, which bounds its loss of digits.
 _LARGEST_CHANGE = 64.0
-
-
-def check_order(order):
-    """Raise ValueError unless an order of components is "gain" or "cyclic"."""
-    if not isinstance(order, str) or order not in _ORDERS:
-        raise ValueError(f"order must be one of {_ORDERS}, got {order!r}.")
 
 
 class ComponentSteps:
@@ -54,7 +46,6 @@ class ComponentSteps:
     """
 
     def __init__(self, model, data, prior=None, order="gain"):
-        check_order(order)
         self._data, self._prior, self._order = data, prior, order
         family, parameters = model.family, model.parameters
         self._shares_parameters = n_shared_parameters(family, parameters) > 0

@@ -668,7 +668,7 @@ def _check(data, prior):
     if np.max(data.X.sum(axis=0, dtype=np.float64)) > MOST_TOKENS:
         raise ValueError(
             "X must hold less than 2**24 tokens of a word in all, where topics of words are drawn"
-            " for all documents together; solver='online' and 'batch' take more."
+            " for all documents together; online and batch EM take more."
         )
     if data.sample_weight is not None and not (data.sample_weight == 1.0).all():
         raise ValueError(

@@ -297,7 +297,7 @@ class MixtureModel(
 
     def _check_all_learnt(self, what):
         if self.fixed is not None:
-            raise ValueError(f"{what} all parameters, but params fixes some: use another solver.")
+            raise ValueError(f"{what} all parameters, but params fixes some.")
 
     def regrouped(
         self,
@@ -471,15 +471,15 @@ class MixtureModel(
         if not collapsed:
             return None
         if data.has_gaps:
-            raise ValueError("solver='gibbs' needs rows without missing values.")
+            raise ValueError("Gibbs sampling needs rows without missing values.")
         if self.n_parameters() == 0:
-            raise ValueError("params fixes everything: solver='gibbs' has nothing to learn.")
+            raise ValueError("params fixes everything: Gibbs sampling has nothing to learn.")
         return MixtureChain(self, data, prior, rng, dispersed)
 
     def component_steps(
         self, data: Rows, prior: MixtureStatistics | None = None, order: str = "gain"
     ) -> ComponentSteps:
-        self._check_all_learnt("solver='componentwise' learns")
+        self._check_all_learnt("componentwise EM learns")
         return ComponentSteps(self, data, prior, order)
 
     def pseudo_data(self, n: int, rng: np.random.Generator, like: Rows | None = None) -> Rows:

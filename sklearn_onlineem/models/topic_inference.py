@@ -57,7 +57,7 @@ class TopicInference:
         if not (self.takes_fractions or data.is_whole):
             raise ValueError(
                 "X must hold counts, whole numbers, and less than 2**24 in a row, where topics of"
-                " words are drawn; other numbers are taken by e_step='map' and solver='batch'."
+                " words are drawn; e_step='map' takes other numbers, and so does batch EM."
             )
         bounds, mean_logs = np.empty(len(data)), np.empty(len(alpha))
         n_sweeps, burn_in, n_rounds, takes_draw = self._arguments

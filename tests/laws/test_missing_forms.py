@@ -176,7 +176,7 @@ def test_gibbs_sampling_needs_complete_rows(form, rng):
     X, _ = case.data(rng, 60)
     mixture = case(max_iter=2).fit(X)
     X[7, 0] = np.nan
-    with pytest.raises(ValueError, match="GaussianMixture: solver='gibbs' needs rows without"):
+    with pytest.raises(ValueError, match="GaussianMixture: Gibbs sampling needs rows without"):
         case().fit(form(X))
     assert_identical(mixture.predict_proba(form(X)), mixture.predict_proba(X))
 

@@ -9,7 +9,6 @@ from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
 from sklearn_onlineem.models.capabilities import ComponentUpdates
-from sklearn_onlineem.models.component_steps import check_order
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,8 @@ class Componentwise(Solver):
     requires = ComponentUpdates
 
     def __post_init__(self):
-        check_order(self.order)
+        if not isinstance(self.order, str) or self.order not in ("gain", "cyclic"):
+            raise ValueError(f"order must be 'gain' or 'cyclic', got {self.order!r}.")
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         settled, state = plan.stopping(), progress.state
