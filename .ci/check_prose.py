@@ -34,9 +34,10 @@ def paragraphs(path):
         yield 1, text
         return
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
-            docstring = node.body[0].value
-            yield docstring.lineno, docstring.value
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            if ast.get_docstring(node):
+                docstring = node.body[0].value
+                yield docstring.lineno, docstring.value
 
 
 def main():

@@ -5,9 +5,9 @@ What are these documents about, in all?
 
 Latent Dirichlet allocation describes each document by proportions of topics. Here it learns from a
 stream of blog entries, fifty at a time. One pass over five hundred entries takes the perplexity of
-held-out entries far below that of word frequencies. Nine more passes do not lower it, and the topics
-can be interpreted. The first pass is the start: a stream keeps a hundred documents for each topic,
-and makes its topics anew from all of them.
+held-out entries far below that of word frequencies. Nine more passes do not lower it, and the
+topics can be interpreted. The first pass is the start: a stream keeps a hundred documents for each
+topic, and makes its topics anew from all of them.
 
 Run as a script, it may have the folder for a picture as its argument.
 """

@@ -33,9 +33,7 @@ class Display:
             try:
                 from matplotlib.figure import Figure
             except ImportError as error:
-                raise ImportError(
-                    "displays need matplotlib: pip install matplotlib"
-                ) from error
+                raise ImportError("displays need matplotlib: pip install matplotlib") from error
             # pyplot does not manage this figure.
             figure = Figure(layout="constrained", figsize=figsize)
             ax = figure.subplots(n_rows, n_columns, **options)

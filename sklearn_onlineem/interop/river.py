@@ -15,9 +15,7 @@ from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 try:
     from river import base
 except ImportError as error:
-    raise ImportError(
-        "sklearn_onlineem.interop.river needs river: pip install river"
-    ) from error
+    raise ImportError("sklearn_onlineem.interop.river needs river: pip install river") from error
 
 
 class _Adapter:
