@@ -54,9 +54,9 @@ def main():
         scores = np.array([scores for scores, _ in rounds])
         gains.append(np.median(scores - scores[:, [default]], axis=0))
         narrowest = f"{np.median([least for _, least in rounds]):.0e}"
-        table.row(f"{name}, {SETS[name][1]}", narrowest, *(f"{gain:+.4f}" for gain in gains[-1]))
+        table.row(f"{name}, {SETS[name][1]}", narrowest, *(f"{gain:+z.4f}" for gain in gains[-1]))
     for what, summary in (("median", np.median), ("worst", np.min), ("best", np.max)):
-        table.row(what, "", *(f"{gain:+.4f}" for gain in summary(gains, axis=0)))
+        table.row(what, "", *(f"{gain:+z.4f}" for gain in summary(gains, axis=0)))
     if arguments.write:
         records.write("least_variances", {"table": table.rows})
 
