@@ -23,12 +23,12 @@ ELSEWHERE = re.compile(
 )
 NUMBER = r"(?<![\w.^-])[-+]?(?:\d[\d,]*)?\.?\d+(?![\w.]*[e^])"
 UNITS = (
-    r"times|x|-fold|nats?|us|µs|microseconds?|ms|milliseconds?|s|seconds?|minutes?|hours?"
+    r"times|-fold|nats?|us|µs|microseconds?|ms|milliseconds?|s|seconds?|minutes?|hours?"
     r"|% (?:of the (?:time|error)|longer|shorter|lower|higher|faster|slower|less|more|better|worse)"
 )
 FIGURES = re.compile(
     rf"{NUMBER}\s+(?:{UNITS})(?![\w-])|{NUMBER}x(?!\w)"
-    r"|(?<![\w.])[-+]?0?\.\d{2,}(?![\w.]*[e^])"
+    r"|(?<![\w.])(?:[-+]?0?\.\d{2,}|-\d[\d,]*\.\d)(?![\w.]*[e^])"
     rf"|{NUMBER}(?<=\.\d) standard (?:errors|deviations)"
     rf"|(?:perplexit(?:y|ies)|R\^2|R²|AUC)[^\d.]{{0,30}}{NUMBER}",
 )
