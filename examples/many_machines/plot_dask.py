@@ -1,19 +1,19 @@
 """
-==============================================
-How is a model learnt from files on a cluster?
-==============================================
+===============================================
+Distributed EM on a Dask cluster: rows in files
+===============================================
 
 Each worker of a Dask cluster reads its own files, and sends statistics instead of rows. Batch EM
 then gives the same result as on one machine with all rows in memory. Online EM is nearly as good
 after it has read each file once. No bit of either result depends on the number of workers.
 
-Run as a script, it may have the folder for a picture as its argument. It needs the extra ``dask``.
+This example needs the extra ``dask``.
 """
 
 # %%
-# Files that nobody has as a whole
-# --------------------------------
-# A shard is a delayed object: a call that reads a file, which a worker makes. Here it draws rows
+# Files as shards
+# ---------------
+# A shard is a delayed object: a call that reads a file. A worker makes the call. Here it draws rows
 # from five clusters in three dimensions, with different noise.
 
 import sys
@@ -84,9 +84,9 @@ print(f"means of one machine and of batch EM on the cluster differ by {differenc
 # %%
 # What a pass over the files gives
 # --------------------------------
-# A round of batch EM reads all files; online EM has merged its learners eighty times by then. The
-# right plot shows rows that no worker has seen, in the two directions that separate the components
-# best.
+# A round of batch EM reads all files. In the same time online EM merges its learners eighty times.
+# The right plot shows rows that no worker has seen, in the two directions that separate the
+# components best.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for (mode, learner), style in zip(learners.items(), ("ko-", "C1-"), strict=True):

@@ -1,7 +1,7 @@
 """
-=========================================
-Three hospitals, one model, no data moved
-=========================================
+==================================================
+Merged mixtures of three sites: handwritten digits
+==================================================
 
 Each of three sites has rows that must stay where they are. There are two ways to fit one mixture to
 all of them. In the first, each site fits a copy of a common start by itself, and
@@ -10,8 +10,6 @@ round, which is batch EM on all rows. Averages of parameters, a common choice, a
 comparison.
 
 The rows are scikit-learn's handwritten digits, projected onto 16 principal components.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
@@ -41,8 +39,8 @@ sites = np.array_split(train, 3)
 # Apart, then merged
 # ------------------
 # All copies begin with a model of the same hundred rows, so that components have the same order
-# everywhere. By default a site would make its start anew from its own first rows, which it would
-# keep until then; ``start_rows=0`` makes it from the first batch alone.
+# everywhere. By default a site would keep its own first rows, and make its start anew from these.
+# With ``start_rows=0`` the start is made from the first batch alone.
 
 solver = Online(start_rows=0)
 common = GaussianMixture(10, covariance_type="diag", solver=solver, random_state=0)
@@ -58,10 +56,9 @@ for method in ("averaging", "entropic"):
 # %%
 # Together, round by round
 # ------------------------
-# On a cluster the call is the same: ``fit(shards, client=Client("tcp://scheduler:8786"))``, with
-# shards that the workers load. It is not faster here: a round costs some 20 ms beside its E-step,
-# and these shards take less than one. A cluster is faster if a shard takes tenths of a second, for
-# some 100,000 rows. For data that fit on one machine ``n_jobs`` is faster.
+# On a cluster the call is ``fit(shards, client=Client("tcp://scheduler:8786"))``, with shards that
+# the workers load. These shards are too small for a cluster to be faster, as each round also has a
+# fixed cost of communication. For data that fit on one machine ``n_jobs`` is faster.
 
 learner = DistributedEM(
     GaussianMixture(10, covariance_type="diag", random_state=0), n_shards=3
@@ -71,8 +68,9 @@ for name, score in scores.items():
     print(f"{name:<20}{score:10.3f} nats per row")
 
 # %%
-# What it gained
-# --------------
+# Scores of all ways
+# ------------------
+# The left plot shows scores on held-out rows, in nats per row (natural logarithms).
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 left.plot(list(scores.values()), list(scores), "o")

@@ -1,21 +1,19 @@
 """
-======================================================
-How does one model learn from shards on many machines?
-======================================================
+=========================================
+Distributed EM over shards: four clusters
+=========================================
 
 Expected statistics are sums over rows. So each machine sends the statistics of its own shard, never
 rows, and batch EM over shards takes the same steps as on all data in one place. Merging models that
 were fitted independently takes one message from each machine, and is nearly as good.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
 # The data
 # --------
-# The eight shards have rows from four clusters; in each shard two clusters are more frequent.
-# ``DistributedEM`` cuts an array into shards, here into these eight. The chunks of a Dask array are
-# its shards, and a client connects to machines.
+# The eight shards have rows from four clusters. In each shard two clusters are more frequent.
+# ``DistributedEM`` cuts an array into shards, here into these eight. With a client it sends them to
+# machines. The chunks of a Dask array are shards, too.
 
 import sys
 from pathlib import Path

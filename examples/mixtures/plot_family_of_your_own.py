@@ -1,14 +1,12 @@
 r"""
-=============================================
-What if no family fits? Write one of your own
-=============================================
+================================================================
+A family of your own in a mixture and an HMM: counts of failures
+================================================================
 
 Four formulas define an exponential family. Mixtures and hidden Markov models of it can then learn
 online and in batch, and be merged. Here the family is the geometric distribution of the number of
 failures before a success. In one pass its mixture separates the days of two machines a little
 better than a Gaussian mixture that has converged.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
@@ -50,7 +48,8 @@ class Geometric(ExponentialFamily):
 # %%
 # Two machines
 # ------------
-# One fails every second time, the other nearly always; a row is a day, with two counts.
+# The first machine succeeds every second time, the other one time in twenty. A row is a day, with
+# two counts of failures before a success.
 
 rng = np.random.default_rng(0)
 machine = rng.integers(2, size=3000)

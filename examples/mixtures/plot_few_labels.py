@@ -1,14 +1,12 @@
 """
-=============================================
-What are a few labels worth, among many rows?
-=============================================
+====================================================================
+Semi-supervised Gaussian mixture: handwritten digits with few labels
+====================================================================
 
 With ``semi_supervised=True`` labelled rows belong to the component of their class, and the mixture
-infers the components of the others. So it learns from rows that a classifier cannot use: with one
+infers the components of the others. So it learns from rows that a classifier cannot use. With one
 to four labels for each digit it recognises more digits than a classifier of the labelled rows. With
 eight or more it does not.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%

@@ -1,21 +1,19 @@
 """
-============================================
-What can be learnt from rows that have gaps?
-============================================
+===================================================
+Gaussian mixture of rows with missing values: wines
+===================================================
 
 The marginals of a Gaussian are Gaussians, so missing values can be integrated out: no row must be
 dropped and no value imputed before the fit. With half of all values missing, most wines are still
 classified correctly, but not if means are imputed.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
 # The data
 # --------
-# The data are thirteen standardised measurements of 178 Italian wines of three cultivars. Values
-# are missing at random. With a tenth of the values missing, fewer than one row in four is complete,
-# so dropping incomplete rows soon leaves none.
+# The data are thirteen standardised measurements of 178 Italian wines of three cultivars. We remove
+# values at random. With a tenth of the values missing, fewer than one row in four is complete. With
+# three tenths nearly no row is left if incomplete rows are dropped.
 
 import sys
 from pathlib import Path
@@ -47,8 +45,8 @@ for share in (0.1, 0.3):
 # %%
 # A mixture that takes gaps
 # -------------------------
-# NaN is a value that is missing. Each row counts with what is observed in it: here, a wine of which
-# nothing but the alcohol is known.
+# NaN marks a missing value. Each row contributes the values that are observed. Below, one wine is
+# classified by its alcohol alone, and then by all measurements.
 
 settings = {"covariance_type": "diag", "random_state": 0}
 mixture = GaussianMixture(3, **settings).fit(with_gaps(0.3, 0))
@@ -60,7 +58,7 @@ print(f"of all measurements:  {mixture.predict_proba(X[:1])[0].round(2)}")
 # More and more gaps
 # ------------------
 # The score is the adjusted Rand index: 1 if components are the cultivars, 0 by chance. Afterwards
-# ``impute`` replaces what is missing by its expectation given the rest of the row.
+# ``impute`` replaces a missing value by its expectation given the rest of the row.
 
 SHARES, N_SEEDS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5], 3
 found = {"gaps integrated out": [], "gaps filled by means": []}
@@ -99,8 +97,8 @@ percent = 100.0 * np.array(SHARES)
 for name, style in zip(found, ("ko-", "C1s--"), strict=True):
     left.plot(percent, found[name], style, label=name)
     right.plot(percent[1:], guesses[name], style, label=name)
-left.set(title="Are the cultivars found?", ylabel="adjusted Rand index", ylim=(0, 1))
-right.set(title="How far off are guesses?", ylabel="standard deviations", ylim=(0, 1.15))
+left.set(title="Agreement with the cultivars", ylabel="adjusted Rand index", ylim=(0, 1))
+right.set(title="Error of imputed values", ylabel="standard deviations", ylim=(0, 1.15))
 for ax in (left, right):
     ax.set_xlabel("values missing, per cent")
 left.legend(loc="lower left")

@@ -1,20 +1,18 @@
 """
-=================================
-How many components does it take?
-=================================
+=============================================================
+Number of components by BIC, held-out rows, and splits: wines
+=============================================================
 
 Information criteria and held-out data need a fit for each number of components. Split and merge
 steps find the number in one fit. On wines of three growers, BIC, held-out rows, and split and merge
 steps all find three components; AIC prefers more.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
 # The data
 # --------
-# The data are three principal components of thirteen measurements of 178 wines. The mixtures do not
-# know the growers.
+# The data are three principal components of thirteen measurements of 178 wines. The growers are
+# used for the evaluation only.
 
 import sys
 from pathlib import Path

@@ -1,21 +1,19 @@
 """
-====================================
-How sure is what a mixture predicts?
-====================================
+============================================================
+Regression with intervals by a Gaussian mixture: air sensors
+============================================================
 
-A Gaussian mixture of features and targets has the distribution of the targets given the features in
-closed form. So a `MixtureRegressor` bends where the data do, its intervals are wide where targets
-scatter, and features that are missing are integrated out.
-
-Run as a script, it may have the folder for a picture as its argument.
+A Gaussian mixture of features and targets gives the distribution of the targets given the features
+in closed form. So the predictions of a `MixtureRegressor` follow a curve, and its intervals are
+wide where targets scatter. Missing features are integrated out.
 """
 
 # %%
 # The data
 # --------
 # An expensive analyser measured carbon monoxide in a street of an Italian city, hour by hour for 26
-# weeks. Beside it hung five cheap sensors of metal oxide. We learn from every other day what the
-# analyser says, given the sensors, the temperature and the humidity, and predict the other days.
+# weeks. Beside it hung five cheap sensors of metal oxide. We predict the analyser from the sensors,
+# the temperature and the humidity. Every other day is for training, and the rest for the test.
 
 import sys
 from pathlib import Path
@@ -65,9 +63,9 @@ for name, is_in in found.items():
 # %%
 # All sensors, and one that fails
 # -------------------------------
-# With all eight features the error is less than half as large. Sensors fail. The mixture predicts
-# from those that are left, with nothing to fit again and nothing to fill in, and its intervals say
-# that it knows less. A line needs a value, such as the mean.
+# With all eight features the error is less than half as large. If a sensor fails, the mixture
+# predicts from the others. Nothing is fitted again or filled in, and the intervals get wider. A
+# line needs a value in its place, such as the mean.
 
 full = MixtureRegressor(GaussianMixture(5, random_state=0)).fit(X[train], y[train])
 full_line = LinearRegression().fit(X[train], y[train])

@@ -1,19 +1,17 @@
 """
-====================================
-Is it faster than what you have now?
-====================================
+==================================================
+Time of a pass beside scikit-learn: synthetic rows
+==================================================
 
 We compare the times of one pass of batch EM in scikit-learn and in this library, from the same
 start, as ratios.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
 # Equal work
 # ----------
-# Both take three passes from the same parameters, on one thread, in turn. The time is the least of
-# three. Equal likelihoods show equal work.
+# Both make three passes from the same parameters, on one thread. The runs alternate, and the time
+# is the least of three. Equal likelihoods show equal work.
 
 import sys
 import time

@@ -1,14 +1,12 @@
 """
-================================================================
-Which kinds of visits are there, and where do they go from here?
-================================================================
+=======================================================
+Mixture of Markov chains: kinds of visits to a web site
+=======================================================
 
-A mixture of Markov chains groups visits of a web site by which page follows which, and learns from
-batches of visits. During a visit, each click tells more about its kind, and the kind predicts the
-next page better than the last page alone. The visitor's earlier clicks predict it still better, but
-only later in the visit. So the forecast uses both.
-
-As a script, it takes the folder of the picture as an optional argument.
+A mixture of Markov chains groups visits of a web site by the transitions between pages, and learns
+from batches of visits. During a visit each click tells more about the visit's kind. The kind and
+the last page predict the next page better than the last page alone. The visitor's own earlier
+clicks help, too, but only later in the visit. So the forecast uses both.
 """
 
 # %%
@@ -42,14 +40,14 @@ train, test = [visits[i] for i in order[:200]], [visits[i] for i in order[200:]]
 # %%
 # How many kinds?
 # ---------------
-# Four-fold cross-validation, with three passes in batches of forty visits, and the best of five
-# starts by its score on the training visits. The prior adds a click to each transition of each
-# kind. Scores are in nats a visit, relative to one kind. We choose the smallest number within one
-# standard error of the best.
+# Numbers of kinds are compared by four-fold cross-validation. Each fit makes three passes in
+# batches of forty visits, and is the best of five starts by its score on the training visits. The
+# prior adds a click to each transition of each kind. Scores are in nats (natural logarithms) a
+# visit, relative to one kind. We choose the smallest number within one standard error of the best.
 #
-# The visits are fewer than the hundred for each kind that a stream keeps for its start by default.
-# It would fit all of them by batch EM, and many kinds too closely: a kind has 288 probabilities.
-# With ``start_rows=0`` each batch is a step.
+# By default a stream keeps a hundred visits for each kind to make its start. Here that would be all
+# of them, and they would be fitted by batch EM. A kind has 288 probabilities, so many kinds would
+# be fitted too closely. With ``start_rows=0`` each batch is a step.
 
 
 def mixture_of(n_kinds, visits):
@@ -93,11 +91,11 @@ print(f"{n_kinds} kinds")
 #
 # The next page, click by click
 # -----------------------------
-# With each click the mixture's weights become the probabilities of kinds given all clicks so far,
-# and its forecast is the average of the kinds' transitions. The rival is one chain, to which the
-# visitor's own transitions are added as they come: a visitor who has gone from news to sports may
-# do so again. We also combine both, by adding own transitions to the mixture's forecast. The chain
-# or the mixture counts as ten clicks from the page.
+# With each click the mixture's weights become the probabilities of kinds given all clicks so far.
+# Its forecast is the average of the kinds' transitions, with these weights. The rival is one chain,
+# and the visitor's own transitions are added to it as they come: a visitor who has gone from news
+# to sports may do so again. We also combine both, by adding own transitions to the mixture's
+# forecast. The chain or the mixture counts as ten clicks from the page.
 
 CLICKS_AHEAD = 10.0
 
@@ -141,11 +139,11 @@ for name in METHODS:
 # %%
 # What the kinds are
 # ------------------
-# Above is the gain over one chain against the number of clicks. Kinds are known after some ten
-# clicks, and help most then; the visitor's own clicks help more and more. Below are the pages of
-# the visits that each kind explains best, as multiples of their shares in all visits. Nearly all
-# kinds read news. They differ by a page or two, which name them here: those with the largest terms
-# in the divergence from all visits, p log(p / q).
+# The upper plot shows the gain over one chain against the number of clicks. Kinds are known after
+# some ten clicks, and help most then. The visitor's own clicks help more and more. The lower plot
+# shows the pages of the visits that each kind explains best, as multiples of their shares in all
+# visits. Nearly all kinds read news. A kind is named by the two pages with the largest terms
+# p log(p / q) in its divergence from all visits.
 
 clicks = np.concatenate([np.arange(1, len(visit)) for visit in test])
 edges = np.array([1, 3, 6, 11, 21, 41, 81, clicks.max() + 1])

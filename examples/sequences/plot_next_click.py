@@ -1,13 +1,10 @@
 """
-==================================================
-Which page will the visitor of a web site go next?
-==================================================
+========================================================
+Online hidden Markov model: the next click on a web site
+========================================================
 
-Visits to a news site come one after the other, and a model can learn from each visit before the
-next. A hidden Markov model that does so predicts the next page better than a Markov chain of the
-pages.
-
-Run as a script, it may have the folder for a picture as its argument.
+Visits to a news site come one after the other, and a hidden Markov model learns from each visit
+before the next. It predicts the next page better than a Markov chain of the pages.
 """
 
 # %%
@@ -43,11 +40,11 @@ print(len(visits), "visits,", sum(map(len, visits)), "clicks")
 # %%
 # Predict, then learn
 # -------------------
-# Each visit is scored before the model learns it, in nats a click: the score is the log-probability
-# of the next page.
+# Each visit is scored before the model learns it. The score is the log-probability of the next
+# page, in nats (natural logarithms) a click.
 #
 # Visits are one stream (``continues=True``), as the last page of a visit helps a little to predict
-# the first page of the next: there are only 17 kinds of pages.
+# the first page of the next.
 
 moves = np.full((12, 12), 0.3 / 11) + (0.7 - 0.3 / 11) * np.eye(12)
 hmm = CategoricalHMM(12, n_features=len(PAGES), transmat_init=moves, random_state=0)
@@ -95,7 +92,7 @@ above.legend()
 shown = hmm.emissionprob_.argmax(axis=1)
 names = [f"{PAGES[page]} {p:.0%}" for page, p in zip(shown, hmm.emissionprob_.max(1), strict=True)]
 TransitionDisplay.from_estimator(hmm, names=names, ax=below)
-below.set_title("Moves between states")
+below.set_title("Transitions between states")
 
 if len(sys.argv) > 1:
     folder = Path(sys.argv[1])

@@ -1,17 +1,14 @@
 """
-=================================
-A genome, read once from the left
-=================================
+=============================================================
+Segments by a hidden Markov model: the genome of phage lambda
+=============================================================
 
 In the genome of the phage lambda, segments rich in the bases G and C alternate with poorer ones. A
-hidden Markov model with two states finds the segments. The method was first applied to this data
-set [Churchill1989]_.
+hidden Markov model with two states finds the segments, as in [Churchill1989]_.
 
 Here ``partial_fit`` reads the 48,502 bases once, in 97 pieces of some 500, as if they came from a
 machine. With ``continues=True`` a piece continues the one before. We compare the result with batch
 EM, which reads the whole sequence many times.
-
-Run as a script, it may have the folder for a picture as its argument.
 
 .. [Churchill1989] G. A. Churchill, "Stochastic models for heterogeneous DNA sequences", Bulletin of
    Mathematical Biology 51, 1989.
@@ -40,10 +37,10 @@ X = np.array([["ACGT".index(base)] for base in "".join(lines)], dtype=float)
 # %%
 # The model
 # ---------
-# One state starts a little poorer and one a little richer in G and C; each lasts for a thousand
-# bases in the mean. With a given start the model learns from its first piece as from any other. The
-# learning rate is smaller and decays faster than by default: a piece shows one state only, and the
-# default forgets the other too soon. The pieces have equal lengths, as each counts as one
+# One state starts a little poorer and one a little richer in G and C. Each lasts for a thousand
+# bases on average. With a given start the model learns from its first piece as from any other. A
+# piece shows one state only, and the default learning rates would forget the other too soon. So the
+# rate is smaller and decays faster here. The pieces have equal lengths, as each counts as one
 # observation.
 
 start = {

@@ -1,13 +1,11 @@
 """
-========================================
-Which digit was said? Learnt in one pass
-========================================
+==============================================
+Classification by Gaussian HMMs: spoken digits
+==============================================
 
 Each digit has a hidden Markov model that goes from left to right through its sounds. The models
-read each recording once. After ninety recordings, nine of each digit on average, they recognise 49
-of 50 held-out recordings of the same speaker.
-
-Run as a script, it may have the folder for a picture as its argument.
+read each recording once. After 105 recordings, ten or eleven of each digit on average, they
+recognise 49 of 50 held-out recordings of the same speaker.
 """
 
 # %%
@@ -34,8 +32,8 @@ digits, is_test = stored["digit"], stored["take"] < 5
 # %%
 # One pass
 # --------
-# A model has five states, from each of which only the next can be reached. They start at the means
-# of five equal parts of the first recording of their digit.
+# A model has five states. From each state only the next one can be reached. The states start at the
+# means of five equal parts of the first recording of their digit.
 
 N_STATES = 5
 moves = 0.8 * np.eye(N_STATES) + 0.2 * np.eye(N_STATES, k=1)
@@ -67,8 +65,8 @@ for n_heard, i in enumerate(order, start=1):
 # %%
 # A word, and its sounds
 # ----------------------
-# The plot shows the states of a "seven", with the first two coefficients. A row is a frame of 10
-# ms.
+# The plot shows the states of a "seven", with the first two coefficients. There is a frame every
+# 10 ms.
 
 fig = plt.figure(figsize=(7, 7), layout="constrained")
 curve, path = fig.subfigures(2, 1, height_ratios=[2, 3])

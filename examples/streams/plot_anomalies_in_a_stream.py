@@ -1,20 +1,18 @@
 """
-===============================================================
-Which rows of a stream are odd, when the stream itself changes?
-===============================================================
+===================================================
+Anomaly detection on a drifting stream: two sensors
+===================================================
 
-An `AnomalyDetector` scores each row before its mixture learns it. A row is odd if few of the latest
-rows were as unlikely. A model that keeps learning finds the odd rows of a stream that drifts. To a
-model that was fitted once, all rows are odd after a while.
-
-Run as a script, it may have the folder for a picture as its argument.
+An `AnomalyDetector` scores each row before its mixture learns it. A row is an anomaly if few of the
+latest rows were as unlikely. A model that keeps learning finds the anomalies of a stream that
+drifts. For a model that was fitted once, all rows are anomalies after a while.
 """
 
 # %%
 # The data
 # --------
-# Two sensors have three modes, which drift: the first and the last centre of a mode are some ten
-# standard deviations apart. One row in a hundred is a fault, with uniformly distributed values.
+# Two sensors have three modes. The modes drift: the first and the last centre of a mode are some
+# ten standard deviations apart. One row in a hundred is a fault, with uniformly distributed values.
 
 import sys
 from pathlib import Path
@@ -41,7 +39,7 @@ X[is_fault] = rng.uniform(-4.0, 12.0, size=(is_fault.sum(), 2))
 # Score, then learn
 # -----------------
 # With a constant rate the mixture remembers some ten batches. The offset is the 1 % quantile of the
-# latest 1,000 scores. The model learns the odd rows, too, but a single fault has little effect.
+# latest 1,000 scores. The model learns the faults, too, but a single one has little effect.
 
 mixture = GaussianMixture(3, schedule="constant", eta0=0.1, random_state=0)
 detectors = {

@@ -1,21 +1,20 @@
 """
-===========================================================
-How much is left to learn, and how sure is what was learnt?
-===========================================================
+======================================================================
+Convergence, standard errors and drift: irises, and a stream of counts
+======================================================================
 
-A warning that EM did not converge says little. A model and its data also tell how much the
+A warning that EM did not converge says little. A model and its data also show how much the
 log-likelihood can still gain, how fast, and how precise the parameters are in the end. On a stream
-they tell whether the model still learns, and whether the source has changed.
-
-Run as a script, it may have the folder for pictures as its argument.
+they show whether the model still learns, and whether the source has changed.
 """
 
 # %%
 # How much is to be gained
 # ------------------------
-# The certificate of a model is a lower bound on the gain of the next pass of batch EM: it is the
-# divergence of the next model from this one. We fit three Gaussians to irises. The certificate is
-# below the gain, and near a maximum both fall by the same factor in each pass.
+# The certificate of a model is a lower bound on the gain of the next pass of batch EM, in nats
+# (units of the natural logarithm) per row. It is the divergence of the next model from this one. We
+# fit three Gaussians to irises. The certificate is below the gain, and near a maximum both fall by
+# the same factor in each pass.
 #
 # That factor can be computed at the last model: it is the square of the largest fraction of missing
 # information, see `missing_information`.
@@ -70,7 +69,7 @@ ax.set(
     xlabel="pass",
     ylabel="nats per iris",
     ylim=(1e-13, 1.0),
-    title="Three Gaussians on petals: what the next pass brings",
+    title="Three Gaussians on petals: gain of the next pass",
 )
 ax.legend()
 finish(fig, "certificates")
@@ -95,7 +94,11 @@ centres, reach = mixture.means_, intervals[1] - mixture.means_
 ax.errorbar(
     *centres.T, xerr=reach[:, 0], yerr=reach[:, 1], fmt="ko", capsize=4, label="centres, 95 %"
 )
-ax.set(xlabel=iris.feature_names[2], ylabel=iris.feature_names[3], title="Where the centres are")
+ax.set(
+    xlabel=iris.feature_names[2],
+    ylabel=iris.feature_names[3],
+    title="Centres, with confidence intervals",
+)
 ax.legend()
 finish(fig, "intervals")
 
@@ -123,7 +126,7 @@ steps = counter.history_[1:]
 rows = [step.n_rows for step in steps]
 fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 ax.plot(rows, [step.certificate for step in steps], ".", color="0.6", ms=3, label="batches")
-(line,) = ax.plot(rows, means[1:], label="their mean of late, with two standard errors")
+(line,) = ax.plot(rows, means[1:], label="mean of late, with two standard errors")
 low, high = means - 2.0 * spreads, means + 2.0 * spreads
 ax.fill_between(rows, low[1:], high[1:], alpha=0.3, color=line.get_color(), lw=0)
 ax.axvline(watch.alarms[0].n_rows, color="k", ls="--", label="DriftWatch")

@@ -1,26 +1,24 @@
 """
-===========================================
-Handwritten digits, as a stream and in bulk
-===========================================
+=============================================================
+Online and batch EM of a Gaussian mixture: handwritten digits
+=============================================================
 
 Batch EM reads all the data before each update; online EM updates after every batch of rows. Here
 both fit ten Gaussians to scikit-learn's handwritten digits, and we follow the mean log-likelihood
 of held-out digits against the number of rows that each has read.
 
-We count what is read from the source. All methods read rows more often than that. Batch EM starts
-from k-means of all rows; ours compares three such starts by ten passes of EM each. ``partial_fit``
-keeps the first rows, and makes its start anew from them as they come, at last by batch EM with
-split and merge steps.
-
-Run as a script, it may have the folder for a picture as its argument.
+We count the rows that are read from the source. All methods use some rows more often for their
+start. Batch EM starts from k-means of all rows; ours compares three such starts by ten passes of EM
+each. ``partial_fit`` keeps the first rows, and makes its start anew from them as they come. The
+last start is made by batch EM with split and merge steps.
 """
 
 # %%
 # The data
 # --------
 # The pixels are scaled to at most 1 and reduced to ten principal components, so that 200 digits are
-# enough for a first estimate of ten Gaussians. They are not standardised: some pixels at the border
-# are almost always blank, and would weigh most.
+# enough for a first estimate of ten Gaussians. They are not standardised, as the pixels at the
+# border are almost always blank and would get the largest weight.
 
 import sys
 import warnings

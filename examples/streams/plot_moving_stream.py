@@ -1,13 +1,11 @@
 """
-====================================================
-What if the source of a stream moves while you read?
-====================================================
+===============================================
+Online EM on a drifting stream: moving clusters
+===============================================
 
 A model that forgets old data follows a source that drifts. A model that was fitted once, or to all
 data so far, does not. Here two clusters exchange their positions along a circle, and each model is
 scored on every batch before it learns from it.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
@@ -33,10 +31,12 @@ stream = signs * directions[:, None, :] + 0.6 * rng.standard_normal((200, 100, 2
 # %%
 # Three ways to learn
 # -------------------
-# Online EM with a constant learning rate of 0.2 reads each batch once and stores none. One model is
-# fitted by batch EM to the first twenty batches only. Another one is fitted again every twenty
-# batches to all data so far, which must be stored. At the end the clusters have exchanged their
-# positions, so that the data look as at first, and the model that was fitted once is right again.
+# - Online EM with a constant learning rate of 0.2 reads each batch once and stores none.
+# - One model is fitted by batch EM to the first twenty batches only.
+# - Another one is fitted again every twenty batches, to all data so far. These must be stored.
+#
+# At the end the clusters have exchanged their positions. The data then look as they did at first,
+# and the model that was fitted once is right again.
 
 online = GaussianMixture(2, schedule="constant", eta0=0.2, random_state=0)
 once = BatchGaussianMixture(2, random_state=0).fit(np.concatenate(stream[:20]))

@@ -1,13 +1,11 @@
 """
-==============================================
-Which learning rate, and how fast to lower it?
-==============================================
+==============================================================
+Learning rates chosen by prequential score: handwritten digits
+==============================================================
 
 A stream has no test set, but each batch can be scored before it is learnt. This prequential score
 ranks learning rates, and the best rates on the first rows are nearly the best on later ones. Other
 rates are best if the source drifts.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
@@ -48,7 +46,7 @@ BATCH = 25
 def prequential(X, **rates):
     """Return mean log-likelihoods of rows before they are learnt: first half, and second half."""
     # Empty components are not reinitialised, so that only rates differ. No rate acts on the rows
-    # of the start. By default these were 1,000, more than the first half of the stream; here 300.
+    # of the start. The default is 1,000, more than half of the stream; here it is 300.
     solver = Online(reinitialises=False, start_rows=30)
     mixture = GaussianMixture(10, covariance_type="diag", solver=solver, random_state=0, **rates)
     for first in range(0, len(X), BATCH):

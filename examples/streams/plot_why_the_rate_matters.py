@@ -1,14 +1,12 @@
 """
-=======================================
-What does the learning rate do, at all?
-=======================================
+===================================================
+What the learning rate does: five Gaussian clusters
+===================================================
 
 The learning rate weighs a new batch against the old model. With a large rate EM learns fast but
 does not converge; with a small rate it is slow; with a rate that decays it learns fast and
 converges. As in the first figures of Amid & Warmuth, each step lowers the loss of its own batch,
 whatever the rate.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
@@ -27,9 +25,9 @@ from sklearn_onlineem import GaussianMixture
 N_BATCHES, BATCH, SEEDS = 200, 50, 5
 SCHEDULES = {
     "eta = 1, constant": {"schedule": "constant", "eta0": 1.0},
-    "eta = .05, constant": {"schedule": "constant", "eta0": 0.05},
+    "eta = 0.05, constant": {"schedule": "constant", "eta0": 0.05},
     "eta = 1 / t": {"eta0": 1.0, "beta": 1.0},
-    "eta = 1 / t^.6": {"eta0": 1.0, "beta": 0.6},
+    "eta = 1 / t^0.6": {"eta0": 1.0, "beta": 0.6},
 }
 
 
@@ -40,8 +38,8 @@ def rows(rng, centres, n):
 # %%
 # Excess loss
 # -----------
-# The excess loss is the loss of held-out rows less that of the true mixture, in the mean of five
-# streams. All begin with the same centres, which are wrong by some two standard deviations.
+# The excess loss is the loss of held-out rows less that of the true mixture, averaged over five
+# streams. All learners of a stream start from the same centres, some two standard deviations off.
 
 losses = {name: np.zeros(N_BATCHES) for name in SCHEDULES}
 own_batch = []

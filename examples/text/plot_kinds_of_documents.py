@@ -1,14 +1,12 @@
 """
-==============================================================
-Which kinds of documents are there, and what tells them apart?
-==============================================================
+=======================================================
+Mixture of multinomials: kinds of chapters in the Bible
+=======================================================
 
 A mixture of multinomials groups documents by the words that they use, and learns from a stream of
 documents. It reads the 1,189 chapters of the King James Bible without their books, and finds laws,
 genealogies, wars, psalms and proverbs, parables and letters. We compare its clusters with the
 traditional sections, and with k-means on tf-idf; neither method sees the sections.
-
-As a script, it takes the folder of the picture as an optional argument.
 """
 
 # %%
@@ -52,10 +50,11 @@ batches = np.array_split(train, 9)
 # %%
 # How many kinds?
 # ---------------
-# Three passes in batches of about a hundred chapters, from four starts each. By default each word
-# has half a count in each kind, so that words that a kind has not used yet stay possible. The
-# scores are those of held-out chapters in nats a word. The other mixture is one of compound
-# Dirichlets, in which a word that has occurred in a document is likely to occur again.
+# Each mixture makes three passes in batches of about a hundred chapters, from four starts. By
+# default each word has half a count in each kind, so that a word can occur in a kind that has not
+# used it yet. The scores are log-likelihoods of held-out chapters, in nats a word (natural
+# logarithms). The other mixture is one of compound Dirichlets. In these a word that has occurred in
+# a document is likely to occur again.
 
 
 def streamed(mixture):
@@ -143,18 +142,17 @@ print("agreement")
 for name, of_method in agreements.items():
     print(f"  {name:<19}{'':8}" + "".join(f"{value:8.2f}" for value in of_method.values()))
 
-# %%
-# A single compound Dirichlet explains chapters better than thirty multinomials, because words come
-# in bursts: twenty kinds gain 0.27 nats a word with multinomials, and seven gain 0.12 with compound
-# Dirichlets; more gain little. From seven on both agree with the sections alike, and no better with
-# more kinds. With seven, as many as there are sections, k-means agrees best, if it has all chapters
-# at once. Numbers are means over four starts, and vary by some 0.03.
+# %% Words come in bursts. So a single compound Dirichlet explains chapters better than thirty
+# multinomials. With multinomials the score rises up to some twenty kinds. With compound Dirichlets
+# it depends more on the start than on the number of kinds, from seven kinds on. There both mixtures
+# agree with the sections about equally well. There are seven sections, and with seven kinds k-means
+# agrees best, if it has all chapters at once. Numbers are means over four starts.
 #
 # What tells them apart
 # ---------------------
-# This is the mixture of twenty multinomials with the best score on its training chapters. The words
-# have the largest terms in the divergence of a kind from all chapters, p log(p / q). A row of the
-# table is a kind, and its numbers count the chapters of each section.
+# This is the mixture of twenty multinomials with the best score on its training chapters. A row of
+# the table is a kind, and its numbers count the chapters of each section. A kind is named by the
+# words with the largest terms p log(p / q) in its divergence from all chapters.
 
 N_KINDS = 20
 mixture = max(mixtures[N_KINDS], key=lambda mixture: mixture.score(counts[train]))
@@ -199,9 +197,12 @@ ax.tick_params(length=0)
 ax.set_title("Chapters of each kind, and the words that tell it")
 
 # %%
-# Chapters in a kind of another section are often there for a reason: Acts 7 tells of Joseph,
-# Ezekiel 43 to 46 are about offerings, as the law is, and 47 and 48 about the land of the tribes,
-# Job 1 and 42 tell a story, and Exodus 15, Judges 5 and 2 Samuel 22 are songs.
+# Chapters in a kind of another section are often there for a reason:
+#
+# - Acts 7 tells of Joseph.
+# - Ezekiel 43 to 46 are about offerings, as the law is, and 47 and 48 about the land of the tribes.
+# - Job 1 and 42 tell a story.
+# - Exodus 15, Judges 5 and 2 Samuel 22 are songs.
 
 print("\nkind, and up to four chapters of other sections")
 for k, name in zip(by_section, names, strict=True):

@@ -1,20 +1,18 @@
 """
-====================================================
-Which word was meant? Spelling, by a learnt distance
-====================================================
+==================================================
+Learnt edit distance: words that are spelt wrongly
+==================================================
 
 Levenshtein's edit distance counts letters that differ. A learnt edit distance knows which mistakes
 people make: after nine hundred pairs it finds 99 % of the intended words. Levenshtein's distance
 finds 95 %, as several words are often equally near.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
 # The data
 # --------
 # The data are common misspellings of the English Wikipedia. The dictionary has all intended words,
-# also those of the test.
+# including those of the test.
 
 import csv
 import sys
@@ -87,8 +85,8 @@ for i in np.argsort(-gain, kind="stable")[:5]:
 # %%
 # Where the difference lies
 # -------------------------
-# The plot shows a misspelling and its word. All alignments lead to the right and down. The line is
-# the most probable one, and colours are the probabilities that an alignment passes a cell. If two
+# The plot shows a misspelling and its word. Alignments lead to the right and down. The line is the
+# most probable one, and colours are the probabilities that an alignment passes a cell. If two
 # letters are exchanged, one is deleted and inserted again beside its neighbour.
 
 display = AlignmentDisplay.from_estimator(learnt, "recieve", "receive", ax=plt.subplots()[1])

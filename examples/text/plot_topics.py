@@ -1,15 +1,12 @@
 """
-=======================================
-What are these documents about, in all?
-=======================================
+==========================================================
+Online latent Dirichlet allocation: topics of blog entries
+==========================================================
 
 Latent Dirichlet allocation describes each document by proportions of topics. Here it learns from a
-stream of blog entries, fifty at a time. One pass over five hundred entries takes the perplexity of
-held-out entries far below that of word frequencies. Nine more passes do not lower it, and the
-topics can be interpreted. The first pass is the start: a stream keeps a hundred documents for each
-topic, and makes its topics anew from all of them.
-
-Run as a script, it may have the folder for a picture as its argument.
+stream of blog entries, fifty at a time. After one pass over five hundred entries the topics can be
+interpreted. They predict the words of held-out entries better than word frequencies do. More passes
+gain nothing here.
 """
 
 # %%
@@ -40,6 +37,9 @@ train, test = counts[order[:500]], counts[order[500:]]
 # Perplexity is by document completion: half of the words of each held-out entry give its
 # proportions, and the other half is scored. Lower is better. The baseline is the perplexity of word
 # frequencies, without topics.
+#
+# The model keeps the first 1,200 entries that it reads, and makes its start anew from them as they
+# come. So the first two passes over 500 entries belong to the start.
 
 N_TOPICS = 12
 lda = LatentDirichletAllocation(N_TOPICS, random_state=0)
@@ -58,7 +58,7 @@ print(f"ten passes              {perplexities[-1]:8.0f}")
 # %%
 # The topics
 # ----------
-# The plot shows the most probable words of each topic; the title has its share of all entries.
+# The bars show the most probable words of each topic. The title has the topic's share of all words.
 
 fig = plt.figure(figsize=(9, 9), layout="constrained")
 curve, panels = fig.subfigures(2, 1, height_ratios=[1, 3])

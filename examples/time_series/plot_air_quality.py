@@ -1,7 +1,7 @@
 """
-=======================================
-Gaps in half a year of air quality data
-=======================================
+==============================================
+Kalman filter with missing values: air quality
+==============================================
 
 A station in an Italian city measured the air every hour for half a year, with five reference
 instruments, five cheap sensors, a thermometer and a hygrometer. One value in thirteen is missing. A
@@ -10,15 +10,13 @@ and from all instruments before and after.
 
 Here ``partial_fit`` reads the data once, week by week, as if they came from the station. We hide
 further values, in runs of up to a day, to compare the imputed values with the measurements.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
 # The data
 # --------
-# Half a year of the UCI data set 360 (De Vito, CC BY 4.0). A variable that was measured for a few
-# weeks only is left out.
+# The data are half a year of the UCI data set 360 (De Vito, CC BY 4.0). One variable was measured
+# for a few weeks only, and is left out.
 
 import sys
 from pathlib import Path

@@ -1,13 +1,11 @@
 """
-====================================================
-What will a series be in a year, and how sure is it?
-====================================================
+============================================
+Forecasts by a Kalman filter: carbon dioxide
+============================================
 
 A Kalman filter with a trend and seasons forecasts carbon dioxide a year ahead. Its error is two
-thirds of that of a seasonal naive forecast with drift. Its bands of 95 % contain 97 % of the values
-that followed.
-
-Run as a script, it may have the folder for a picture as its argument.
+thirds of the error of a seasonal naive forecast with drift. Its bands of 95 % contain 97 % of the
+later observations.
 """
 
 # %%
@@ -89,9 +87,11 @@ print(f"{len(inside)} weeks, {np.mean(inside):.1%} within bands of 95 %")
 
 fig, axes = plt.subplots(2, 1, figsize=(8, 6), height_ratios=[2, 1], layout="constrained")
 ForecastDisplay.from_estimator(kalman, y[:seen], n_steps=104, ax=axes)
-axes[0].plot(np.arange(seen, seen + 104), y[seen : seen + 104], "kx", markersize=3, label="came")
+axes[0].plot(
+    np.arange(seen, seen + 104), y[seen : seen + 104], "kx", markersize=3, label="observed later"
+)
 axes[0].set(xlim=(seen - 312, seen + 104), ylim=(335.0, 360.0), xlabel="week", ylabel="ppm")
-axes[0].set_title("Carbon dioxide, and two years ahead of it")
+axes[0].set_title("Carbon dioxide, and a forecast of two years")
 axes[0].legend(loc="upper left", ncols=2)
 
 if len(sys.argv) > 1:

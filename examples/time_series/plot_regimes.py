@@ -1,13 +1,11 @@
 """
-=========================================
-When did the economy change, and to what?
-=========================================
+========================================================
+Regimes by a Gaussian HMM: fifty years of the US economy
+========================================================
 
 Growth, inflation and unemployment go through regimes. A hidden Markov model finds three of them in
 fifty years of quarterly figures, without labels of recessions. It estimates the probability of each
 regime in each quarter, and how long a regime lasts.
-
-Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
@@ -54,12 +52,11 @@ for state in order:
     values = (f"{value:{len(name) + 2}.1f}" for name, value in zip(columns, row, strict=True))
     print(f"state {state:<2}" + "".join(values))
 
-# %%
-# These intervals are the quarters in the state with the least growth. The recessions of the
+# %% These intervals are the quarters in the state with the least growth. The recessions of the
 # National Bureau of Economic Research began in 1960, 1969, 1973, 1980, 1981, 1990, 2001 and at the
-# end of 2007. The state has six of them; those of 1973, 1980 and 1981 come with the years around
-# them, as it is also the state of most inflation. The recessions of 1960 and 2001 are in the state
-# of least inflation.
+# end of 2007. The state has six of them. It is also the state with the highest inflation, and so
+# includes the years around 1973, 1980 and 1981. The recessions of 1960 and 2001 are in the state
+# with the lowest inflation.
 
 worst = path == order[0]
 edges = np.flatnonzero(np.diff(np.concatenate(([0], worst, [0])).astype(int)))
@@ -83,7 +80,7 @@ for ax in axes[:2]:
     ax.set_xticks(ticks, years[ticks].astype(int))
     ax.set_xlabel("")
 fig.suptitle("Fifty years of the economy in three states")
-axes[2].set_title("Moves between states, quarter by quarter")
+axes[2].set_title("Transitions between states, quarter by quarter")
 TransitionDisplay.from_estimator(hmm, names=named, ax=axes[2])
 
 if len(sys.argv) > 1:
