@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 from docutils import nodes
 from sphinx import addnodes
@@ -11,7 +12,7 @@ from sphinx_gallery.directives import imgsgnode
 
 from sklearn_onlineem import __version__
 
-# Pages take figures from the records of benchmarks.
+# Extensions of our own are in this folder; one takes figures from the records of benchmarks.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 project = "sklearn_onlineem"
@@ -34,6 +35,8 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "doc.measured",
+    "doc.class_pages",
+    "doc.thumbnails",
 ]
 exclude_patterns = ["_build"]
 # What one copies from a session is what was typed.
@@ -51,11 +54,25 @@ numpydoc_show_class_members = False
 # Methods are listed beside their class, which need not be named again.
 toc_object_entries_show_parents = "hide"
 
+OTHERS = {
+    "numpy": "https://numpy.org/doc/stable/",
+    "python": "https://docs.python.org/3/",
+    "scipy": "https://docs.scipy.org/doc/scipy/",
+    "sklearn": "https://scikit-learn.org/stable/",
+}
+
+
+def is_reachable(address):
+    try:
+        urlopen(f"{address}objects.inv", timeout=5).close()
+    except OSError:
+        print(f"names of {address} are not links, as it cannot be reached")
+        return False
+    return True
+
+
 intersphinx_mapping = {
-    "numpy": ("https://numpy.org/doc/stable/", None),
-    "python": ("https://docs.python.org/3/", None),
-    "scipy": ("https://docs.scipy.org/doc/scipy/", None),
-    "sklearn": ("https://scikit-learn.org/stable/", None),
+    name: (address, None) for name, address in OTHERS.items() if is_reachable(address)
 }
 
 sphinx_gallery_conf = {
@@ -69,6 +86,9 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/backlinks",
     "doc_module": ("sklearn_onlineem",),
     "show_memory": False,
+    "image_scrapers": "doc.thumbnails.scrape",
+    # Examples print what they show.
+    "capture_repr": (),
     # Examples find their data by the name of the script, and write where its argument says; Jupyter
     # has names and arguments of its own.
     "first_notebook_cell": (
@@ -83,7 +103,6 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "sklearn_onlineem"
 html_theme_options = {
-    "show_prev_next": False,
     "show_toc_level": 2,
     "navbar_end": ["version", "theme-switcher"],
 }
