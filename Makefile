@@ -133,7 +133,7 @@ format: $(VENV)/extra-lint
 	$(BIN)/ruff format
 
 doc: $(BUILT) $(VENV)/extra-doc
-	$(BIN)/python -m sphinx -b html doc doc/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -b html doc doc/_build/html
 	$(BIN)/python -m sphinx -b text -Q doc doc/_build/html
 	$(BIN)/python doc/check_html.py doc/_build/html
 
