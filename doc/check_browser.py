@@ -2,7 +2,7 @@
 
 `python doc/check_browser.py doc/_build/html` needs playwright, and a Chromium that is installed
 (`apt install chromium`, or CHROMIUM=path). It fails where the console has errors, an image is
-broken, a page scrolls sideways, the bar above it breaks into lines, or a formula or a block of code
+broken, a page is wider than the screen, the bar above it breaks into lines, or a formula or a block of code
 is cut (but on a phone). Pages of the API are alike: one in ten is looked at so, and of the others
 only the width is measured, on the phone.
 """
@@ -22,7 +22,13 @@ VIEWS = {
 BROKEN_IMAGES = """() => [...document.images]
     .filter(image => image.complete && !image.naturalWidth && image.offsetParent)
     .map(image => image.getAttribute("src"))"""
-OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# How far the page, or a text that does not scroll by itself, is wider than the screen.
+OVERFLOW = """() => Math.max(
+    document.documentElement.scrollWidth,
+    ...[...document.querySelectorAll(".bd-article :is(h1, h2, h3, p, li, dt, dd)")]
+        .filter(text => !text.closest("pre, mjx-container, .pst-scrollable-table-container"))
+        .map(text => text.getBoundingClientRect().right)
+) - document.documentElement.clientWidth"""
 BAR = "() => document.querySelector('.bd-header')?.getBoundingClientRect().height ?? 0"
 ONE_LINE = 100  # pixels
 # Pixels, beyond what a formula's own box is off by.
@@ -65,11 +71,11 @@ def faults(context, path, is_wide):
 
 def overflow(page):
     if (beyond := page.evaluate(OVERFLOW)) > 1:
-        yield f"scrolls sideways by {beyond} pixels"
+        yield f"is too wide by {beyond:.0f} pixels"
 
 
 def overflow_of(page, path):
-    """Yield how far another page scrolls sideways, in an open tab."""
+    """Yield how far another page is too wide, in an open tab."""
     page.goto(path.as_uri(), wait_until="load")
     yield from overflow(page)
 
