@@ -2,9 +2,9 @@
 
 `python doc/check_browser.py doc/_build/html` needs playwright, and a Chromium that is installed
 (`apt install chromium`, or CHROMIUM=path). It fails where the console has errors, an image is
-broken, a page is wider than the screen, the bar above it breaks into lines, or a formula or a block of code
-is cut (but on a phone). Pages of the API are alike: one in ten is looked at so, and of the others
-only the width is measured, on the phone.
+broken, a page is wider than the screen, the bar above it breaks into lines, or a formula or a block
+of code is cut (but on a phone). Pages of the API are alike: one in ten is looked at so, and of the
+others only the width is measured, on the phone.
 """
 
 import os
