@@ -24,5 +24,5 @@ class Table:
 
     def row(self, name, *values):
         self.rows.append([name, *values])
-        cells = (f"{v:12.4f}" if isinstance(v, float) else f"{v!s:>12}" for v in values)
+        cells = (f"{v:12.4f}" if isinstance(v, float) else f" {v!s:>11}" for v in values)
         print(f"{name:<{self.width}}" + "".join(cells), flush=True)
