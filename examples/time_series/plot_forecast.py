@@ -64,18 +64,18 @@ for year in np.array_split(y[:seen], N_YEARS):
 # From the 28th year on we forecast every 13 weeks, without further learning. Errors are root mean
 # squares over all weeks of the year ahead, in parts per million.
 
-errors = {"as last year": [], "and as much more": [], "Kalman filter": []}
+errors = {"seasonal naive": [], "seasonal naive, with drift": [], "Kalman filter": []}
 inside = []
 for now in range(seen, len(y) - 52, 13):
     last, before, ahead = y[now - 52 : now], y[now - 104 : now - 52], y[now : now + 52]
     mean, covariance = kalman.forecast(y[:now], n_steps=52, return_cov=True)
-    errors["as last year"].append(last - ahead)
-    errors["and as much more"].append(last + np.nanmean(last - before) - ahead)
+    errors["seasonal naive"].append(last - ahead)
+    errors["seasonal naive, with drift"].append(last + np.nanmean(last - before) - ahead)
     errors["Kalman filter"].append(mean - ahead)
     known = ~np.isnan(ahead)
     inside.extend((np.abs(mean - ahead) < 1.96 * np.sqrt(covariance[:, 0]))[known])
 for name, misses in errors.items():
-    print(f"{name:<18}{np.sqrt(np.nanmean(np.square(misses))):6.2f} ppm")
+    print(f"{name:<28}{np.sqrt(np.nanmean(np.square(misses))):6.2f} ppm")
 print(f"{len(inside)} weeks, {np.mean(inside):.1%} within bands of 95 %")
 
 # %%
