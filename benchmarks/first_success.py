@@ -24,7 +24,7 @@ TASKS = {
     "a CSV file in chunks of pandas": ("doc/getting_started.rst", r"read_csv\("),
     "a grid search over rates": ("README.md", r"GridSearchCV\("),
     "a pipeline of scaling, PCA and a mixture": ("doc/guide/mixtures.rst", r"make_pipeline\("),
-    "an HMM of a list of sequences, decoded": ("doc/guide/hidden_markov.rst", r"\.decode\("),
+    "an HMM of a list of sequences, decoded": ("doc/guide/hidden_markov.rst", r"decode\(sequences"),
     "code for hmmlearn, with lengths": ("doc/guide/from_hmmlearn.rst", r"lengths"),
     "code for pykalman": ("doc/guide/from_pykalman.rst", r"KalmanFilter\("),
     "a forecast of a series with gaps": ("doc/guide/kalman.rst", r"\.forecast\("),
@@ -62,7 +62,7 @@ def fresh(folder):
     begin = perf_counter()
     venv.create(folder, with_pip=True)
     python = str(Path(folder, "bin/python"))
-    install = [python, "-m", "pip", "install", "--quiet", ".[plot,dask]", "pandas", "hmmlearn"]
+    install = [python, "-m", "pip", "install", "--quiet", ".[plot,dask]", "pandas", "hmmlearn", "pykalman"]
     subprocess.run(install, cwd=ROOT, check=True)
     return python, perf_counter() - begin
 
