@@ -123,7 +123,7 @@ PARTS = {"Pages": r"[^/]+|guide/.+", "Examples": "auto_examples/.+", "API": "gen
 
 def link_pages(app, page, source):
     """Make links to files of pages, which can be followed where files are read, links to pages."""
-    source[0] = re.sub(r"`([^`<]+) <([\w/.]+)\.rst>`__", r":doc:`\1 <\2>`", source[0])
+    source[0] = re.sub(r"`([^`<]+)\s<([\w/.]+)\.rst>`__", r":doc:`\1 <\2>`", source[0])
 
 
 def link_text(app, page, template, context, doctree):
