@@ -52,7 +52,8 @@ for state in order:
     values = (f"{value:{len(name) + 2}.1f}" for name, value in zip(columns, row, strict=True))
     print(f"state {state:<2}" + "".join(values))
 
-# %% These intervals are the quarters in the state with the least growth. The recessions of the
+# %%
+# These intervals are the quarters in the state with the least growth. The recessions of the
 # National Bureau of Economic Research began in 1960, 1969, 1973, 1980, 1981, 1990, 2001 and at the
 # end of 2007. The state has six of them. It is also the state with the highest inflation, and so
 # includes the years around 1973, 1980 and 1981. The recessions of 1960 and 2001 are in the state
