@@ -68,7 +68,7 @@ define copy_source
 endef
 build_requires = $(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')"
 
-# The declared minimum versions, on a copy of the source: its kernels are built with these, too. Of the
+# The declared minimum versions, on what the sdist has: its kernels are built with these, too. Of the
 # tests, the fast half that asks most of other libraries: each room by itself, and laws on input, but no
 # clusters. In WORLD=1 these are cases that `make test` leaves out.
 MINIMA := .venv-minima
@@ -80,11 +80,13 @@ MINIMA_TESTS ?= $(addprefix tests/,displays em estimators families kernels model
 test-minima:
 	@$(PYTHON) -m venv --clear $(MINIMA)
 	@$(PYTHON) .ci/minima.py > $(MINIMA)/constraints.txt
-	$(call copy_source,$(MINIMA)/source)
 	@echo 'building and installing into $(MINIMA), with the oldest versions that are declared'
 	@$(build_requires) > $(MINIMA)/requires.txt
+	@PIP_CONSTRAINT=$(MINIMA)/constraints.txt \
+	  $(MINIMA)/bin/python -m pip install --quiet --prefer-binary --requirement $(MINIMA)/requires.txt
+	@SKLEARN_ONLINEEM_BUILT=1 $(MINIMA)/bin/python setup.py --quiet sdist --dist-dir $(MINIMA)
+	@mkdir $(MINIMA)/source && tar -xzf $(MINIMA)/*.tar.gz -C $(MINIMA)/source --strip-components 1
 	@cd $(MINIMA) && export PIP_CONSTRAINT=$$PWD/constraints.txt && \
-	  bin/python -m pip install --quiet --prefer-binary --requirement requires.txt && \
 	  (cd source && ../bin/python setup.py --quiet build_ext --inplace) && \
 	  SKLEARN_ONLINEEM_BUILT=1 bin/python -m pip install --quiet --prefer-binary --no-build-isolation --editable 'source[test]'
 	cd $(MINIMA)/source && ../bin/python -m pytest --numprocesses 2 $(PYTEST_ARGS) $(MINIMA_TESTS)
