@@ -62,7 +62,8 @@ def fresh(folder):
     begin = perf_counter()
     venv.create(folder, with_pip=True)
     python = str(Path(folder, "bin/python"))
-    install = [python, "-m", "pip", "install", "--quiet", ".[plot,dask]", "pandas", "hmmlearn", "pykalman"]
+    needed = [".[plot,dask]", "pandas", "hmmlearn", "pykalman"]
+    install = [python, "-m", "pip", "install", "--quiet", *needed]
     subprocess.run(install, cwd=ROOT, check=True)
     return python, perf_counter() - begin
 
