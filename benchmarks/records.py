@@ -96,7 +96,7 @@ def shown(reference):
         heading, *rows = (f"| {' | '.join(row)} |" for row in cells(value, form))
         rule = "|---" * len(value[0]) + "|"
         return "\n".join(["", heading, rule, *rows, ""])
-    return f"\n{textwrap.fill(value, 100)}\n" if isinstance(value, str) else cell(value, form)
+    return f"\n{textwrap.fill(value, 100, break_on_hyphens=False)}\n" if isinstance(value, str) else cell(value, form)
 
 
 def found(reference):
