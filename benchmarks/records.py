@@ -96,7 +96,9 @@ def shown(reference):
         heading, *rows = (f"| {' | '.join(row)} |" for row in cells(value, form))
         rule = "|---" * len(value[0]) + "|"
         return "\n".join(["", heading, rule, *rows, ""])
-    return f"\n{textwrap.fill(value, 100, break_on_hyphens=False)}\n" if isinstance(value, str) else cell(value, form)
+    if isinstance(value, str):
+        return f"\n{textwrap.fill(value, 100, break_on_hyphens=False)}\n"
+    return cell(value, form)
 
 
 def found(reference):
