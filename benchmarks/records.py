@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "benchmarks/README.md")]
 HELP = "write the record, and the figures of pages that quote it"
 LIBRARIES = (
-    "scikit-learn", "numpy", "scipy", "scikit-learn-intelex", "mlpack", "faiss-cpu", "hmmlearn",
+    "scikit-learn", "numpy", "scipy", "scikit-learn-intelex", "faiss-cpu", "hmmlearn",
     "dynamax", "jax", "simdkalman", "pomegranate", "torch", "statsmodels", "stepmix", "tomotopy",
     "rapidfuzz", "numba",
 )  # fmt: skip
