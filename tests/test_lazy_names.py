@@ -11,8 +11,8 @@ import pytest
 
 import sklearn_onlineem
 from sklearn_onlineem._lazy import lazy_names
-from sklearn_onlineem.families._tangents import TANGENTS
-from sklearn_onlineem.models._coordinates import COORDINATES
+from sklearn_onlineem.families.tangents import TANGENTS
+from sklearn_onlineem.models.coordinates import COORDINATES
 
 LAZY = ["sklearn_onlineem", "sklearn_onlineem.estimators", "sklearn_onlineem.families"]
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data._batch import Batch, Index, array_of, without_step
+from sklearn_onlineem.data.batch import Batch, Index, array_of, without_step
 from sklearn_onlineem.data.rows import Rows, concatenated
 
 # Tokens of a document whose topics are drawn: float32 is exact for whole numbers up to this.

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data._batch import REALS, Batch, Index, array_of, check_threads, without_step
-from sklearn_onlineem.data._sparse import checked_csr
+from sklearn_onlineem.data.batch import REALS, Batch, Index, array_of, check_threads, without_step
+from sklearn_onlineem.data.sparse import checked_csr
 
 Result = TypeVar("Result")
 

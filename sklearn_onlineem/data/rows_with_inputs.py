@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from sklearn_onlineem.data._batch import Index
+from sklearn_onlineem.data.batch import Index
 from sklearn_onlineem.data.rows import Rows
 
 

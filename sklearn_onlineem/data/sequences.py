@@ -14,7 +14,7 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
-from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets
+from sklearn_onlineem.data.batch import Batch, Index, array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 

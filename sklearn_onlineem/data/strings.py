@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Integers
-from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets, check_threads
+from sklearn_onlineem.data.batch import Batch, Index, array_of, check_offsets, check_threads
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of
-from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import error_context
+from sklearn_onlineem.diagnostics.reading import model_and_data, prior_of
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models._coordinates import coordinates_of, has_coordinates
+from sklearn_onlineem.models.coordinates import coordinates_of, has_coordinates
 from sklearn_onlineem.statistics import Statistics, combine
 
 # Most halvings of rates in the extrapolation to rate 0.

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from sklearn_onlineem.diagnostics.streams import Batches, positive
 from sklearn_onlineem.em import Restart
 from sklearn_onlineem.em.state import AnyStep
-from sklearn_onlineem.estimators._progress import warn_user
+from sklearn_onlineem.estimators.progress import warn_user
 
 # Deviations are cut off here, so that a single batch raises no alarm.
 _MOST_DEVIATIONS = 4.0

@@ -7,7 +7,7 @@ from numbers import Integral
 
 from sklearn_onlineem.diagnostics.streams import positive
 from sklearn_onlineem.em.state import AnyStep
-from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators.base import OnlineEM
 
 
 class EarlyStopping:

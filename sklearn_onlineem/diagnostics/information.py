@@ -11,10 +11,10 @@ import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from sklearn_onlineem._typing import Floats, SequenceData
-from sklearn_onlineem.data._batch import array_of
+from sklearn_onlineem.data.batch import array_of
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import coordinates_at, model_and_data
-from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data
+from sklearn_onlineem.estimators.base import OnlineEM
 
 # For so few coordinates, all products are faster than Lanczos' method.
 _FEW = 64

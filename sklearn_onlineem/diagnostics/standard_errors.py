@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import coordinates_at, model_and_data, prior_of
 from sklearn_onlineem.diagnostics._topic_errors import topic_errors
+from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data, prior_of
 from sklearn_onlineem.em.settings import check_bool
-from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 
 # A smaller eigenvalue is 0 up to errors of differences and of convergence.

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.diagnostics._reading import model_and_data
+from sklearn_onlineem.diagnostics.reading import model_and_data
 from sklearn_onlineem.displays._drawing import Diamonds, Ellipses
 from sklearn_onlineem.displays._planes import Plane, Projection, discriminant_directions
 from sklearn_onlineem.families import Full, Gaussian, Gaussians, Laplace, StudentT, Tied

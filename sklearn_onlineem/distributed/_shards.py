@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples
 
-from sklearn_onlineem.estimators._validation import countable
+from sklearn_onlineem.estimators.validation import countable
 
 __all__ = ["cut", "is_future", "remote_shards"]
 

@@ -19,8 +19,8 @@ from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.solvers.base import mini_batches
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import countable
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import countable
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled
 

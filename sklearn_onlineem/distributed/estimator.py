@@ -26,20 +26,20 @@ from sklearn_onlineem.distributed._modes import (
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import Auto, Batch, Online, Stochastic
-from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
-from sklearn_onlineem.estimators._fitted import PersistentState, rollback
-from sklearn_onlineem.estimators._learnt import RELEARNT
-from sklearn_onlineem.estimators._parameters import available_if, by_name, fit_context, naming_calls
-from sklearn_onlineem.estimators._progress import log, report_end, report_pass
-from sklearn_onlineem.estimators._sequence_forms import (
+from sklearn_onlineem.estimators.base import N_JOBS, OnlineEM
+from sklearn_onlineem.estimators.combination import no_model
+from sklearn_onlineem.estimators.fitted import PersistentState, rollback
+from sklearn_onlineem.estimators.learnt import RELEARNT
+from sklearn_onlineem.estimators.parameters import available_if, by_name, fit_context, naming_calls
+from sklearn_onlineem.estimators.progress import log, report_end, report_pass
+from sklearn_onlineem.estimators.sequence_forms import (
     check_rows_of_y,
     is_nested,
     sequence_form,
     with_columns_of_symbols,
 )
-from sklearn_onlineem.estimators._sequences import SequenceEstimator
-from sklearn_onlineem.estimators._validation import error_context
-from sklearn_onlineem.estimators.combination import no_model
+from sklearn_onlineem.estimators.sequences import SequenceEstimator
+from sklearn_onlineem.estimators.validation import error_context
 
 # For annotations only: it need not be installed.
 if TYPE_CHECKING:

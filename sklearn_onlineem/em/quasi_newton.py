@@ -16,11 +16,11 @@ from sklearn_onlineem._kernels._small_matrices import multiply_by_inverse
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models._coordinates import coordinates_of, has_coordinates
+from sklearn_onlineem.models.coordinates import coordinates_of, has_coordinates
 from sklearn_onlineem.statistics import Statistics, combine
 
 if TYPE_CHECKING:
-    from sklearn_onlineem.models._coordinates.components import Coordinates
+    from sklearn_onlineem.models.coordinates.components import Coordinates
 
 __all__ = ["Evaluation", "QuasiNewton", "suits"]
 

@@ -12,8 +12,8 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators._families import FAMILIES
-from sklearn_onlineem.estimators._fitted import fitted_property
-from sklearn_onlineem.estimators._validation import check_in_memory, filled
+from sklearn_onlineem.estimators.fitted import fitted_property
+from sklearn_onlineem.estimators.validation import check_in_memory, filled
 from sklearn_onlineem.families import Categorical, Family, Product
 
 # Within a group, columns are correlated unless another family is asked for.

@@ -22,7 +22,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import aligned, frozen, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import State
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.validation import (
     LARGEST_SQUARE,
     check_complete,
     error_context,

@@ -11,15 +11,15 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.data._batch import room
+from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers import Gibbs
-from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._fitted import FitTransformMixin
-from sklearn_onlineem.estimators._parameters import estimator, fit_context
-from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.fitted import FitTransformMixin
+from sklearn_onlineem.estimators.parameters import estimator, fit_context
+from sklearn_onlineem.estimators.threads import single_threaded_blas, threads_for
+from sklearn_onlineem.estimators.validation import (
     INVALID,
     checked_labels,
     checked_weight,

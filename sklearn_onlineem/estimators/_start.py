@@ -22,9 +22,9 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators._parameters import are_same
-from sklearn_onlineem.estimators._progress import warn_user
-from sklearn_onlineem.estimators._threads import single_threaded_openmp
+from sklearn_onlineem.estimators.parameters import are_same
+from sklearn_onlineem.estimators.progress import warn_user
+from sklearn_onlineem.estimators.threads import single_threaded_openmp
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Correlations
 from sklearn_onlineem.models import Model

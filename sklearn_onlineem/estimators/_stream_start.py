@@ -16,7 +16,7 @@ from sklearn_onlineem.em.schedules import PowerDecay
 from sklearn_onlineem.em.solvers import Auto, Online
 from sklearn_onlineem.em.state import Opening
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
-from sklearn_onlineem.models._coordinates import has_coordinates
+from sklearn_onlineem.models.coordinates import has_coordinates
 from sklearn_onlineem.statistics import combine
 
 # Rows of a model that tells how many are kept, and most rows that are.

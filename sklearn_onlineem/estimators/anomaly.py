@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import FloatsOrList, IntegersOrList, RowData, SequenceData
 from sklearn_onlineem.em.quantiles import RunningQuantiles
-from sklearn_onlineem.estimators._fitted import PersistentState
-from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
-from sklearn_onlineem.estimators._sequence_forms import sequence_form
-from sklearn_onlineem.estimators._validation import error_context, is_empty
+from sklearn_onlineem.estimators.fitted import PersistentState
+from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls
+from sklearn_onlineem.estimators.sequence_forms import sequence_form
+from sklearn_onlineem.estimators.validation import error_context, is_empty
 
 # Scores in the quantile of a stream, at least and at most; rows below it that they should have.
 _LEAST_WINDOW, _LARGEST_WINDOW, _ROWS_BELOW = 1000, 100_000, 10

@@ -22,9 +22,9 @@ from sklearn_onlineem.em.sample import NO_SAMPLE
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Sampled
-from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._parameters import are_same
-from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.parameters import are_same
+from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine, pooled
 

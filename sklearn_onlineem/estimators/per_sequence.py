@@ -13,10 +13,10 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import FloatsOrList, SequenceData
-from sklearn_onlineem.estimators._fitted import FitTransformMixin, PersistentState
-from sklearn_onlineem.estimators._parameters import are_same, fit_context, naming_calls
-from sklearn_onlineem.estimators._sequence_forms import SequenceOutput, sequence_form
-from sklearn_onlineem.estimators._validation import error_context
+from sklearn_onlineem.estimators.fitted import FitTransformMixin, PersistentState
+from sklearn_onlineem.estimators.parameters import are_same, fit_context, naming_calls
+from sklearn_onlineem.estimators.sequence_forms import SequenceOutput, sequence_form
+from sklearn_onlineem.estimators.validation import error_context
 
 
 @naming_calls

@@ -13,16 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.estimators._fitted import PersistentState, rollback
-from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.fitted import PersistentState, rollback
+from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
+from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls
+from sklearn_onlineem.estimators.validation import (
     check_complete,
     checked_weight,
     converted,
     error_context,
     is_empty,
 )
-from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 from sklearn_onlineem.models.conditional import ConditionalMixture
 
 # The default mixture, chosen by benchmarks/real_data/regression.py: its components, the fewest rows

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._errors import ours
-from sklearn_onlineem.data._sparse import checked_csr
+from sklearn_onlineem.data.sparse import checked_csr
 
 # Squares of settings, and their products with data, must be normal numbers. Arguments of log gammas
 # must leave digits to differences of these.

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import components
-from sklearn_onlineem.data._sparse import checked_csr
+from sklearn_onlineem.data.sparse import checked_csr
 from sklearn_onlineem.families._checks import above, at_least
 from sklearn_onlineem.families._events import as_csr
 from sklearn_onlineem.families.capabilities import PosteriorPredictives

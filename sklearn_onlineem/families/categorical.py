@@ -15,7 +15,7 @@ from scipy.special import rel_entr
 from sklearn_onlineem._kernels import _collapsed_counts, _counts
 from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem.data._batch import REALS
+from sklearn_onlineem.data.batch import REALS
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting
 from sklearn_onlineem.families._family import NOTHING

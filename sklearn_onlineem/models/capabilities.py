@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.statistics import Statistics
 
 # The class of the model.
@@ -265,8 +264,8 @@ class ComponentUpdates(ABC):
     @abstractmethod
     def component_steps(
         self, data: Batch, prior: Statistics | None = None, order: str = "gain"
-    ) -> ComponentSteps:
-        """Return `ComponentSteps` from this model.
+    ) -> Iterable[tuple[Self, float]]:
+        """Return the models after sweeps, each with the log-likelihood before its sweep.
 
         Parameters
         ----------

@@ -40,9 +40,8 @@ class ComponentSteps:
     sweep ends with a step of batch EM.
 
     The order "gain" takes the component with the largest expected gain next: the gain of its own
-    last step, and 1/K of what others have gained since. `Componentwise` has references; the bound
-    is that of Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and
-    other variants", 1998.
+    last step, and 1/K of what others have gained since. The bound is that of Neal & Hinton,
+    "A view of the EM algorithm that justifies incremental, sparse, and other variants", 1998.
     """
 
     def __init__(self, model, data, prior=None, order="gain"):
@@ -68,6 +67,11 @@ class ComponentSteps:
         parameters = joined(self._components, self._whole.parameters)
         weights = self._weights / self._weights.sum()
         return replace(self._whole, weights=weights, parameters=parameters)
+
+    def __iter__(self):
+        while True:
+            log_likelihood = self.sweep()
+            yield self.model(), log_likelihood
 
     def sweep(self):
         """Take a step for each component; return the mean log-likelihood of rows before it."""

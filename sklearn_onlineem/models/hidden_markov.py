@@ -13,7 +13,7 @@ from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import take
-from sklearn_onlineem.data._batch import array_of
+from sklearn_onlineem.data.batch import array_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Family

@@ -19,7 +19,7 @@ from sklearn_onlineem._kernels._topic_tables import (
     scale_columns,
 )
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data._batch import array_of
+from sklearn_onlineem.data.batch import array_of
 from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS, Documents
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._collapsed import drawn_proportions

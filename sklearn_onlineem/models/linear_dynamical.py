@@ -12,7 +12,7 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _kalman_shared, _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data._batch import room
+from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Full

@@ -10,10 +10,10 @@ from sklearn.base import is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
-from sklearn_onlineem.data._sparse import canonical_csr
-from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._progress import warn_user
-from sklearn_onlineem.estimators._validation import is_empty
+from sklearn_onlineem.data.sparse import canonical_csr
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.progress import warn_user
+from sklearn_onlineem.estimators.validation import is_empty
 
 # Chunks between messages, as updates of the estimators.
 _VERBOSE_INTERVAL = 10

@@ -5,7 +5,7 @@ import copy
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators.base import OnlineEM
 
 
 def fork(estimator):

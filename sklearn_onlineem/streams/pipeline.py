@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 
 from sklearn_onlineem._values import Identified
-from sklearn_onlineem.estimators._parameters import available_if, fit_context, naming_calls
+from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.streams._chunks import (
     check_scorable,
     has_nothing,

@@ -14,9 +14,9 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Bernoulli, Categorical, CompoundDirichlet, Laplace, Wishart
-from sklearn_onlineem.families._tangents import TANGENTS
+from sklearn_onlineem.families.tangents import TANGENTS
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
-from sklearn_onlineem.models._coordinates import coordinates_of
+from sklearn_onlineem.models.coordinates import coordinates_of
 from sklearn_onlineem.models.edit_operations import FullOperations
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 

@@ -22,7 +22,7 @@ from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import StudentT
-from sklearn_onlineem.models._coordinates import coordinates_of
+from sklearn_onlineem.models.coordinates import coordinates_of
 
 
 def leading(matrix, n):

@@ -26,7 +26,7 @@ from sklearn_onlineem.diagnostics import (
 )
 from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
 from sklearn_onlineem.families import Gamma, Wishart
-from sklearn_onlineem.families._tangents import TANGENTS
+from sklearn_onlineem.families.tangents import TANGENTS
 
 
 @pytest.mark.parametrize("case", STILL, ids=repr)

@@ -66,7 +66,7 @@ from sklearn_onlineem.em import (
 from sklearn_onlineem.em.schedules import PowerDecayInRows
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Sampled
-from sklearn_onlineem.estimators._fitted import Fitted
+from sklearn_onlineem.estimators.fitted import Fitted
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn_onlineem import GaussianHMM, KalmanFilter
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.estimators._sequence_forms import sequence_form
+from sklearn_onlineem.estimators.sequence_forms import sequence_form
 
 X = np.arange(14.0).reshape(7, 2)
 LENGTHS = [3, 1, 3]

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from sklearn_onlineem.estimators._threads import _blas_libraries, single_threaded_blas
+from sklearn_onlineem.estimators.threads import _blas_libraries, single_threaded_blas
 
 
 def blas_threads():

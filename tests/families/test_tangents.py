@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import expm
 
-from sklearn_onlineem.families._tangents.base import symmetric_exponential
+from sklearn_onlineem.families.tangents.base import symmetric_exponential
 
 
 def test_exponentials_are_exact_to_second_order_and_always_positive_definite(rng):

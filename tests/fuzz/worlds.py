@@ -57,7 +57,7 @@ from sklearn_onlineem.em.stopping import (
     expected_passes,
     remaining_gain,
 )
-from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Spherical, Tied
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models.conditional import conditional

@@ -31,7 +31,7 @@ from sklearn_onlineem import (
     StreamPipeline,
 )
 from sklearn_onlineem.distributed import DistributedEM
-from sklearn_onlineem.estimators._parameters import _ELSEWHERE
+from sklearn_onlineem.estimators.parameters import _ELSEWHERE
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -43,8 +43,8 @@ from sklearn_onlineem import (
 from sklearn_onlineem.em import Online, Stochastic
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators._rows import RowsInput
-from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.sequences import SequenceEstimator
 from sklearn_onlineem.families import Categorical
 
 

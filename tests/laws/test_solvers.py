@@ -28,7 +28,7 @@ from sklearn_onlineem import (
     RegressionMixture,
 )
 from sklearn_onlineem.em import Auto, Batch, Newton, Online, PowerDecay, Stochastic
-from sklearn_onlineem.estimators import _threads
+from sklearn_onlineem.estimators import threads
 from sklearn_onlineem.statistics import combine
 
 # Tests stop fits on purpose before they converge.
@@ -49,7 +49,7 @@ averaging = pytest.mark.parametrize("solver", [Stochastic, Online], ids=lambda k
 @pytest.fixture
 def threads_wherever_possible(monkeypatch):
     """Small data have one thread otherwise."""
-    monkeypatch.setattr(_threads, "_LEAST_WORK", 0)
+    monkeypatch.setattr(threads, "_LEAST_WORK", 0)
 
 
 def draw(case, rng, n=N):

@@ -26,7 +26,7 @@ from sklearn_onlineem import (
     PerSequence,
     PoissonMixture,
 )
-from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Constant
 

@@ -25,9 +25,9 @@ from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, Tied, _roots, wishart
 from sklearn_onlineem.families._roots import increasing_root
-from sklearn_onlineem.families._tangents import TANGENTS
-from sklearn_onlineem.families._tangents.base import Tangents
 from sklearn_onlineem.families.capabilities import n_shared_parameters
+from sklearn_onlineem.families.tangents import TANGENTS
+from sklearn_onlineem.families.tangents.base import Tangents
 from sklearn_onlineem.models import component_steps
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine

@@ -15,7 +15,7 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import StandardErrorStopping
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models._coordinates import COORDINATES
+from sklearn_onlineem.models.coordinates import COORDINATES
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Batch", "batch_passes"]

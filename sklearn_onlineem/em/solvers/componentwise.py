@@ -82,9 +82,8 @@ class Componentwise(Solver):
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         settled, state = plan.stopping(), progress.state
         steps = self._required(state.model).component_steps(data, state.prior, self.order)
-        while True:
-            log_likelihood = steps.sweep()
+        for model, log_likelihood in steps:
             state = progress.state
             size = state.size_of(data)
-            progress.take(state.after(steps.model(), math.inf, log_likelihood, data, size))
+            progress.take(state.after(model, math.inf, log_likelihood, data, size))
             yield log_likelihood, has_settled(settled, progress.state.step)

@@ -15,18 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
-from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts, with_masks
-from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, bound
+from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
     Chain,
     HiddenMarkovInitialiser,
     excess,
 )
+from sklearn_onlineem.estimators.learnt import fixed_entries, learnt_parts, with_masks
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter

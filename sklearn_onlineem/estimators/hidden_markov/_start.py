@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sklearn_onlineem._errors import ours
-from sklearn_onlineem.estimators._sequences import observed_rows
 from sklearn_onlineem.estimators._start import (
     Initialiser,
     check_columns,
@@ -18,7 +17,8 @@ from sklearn_onlineem.estimators._start import (
     wide_pseudo_rows,
     without_gaps,
 )
-from sklearn_onlineem.estimators._validation import finite_start, shares
+from sklearn_onlineem.estimators.sequences import observed_rows
+from sklearn_onlineem.estimators.validation import finite_start, shares
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.models.fixed import Fixed

@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
-from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import checked_probabilities, dirichlet_prior
+from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.fixed import floored
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel

@@ -10,11 +10,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
-from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
-from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._start import LearntPrior
-from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
+from sklearn_onlineem.estimators.learnt import gaussian_mask_shapes, learnt_gaussians
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
 from sklearn_onlineem.families._checks import at_least, finite, positive_semidefinite
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES

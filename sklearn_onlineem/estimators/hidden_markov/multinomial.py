@@ -8,9 +8,9 @@ from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
-from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import checked_probabilities, dirichlet_prior
+from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Multinomial
 from sklearn_onlineem.models.fixed import floored
 

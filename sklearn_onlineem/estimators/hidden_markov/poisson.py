@@ -8,9 +8,9 @@ from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import put_parameters, settable
-from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.validation import finite_start
 from sklearn_onlineem.families import Poisson
 from sklearn_onlineem.families._checks import at_least, finite
 from sklearn_onlineem.statistics import Sums

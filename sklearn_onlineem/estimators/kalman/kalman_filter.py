@@ -13,12 +13,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._known import FromParameters, Settable
-from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators._start import LearntPrior
-from sklearn_onlineem.estimators._validation import filled
+from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.kalman._start import (
     FIELDS,
     SHAPES,
@@ -28,6 +25,9 @@ from sklearn_onlineem.estimators.kalman._start import (
     put_array,
     system_prior,
 )
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput
+from sklearn_onlineem.estimators.validation import filled
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._checks import MOST
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES

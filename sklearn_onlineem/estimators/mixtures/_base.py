@@ -19,15 +19,12 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
-from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._known import (
     FromParameters,
     put_parameters,
     settable,
     shares_as_given,
 )
-from sklearn_onlineem.estimators._learnt import fixed_entries, learnt_parts, with_masks
-from sklearn_onlineem.estimators._parameters import available_if, estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
     STARTS,
@@ -39,8 +36,11 @@ from sklearn_onlineem.estimators._start import (
     wide_pseudo_rows,
     without_gaps,
 )
-from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.fitted import fitted_property, rollback
+from sklearn_onlineem.estimators.learnt import fixed_entries, learnt_parts, with_masks
+from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import (
     error_context,
     finite_start,
     relative_shares,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sklearn_onlineem.estimators._start import Initialiser, distinct_rows, wide_pseudo_rows
-from sklearn_onlineem.estimators._validation import relative_shares
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser
+from sklearn_onlineem.estimators.validation import relative_shares
 from sklearn_onlineem.families import GaussianRegression
 from sklearn_onlineem.families.covariance_shapes import Covariance
 from sklearn_onlineem.models.fixed import Fixed

@@ -9,10 +9,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import ColumnFamilies
 from sklearn_onlineem.estimators._families import FAMILIES
-from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._known import n_features_of, put_all_parameters, settable
-from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Family
 
 

@@ -11,10 +11,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import NominalColumns
-from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
-from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.mixture import MixtureModel
 

@@ -14,11 +14,11 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._known import FromParameters, put_parameters, settable
-from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import Initialiser, LearntPrior
-from sklearn_onlineem.estimators._validation import checked_lengths, finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.validation import checked_lengths, finite_start
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.dirichlets import Dirichlets

@@ -10,8 +10,8 @@ from sklearn.preprocessing import binarize
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
-from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
+from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Bernoulli, Multinomial, Poisson
 
 

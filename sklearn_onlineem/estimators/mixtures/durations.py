@@ -9,9 +9,9 @@ from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import put_parameters, settable
-from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families import Exponential, Gamma
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.gamma import FixedShapeGamma

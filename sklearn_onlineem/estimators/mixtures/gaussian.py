@@ -11,16 +11,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
-from sklearn_onlineem.estimators._learnt import gaussian_mask_shapes, learnt_gaussians
-from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.learnt import gaussian_mask_shapes, learnt_gaussians
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import (
     LARGEST_SQUARE,
     converted,
     error_context,
     finite_start,
 )
-from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.conditional import ConditionalMixture, conditional

@@ -6,8 +6,8 @@ import numpy as np
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import put_parameters, settable
-from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
+from sklearn_onlineem.estimators.parameters import estimator
 from sklearn_onlineem.families import Laplace
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.laplace import Laplaces

@@ -14,27 +14,27 @@ from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats, Integers, Method, SequenceData
-from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
-from sklearn_onlineem.estimators._fitted import rollback
+from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
-from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowsInput
-from sklearn_onlineem.estimators._sequence_forms import (
+from sklearn_onlineem.estimators.fitted import rollback
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.sequence_forms import (
     SequenceForm,
     SequenceOutput,
     is_nested,
     sequence_form,
     with_columns_of_symbols,
 )
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.validation import (
     check_in_memory,
     checked_lengths,
     converted,
     error_context,
     filled,
 )
-from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import MarkovChain
 
 # A wrong code must be an error, not an allocation of its square: codes are below the first number,

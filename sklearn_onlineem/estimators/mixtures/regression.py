@@ -17,20 +17,20 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows_with_inputs import RowsWithInputs
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import Memories
-from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._known import (
     FromParameters,
     check_definite,
     put_parameters,
     settable,
 )
-from sklearn_onlineem.estimators._parameters import estimator, fit_context, parameter
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._start import STARTS
-from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import INVALID, check_complete, raise_named
+from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.mixtures._base import MixtureParameters
 from sklearn_onlineem.estimators.mixtures._regression_start import SHORT_EM, RegressionInitialiser
+from sklearn_onlineem.estimators.parameters import estimator, fit_context, parameter
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import INVALID, check_complete, raise_named
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.models.mixture import MixtureModel

@@ -9,7 +9,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
-from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.mixtures.gaussian import (
     as_stored,
@@ -17,6 +16,7 @@ from sklearn_onlineem.estimators.mixtures.gaussian import (
     unit_gaussians,
     without_shared_axes,
 )
+from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Gaussians, StudentT
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES

@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
-from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Wishart
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.wishart import FixedDegreesWishart

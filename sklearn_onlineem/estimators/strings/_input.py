@@ -8,8 +8,8 @@ import numpy as np
 
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data.strings import StringPairs, Strings
-from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.estimators._validation import check_in_memory, error_context
+from sklearn_onlineem.estimators.threads import threads_for
+from sklearn_onlineem.estimators.validation import check_in_memory, error_context
 
 # They have lengths and can be iterated, but have no order, or yield numbers instead of symbols.
 _NO_SEQUENCES = (Mapping, Set, bytes, bytearray, memoryview)

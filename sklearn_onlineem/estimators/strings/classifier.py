@@ -14,12 +14,12 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.estimators._fitted import PersistentState
-from sklearn_onlineem.estimators._parameters import fit_context, naming_calls
-from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.estimators._validation import error_context
+from sklearn_onlineem.estimators.fitted import PersistentState
+from sklearn_onlineem.estimators.parameters import fit_context, naming_calls
 from sklearn_onlineem.estimators.strings._input import SymbolCodes, strings_of
 from sklearn_onlineem.estimators.strings.edit_distance import EditDistance
+from sklearn_onlineem.estimators.threads import threads_for
+from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.models.edit_dictionary import Dictionary
 
 

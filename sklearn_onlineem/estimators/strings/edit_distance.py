@@ -13,15 +13,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data._batch import room
+from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._fitted import FittedAttribute, FitTransformMixin
 from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
-from sklearn_onlineem.estimators._parameters import estimator, fit_context, parameter
 from sklearn_onlineem.estimators._start import Initialiser
-from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.estimators._validation import error_context
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.fitted import FittedAttribute, FitTransformMixin
+from sklearn_onlineem.estimators.parameters import estimator, fit_context, parameter
 from sklearn_onlineem.estimators.strings._input import (
     PairsInput,
     SymbolCodes,
@@ -29,6 +27,8 @@ from sklearn_onlineem.estimators.strings._input import (
     pairs_of,
     strings_of,
 )
+from sklearn_onlineem.estimators.threads import threads_for
+from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families._checks import LARGEST
 from sklearn_onlineem.models.edit_operations import (
     KINDS,

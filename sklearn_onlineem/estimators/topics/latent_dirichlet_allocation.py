@@ -14,18 +14,18 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.data.documents import MOST_TOKENS, MOST_WORDS, Documents, are_counts
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.em import Batch, Gibbs, Stochastic
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers import Memories, Solver
-from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._known import FromParameters, settable
-from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
 from sklearn_onlineem.estimators._start import Initialiser
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.fitted import fitted_property
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.validation import (
     check_complete,
     checked_labels,
     checked_lengths,

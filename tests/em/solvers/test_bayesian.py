@@ -22,7 +22,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import BayesianOnline
 from sklearn_onlineem.em.solvers import RunningStatistics, running_step
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.estimators import _threads
+from sklearn_onlineem.estimators import threads
 from sklearn_onlineem.families import Multinomial
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
@@ -168,7 +168,7 @@ def test_a_fit_takes_one_pass_and_counts_each_observation_once(case, rng):
 
 @all_estimators
 def test_fits_do_not_depend_on_threads(case, rng, monkeypatch):
-    monkeypatch.setattr(_threads, "_LEAST_WORK", 0)
+    monkeypatch.setattr(threads, "_LEAST_WORK", 0)
     X = case.data(rng, 60)[0]
     one, two = (case(solver="bayesian", batch_size=20, n_jobs=n).fit(X) for n in (1, 2))
     assert_identical(one.model_, two.model_)

@@ -19,7 +19,7 @@ from sklearn_onlineem import (
     PoissonMixture,
 )
 from sklearn_onlineem.em import Componentwise
-from sklearn_onlineem.estimators import _threads
+from sklearn_onlineem.estimators import threads
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -48,7 +48,7 @@ def test_passes_are_counted_and_recorded_and_never_fall(case, rng):
 @all_mixtures
 def test_a_string_stands_for_a_value_and_fits_are_alike_to_the_bit(case, rng, monkeypatch):
     """Whatever the number of threads."""
-    monkeypatch.setattr(_threads, "_LEAST_WORK", 0)
+    monkeypatch.setattr(threads, "_LEAST_WORK", 0)
     X = case.data(rng, 1200)[0]
     expected = fitted(case, X, max_iter=2)
     for other in ({"solver": Componentwise()}, {"n_jobs": 2}):

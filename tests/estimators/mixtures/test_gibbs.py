@@ -30,7 +30,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Gibbs
-from sklearn_onlineem.estimators import _threads
+from sklearn_onlineem.estimators import threads
 
 by_mixture = pytest.mark.parametrize("case", GIBBS, ids=repr)
 SEVERAL = Gibbs(average_from=4, n_chains=3, n_draws=2)
@@ -79,7 +79,7 @@ def test_the_first_of_several_chains_is_the_one_alone(case, rng):
 
 @by_mixture
 def test_chains_do_not_depend_on_n_jobs(case, rng, monkeypatch):
-    monkeypatch.setattr(_threads, "_LEAST_WORK", 0)
+    monkeypatch.setattr(threads, "_LEAST_WORK", 0)
     X, _ = case.data(rng, 200)
     first, second = (case(solver=SEVERAL, max_iter=5, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
     assert_identical(state_of(first), state_of(second))

@@ -1,7 +1,7 @@
 """Coordinates of models in which the information of complete data is the unit matrix."""
 
 from sklearn_onlineem._lazy import ByClass
-from sklearn_onlineem.families._tangents import TANGENTS
+from sklearn_onlineem.families.tangents import TANGENTS
 
 __all__ = ["COORDINATES", "coordinates_of", "has_coordinates"]
 

@@ -48,10 +48,12 @@ from sklearn_onlineem.em.solvers.base import PERIOD
 from sklearn_onlineem.em.state import History, Opening, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._challengers import with_sample
-from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
 from sklearn_onlineem.estimators._known import KnownModel
-from sklearn_onlineem.estimators._learnt import RELEARNT
-from sklearn_onlineem.estimators._parameters import (
+from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
+from sklearn_onlineem.estimators._stream_start import learn_first
+from sklearn_onlineem.estimators.fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
+from sklearn_onlineem.estimators.learnt import RELEARNT
+from sklearn_onlineem.estimators.parameters import (
     OTHER_ATTRIBUTES,
     are_same,
     available_if,
@@ -59,7 +61,7 @@ from sklearn_onlineem.estimators._parameters import (
     parameter,
     unknown_parameter,
 )
-from sklearn_onlineem.estimators._progress import (
+from sklearn_onlineem.estimators.progress import (
     CallbackSupportMixin,
     FitTasks,
     checked_callbacks,
@@ -74,10 +76,8 @@ from sklearn_onlineem.estimators._progress import (
     warn_of_unused_rates,
     warn_user,
 )
-from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
-from sklearn_onlineem.estimators._stream_start import learn_first
-from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import (
     INVALID,
     check_complete,
     converted,
@@ -87,7 +87,7 @@ from sklearn_onlineem.estimators._validation import (
 )
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models._coordinates import has_coordinates
+from sklearn_onlineem.models.coordinates import has_coordinates
 
 # Decay of learning rates by default, and after the settled start of a stream; chosen by
 # benchmarks/real_data/streams.py.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sklearn_onlineem.families._tangents.base import Attribute, Tangents
+from sklearn_onlineem.families.tangents.base import Attribute, Tangents
 
 
 class LaplaceTangents(Tangents):

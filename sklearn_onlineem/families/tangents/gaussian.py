@@ -11,8 +11,8 @@ import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical, Tied
-from sklearn_onlineem.families._tangents.base import Attribute, Tangents, symmetric_exponential
 from sklearn_onlineem.families.covariance_shapes import LARGEST_GUARD, NEGLIGIBLE
+from sklearn_onlineem.families.tangents.base import Attribute, Tangents, symmetric_exponential
 
 
 class _GaussianTangents(Tangents):
@@ -311,6 +311,7 @@ class AxisTangents(_GaussianTangents):
 
 
 def gaussian_tangents(family, parameters):
+    """Return the directions of Gaussians with this type of covariance."""
     return _TANGENTS[type(family.covariance)](family, parameters)
 
 

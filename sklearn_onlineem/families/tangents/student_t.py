@@ -5,8 +5,8 @@ from scipy.special import polygamma, psi
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families import Gaussians
-from sklearn_onlineem.families._tangents.base import Attribute, Tangents
-from sklearn_onlineem.families._tangents.gaussian import gaussian_tangents
+from sklearn_onlineem.families.tangents.base import Attribute, Tangents
+from sklearn_onlineem.families.tangents.gaussian import gaussian_tangents
 
 # Relative distance.
 _AT_BOUND = 1e-6

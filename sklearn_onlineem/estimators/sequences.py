@@ -13,23 +13,23 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
-from sklearn_onlineem.data._batch import room
+from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers import Memories
 from sklearn_onlineem.em.state import Opening
-from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._fitted import FitTransformMixin, rollback
-from sklearn_onlineem.estimators._parameters import by_name, estimator, fit_context, parameter
-from sklearn_onlineem.estimators._sequence_forms import (
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.fitted import FitTransformMixin, rollback
+from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
+from sklearn_onlineem.estimators.sequence_forms import (
     SequenceOutput,
     check_rows_of_y,
     sequence_form,
     with_columns_of_symbols,
 )
-from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.threads import single_threaded_blas, threads_for
+from sklearn_onlineem.estimators.validation import (
     INVALID,
     check_values,
     checked_labels,

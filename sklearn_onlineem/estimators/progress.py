@@ -40,16 +40,19 @@ def warn_user(message, category=UserWarning, once=False):
 
 
 def log(estimator, what):
+    """Print a line about a verbose estimator."""
     if estimator.verbose:
         print(f"{type(estimator).__name__}: {what}", flush=True)
 
 
 def report_pass(estimator, n_iter, log_likelihood):
+    """Print the number of a pass and its log-likelihood."""
     if n_iter % estimator.verbose_interval == 0:
         log(estimator, f"pass {n_iter}, log-likelihood {log_likelihood:.6f}")
 
 
 def report_end(estimator, progress):
+    """Print why a fit has ended."""
     if progress.n_iter == 0:
         log(estimator, "max_iter=0, so that nothing is learnt")
         return
@@ -60,6 +63,7 @@ def report_end(estimator, progress):
 
 
 def report_update(estimator, state):
+    """Print the number of an update, of its rows, and its log-likelihood."""
     if state.n_steps == 1 or state.n_steps % estimator.verbose_interval == 0:
         what = f"update {state.n_steps}, {state.n_rows} rows, log-likelihood"
         log(estimator, f"{what} {state.step.log_likelihood:.6f}")
@@ -173,6 +177,7 @@ def _part_of(model):
 
 
 def warn_of_reinitialisation(estimator, state):
+    """Warn that an empty component has been reinitialised."""
     part = _part_of(state.model)
     warn_user(
         f"{type(estimator).__name__}: {part} {state.step.reinitialised} was nearly empty, and has"

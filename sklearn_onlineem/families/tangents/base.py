@@ -277,6 +277,8 @@ class _ProductTangents(Tangents):
 
 
 class PoissonTangents(_ProductTangents):
+    """Directions of the rates of Poisson distributions."""
+
     names = ("means_", "rates_", "lambdas_")
 
     @property
@@ -296,6 +298,8 @@ class PoissonTangents(_ProductTangents):
 
 
 class BernoulliTangents(_ProductTangents):
+    """Directions of probabilities of bits."""
+
     names = ("means_", "probabilities_")
     kind = "probability"
 

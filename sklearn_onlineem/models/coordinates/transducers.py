@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families._tangents.base import Attribute, Shares, inverse
-from sklearn_onlineem.models._coordinates.components import Coordinates
+from sklearn_onlineem.families.tangents.base import Attribute, Shares, inverse
+from sklearn_onlineem.models.coordinates.components import Coordinates
 from sklearn_onlineem.models.edit_operations import KINDS, FullOperations
 
 # Attributes of estimators, of full operations.

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import polygamma
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families._tangents.base import (
+from sklearn_onlineem.families.tangents.base import (
     Attribute,
     Tangents,
     symmetric_exponential,
@@ -20,6 +20,8 @@ from sklearn_onlineem.families._tangents.base import (
 
 
 class FixedDegreesWishartTangents(Tangents):
+    """Directions of the scales of Wishart distributions."""
+
     parts = {"scales": slice(None)}
 
     @property
@@ -104,6 +106,8 @@ class FixedDegreesWishartTangents(Tangents):
 
 
 class WishartTangents(FixedDegreesWishartTangents):
+    """Directions of the degrees of freedom and scales of Wishart distributions."""
+
     parts = {"degrees of freedom": slice(0, 1), "scales": slice(1, None)}
     unsolved = Tangents._unsolved_by_roots
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_n_features, _check_sample_weight, va
 
 from sklearn_onlineem._errors import is_foreign, ours
 from sklearn_onlineem._kernels import _rows
-from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.families.capabilities import Marginals
 
 

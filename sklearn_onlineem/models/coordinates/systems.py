@@ -10,9 +10,9 @@ from scipy.linalg import lapack, null_space
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem.families._family import NOTHING
-from sklearn_onlineem.families._tangents.base import Attribute
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
-from sklearn_onlineem.models._coordinates.components import Coordinates
+from sklearn_onlineem.families.tangents.base import Attribute
+from sklearn_onlineem.models.coordinates.components import Coordinates
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 from sklearn_onlineem.models.regression import Regression
 

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import _get_feature_names, _num_samples
 
-from sklearn_onlineem.estimators._validation import (
+from sklearn_onlineem.estimators.validation import (
     check_complete,
     check_in_memory,
     column,

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import polygamma, psi
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families._tangents.base import Attribute, Tangents
+from sklearn_onlineem.families.tangents.base import Attribute, Tangents
 
 
 class CompoundDirichletTangents(Tangents):

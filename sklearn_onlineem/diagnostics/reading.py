@@ -1,8 +1,8 @@
 """Models, data and priors of fitted estimators."""
 
-from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._validation import error_context
-from sklearn_onlineem.models._coordinates import coordinates_of
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.validation import error_context
+from sklearn_onlineem.models.coordinates import coordinates_of
 from sklearn_onlineem.statistics import combine
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families._tangents import TANGENTS
-from sklearn_onlineem.families._tangents.base import Attribute, Shares, inverse
+from sklearn_onlineem.families.tangents import TANGENTS
+from sklearn_onlineem.families.tangents.base import Attribute, Shares, inverse
 
 
 class Coordinates(ABC):
