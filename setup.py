@@ -58,6 +58,31 @@ OPENMP = {
 PROGRAM = "int main(void) { return 0; }"
 OPENMP_PROGRAM = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }"
 
+# A kernel takes what it calls of a header, `_x.h`, by `from _x_h cimport f`. What Cython must know
+# is computed from the header, whose C becomes Cython by these replacements.
+DECLARED = f"{BUILD}/declared"
+IN_CYTHON = {
+    r"/\*.*?\*/|\\\n|\bRESTRICT\b|(?<=\*)const ": "",
+    r"\bptrdiff_t\b": "Py_ssize_t",
+    r"\b(REAL|INDEX|SUM)\b": "reals",
+    r"\bfrom\b": "from_",
+    r"\(void\)(?=;)": "() noexcept",
+    r"\(void\)": "()",
+    r"(\w+)\[[^]]*\](?=[,;])": r"*\1",
+}
+NUMBERS = [
+    *("void", "reals", "float", "double", "char", "unsigned char", "int", "size_t", "Py_ssize_t"),
+    *("int32_t", "int64_t", "uint64_t"),
+]
+CONSTANT = re.compile(r"^#define (\w+) +(\(?-?\d.*)", re.MULTILINE)
+ENUM = re.compile(r"^enum \{(.*?)\};", re.MULTILINE | re.DOTALL)
+STRUCT = re.compile(r"^typedef struct \{(.*?)\} (\w+);", re.MULTILINE | re.DOTALL)
+FUNCTION = re.compile(
+    r"^(?:(?:SIMD_\w+|TARGET|static|inline) )+([\w ]+[ *])"
+    r"(?:(NAMED|INDEXED|WIDE)\()?(\w+)\)?\(([^{}]*)\)\s*\{",
+    re.MULTILINE,
+)
+
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
@@ -125,18 +150,74 @@ def kernel(name, source, **keywords):
     return Extension(name, [source], define_macros=macros, py_limited_api=LIMITED, **keywords)
 
 
+def headers_in(header):
+    names = re.findall(r'#include "(_\w+)[.]h"', Path(KERNELS, f"{header}.h").read_text())
+    return [name for name in names if name not in (header, "_compiler", "_for_each_real")]
+
+
+def structs_of(header):
+    own = STRUCT.findall(Path(KERNELS, f"{header}.h").read_text())
+    return {name for _, name in own}.union(*map(structs_of, headers_in(header)))
+
+
+def declarations(header):
+    """Declare constants and structs of a header, and functions of these and of numbers.
+
+    A function for float and double, or for several widths, has the name of the macro that chooses.
+    """
+    text = Path(KERNELS, f"{header}.h").read_text()
+    for pattern, replacement in IN_CYTHON.items():
+        text = re.sub(pattern, replacement, text, flags=re.DOTALL)
+    types = "|".join([*NUMBERS, *structs_of(header)])
+    is_known = re.compile(rf"((const|volatile) )*({types})\b").match
+    lines = ["from libc.stdint cimport int32_t, int64_t, uint64_t"]
+    lines += ["from sklearn_onlineem._kernels._simd cimport reals"]
+    lines += [f"from {name}_h cimport *" for name in headers_in(header)]
+    lines += [f'cdef extern from "{header}.h" nogil:']
+    constants = dict(CONSTANT.findall(text))
+    names = [name for name, value in constants.items() if not re.search("[.]|e-", value)]
+    lines += [f"    const double {name}" for name in constants if name not in names]
+    names += [name.split()[0] for names in ENUM.findall(text) for name in names.split(",")]
+    lines += ["    enum:", "        pass", *[f"        {name}" for name in names]]
+    for body, name in STRUCT.findall(text):
+        lines += [f"    ctypedef struct {name}:", "        pass"]
+        for first, *others in [" ".join(f.split()).split(", ") for f in body.split(";")]:
+            if is_known(first):
+                kind = re.match(r"([\w ]+ )?", first)[0]
+                lines += [f"        {field}" for field in (first, *(kind + x for x in others))]
+    functions = {}
+    for kind, variants, name, arguments in FUNCTION.findall(text):
+        arguments = " ".join(arguments.split())
+        if variants == "WIDE":
+            arguments = f"Py_ssize_t width, {arguments}"
+        has_name = not variants or f"#define {name}(" in text
+        if has_name and all(map(is_known, [kind, *filter(None, arguments.split(", "))])):
+            functions[name] = f"    {kind}{name}({arguments})"
+    return "\n".join([*lines, *functions.values(), ""])
+
+
+def declare_headers():
+    Path(DECLARED).mkdir(parents=True, exist_ok=True)
+    for file in Path(KERNELS).glob("*.h"):
+        declared, text = Path(DECLARED, f"{file.stem}_h.pxd"), declarations(file.stem)
+        if not declared.exists() or declared.read_text() != text:
+            declared.write_text(text)
+
+
 def needed(source):
     """Our files that a kernel includes or cimports, and that those do."""
     files = [Path(source), Path(source).with_suffix(".pxd")]
     for file in files:
         text = file.read_text() if file.exists() else ""
         names = re.findall(r'"(_\w+[.]h)"', text)
+        names += [f"{header}.h" for header in re.findall(r"from (_\w+)_h cimport", text)]
         names += [f"{module}.pxd" for module in re.findall(r"from [.](\w+) cimport", text)]
         files += [Path(KERNELS, name) for name in names if Path(KERNELS, name) not in files]
     return [str(file) for file in files if file.exists()]
 
 
 def kernels():
+    declare_headers()
     include_dirs = [KERNELS, np.get_include()]
     extensions = [
         kernel(
@@ -151,6 +232,7 @@ def kernels():
         [*extensions, kernel(SHARED, SHARED.replace(".", "/") + ".c")],
         shared_utility_qualified_name=SHARED,
         build_dir=f"{BUILD}/cython",
+        include_path=[".", DECLARED],
         compiler_directives=DIRECTIVES,
         nthreads=os.cpu_count() or 1,
     )

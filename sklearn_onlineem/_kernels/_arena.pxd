@@ -2,19 +2,10 @@
 
 from libc.stdlib cimport malloc
 
-
-cdef extern from "_arena.h" nogil:
-    enum:
-        ARENA_LINE
-    ctypedef struct Arena:
-        size_t used
-    Arena counting_arena()
-    Arena arena_in(void* memory)
-    void start_line(Arena* arena)
-    void* take(Arena* arena, Py_ssize_t n, size_t itemsize)
-    double* take_doubles(Arena* arena, Py_ssize_t n)
-    char* take_arenas(Arena* arena, Py_ssize_t n, const Arena* counted)
-    Arena arena_of(char* first, Py_ssize_t thread, const Arena* counted)
+from _arena_h cimport (
+    ARENA_LINE, Arena, arena_in, arena_of, counting_arena, start_line, take, take_arenas,
+    take_doubles,
+)
 
 
 # Memory for what was counted, to be freed by the caller; from here on the arena hands it out.

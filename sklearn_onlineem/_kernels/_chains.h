@@ -514,7 +514,7 @@ SIMD_INLINE void best_moves(
 #define TEMPLATE "_chains.h"
 #include "_for_each_real.h"
 
-#define emissions(x, ...) OF_REAL(emissions, x)(x, __VA_ARGS__)
+#define scaled_densities(x, ...) OF_REAL(scaled_densities, x)(x, __VA_ARGS__)
 #define best_paths(x, ...) OF_REAL(best_paths, x)(x, __VA_ARGS__)
 
 OPTIMISE_END
@@ -554,7 +554,7 @@ SIMD_INLINE void NAMED(emissions_of)(
     for (ptrdiff_t i = 0; i < T * W; i++) density[i] = exp_double(density[i]);
 }
 
-SIMD_CLONES SIMD_UNUSED static void NAMED(emissions)(
+SIMD_CLONES SIMD_UNUSED static void NAMED(scaled_densities)(
     const REAL *x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, double *density, double *largest)
 {
     switch (K) {

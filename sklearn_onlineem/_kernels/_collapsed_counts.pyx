@@ -33,7 +33,9 @@ from libc.stdlib cimport free
 from ._arena cimport Arena, allocate, counting_arena, take_doubles
 from ._arrays cimport require
 from ._gamma_functions cimport log_rising
-from ._simd cimport add_log, exp_columns, restricted, simd_void
+from ._simd cimport restricted, simd_void
+
+from _simd_h cimport add_log, exp_columns
 
 ctypedef fused index:
     int32_t

@@ -28,30 +28,13 @@ from ._arena cimport Arena, allocate, counting_arena, start_line, take_doubles
 from ._arrays cimport extent, readable, require
 from ._gamma_functions cimport log_rising
 
-cdef extern from "_collapsed_gaussian.h" nogil:
-    enum:
-        LANES
-    Py_ssize_t TRIANGLE_SIZE(Py_ssize_t d)
-    Py_ssize_t ENTRY(Py_ssize_t i, Py_ssize_t j, Py_ssize_t d)
-    void solve_own(const double* factor, const double* inverses, const double* x,
-                   const double* means, Py_ssize_t d, Py_ssize_t P, double* v, double* squares)
-    void solve_shared(const double* factor, const double* inverses, const double* x,
-                      const double* means, Py_ssize_t d, Py_ssize_t P, double* v, double* squares)
-    void add_squared_products(const double* v, Py_ssize_t z, double factor, Py_ssize_t d,
-                              Py_ssize_t P, double* products, double* squares)
-    void scaled_squares(const double* x, const double* means, const double* inverses, Py_ssize_t d,
-                        Py_ssize_t width, Py_ssize_t P, double* v)
-    void sum_features(const double* v, Py_ssize_t d, Py_ssize_t P, double* squares)
-    void sum_log_spreads(const double* v, const double* rho, Py_ssize_t m, Py_ssize_t P,
-                         double* out)
-    void log_weigh(const double* base, const double* power, const double* spread, Py_ssize_t P,
-                   double* out)
-    void exp_below(double maximum, Py_ssize_t P, double* weights)
-    void add_outer(const double* w, Py_ssize_t d, double* triangle)
-    int change_factor(double* factor, double* inverses, Py_ssize_t stride, Py_ssize_t d,
-                      double sign, double* w)
-    double factorise_triangle(double* triangle, Py_ssize_t d, Py_ssize_t stride, double* factor,
-                              double* inverses)
+from _collapsed_gaussian_h cimport (
+    add_squared_products, exp_below, log_weigh, scaled_squares, sum_features, sum_log_spreads,
+)
+from _small_matrices_h cimport (
+    LANES, add_outer, change_factor, entry_of, factorise_triangle, solve_own, solve_shared,
+    triangle_size,
+)
 
 cdef enum:
     NONE = -1
@@ -109,7 +92,7 @@ cdef Components lay_out(const Problem* problem, Arena* arena) noexcept nogil:
     cdef Components c
     cdef Py_ssize_t d = problem.d, P = problem.P
     cdef Py_ssize_t n_scatters = 1 if problem.is_shared else P
-    cdef Py_ssize_t n_entries = problem.width if problem.width else TRIANGLE_SIZE(d)
+    cdef Py_ssize_t n_entries = problem.width if problem.width else triangle_size(d)
     start_line(arena)
     c.counts, c.base = take_doubles(arena, P), take_doubles(arena, P)
     c.power, c.rho = take_doubles(arena, P), take_doubles(arena, P)
@@ -145,7 +128,7 @@ cdef inline double* factor_of(
 ) noexcept nogil:
     if problem.is_shared:
         return c.factors
-    cdef Py_ssize_t size = problem.width if problem.width else TRIANGLE_SIZE(problem.d)
+    cdef Py_ssize_t size = problem.width if problem.width else triangle_size(problem.d)
     return c.factors + k // problem.lanes * problem.lanes * size + k % problem.lanes
 
 
@@ -208,7 +191,7 @@ cdef inline void deviate(
 cdef inline double* second_of(
     const Problem* problem, const Components* c, Py_ssize_t k
 ) noexcept nogil:
-    cdef Py_ssize_t size = problem.width if problem.width else TRIANGLE_SIZE(problem.d)
+    cdef Py_ssize_t size = problem.width if problem.width else triangle_size(problem.d)
     return c.second + (0 if problem.is_shared else k * size)
 
 
@@ -275,7 +258,7 @@ cdef double put_scatter(const Problem* problem, const Components* c, Py_ssize_t 
     if width == 0:
         for i in range(d):
             for j in range(i + 1):
-                second[ENTRY(i, j, d)] += matrix[i * d + j]
+                second[entry_of(i, j, d)] += matrix[i * d + j]
         return factorise_triangle(second, d, stride_of(problem), factor, inverses)
     for j in range(width):
         factor[j * problem.lanes] = second[j] + problem.scatter[k * width + j]
@@ -289,7 +272,7 @@ cdef bint gather(
 ) noexcept nogil:
     """Make one component, or all, of the prior and of rows; return whether they are proper."""
     cdef Py_ssize_t k, d = problem.d
-    cdef Py_ssize_t size = problem.width if problem.width else TRIANGLE_SIZE(d)
+    cdef Py_ssize_t size = problem.width if problem.width else triangle_size(d)
     cdef bint proper = True, is_empty = only != ALL and c.counts[only] == 1
     if problem.is_shared:
         only = ALL
@@ -359,7 +342,7 @@ cdef void pad(const Problem* problem, const Components* c) noexcept nogil:
         factor = factor_of(problem, c, k)
         for j in range(size):
             inverses_of(problem, c, k)[j * stride] = 1
-        for j in range(problem.width if problem.width else TRIANGLE_SIZE(problem.d)):
+        for j in range(problem.width if problem.width else triangle_size(problem.d)):
             factor[j * stride] = 0
 
 

@@ -29,7 +29,7 @@
 #endif
 
 /* f_float or f_double, as x points to: a function of both types has its one name by a macro that says
- * this, and Cython declares it by that name, for `reals` (`_simd.pxd`). */
+ * this, and Cython knows it by that name, for `reals` (`_simd.pxd`). */
 #define OF_REAL(f, x) _Generic(*(x), float: f##_float, double: f##_double)
 
 /* Functions between OPTIMISE_BEGIN(option) and OPTIMISE_END are compiled with one more option,

@@ -32,7 +32,9 @@ from ._gamma_functions cimport (
     trigamma_difference,
 )
 from ._openmp cimport busy_threads
-from ._simd cimport log_double, restricted, simd_void, small_counts, sum_of
+from ._simd cimport restricted, simd_void
+
+from _simd_h cimport log_double, small_counts, sum_of
 
 ctypedef fused index:
     int32_t

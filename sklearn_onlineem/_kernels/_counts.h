@@ -41,10 +41,12 @@ OPTIMISE_BEGIN(SELECTS)
     _Generic(*(indices), int32_t: OF_REAL(f##_32, data), int64_t: OF_REAL(f##_64, data))
 #define gather_rows(data, indices, ...) \
     OF_INDEXED(gather_rows, data, indices)(data, indices, __VA_ARGS__)
-#define scatter_rows(data, indices, ...) \
-    OF_INDEXED(scatter_rows, data, indices)(data, indices, __VA_ARGS__)
-#define scatter_rows_single(data, indices, ...) \
-    OF_INDEXED(scatter_rows_single, data, indices)(data, indices, __VA_ARGS__)
+/* Sums in single precision are those of rows that are. */
+#define scatter_rows(data, indices, indptr, B, shares, width, table) \
+    _Generic( \
+        *(table), float: OF_INDEXED(scatter_rows_single, data, indices), \
+        double: OF_INDEXED(scatter_rows, data, indices) \
+    )(data, indices, indptr, B, shares, width, table)
 
 OPTIMISE_END
 

@@ -26,26 +26,13 @@ from ._arena cimport (
 from ._arrays cimport fits, require
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
-from ._simd cimport reals, transpose
+
+from _counts_h cimport COUNTS_TILE, gather_rows, scatter_rows
+from _simd_h cimport transpose
 
 ctypedef fused index:
     int32_t
     int64_t
-
-
-cdef extern from "_counts.h" nogil:
-    enum:
-        COUNTS_TILE
-    void gather_rows(
-        const reals* data, const void* indices, const void* indptr, Py_ssize_t B,
-        const reals* table, Py_ssize_t width, reals* out)
-    void scatter_rows(
-        const reals* data, const void* indices, const void* indptr, Py_ssize_t B,
-        const reals* shares, Py_ssize_t width, double* table)
-    # Sums in single precision, of rows that are.
-    void scatter_rows_single(
-        const reals* data, const void* indices, const void* indptr, Py_ssize_t B,
-        const reals* shares, Py_ssize_t width, float* table)
 
 
 cdef enum:
@@ -160,7 +147,7 @@ cdef inline void add_block(
     """Add the outer products of a block's rows and shares to a slab's sums."""
     if floating is float:
         if shape.single:
-            scatter_rows_single(data, indices, indptr, B, shares, shape.width, <float*> sums)
+            scatter_rows(data, indices, indptr, B, shares, shape.width, <float*> sums)
             return
     scatter_rows(data, indices, indptr, B, shares, shape.width, <double*> sums)
 

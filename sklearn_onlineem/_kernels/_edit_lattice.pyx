@@ -29,34 +29,10 @@ from ._arena cimport (
 from ._arrays cimport require
 from ._openmp cimport busy_threads, count_slabs, first_block, omp_get_thread_num
 
-cdef extern from "_edit_lattice.h" nogil:
-    enum:
-        EDIT_PAIRS
-    ctypedef struct EditLattice:
-        Py_ssize_t W, n, m
-        const int* x
-        const int* y
-        const int* row_padding
-        int tied
-        double match, mismatch
-        const double* table
-        int stride
-        double* looked_up
-    ctypedef struct EditFlows:
-        double* deletions
-        double* substitutions
-        double* insertions
-        double* match
-        double* mismatch
-    void share_rows(const EditLattice* a, double* H, double* product, int64_t* exponent)
-    void keep_shares(
-        const EditLattice* a, Py_ssize_t begin, Py_ssize_t end, double* H, double* V,
-        double* product, int64_t* exponent)
-    void flow_row(
-        const EditLattice* a, Py_ssize_t i, const double* weights, const double* above,
-        const double* H, const double* V, double* flow, const EditFlows* to)
-    void scatter_row(const EditLattice* a, Py_ssize_t i, const double* substitutions, double* sums)
-    void best_rows(const EditLattice* a, double* best)
+from _edit_lattice_h cimport (
+    EDIT_PAIRS, EditFlows, EditLattice, best_rows, flow_row, keep_shares, scatter_row,
+    share_rows,
+)
 
 # Pairs that share a lattice.
 PAIRS_PER_LATTICE = EDIT_PAIRS

@@ -40,53 +40,15 @@ from ._arena cimport (
 from ._arrays cimport extent, readable, readable_integers, require, writable
 from ._blas cimport gemm
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
-from ._simd cimport add_log, reals, sum_of
+
+from _chains_h cimport (
+    CHAIN_ROWS, IS_LOST, MOST_RUNS, SLICE, ChainBlock, ChainRun, ChainTable,
+    add_sparse_transitions, add_transitions, advance_runs, draw, is_read_once,
+    lay_out_chain_block, occupy, scaled_densities,
+)
+from _simd_h cimport add_log, sum_of
 
 from . import _log_chains
-
-cdef extern from "_chains.h" nogil:
-    enum:
-        CHAIN_ROWS
-        IS_LOST
-        MOST_RUNS
-        SLICE
-    ctypedef struct ChainTable:
-        const double* dense
-        const Py_ssize_t* begin
-        const int* index
-        const double* value
-    ctypedef struct ChainBlock:
-        Py_ssize_t B
-        double* density
-        double* alpha
-        double* total
-        double* scale
-        double* largest
-    ChainBlock lay_out_chain_block(Py_ssize_t W, Arena* arena)
-    ctypedef struct ChainRun:
-        const ChainBlock* back
-        const ChainBlock* ahead
-        int is_reversed
-        int is_certain
-        double* states
-        double* filtered
-        int status
-        int lost
-    bint is_read_once(const ChainTable* table, Py_ssize_t W)
-    void advance_runs(
-        ChainRun* runs, int n_runs, const ChainTable* table, const ChainTable* transposed,
-        int has_zeros, Py_ssize_t W)
-    void add_transitions(
-        const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
-    void occupy(
-        const double* table, const int64_t* ends, const double* weights, Py_ssize_t n_runs,
-        Py_ssize_t W, double* states, double* left, double* emitted)
-    void add_sparse_transitions(
-        const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W,
-        const ChainTable* transposed, double* counts, double* sums)
-    Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
-    void emissions(
-        const reals* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
 
 cdef enum:
     WIDEST_UNROLLED = 8
@@ -291,7 +253,8 @@ cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
 cdef void load(const floating* x, Py_ssize_t row, Py_ssize_t B, Chain* chain) noexcept nogil:
     """next <- the densities of B rows"""
     chain.next.B = B
-    emissions(x + row * chain.K, B, chain.K, chain.W, chain.next.density, chain.next.largest)
+    scaled_densities(
+        x + row * chain.K, B, chain.K, chain.W, chain.next.density, chain.next.largest)
 
 
 cdef void load_first(

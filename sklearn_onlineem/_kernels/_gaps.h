@@ -27,9 +27,9 @@
 #define QUAD 4
 /* Columns of a product that are read at a time. */
 #define COLUMNS 16
-#define PADDED(n) (((n) + QUAD - 1) / QUAD * QUAD)
+SIMD_INLINE ptrdiff_t in_quads(ptrdiff_t n) { return (n + QUAD - 1) / QUAD * QUAD; }
 /* Of rows with room for PADDED: an odd number, or columns would share few sets of the cache. */
-#define STRIDE(d) (PADDED(d) + 1)
+SIMD_INLINE ptrdiff_t stride_of(ptrdiff_t d) { return in_quads(d) + 1; }
 
 /* Rows of a panel, one after the other, that lack the same features. */
 typedef struct {
@@ -45,7 +45,7 @@ typedef struct {
 SIMD_INLINE ptrdiff_t n_entries_of(const Pattern *pattern)
 {
     const ptrdiff_t o = pattern->n_observed, m = pattern->n_missing;
-    return pattern->by_precision ? TRIANGLE_SIZE(m) : TRIANGLE_SIZE(o) + o * PADDED(m);
+    return pattern->by_precision ? triangle_size(m) : triangle_size(o) + o * in_quads(m);
 }
 
 /* Loops that set a few sums to zero are no calls of memset, for which they would be in memory. */
@@ -127,12 +127,12 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(missing_bits)(
 
 /* GCC has to be kept from unrolling EACH_LANE before it makes vectors of it. */
 
-/* deviations (n_rows, STRIDE(d), W) <- x (n_rows, d) - means, and 0 in the gaps */
+/* deviations (n_rows, stride_of(d), W) <- x (n_rows, d) - means, and 0 in the gaps */
 SIMD_CLONES SIMD_UNUSED static void WIDE(centre_rows)(
     const Pattern *pattern, ptrdiff_t d, const double *x, const double *means,
     double *deviations)
 {
-    for (ptrdiff_t r = 0; r < pattern->n_rows; r++, x += d, deviations += STRIDE(d) * W) {
+    for (ptrdiff_t r = 0; r < pattern->n_rows; r++, x += d, deviations += stride_of(d) * W) {
         for (ptrdiff_t j = 0; j < pattern->n_observed; j++) {
             const ptrdiff_t at = pattern->observed[j];
             const double value = x[at / W];
@@ -143,15 +143,15 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(centre_rows)(
     }
 }
 
-/* out[rows] <- P' x[rows], for those n rows of x and out (rows, STRIDE(d), W); factors (d, d, W) has
- * P_ij where it has P_ji.
+/* out[rows] <- P' x[rows], for those n rows of x and out (rows, stride_of(d), W); factors (d, d, W)
+ * has P_ij where it has P_ji.
  *
  * By so few columns at a time that what is read of them stays in the nearest cache. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(whiten_rows)(
     const double *factors, ptrdiff_t d, const double *x, const ptrdiff_t *rows, ptrdiff_t n,
     double *out)
 {
-    const ptrdiff_t stride = STRIDE(d) * W;
+    const ptrdiff_t stride = stride_of(d) * W;
     for (ptrdiff_t start = 0; start < d; start += COLUMNS)
         for (ptrdiff_t r = 0; r < n; r += QUAD)
             for (ptrdiff_t i = start; i < d; i += 2) {
@@ -233,7 +233,7 @@ SIMD_INLINE void WIDE(solve_forward)(
 SIMD_INLINE void WIDE(solve_backward)(const double *factor, const ptrdiff_t n, double *x)
 {
     for (ptrdiff_t j = n - 1; j >= 0; j--) {
-        const double *column = factor + ENTRY(j, j, n) * W;
+        const double *column = factor + entry_of(j, j, n) * W;
         Vector sum[N_VECTORS];
         EACH_VECTOR sum[v] = IN(x + j * W) * IN(column);
         for (ptrdiff_t i = j + 1; i < n; i++) {
@@ -302,7 +302,7 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(factorise_pattern)(
     }
     else {
         WIDE(factorise_part)(covariance, d, pattern->observed, o, factor, log_det);
-        double *cross = factor + TRIANGLE_SIZE(o) * W;
+        double *cross = factor + triangle_size(o) * W;
         for (ptrdiff_t c = 0; crosses && c < m; c++, cross += o * W) {
             const double *row = covariance + pattern->missing[c] * d;
             double squares[W];
@@ -314,8 +314,8 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(factorise_pattern)(
     EACH_LANE constants[s] = log_weights[s] - 0.5 * ((double)o * LOG_2_PI + log_det[s]);
 }
 
-/* deviation (STRIDE(d), W), 0 in the gap: filled by what is expected if `fills`; log_joint (W,).
- * white (d, W) is what `whiten_rows` makes of it; work (PADDED(d), W) is scratch. */
+/* deviation (stride_of(d), W), 0 in the gap: filled by what is expected if `fills`; log_joint (W,).
+ * white (d, W) is what `whiten_rows` makes of it; work (in_quads(d), W) is scratch. */
 SIMD_INLINE void WIDE(row_of_pattern)(
     const Pattern *pattern, const ptrdiff_t d, const double *factors, const double *factor,
     const double *constants, const double *white, const int fills, double *work,
@@ -357,9 +357,9 @@ SIMD_INLINE void WIDE(row_of_pattern)(
             EACH_VECTOR OUT(work + j * W) = IN(deviation + observed[j]);
         WIDE(solve_forward)(factor, o, work, squares);
         if (fills) {
-            const double *cross = factor + TRIANGLE_SIZE(o) * W;
+            const double *cross = factor + triangle_size(o) * W;
             for (ptrdiff_t j = 0; j < o; j++) {
-                const double *inverse = factor + ENTRY(j, j, o) * W;
+                const double *inverse = factor + entry_of(j, j, o) * W;
                 EACH_VECTOR OUT(work + j * W) *= IN(inverse);
             }
             for (ptrdiff_t c = 0; c < m; c += QUAD, cross += QUAD * o * W) {
@@ -382,8 +382,8 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(rows_of_pattern)(
 {
     for (ptrdiff_t r = 0; r < pattern->n_rows; r++)
         WIDE(row_of_pattern)(
-            pattern, d, factors, factor, constants, white + r * STRIDE(d) * W, fills, work,
-            deviations + r * STRIDE(d) * W, log_joint + r * W);
+            pattern, d, factors, factor, constants, white + r * stride_of(d) * W, fills, work,
+            deviations + r * stride_of(d) * W, log_joint + r * W);
 }
 
 /* inverse (n, n, W) <- (G D G')^-1, from its last column on: with the inverse Z,
@@ -392,7 +392,7 @@ SIMD_INLINE void WIDE(invert)(const double *factor, const ptrdiff_t n, double *i
 {
     const ptrdiff_t row = n * W;
     for (ptrdiff_t j = n - 1; j >= 0; j--) {
-        const double *column = factor + ENTRY(j, j, n) * W, *below = column + W;
+        const double *column = factor + entry_of(j, j, n) * W, *below = column + W;
         double *corner = inverse + j * (row + W);
         Vector pivot[N_VECTORS];
         EACH_VECTOR pivot[v] = IN(column);
@@ -416,7 +416,7 @@ SIMD_INLINE void WIDE(invert)(const double *factor, const ptrdiff_t n, double *i
 }
 
 /* second (d, stride) += the sum of the shares (n_rows, W) times the covariance of the gap; its
- * lower triangle. work (PADDED(d) d, W) is scratch. */
+ * lower triangle. work (in_quads(d) d, W) is scratch. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_covariance)(
     const Pattern *pattern, ptrdiff_t d, const double *covariance, const double *shares,
     const double *factor, double *work, ptrdiff_t stride, double *second)
@@ -437,12 +437,12 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_covariance)(
         }
         return;
     }
-    const double *cross = factor + TRIANGLE_SIZE(o) * W;
+    const double *cross = factor + triangle_size(o) * W;
     for (ptrdiff_t i = 0; i < m; i++) {
         const double *left = cross + i * o * W;
         double *row = second + missing[i] / W * stride;
         for (ptrdiff_t l = 0; l < o; l++) {
-            const double *inverse = factor + ENTRY(l, l, o) * W;
+            const double *inverse = factor + entry_of(l, l, o) * W;
             EACH_VECTOR OUT(work + l * W) = IN(left + l * W) * IN(inverse);
         }
         for (ptrdiff_t j = 0; j <= i; j += QUAD) {
@@ -461,14 +461,14 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_covariance)(
 }
 
 /* counts (W,) += shares (n, W), first (d, W) += shares deviations, and
- * deviations (n, STRIDE(d), W) <- sqrt(shares) deviations, roots (n, W) <- sqrt(shares).
+ * deviations (n, stride_of(d), W) <- sqrt(shares) deviations, roots (n, W) <- sqrt(shares).
  *
  * Nothing is left of a deviation where the share is 0, not even if it is not finite. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(weigh_panel)(
     const double *shares, ptrdiff_t n, ptrdiff_t d, double *roots, double *deviations,
     double *counts, double *first)
 {
-    const ptrdiff_t stride = STRIDE(d) * W;
+    const ptrdiff_t stride = stride_of(d) * W;
     Vector count[N_VECTORS];
     EACH_VECTOR count[v] = IN(counts);
     for (ptrdiff_t r = 0; r < n; r++) EACH_VECTOR count[v] += IN(shares + r * W);
@@ -488,12 +488,12 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(weigh_panel)(
     }
 }
 
-/* second (PADDED(d), STRIDE(d), W) += the sum of x x' over the rows x (n, STRIDE(d), W); its lower
+/* second (in_quads(d), stride_of(d), W) += the sum of x x' over rows x (n, stride_of(d), W); its lower
  * triangle, with some of the rest. */
 SIMD_CLONES SIMD_UNUSED static void WIDE(add_outer_products)(
     const double *x, ptrdiff_t n, ptrdiff_t d, double *second)
 {
-    const ptrdiff_t stride = STRIDE(d) * W;
+    const ptrdiff_t stride = stride_of(d) * W;
     for (ptrdiff_t i = 0; i < d; i += 2)
         for (ptrdiff_t j = 0; j <= i; j += QUAD)
             EACH_VECTOR {
@@ -549,11 +549,11 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_shares)(
         EACH_VECTOR OUT(gaps + pattern->missing[c]) += IN(shares);
 }
 
-/* second (d, W) += the sum of x^2 over the rows x (n, STRIDE(d), W) */
+/* second (d, W) += the sum of x^2 over the rows x (n, stride_of(d), W) */
 SIMD_CLONES SIMD_UNUSED static void WIDE(add_lane_squares)(
     const double *x, ptrdiff_t n, ptrdiff_t d, double *second)
 {
-    const ptrdiff_t stride = STRIDE(d) * W;
+    const ptrdiff_t stride = stride_of(d) * W;
     for (ptrdiff_t j = 0; j < d; j++) {
         const double *entry = x + j * W;
         Vector sum[N_VECTORS];

@@ -45,56 +45,13 @@ from ._arrays cimport (
 )
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
-from ._simd cimport reals, transpose
 
-cdef extern from "_gaps.h" nogil:
-    enum:
-        QUAD
-    Py_ssize_t PADDED(Py_ssize_t n)
-    Py_ssize_t STRIDE(Py_ssize_t d)
-    Py_ssize_t n_entries_of(const Pattern* pattern)
-    void missing_bits(
-        const reals* x, Py_ssize_t n, Py_ssize_t d, Py_ssize_t width, unsigned char* out)
-    const double LOG_2_PI
-    ctypedef struct Pattern:
-        Py_ssize_t n_observed
-        Py_ssize_t n_missing
-        Py_ssize_t* observed
-        Py_ssize_t* missing
-        bint by_precision
-        Py_ssize_t first
-        Py_ssize_t n_rows
-        Py_ssize_t at
-    void factorise_pattern(
-        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* covariance,
-        const double* precision, const double* log_dets, const double* log_weights, bint crosses,
-        double* factor, double* constants)
-    void centre_rows(
-        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* x,
-        const double* means, double* deviations)
-    void whiten_rows(
-        Py_ssize_t width, const double* factors, Py_ssize_t d, const double* x,
-        const Py_ssize_t* rows, Py_ssize_t n, double* out)
-    void rows_of_pattern(
-        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* factors,
-        const double* factor, const double* constants, const double* white, bint fills,
-        double* work, double* deviations, double* log_joint)
-    void add_gap_covariance(
-        Py_ssize_t width, const Pattern* pattern, Py_ssize_t d, const double* covariance,
-        const double* shares, const double* factor, double* work, Py_ssize_t stride,
-        double* second)
-    void weigh_panel(
-        Py_ssize_t width, const double* shares, Py_ssize_t n, Py_ssize_t d, double* roots,
-        double* deviations, double* counts, double* first)
-    void add_outer_products(
-        Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
-    void row_of_variances(
-        Py_ssize_t width, const Pattern* pattern, const double* x, const double* means,
-        const double* scales, const double* log_weights, double* deviation, double* log_joint)
-    void add_gap_shares(
-        Py_ssize_t width, const Pattern* pattern, const double* shares, double* gaps)
-    void add_lane_squares(
-        Py_ssize_t width, const double* x, Py_ssize_t n, Py_ssize_t d, double* second)
+from _gaps_h cimport (
+    LOG_2_PI, QUAD, Pattern, add_gap_covariance, add_gap_shares, add_lane_squares,
+    add_outer_products, centre_rows, factorise_pattern, in_quads, missing_bits, n_entries_of,
+    row_of_variances, rows_of_pattern, stride_of, weigh_panel, whiten_rows,
+)
+from _simd_h cimport transpose
 
 cdef enum:
     MOST_SORTED = 2048
@@ -202,7 +159,7 @@ cdef Shape shape_of(ndarray X, tuple parameters, int n_threads) except *:
     # Twice as many at a time are faster, but not where half of the last group is empty.
     shape.W = 16 if (K + 7) // 8 % 2 == 0 else 8
     shape.G = (K + shape.W - 1) // shape.W
-    shape.padded_d, shape.stride = PADDED(d), STRIDE(d)
+    shape.padded_d, shape.stride = in_quads(d), stride_of(d)
     shape.n_second = d if shape.is_diagonal else shape.padded_d * shape.stride
     # Counts, first and second moments, shares of gaps.
     shape.n_sums = shape.G * shape.W * (1 + d + shape.n_second + d)

@@ -57,28 +57,13 @@ from ._arrays cimport (
 from ._blas cimport gemm, syrk, trmm
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
-from ._simd cimport reals, restricted, simd_void, transpose
+from ._simd cimport restricted, simd_void
 
-cdef extern from "_gaussian.h" nogil:
-    void subtract(const reals* x, Py_ssize_t B, Py_ssize_t d, const double* mean, reals* out)
-    void half_squared_norms(const reals* y, Py_ssize_t B, Py_ssize_t d, double offset, reals* out)
-    Py_ssize_t weigh(
-        const reals* x, Py_ssize_t B, Py_ssize_t d, const reals* shares, const double* mean,
-        reals* out, reals* first)
-    void scaled_log_joint(
-        const reals* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
-        const reals* scales, double offset, reals* out)
-    void add_scaled_moments(
-        const reals* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const reals* shares,
-        const double* mean, double* first, double* second)
-    void add_moments_of_few(
-        const reals* x, Py_ssize_t B, Py_ssize_t d, const reals* shares, const double* mean,
-        double* first, double* second)
-    const Py_ssize_t MOST_SMALL
-    void small_forms(
-        const reals* x, Py_ssize_t B, Py_ssize_t d, Py_ssize_t stride, const double* mean,
-        const reals* P, double offset, reals* out)
-    void small_products(const reals* x, Py_ssize_t n, Py_ssize_t d, double* sums)
+from _gaussian_h cimport (
+    MOST_SMALL, add_moments_of_few, add_scaled_moments, half_squared_norms, scaled_log_joint,
+    small_forms, small_products, subtract, weigh,
+)
+from _simd_h cimport transpose
 
 cdef enum:
     MOST_ROWS = 512

@@ -21,67 +21,14 @@ from ._arrays cimport extent, optional_readable, optional_writable, readable, re
 from ._kalman_sums cimport Evidence, add_evidence, lay_out_slabs, no_evidence
 from ._openmp cimport MOST_SLABS, first_block, is_interrupted, omp_get_thread_num, raise_waiting
 
-cdef extern from "_kalman.h" nogil:
-    ctypedef struct System:
-        Py_ssize_t k, W, d
-        const double* A
-        const double* At
-        const double* b
-        const double* Q
-        const double* C
-        const double* offset
-        const double* R
-    ctypedef struct Sums:
-        pass
-    ctypedef struct Outputs:
-        double* predicted
-        double* predicted_covariances
-        double* filtered
-        double* filtered_covariances
-        double* log_densities
-        double* smoothed
-        double* covariances
-        double* lags
-        double* filled
-        const double* noise
-        Sums* sums
-        Py_ssize_t first
-    ctypedef struct Workspace:
-        double* predicted
-        Sums sums
-        int (*look)() noexcept
-        volatile int* is_over
-    Py_ssize_t padded_width(Py_ssize_t k)
-    Py_ssize_t state_size(Py_ssize_t W)
-    void start_sums(Py_ssize_t k, Py_ssize_t W, Py_ssize_t d, const Evidence* total, Sums* sums)
-    void finish_sums(Py_ssize_t k, Py_ssize_t W, Py_ssize_t d, Sums* sums)
-    Workspace* lay_out_workspace(const System* system, Py_ssize_t longest, Arena* arena)
-    void clear_workspace(const System* system, Workspace* space)
-    double kalman_sequence(
-        const System* system, const double* X, Py_ssize_t T, Workspace* space,
-        const Outputs* outputs)
-
-cdef extern from "_kalman_batches.h" nogil:
-    enum:
-        LANES
-    ctypedef struct BatchSpace:
-        Py_ssize_t T
-        const double** rows
-        Py_ssize_t* lengths
-        Py_ssize_t* from_ "from"
-        Py_ssize_t* until
-        double** borders
-        int (*look)() noexcept
-        volatile int* is_over
-    Py_ssize_t most_batched(Py_ssize_t k, Py_ssize_t d)
-    Py_ssize_t border_size(Py_ssize_t k)
-    BatchSpace* lay_out_batch(const System* system, Py_ssize_t longest, Py_ssize_t n, Arena* arena)
-    void clear_batch(const System* system, BatchSpace* space)
-    void start_batches(const System* system, const Evidence* total, BatchSpace* space)
-    void expect_batch(
-        const System* system, const double* start, bint smooths, BatchSpace* space,
-        double** log_densities, double* log_likelihoods)
-    void finish_batches(const System* system, BatchSpace* space)
+from _kalman_batches_h cimport (
+    BatchSpace, border_size, clear_batch, expect_batch, finish_batches, lay_out_batch,
+    most_batched, start_batches,
+)
+from _kalman_h cimport Outputs, Workspace, clear_workspace, kalman_sequence, lay_out_workspace
+from _kalman_steps_h cimport System, padded_width, state_size
+from _kalman_sums_h cimport finish_sums, start_sums
+from _small_matrices_h cimport LANES
 
 
 def width(Py_ssize_t k):
@@ -305,7 +252,7 @@ cdef void pass_over_batches(
             s = batch * LANES + (lane if lane < n else 0)
             space.rows[lane] = X + segments.begins[s] * system.d
             space.lengths[lane] = segments.lengths[s] if lane < n else 0
-            space.from_[lane] = segments.froms[s] if lane < n else 0
+            space.since[lane] = segments.froms[s] if lane < n else 0
             space.until[lane] = segments.untils[s] if lane < n else 0
             space.borders[lane] = NULL
             if segments.borders != NULL and lane < n:

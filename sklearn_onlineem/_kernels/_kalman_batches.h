@@ -280,7 +280,7 @@ typedef struct {
     ptrdiff_t T;                  /* rows of the longest */
     const double *rows[LANES];    /* first rows */
     ptrdiff_t lengths[LANES];     /* 0: there is none */
-    ptrdiff_t from[LANES];        /* first row that counts */
+    ptrdiff_t since[LANES];       /* first row that counts */
     ptrdiff_t until[LANES];       /* and the row after the last that does */
     double *borders[LANES];       /* of each: moments of these two rows, or NULL */
     GapPattern *present[LANES];   /* patterns of the rows of a step */
@@ -527,7 +527,7 @@ SIMD_UNUSED static void put_borders(
 {
     for (int s = 0; s < LANES; s++) {
         if (!space->borders[s] || t >= space->lengths[s]) continue;
-        if (t != space->from[s] && t != space->until[s]) continue;
+        if (t != space->since[s] && t != space->until[s]) continue;
         double *out = space->borders[s] + (t == space->until[s] ? border_size(k) : 0);
         out += which * (k + k * k);
         for (ptrdiff_t i = 0; i < k; i++) out[i] = mean[i * LANES + s];
@@ -557,11 +557,11 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
     int64_t arrives[LANES], departs[LANES], ends[LANES], is_seen[LANES], is_first[LANES];
     ptrdiff_t n_inner = 0;
     for (int s = 0; s < LANES; s++) {
-        const int64_t counts = t >= space->from[s] && t < space->until[s];
+        const int64_t counts = t >= space->since[s] && t < space->until[s];
         ends[s] = t + 1 >= space->lengths[s];
         departs[s] = counts && !ends[s];
         is_first[s] = counts && t == 0;
-        arrives[s] = t > space->from[s] && t <= space->until[s] && t < space->lengths[s];
+        arrives[s] = t > space->since[s] && t <= space->until[s] && t < space->lengths[s];
         is_seen[s] = counts && codes[s] != nothing;
         n_inner += departs[s] && arrives[s] && is_seen[s];
     }
@@ -630,7 +630,7 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(const System *system, ptrdiff_t t,
     double *residual = space->residual;
     Sums *sums = &space->total;
     for (int s = 0; s < LANES; s++) {
-        const int counts = t >= space->from[s] && t < space->until[s];
+        const int counts = t >= space->since[s] && t < space->until[s];
         departing[n_departing] = emitting[n_emitting] = s;
         n_departing += counts && t + 1 < space->lengths[s];
         n_emitting += counts && space->codes[t * LANES + s] != nothing;
@@ -647,7 +647,7 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(const System *system, ptrdiff_t t,
         const ptrdiff_t s = space->gapped[r];
         GapPattern *pattern = space->present[s];
         const ptrdiff_t n_missing = d - pattern->n_observed;
-        if (t < space->from[s] || t >= space->until[s] || n_missing == d) continue;
+        if (t < space->since[s] || t >= space->until[s] || n_missing == d) continue;
         /* Missing values are as they are expected, given the state and the others. */
         for (ptrdiff_t a = 0; a < n_missing; a++) {
             const ptrdiff_t m = pattern->missing[a];
@@ -697,7 +697,7 @@ SIMD_UNUSED static void expect_batch(
         const BatchedState state = batched_state_at(space->states, t, k);
         put_borders(state.predicted, state.upper, t, k, 0, space);
         for (int s = 0; s < LANES; s++) {
-            if (t < space->from[s] || t >= space->until[s]) continue;
+            if (t < space->since[s] || t >= space->until[s]) continue;
             log_likelihoods[s] += row[s];
             if (log_densities) log_densities[s][t] = row[s];
         }

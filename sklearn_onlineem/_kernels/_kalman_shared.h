@@ -47,7 +47,7 @@ typedef struct {
 
 typedef struct {
     ptrdiff_t T;                    /* rows of the longest segment */
-    ptrdiff_t from, until;          /* those that count */
+    ptrdiff_t since, until;         /* those that count */
     ptrdiff_t step;                 /* rows of their sequences before them */
     int64_t begins[LANES];     /* first rows */
     int64_t lengths[LANES];
@@ -186,7 +186,7 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
             EACH_SEGMENT e[i + s] -= r[i + s];
         batched_product(tables->move + step, W, n_rotated, k, e, predicted, mean);
         batched_product(system->At, W, k, k, mean, offset, predicted_means(batch, t + 1, k));
-        if (!sums || t < batch->from || t >= batch->until) continue;
+        if (!sums || t < batch->since || t >= batch->until) continue;
         batched_product(tables->root + step, W, n_rotated, n_rotated, e, zeros, r);
         double squares[LANES] = {0};
         for (ptrdiff_t i = 0; i < n_rotated * LANES; i += LANES)
@@ -220,7 +220,7 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
     ptrdiff_t n_steps = 0;
     int64_t keeps[LANES];
     if (sums) repeat(centre, k, centres);
-    for (ptrdiff_t t = batch->T - 1; t >= batch->from; t--) {
+    for (ptrdiff_t t = batch->T - 1; t >= batch->since; t--) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
         if (after && t == first) copy(later, k * LANES, after);
         find_below(batch->lengths, batch->continues, t + 1, keeps);
@@ -233,7 +233,7 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
         subtract_kept(keeps, later, centres, k, before + n_steps * stride);
         EACH_SEGMENT before[n_steps * stride + k * LANES + s] = (double)keeps[s];
         if (!batch->keeps_rows) gather_rows(shared, batch, t, rows_at(batch, t, d));
-        if (t % MOST_STEPS > 0 && t > batch->from) continue;
+        if (t % MOST_STEPS > 0 && t > batch->since) continue;
         const double *v = rows_at(batch, t + n_steps - 1, d);
         for (ptrdiff_t j = 0; j <= k; j++) {
             const double *own = now + j * LANES;
@@ -551,7 +551,7 @@ SIMD_UNUSED static void expect_in_stretch(
     const ptrdiff_t T = batch.T, before = slab->first > 0 ? slab->reach : 0;
     const int64_t begin = batch.begins[0];
     batch.T = 0;
-    batch.from = before;
+    batch.since = before;
     batch.until = before + slab->rows;
     batch.step = slab->first - before;
     for (int s = 0; s < LANES; s++) {

@@ -47,84 +47,18 @@ from ._kalman_sums cimport (
 )
 from ._openmp cimport busy_threads, omp_get_thread_num
 
-cdef extern from "_kalman_shared.h" nogil:
-    enum:
-        LANES
-        MOST_FORGETTING
-        MOST_STATES
-        N_SUMS
-    ctypedef struct System:
-        Py_ssize_t k, W
-        const double* At
-        const double* A
-        const double* b
-        const double* Q
-    ctypedef struct GainTables:
-        Py_ssize_t n
-        double* filtered
-        double* move
-        double* root
-        double* gain
-        double* rest
-        double* log_det
-    ctypedef struct Tabulation:
-        pass
-    ctypedef struct CovarianceSums:
-        pass
-    ctypedef struct Occupancy:
-        double* state
-        Moments leaving
-        Moments emitting
-    ctypedef struct ObservationMaps:
-        Py_ssize_t d, n_whitened
-        const double* offset
-        const double* whitening
-        const double* Ht
-        const double* G
-    ctypedef struct Shared:
-        const System* system
-        const GainTables* tables
-        const ObservationMaps* maps
-        const double* start
-        const void* X
-        int is_float
-        const double* centre
-        int smooths
-        double log_det
-        double* log_densities
-    ctypedef struct Slab:
-        Py_ssize_t S
-        const int64_t* begins
-        const int64_t* lengths
-        const int64_t* order
-        Py_ssize_t rows
-    ctypedef struct SlabSpace:
-        pass
-    Tabulation lay_out_tabulation(Py_ssize_t W, Arena* arena)
-    bint tabulate(
-        const System* system, const double* Ht, Py_ssize_t n, Tabulation* scratch,
-        double* covariance, GainTables* tables)
-    CovarianceSums lay_out_covariance_sums(Py_ssize_t W, Arena* arena)
-    double sum_log_dets(const GainTables* tables, Py_ssize_t T)
-    void add_covariances(
-        const GainTables* tables, Py_ssize_t T, double count, Py_ssize_t k, Py_ssize_t W,
-        const CovarianceSums* scratch, double* sums)
-    Py_ssize_t count_stretches(Py_ssize_t T, Py_ssize_t n_tables, Py_ssize_t reach)
-    Slab cut_stretch(Slab whole, Py_ssize_t i, Py_ssize_t n, Py_ssize_t n_tables, Py_ssize_t reach)
-    SlabSpace lay_out_slab(const Shared* shared, const Slab* slab, Arena* arena)
-    double expect_slab(
-        const Shared* shared, const Slab* slab, const SlabSpace* space, const Evidence* evidence)
-    void pad(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
-    void pad_square(const double* x, Py_ssize_t k, Py_ssize_t W, double* out)
-    void transpose_square(const double* x, Py_ssize_t W, double* out)
-    Py_ssize_t steps_until_forgotten(
-        Py_ssize_t k, Py_ssize_t W, double* powers, double* product, double* longer)
-    Occupancy lay_out_occupancy(Py_ssize_t W, Arena* arena)
-    void add_occupancy(
-        const System* system, const int64_t* ends, const double* weights, Py_ssize_t n_runs,
-        Occupancy* occupancy)
-    void add_unpadded(const Moments* part, Py_ssize_t k, Moments* total)
-    Py_ssize_t padded_width(Py_ssize_t k)
+from _kalman_gains_h cimport (
+    MOST_FORGETTING, CovarianceSums, GainTables, Occupancy, Tabulation, add_covariances,
+    add_occupancy, lay_out_covariance_sums, lay_out_occupancy, lay_out_tabulation,
+    steps_until_forgotten, sum_log_dets, tabulate,
+)
+from _kalman_shared_h cimport (
+    MOST_STATES, ObservationMaps, Shared, Slab, SlabSpace, count_stretches, cut_stretch,
+    expect_slab, lay_out_slab,
+)
+from _kalman_steps_h cimport System, padded_width
+from _kalman_sums_h cimport N_SUMS, add_unpadded
+from _small_matrices_h cimport LANES, pad, pad_square, transpose_square
 
 # Sequences of which a batch is made.
 SEQUENCES_PER_BATCH = LANES

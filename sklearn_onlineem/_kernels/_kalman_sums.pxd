@@ -5,19 +5,9 @@ from numpy cimport ndarray
 from ._arena cimport Arena
 from ._arrays cimport writable
 
-
-cdef extern from "_kalman_sums.h" nogil:
-    ctypedef struct Moments:
-        pass
-    ctypedef struct Evidence:
-        Moments initial
-        Moments transitions
-        Moments emissions
-    Py_ssize_t moments_size(Py_ssize_t n)
-    Moments moments_at(double* memory, Py_ssize_t n)
-    void clear_moments(const Moments* moments)
-    Evidence* lay_out_slabs(Py_ssize_t n, Py_ssize_t k, Py_ssize_t d, Arena* arena)
-    void add_evidence(const Evidence* part, Evidence* total)
+from _kalman_sums_h cimport (
+    Evidence, Moments, add_evidence, clear_moments, lay_out_slabs, moments_at, moments_size,
+)
 
 
 # OUT: weight, mean (n,) and scatter (n, n), one after the other; set to 0.

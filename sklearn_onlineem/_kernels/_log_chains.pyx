@@ -14,15 +14,8 @@ from libc.stdint cimport int64_t
 
 from ._arrays cimport require
 from ._openmp cimport busy_threads, omp_get_thread_num
-from ._simd cimport reals
 
-cdef extern from "_chains.h" nogil:
-    enum:
-        CHAIN_ROWS
-    Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
-    void best_paths(
-        const reals* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
-        double* next, double* best, int* origins)
+from _chains_h cimport CHAIN_ROWS, best_paths, draw
 
 cdef enum:
     SEQUENCES_AT_ONCE = 8

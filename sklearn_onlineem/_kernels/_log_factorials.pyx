@@ -7,7 +7,8 @@ from libc.stdint cimport int32_t, int64_t
 from ._arrays cimport require
 from ._gamma_functions cimport log_gamma
 from ._openmp cimport busy_threads
-from ._simd cimport small_counts
+
+from _simd_h cimport small_counts
 
 ctypedef fused index:
     int32_t

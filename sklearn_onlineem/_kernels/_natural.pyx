@@ -43,18 +43,9 @@ from ._gaussian cimport Centred, add_centred_moments, replace_log_joint
 from ._gaussian cimport Workspace as CentredSpace, lay_out_workspace as lay_out_centred_space
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
-from ._simd cimport centred_transpose, multiply, reals, square_sum, transpose, widen
 
-cdef extern from "_fused_products.h" nogil:
-    enum:
-        FUSED_STEP
-    bint can_fuse()
-    void fused_forms(
-        const reals* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
-        const reals* parameters, Py_ssize_t K, reals* out)
-    void fused_sums(
-        const reals* x, Py_ssize_t d, Py_ssize_t n_left, Py_ssize_t B, Py_ssize_t stride,
-        const reals* r, Py_ssize_t K, double* sums)
+from _fused_products_h cimport FUSED_STEP, can_fuse, fused_forms, fused_sums
+from _simd_h cimport centred_transpose, multiply, square_sum, transpose, widen
 
 # The matrices of a block take a quarter of a small L2 cache; no block is so short that BLAS's
 # overheads show, or so long that the softmax leaves the cache.
@@ -67,8 +58,8 @@ cdef enum:
     # Columns with which the copies that BLAS makes cost more than it gains.
     MOST_THIN = 64
 
-FUSED_PRODUCTS = can_fuse()
-cdef bint CAN_FUSE = FUSED_PRODUCTS
+cdef bint CAN_FUSE = can_fuse()
+FUSED_PRODUCTS = CAN_FUSE
 
 
 cdef inline Py_ssize_t whole_steps(Py_ssize_t B, Py_ssize_t itemsize) noexcept nogil:

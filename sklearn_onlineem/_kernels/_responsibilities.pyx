@@ -15,7 +15,8 @@ from libc.math cimport INFINITY, log
 from numpy cimport ndarray
 
 from ._arrays cimport extent, fits, readable, require, writable
-from ._simd cimport add_log, exp_columns, scale_columns, transpose
+
+from _simd_h cimport add_log, exp_columns, scale_columns, transpose
 
 cdef enum:
     UNLABELLED = -1

@@ -17,7 +17,9 @@ from numpy cimport (
 )
 
 from ._arrays cimport readable
-from ._simd cimport PARTIAL_SUMS, add_squares, largest_magnitude_float, simd_void
+from ._simd cimport simd_void
+
+from _simd_h cimport PARTIAL_SUMS, add_squares, largest_magnitude_float
 
 ctypedef fused index:
     int32_t

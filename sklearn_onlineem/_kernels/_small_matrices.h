@@ -394,9 +394,12 @@ SIMD_CLONES SIMD_UNUSED static void invert_lanes(double *work, double *precision
 
 OPTIMISE_BEGIN(SELECTS)
 
-#define TRIANGLE_SIZE(d) ((d) * ((d) + 1) / 2)
+SIMD_INLINE ptrdiff_t triangle_size(ptrdiff_t d) { return d * (d + 1) / 2; }
 /* Where a triangle has the entry of a row and a column. */
-#define ENTRY(i, j, d) ((j) * (d) - TRIANGLE_SIZE(j) + (i))
+SIMD_INLINE ptrdiff_t entry_of(ptrdiff_t i, ptrdiff_t j, ptrdiff_t d)
+{
+    return j * d - triangle_size(j) + i;
+}
 
 /* v (d, LANES) <- L_k^-1 (x - mean_k), for the triangles of a tile, squares <- |v_k|^2. What is
  * solved is taken from all that follows, as numbers there do not wait for each other. */
@@ -429,7 +432,7 @@ SIMD_CLONES SIMD_UNUSED static void solve_own(
 {
     for (ptrdiff_t k = 0; k < P; k += LANES)
         solve_tile(
-            factor + k * TRIANGLE_SIZE(d), inverses + k * d, x, means + k * d, d, v + k * d,
+            factor + k * triangle_size(d), inverses + k * d, x, means + k * d, d, v + k * d,
             squares + k);
 }
 
@@ -475,7 +478,7 @@ SIMD_UNUSED static int change_factor(
     double *factor, double *inverses, ptrdiff_t stride, ptrdiff_t d, double sign, double *w)
 {
     for (ptrdiff_t j = 0; j < d; j++) {
-        double *pivot = factor + ENTRY(j, j, d) * stride;
+        double *pivot = factor + entry_of(j, j, d) * stride;
         double square = pivot[0] * pivot[0] + sign * (w[j] * w[j]);
         if (!(square > 0)) return 0;
         double root = sqrt(square), cosine = root / pivot[0], sine = w[j] / pivot[0];
@@ -498,19 +501,19 @@ SIMD_UNUSED static double factorise_triangle(
 {
     double log_det = 0;
     for (ptrdiff_t j = 0; j < d; j++) {
-        double *column = triangle + ENTRY(j, j, d), pivot = column[0];
+        double *column = triangle + entry_of(j, j, d), pivot = column[0];
         if (!(pivot > 0)) return NAN;
         double inverse = 1 / sqrt(pivot);
         inverses[j * stride] = inverse;
         log_det += log(pivot);
-        factor[ENTRY(j, j, d) * stride] = sqrt(pivot);
+        factor[entry_of(j, j, d) * stride] = sqrt(pivot);
         for (ptrdiff_t i = j + 1; i < d; i++) {
             column[i - j] *= inverse;
-            factor[ENTRY(i, j, d) * stride] = column[i - j];
+            factor[entry_of(i, j, d) * stride] = column[i - j];
         }
         for (ptrdiff_t l = j + 1; l < d; l++)
             for (ptrdiff_t i = l; i < d; i++)
-                triangle[ENTRY(i, l, d)] -= column[i - j] * column[l - j];
+                triangle[entry_of(i, l, d)] -= column[i - j] * column[l - j];
     }
     return log_det;
 }

@@ -18,10 +18,7 @@ from ._arrays cimport extent, readable, require, writable
 from ._pairwise cimport pairwise_sum
 from ._simd cimport restricted, simd_void
 
-cdef extern from "_small_matrices.h" nogil:
-    enum:
-        LANES
-    void invert_lanes(double* work, double* precision, Py_ssize_t d)
+from _small_matrices_h cimport LANES, invert_lanes
 
 # Inverses
 # --------

@@ -23,7 +23,9 @@ from ._arrays cimport (
     writable,
 )
 from ._responsibilities cimport normalise_block
-from ._simd cimport log_double, restricted, simd_void, transpose
+from ._simd cimport restricted, simd_void
+
+from _simd_h cimport log_double, transpose
 
 cdef enum:
     BLOCK = 256

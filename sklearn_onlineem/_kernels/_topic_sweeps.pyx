@@ -30,45 +30,10 @@ from ._topics cimport (
     take_floats,
 )
 
-cdef extern from "_topic_sweeps.h" nogil:
-    ctypedef struct TokenList:
-        Py_ssize_t n_tokens
-        const int* tokens
-        int* topics
-        Py_ssize_t n_blocks
-        const int* block_words
-        const float* block_counts
-        float* block_topics
-        const float* alpha
-        double alpha_sum
-        uint64_t key
-    ctypedef struct TopicCounts:
-        Py_ssize_t P
-        float* word_topic
-        double* totals
-        float* inverses
-        float* raised
-        float beta
-        double beta_sum
-    ctypedef struct Shares:
-        float* n
-        float* theta
-    Py_ssize_t begin_shares(const TokenList* document, const TopicCounts* counts,
-                            const Shares* shares)
-    double collapsed_blocks(const TokenList* document, const TopicCounts* counts,
-                            const Shares* shares, double seen, const BlockSpace* space)
-    double stochastic_blocks(const TokenList* document, const TopicCounts* counts,
-                             const Shares* shares, double seen, const BlockSpace* space)
-    void collapsed_document(const TokenList* document, const TopicCounts* counts,
-                            const Scan* scan, const Shares* shares, double seen,
-                            double* probabilities)
-    void stochastic_document(const TokenList* document, const TopicCounts* counts,
-                             const Scan* scan, const Shares* shares, double seen,
-                             double* probabilities)
-    double sum_of_logs(double* x, Py_ssize_t n)
-    float inverse_total(const TopicCounts* counts, Py_ssize_t k, double more)
-    void count_words(const int* tokens, const int* topics, Py_ssize_t n_tokens, Py_ssize_t P,
-                     int part, int n_parts, float* word_topic)
+from _topic_sweeps_h cimport (
+    Shares, TokenList, TopicCounts, begin_shares, collapsed_blocks, collapsed_document,
+    count_words, inverse_total, stochastic_blocks, stochastic_document, sum_of_logs,
+)
 
 cdef enum:
     MOST_WEIGHTS = 1 << 26      # of topics, in which draws go on without a look for Ctrl-C

@@ -1,29 +1,13 @@
 """What kernels of topics share: the loops of `_topics.h`, and what is asked of arguments."""
 
+from libc.float cimport FLT_MIN
 from libc.stdint cimport uint64_t
 
 from ._arena cimport Arena, start_line, take, take_doubles
 from ._arrays cimport require
 
-cdef extern from "_topics.h" nogil:
-    enum:
-        TOPIC_LANES
-        WORDS_AHEAD
-    float FLT_MIN
-    ctypedef struct Scan:
-        float* weights
-        float* running
-    ctypedef struct BlockSpace:
-        double* logs
-        double* weights
-        double* tails
-        float* counts
-        float* shares
-    uint64_t stream_of(uint64_t key, uint64_t number)
-    void sum_rows(const float* rows, Py_ssize_t n, Py_ssize_t P, double* sums)
-    double log_ratio(double y, double z)
-    void log_all(double* x, Py_ssize_t n)
-    void fetch_row(const void* row, size_t bytes)
+from _topic_draws_h cimport TOPIC_LANES, WORDS_AHEAD, BlockSpace, Scan, fetch_row, stream_of
+from _topics_h cimport log_all, log_ratio, sum_rows
 
 cdef enum:
     MOST_TOKENS = 1 << 24       # of a document: up to here counts in floats are exact

@@ -26,45 +26,10 @@ from ._arrays cimport fits, require
 from ._gamma_functions cimport log_rising, polygamma
 from ._openmp cimport busy_threads, is_interrupted, omp_get_thread_num, raise_waiting
 
-cdef extern from "_topics.h" nogil:
-    ctypedef struct Document:
-        Py_ssize_t n_words
-        const int* words
-        const float* counts
-        const float* table
-        const float* alpha
-        Py_ssize_t P
-    ctypedef struct Chain:
-        Document document
-        Scan scan
-        uint64_t key
-        int most_single
-        Py_ssize_t n_tokens
-        int* tokens
-        int* topics
-        int* blocks
-        float* block_topics
-        BlockSpace block_space
-        uint64_t first
-        const float* start
-        float* n
-        float* rows
-    void begin_chain(Chain* chain)
-    void begin_sweep(Chain* chain, uint64_t sweep, float scale)
-    void gibbs_sweep(Chain* first, Chain* second, uint64_t sweep, Py_ssize_t begin,
-                     Py_ssize_t end, float scale)
-    void end_sweep(const Chain* chain)
-    void count_topics(const Chain* chain)
-    void share_words(const Document* document, const float* n, const Scan* scan, float* out,
-                     float* rows, double* sums)
-    void sum_variances(const float* rows, const float* counts, Py_ssize_t n, Py_ssize_t P,
-                       double* variances)
-    void add_rows_of_words(const float* rows, const int* words, Py_ssize_t n, Py_ssize_t P,
-                           Py_ssize_t K, double scale, int part, int n_parts, double* totals)
-    void add_expected_logs(const double* alpha, const float* n, Py_ssize_t P, double scale,
-                           double shift, double* out)
-    void bound_of_topics(const double* alpha, const float* n, const float* theta, Py_ssize_t P,
-                         double* out)
+from _topics_h cimport (
+    Chain, Document, add_expected_logs, add_rows_of_words, begin_chain, begin_sweep,
+    bound_of_topics, count_topics, end_sweep, gibbs_sweep, share_words, sum_variances,
+)
 
 cdef enum:
     MOST_ROW_BYTES = 1 << 21    # of rows that wait to be added to the totals, for one thread
