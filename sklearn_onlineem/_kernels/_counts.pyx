@@ -11,6 +11,7 @@ from cython.parallel cimport parallel, prange
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
+from numpy cimport ndarray
 
 from ._arena cimport (
     Arena,
@@ -24,8 +25,8 @@ from ._arena cimport (
     take_doubles,
 )
 from ._arrays cimport fits, require
-from ._openmp cimport count_slabs, first_block, omp_get_thread_num
-from ._responsibilities cimport normalise_block
+from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
+from ._responsibilities cimport Task, empty_task, normalise_block, task_of
 
 from _counts_h cimport COUNTS_TILE, gather_rows, scatter_rows
 from _simd_h cimport transpose
@@ -177,37 +178,32 @@ cdef inline void add_row_of_round(
 
 
 cdef double normalise_rows(
-    Shape* shape, const Workspace* space, floating* rows, Py_ssize_t start, Py_ssize_t B,
-    const double* base, const double* sample_weight, const int* labels, const double* uniforms,
-    double* log_likelihoods, floating* responsibilities,
+    Shape* shape, const Workspace* space, const Task* task, floating* rows, Py_ssize_t start,
+    Py_ssize_t B,
 ) noexcept nogil:
     """rows (B, width), those from `start` on: log joint densities -> shares, 0 in the padding."""
     cdef Py_ssize_t K = shape.K
     cdef floating* joint = <floating*> space.joint
     cdef double log_likelihood
     transpose(rows, B, K, shape.width, joint, B)
-    log_likelihood = normalise_block(
-        joint, K, B, B, base + start if base != NULL else NULL,
-        sample_weight + start if sample_weight != NULL else NULL,
-        labels + start if labels != NULL else NULL, uniforms + start if uniforms != NULL else NULL,
-        <floating*> space.softmax, log_likelihoods + start if log_likelihoods != NULL else NULL,
-    )
+    log_likelihood = normalise_block(joint, K, B, B, task, start, <floating*> space.softmax)
     # The padding still holds the zeros that `gather_rows` put there.
     transpose(joint, K, B, B, rows, shape.width)
-    if responsibilities != NULL:
-        transpose(joint, K, B, B, responsibilities + start * K, K)
+    if task.out != NULL:
+        transpose(joint, K, B, B, <floating*> task.out + start * K, K)
     return log_likelihood
 
 
 cdef double pass_over_slab(
-    Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
-    const floating* table, const double* base, const double* sample_weight, const int* labels,
-    const double* uniforms, const floating* given, bint normalised, Arena arena, void* sums,
-    double* log_likelihoods, floating* out,
+    Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab, const floating* data,
+    const index* indices, const index* indptr, void* sums,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
+    cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef floating* rows = <floating*> space.rows
+    cdef const floating* given = <const floating*> task.given
+    cdef floating* out = <floating*> task.out
     cdef Py_ssize_t block, start, i, B, b, k, width = shape.width
     cdef double log_likelihood = 0
     if sums != NULL:
@@ -223,19 +219,19 @@ cdef double pass_over_slab(
                 for k in range(shape.K):
                     rows[b * width + k] = given[(start + b) * shape.K + k]
         else:
-            gather_rows(data, indices, indptr + start, B, table, width, rows)
-        if normalised:
+            gather_rows(
+                data, indices, indptr + start, B, <const floating*> memory.table, width, rows)
+        if task.normalised:
             for i in range(n_parts(B, ROWS)):
                 log_likelihood += normalise_rows(
-                    shape, &space, rows + i * ROWS * width, start + i * ROWS,
-                    min(ROWS, B - i * ROWS), base, sample_weight, labels, uniforms,
-                    log_likelihoods, out,
+                    shape, &space, task, rows + i * ROWS * width, start + i * ROWS,
+                    min(ROWS, B - i * ROWS),
                 )
         elif out != NULL:
             for b in range(B):
                 for k in range(shape.K):
                     out[(start + b) * shape.K + k] = rows[b * width + k] + <floating> (
-                        base[start + b] if base != NULL else 0)
+                        task.base[start + b] if task.base != NULL else 0)
         if sums != NULL:
             add_block(shape, data, indices, indptr + start, B, rows, sums)
     return log_likelihood
@@ -243,9 +239,8 @@ cdef double pass_over_slab(
 
 cdef double pass_over(
     Shape* shape, const floating[::1] nonzeros, const index[::1] columns, const index[::1] pointers,
-    const double* natural, const double* offset, const double* base, const double* sample_weight,
-    const int* labels, const double* uniforms, const floating* given, bint normalised,
-    double* counts, double* totals_T, double* log_likelihoods, floating* out,
+    const double* natural, const double* offset, const Task* task, double* counts,
+    double* totals_T,
 ) except? -1:
     """The functions below."""
     cdef Py_ssize_t round = 0, first = 0, last = 0, slab, row
@@ -253,17 +248,16 @@ cdef double pass_over(
     cdef const floating* data = &nonzeros[0] if nonzeros.shape[0] > 0 else NULL
     cdef const index* indices = &columns[0] if nonzeros.shape[0] > 0 else NULL
     cdef const index* indptr = &pointers[0]
-    cdef double log_likelihood = 0
+    cdef double log_likelihood
     cdef bint wants_sums = counts != NULL
     cdef Py_ssize_t n_rows = 1 + shape.d if wants_sums else 0
     cdef Arena arena = counting_arena()
     lay_out(shape, wants_sums, &arena)
     cdef void* scratch = allocate(&arena)
     cdef Memory memory = lay_out(shape, wants_sums, &arena)
-    cdef floating* table = <floating*> memory.table
     with nogil:
         if natural != NULL:
-            pad(shape, offset, natural, table)
+            pad(shape, offset, natural, <floating*> memory.table)
         if wants_sums:
             memset(counts, 0, shape.K * sizeof(double))
             memset(totals_T, 0, shape.d * shape.K * sizeof(double))
@@ -273,16 +267,12 @@ cdef double pass_over(
                 last = min(shape.n_slabs, first + shape.n_at_once)
                 for slab in prange(first, last, schedule="dynamic"):
                     memory.log_likelihoods[slab] = pass_over_slab(
-                        shape, slab, data, indices, indptr, table, base, sample_weight, labels,
-                        uniforms, given, normalised,
-                        arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                        shape, task, &memory, slab, data, indices, indptr,
                         memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
-                        log_likelihoods, out,
                     )
                 for row in prange(n_rows, schedule="static"):
                     add_row_of_round(shape, memory.sums, last - first, row, counts, totals_T)
-        for slab in range(shape.n_slabs):
-            log_likelihood += memory.log_likelihoods[slab]
+        log_likelihood = add_up(memory.log_likelihoods, shape.n_slabs, 1)
         free(scratch)
     return log_likelihood
 
@@ -316,12 +306,12 @@ def e_step(
     const double[:, ::1] natural_T,     # IN (d, K)
     const double[::1] offset,           # IN (K,)
     const double[::1] base,             # IN (n,) or (0,)
-    const double[::1] sample_weight,    # IN (n,) or (0,)
-    const int[::1] labels,              # IN (n,) or (0,); -1 = unlabelled
-    const double[::1] uniforms,         # IN (n,) or (0,); to sample the assignments
+    ndarray sample_weight,              # IN (n,) or (0,)
+    ndarray labels,                     # IN (n,) or (0,); -1 = unlabelled
+    ndarray uniforms,                   # IN (n,) or (0,); to sample the assignments
     double[::1] counts,                 # OUT (K,) or (0,)
     double[:, ::1] totals_T,            # OUT (d, K) or (0, 0)
-    double[::1] log_likelihoods,        # OUT (n,) or (0,)
+    ndarray log_likelihoods,            # OUT (n,) or (0,)
     floating[:, ::1] responsibilities,  # OUT (n, K) or (0, 0)
     int n_threads,
 ):
@@ -334,21 +324,18 @@ def e_step(
                                 data.shape[0], sizeof(floating), n_threads)
     check_rows(data, indices, indptr)
     check_parameters(&shape, offset, base)
-    require(fits(sample_weight.shape[0], shape.n) and fits(labels.shape[0], shape.n)
-            and fits(uniforms.shape[0], shape.n) and fits(log_likelihoods.shape[0], shape.n),
-            "weights, labels, uniforms and log-likelihoods are of n rows")
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, shape.n)
+    task.base = optional(base)
     require(fits(counts.shape[0], shape.K) and (counts.shape[0] > 0) == (totals_T.shape[0] > 0),
             "counts are of K components")
     require(totals_T.shape[0] == 0 or totals_T.shape[0] == shape.d
             and totals_T.shape[1] == shape.K, "totals are (d, K)")
     require(responsibilities.shape[0] == 0 or responsibilities.shape[0] == shape.n
             and responsibilities.shape[1] == shape.K, "responsibilities are (n, K)")
+    task.out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
     return pass_over(
-        &shape, data, indices, indptr, &natural_T[0, 0], &offset[0], optional(base),
-        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
-        <const floating*> NULL, True, <double*> optional(counts),
-        &totals_T[0, 0] if counts.shape[0] > 0 else NULL, <double*> optional(log_likelihoods),
-        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
+        &shape, data, indices, indptr, &natural_T[0, 0], &offset[0], &task,
+        <double*> optional(counts), &totals_T[0, 0] if counts.shape[0] > 0 else NULL,
     )
 
 
@@ -368,10 +355,9 @@ def log_density(
     check_rows(data, indices, indptr)
     check_parameters(&shape, offset, base)
     require(out.shape[0] == shape.n and out.shape[1] == shape.K, "log densities are (n, K)")
-    pass_over(
-        &shape, data, indices, indptr, &natural_T[0, 0], &offset[0], optional(base), NULL, NULL,
-        NULL, <const floating*> NULL, False, NULL, NULL, NULL, &out[0, 0],
-    )
+    cdef Task task = empty_task()
+    task.base, task.out = optional(base), &out[0, 0]
+    pass_over(&shape, data, indices, indptr, &natural_T[0, 0], &offset[0], &task, NULL, NULL)
 
 
 def statistics(
@@ -389,7 +375,6 @@ def statistics(
     check_rows(data, indices, indptr)
     require(responsibilities.shape[0] == shape.n and responsibilities.shape[1] == shape.K
             and counts.shape[0] == shape.K, "responsibilities are (n, K), and counts (K,)")
-    pass_over(
-        &shape, data, indices, indptr, NULL, NULL, NULL, NULL, NULL, NULL,
-        &responsibilities[0, 0], False, &counts[0], &totals_T[0, 0], NULL, <floating*> NULL,
-    )
+    cdef Task task = empty_task()
+    task.given = &responsibilities[0, 0]
+    pass_over(&shape, data, indices, indptr, NULL, NULL, &task, &counts[0], &totals_T[0, 0])

@@ -33,9 +33,6 @@ from ._arena cimport (
 )
 from ._arrays cimport (
     extent,
-    optional_labels,
-    optional_readable,
-    optional_writable,
     readable,
     readable_reals,
     real_size,
@@ -43,8 +40,8 @@ from ._arrays cimport (
     require,
     writable,
 )
-from ._openmp cimport count_slabs, first_block, omp_get_thread_num
-from ._responsibilities cimport normalise_block
+from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
+from ._responsibilities cimport Task, empty_task, normalise_block, task_of
 
 from _gaps_h cimport (
     LOG_2_PI, QUAD, Pattern, add_gap_covariance, add_gap_shares, add_lane_squares,
@@ -130,18 +127,6 @@ cdef struct Memory:
     Tables tables
     double* sums            # (n_slabs, n_sums)
     double* log_likelihoods     # (n_slabs,)
-
-# What is wanted of a pass, and given to it; NULL for what is not.
-cdef struct Task:
-    const double* sample_weight
-    const int* labels
-    const double* uniforms
-    const double* given     # responsibilities
-    bint normalised
-    bint sums
-    double* log_likelihoods
-    double* log_joint
-    double* completed       # rows, of which what is missing is written
 
 
 cdef Shape shape_of(ndarray X, tuple parameters, int n_threads) except *:
@@ -503,12 +488,27 @@ cdef void add_panel(
                 add_gap_shares(shape.W, pattern, shares + t * shape.W, gaps + g * d * shape.W)
 
 
+cdef Task panel_of(const Task* task, const Workspace* space) noexcept nogil:
+    """What is given of all rows, in scratch memory."""
+    cdef Task panel = task[0]
+    panel.sample_weight = space.sample_weight if task.sample_weight != NULL else NULL
+    panel.labels = space.labels if task.labels != NULL else NULL
+    panel.uniforms = space.uniforms if task.uniforms != NULL else NULL
+    panel.log_likelihoods = space.log_likelihoods
+    return panel
+
+
 cdef double pass_over_slab(
-    const Shape* shape, const Tables* tables, const Task* task, Py_ssize_t slab,
-    const floating* X, Arena arena, double* sums,
+    const Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab,
+    const floating* X, double* completed,
 ) noexcept nogil:
     """Log joint or given responsibilities; then normalise, sum and write out, as wanted."""
+    cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
     cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef Task of_panel = panel_of(task, &space)
+    cdef const Tables* tables = &memory.tables
+    cdef const double* given = <const double*> task.given
+    cdef double* out = <double*> task.out
     cdef Py_ssize_t block, start, B, panel, at, T, t, k, row, n_patterns, K = shape.K
     cdef const int* order
     cdef double log_likelihood = 0.0
@@ -526,13 +526,13 @@ cdef double pass_over_slab(
             n_patterns = find_patterns(shape, order, T, &space)
             read_panel(shape, X + start * shape.d, order, T, space.x)
             log_joint_of_panel(
-                shape, tables, n_patterns, T, task.sums or task.completed != NULL, &space
+                shape, tables, n_patterns, T, shape.n_sums > 0 or completed != NULL, &space
             )
             for t in range(T):
                 row = start + order[t]
-                if task.given != NULL:
+                if given != NULL:
                     for k in range(K):
-                        space.joint[k * T + t] = task.given[row * K + k]
+                        space.joint[k * T + t] = given[row * K + k]
                 if task.sample_weight != NULL:
                     space.sample_weight[t] = task.sample_weight[row]
                 if task.labels != NULL:
@@ -541,24 +541,19 @@ cdef double pass_over_slab(
                     space.uniforms[t] = task.uniforms[row]
             if task.normalised:
                 log_likelihood += normalise_block(
-                    space.joint, K, T, T, NULL,
-                    space.sample_weight if task.sample_weight != NULL else NULL,
-                    space.labels if task.labels != NULL else NULL,
-                    space.uniforms if task.uniforms != NULL else NULL,
-                    space.softmax, space.log_likelihoods,
-                )
-            if task.completed != NULL:
+                    space.joint, K, T, T, &of_panel, 0, space.softmax)
+            if completed != NULL:
                 complete_panel(shape, tables, n_patterns, T, order, &space,
-                               task.completed + start * shape.d)
-            if task.sums:
-                add_panel(shape, tables, n_patterns, T, &space, sums)
+                               completed + start * shape.d)
+            if shape.n_sums > 0:
+                add_panel(shape, tables, n_patterns, T, &space, memory.sums + slab * shape.n_sums)
             for t in range(T):
                 row = start + order[t]
                 if task.log_likelihoods != NULL:
                     task.log_likelihoods[row] = space.log_likelihoods[t]
-                if task.log_joint != NULL:
+                if out != NULL:
                     for k in range(K):
-                        task.log_joint[row * K + k] = space.joint[k * T + t]
+                        out[row * K + k] = space.joint[k * T + t]
     return log_likelihood
 
 
@@ -567,16 +562,14 @@ cdef void add_slabs(
     double* counts, double* first, double* second,
 ) noexcept nogil:
     """Add the slabs' sums in order; counts, first and second as `e_step` has them."""
-    cdef Py_ssize_t d = shape.d, K = shape.K, G = shape.G, slab, k, i, j
+    cdef Py_ssize_t d = shape.d, K = shape.K, G = shape.G, k, i, j
     cdef Py_ssize_t width = shape.stride, size = shape.n_second, at
     cdef double* firsts = sums + G * shape.W
     cdef double* seconds = firsts + G * d * shape.W
     cdef double* gaps = seconds + G * size * shape.W
     cdef double* here
     cdef double* matrix
-    for slab in range(1, shape.n_slabs):
-        for i in range(shape.n_sums):
-            sums[i] += sums[slab * shape.n_sums + i]
+    add_up(sums, shape.n_slabs, shape.n_sums)
     memset(second, 0, shape.n_covariances * d * (1 if shape.is_diagonal else d) * sizeof(double))
     for k in range(K):
         counts[k] = sums[k]
@@ -613,52 +606,39 @@ cdef Parameters parameters_of(const Shape* shape, tuple arrays) except *:
 cdef double pass_over(
     Shape* shape, ndarray X, const Parameters* parameters, const double* log_weights,
     const Task* task, const double* floor, double* counts, double* first, double* second,
+    double* completed,
 ) except? -1.0:
     """The functions below, on pointers."""
     cdef bint is_double = real_size(X) == sizeof(double)
     cdef const void* rows = readable_reals(X, shape.n * shape.d, real_type(X))
     cdef Py_ssize_t slab
-    if not task.sums:
+    if counts == NULL:
         shape.n_sums = 0
     cdef Arena arena = counting_arena()
     lay_out(shape, &arena)
     cdef void* scratch = allocate(&arena)
     cdef Memory memory = lay_out(shape, &arena)
-    cdef double* sums = memory.sums
-    cdef double log_likelihood = 0.0
+    cdef double log_likelihood
     with nogil:
         fill_tables(shape, parameters, log_weights, &memory.tables)
-        memset(sums, 0, shape.n_slabs * shape.n_sums * sizeof(double))
+        memset(memory.sums, 0, shape.n_slabs * shape.n_sums * sizeof(double))
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             if is_double:
                 memory.log_likelihoods[slab] = pass_over_slab(
-                    shape, &memory.tables, task, slab, <const double*> rows,
-                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                    sums + slab * shape.n_sums,
-                )
+                    shape, task, &memory, slab, <const double*> rows, completed)
             else:
                 memory.log_likelihoods[slab] = pass_over_slab(
-                    shape, &memory.tables, task, slab, <const float*> rows,
-                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                    sums + slab * shape.n_sums,
-                )
-        for slab in range(shape.n_slabs):
-            log_likelihood += memory.log_likelihoods[slab]
-        if task.sums:
-            add_slabs(shape, parameters.covariances, floor, sums, counts, first, second)
+                    shape, task, &memory, slab, <const float*> rows, completed)
+        log_likelihood = add_up(memory.log_likelihoods, shape.n_slabs, 1)
+        if counts != NULL:
+            add_slabs(shape, parameters.covariances, floor, memory.sums, counts, first, second)
     free(scratch)
     return log_likelihood
 
 
 cdef Py_ssize_t size_of_covariances(const Shape* shape) noexcept nogil:
     return shape.n_covariances * shape.d * (1 if shape.is_diagonal else shape.d)
-
-
-cdef Task nothing_wanted() noexcept nogil:
-    cdef Task task
-    memset(&task, 0, sizeof(Task))
-    return task
 
 
 def e_step(
@@ -688,16 +668,11 @@ def e_step(
     """
     cdef Shape shape = shape_of(X, parameters, n_threads)
     cdef Parameters pointers = parameters_of(&shape, parameters)
-    cdef Task task = nothing_wanted()
-    task.sample_weight = optional_readable(sample_weight, shape.n)
-    task.labels = optional_labels(labels, shape.n)
-    task.uniforms = optional_readable(uniforms, shape.n)
-    task.log_likelihoods = optional_writable(log_likelihoods, shape.n)
-    task.normalised = task.sums = True
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, shape.n)
     return pass_over(
         &shape, X, &pointers, readable(log_weights, shape.K), &task, readable(floor, shape.d),
         writable(counts, shape.K), writable(first, shape.K * shape.d),
-        writable(second, size_of_covariances(&shape)),
+        writable(second, size_of_covariances(&shape)), NULL,
     )
 
 
@@ -711,9 +686,10 @@ def log_density(
     """log weight_k + log p(x_n | k), of what is observed."""
     cdef Shape shape = shape_of(X, parameters, n_threads)
     cdef Parameters pointers = parameters_of(&shape, parameters)
-    cdef Task task = nothing_wanted()
-    task.log_joint = writable(out, shape.n * shape.K)
-    pass_over(&shape, X, &pointers, readable(log_weights, shape.K), &task, NULL, NULL, NULL, NULL)
+    cdef Task task = empty_task()
+    task.out = writable(out, shape.n * shape.K)
+    pass_over(
+        &shape, X, &pointers, readable(log_weights, shape.K), &task, NULL, NULL, NULL, NULL, NULL)
 
 
 def statistics(
@@ -729,12 +705,11 @@ def statistics(
     """The moments of `e_step`, for given responsibilities."""
     cdef Shape shape = shape_of(X, parameters, n_threads)
     cdef Parameters pointers = parameters_of(&shape, parameters)
-    cdef Task task = nothing_wanted()
+    cdef Task task = empty_task()
     task.given = readable(responsibilities, shape.n * shape.K)
-    task.sums = True
     pass_over(
         &shape, X, &pointers, NULL, &task, readable(floor, shape.d), writable(counts, shape.K),
-        writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)),
+        writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)), NULL,
     )
 
 
@@ -748,7 +723,8 @@ def complete(
     """sum_k r_nk E[x_n | k and what is observed], where x_n has a gap."""
     cdef Shape shape = shape_of(X, parameters, n_threads)
     cdef Parameters pointers = parameters_of(&shape, parameters)
-    cdef Task task = nothing_wanted()
+    cdef Task task = empty_task()
     task.given = readable(responsibilities, shape.n * shape.K)
-    task.completed = writable(out, shape.n * shape.d)
-    pass_over(&shape, X, &pointers, NULL, &task, NULL, NULL, NULL, NULL)
+    pass_over(
+        &shape, X, &pointers, NULL, &task, NULL, NULL, NULL, NULL,
+        writable(out, shape.n * shape.d))

@@ -43,8 +43,6 @@ from ._arena cimport (
 )
 from ._arrays cimport (
     extent,
-    optional_labels,
-    optional_readable,
     optional_writable,
     optional_writable_reals,
     readable,
@@ -55,8 +53,8 @@ from ._arrays cimport (
     writable,
 )
 from ._blas cimport gemm, syrk, trmm
-from ._openmp cimport count_slabs, first_block, omp_get_thread_num
-from ._responsibilities cimport normalise_block
+from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
+from ._responsibilities cimport Task, empty_task, normalise_block, task_of
 from ._simd cimport restricted, simd_void
 
 from _gaussian_h cimport (
@@ -370,13 +368,12 @@ cdef inline void clear_padding(
 
 
 cdef double pass_over_slab(
-    Shape* shape, Py_ssize_t slab, const floating* X, const double* means, const floating* factors,
-    const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const floating* given, bint normalised, const double* centre, const double* whitened_means,
-    Arena arena, double* sums, double* log_likelihoods, floating* out,
+    Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab, const floating* X,
+    const double* means, const floating* factors, const double* offset, double* sums,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
     cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, block, start, B, k, b
+    cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef floating* joint = <floating*> space.joint
     cdef floating* rows = <floating*> space.rows
@@ -392,38 +389,32 @@ cdef double pass_over_slab(
         if shape.transposed and not shape.whitened:
             transpose(x, B, d, d, rows, stride)
             clear_padding(d, B, stride, rows)
-        if given != NULL:
-            transpose(given + start * K, B, K, K, joint, stride)
+        if task.given != NULL:
+            transpose(<const floating*> task.given + start * K, B, K, K, joint, stride)
         elif shape.whitened:
-            whitened_log_joint(shape, x, B, centre, whitened_means, factors, offset, &space, joint)
+            whitened_log_joint(
+                shape, x, B, memory.centre, memory.means, factors, offset, &space, joint)
         else:
             log_joint(shape, x, B, means, factors, offset, rows, joint)
-        if normalised:
+        if task.normalised:
             log_likelihood += normalise_block(
-                joint, K, B, stride, NULL,
-                sample_weight + start if sample_weight != NULL else NULL,
-                labels + start if labels != NULL else NULL,
-                uniforms + start if uniforms != NULL else NULL, <floating*> space.softmax,
-                log_likelihoods + start if log_likelihoods != NULL else NULL,
-            )
+                joint, K, B, stride, task, start, <floating*> space.softmax)
         if sums != NULL:
             for k in range(K):
                 for b in range(B):
                     sums[k] += joint[k * stride + b]
             if shape.pooled:
-                add_pooled_moments(shape, x, B, centre, joint, &space, first, second)
+                add_pooled_moments(shape, x, B, memory.centre, joint, &space, first, second)
             else:
                 add_moments(shape, x, B, means, joint, &space, first, second)
-        if out != NULL:
-            transpose(joint, K, B, stride, out + start * K, K)
+        if task.out != NULL:
+            transpose(joint, K, B, stride, <floating*> task.out + start * K, K)
     return log_likelihood
 
 
 cdef double pass_over(
     Shape* shape, const void* X, const double* means, const double* factors,
-    const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const void* given, bint normalised, double* counts, double* first, double* second,
-    double* log_likelihoods, void* out,
+    const double* offset, const Task* task, double* counts, double* first, double* second,
 ) except? -1.0:
     """The functions below, on pointers: of X, `given` and `out` to floats or doubles."""
     cdef Py_ssize_t n_sums = shape.n_sums if counts != NULL else 0, n_slabs = shape.n_slabs
@@ -434,7 +425,7 @@ cdef double pass_over(
     cdef void* scratch = allocate(&arena)
     cdef Memory memory = lay_out(shape, n_sums, &arena)
     cdef double* sums = memory.sums
-    cdef double log_likelihood = 0.0
+    cdef double log_likelihood
     with nogil:
         memset(sums, 0, n_slabs * n_sums * sizeof(double))
         if factors != NULL and not is_double:
@@ -449,21 +440,16 @@ cdef double pass_over(
                            use_threads_if=shape.n_threads > 1):
             if is_double:
                 memory.log_likelihoods[slab] = pass_over_slab(
-                    shape, slab, <const double*> X, means, factors, offset, sample_weight, labels,
-                    uniforms, <const double*> given, normalised, memory.centre, memory.means,
-                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                    sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <double*> out,
+                    shape, task, &memory, slab, <const double*> X, means, factors, offset,
+                    sums + slab * n_sums if n_sums > 0 else NULL,
                 )
             else:
                 memory.log_likelihoods[slab] = pass_over_slab(
-                    shape, slab, <const float*> X, means, <const float*> memory.factors,
-                    offset, sample_weight, labels, uniforms, <const float*> given, normalised,
-                    memory.centre, memory.means,
-                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                    sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, <float*> out,
+                    shape, task, &memory, slab, <const float*> X, means,
+                    <const float*> memory.factors, offset,
+                    sums + slab * n_sums if n_sums > 0 else NULL,
                 )
-        for slab in range(n_slabs):
-            log_likelihood += memory.log_likelihoods[slab]
+        log_likelihood = add_up(memory.log_likelihoods, n_slabs, 1)
         if n_sums > 0:
             add_slabs(shape, sums, memory.centre, means, counts, first, second)
     free(scratch)
@@ -475,11 +461,9 @@ cdef void add_slabs(
     double* first, double* second,
 ) noexcept nogil:
     """Add the slabs' sums in order, about the means, and complete the symmetric matrices."""
-    cdef Py_ssize_t d = shape.d, K = shape.K, slab, m, i, j
+    cdef Py_ssize_t d = shape.d, K = shape.K, m, i, j
     cdef double* matrix
-    for slab in range(1, shape.n_slabs):
-        for i in range(shape.n_sums):
-            sums[i] += sums[slab * shape.n_sums + i]
+    add_up(sums, shape.n_slabs, shape.n_sums)
     memcpy(counts, sums, K * sizeof(double))
     memcpy(first, sums + K, K * d * sizeof(double))
     memcpy(second, sums + K + K * d, shape.n_factors * sizeof(double))
@@ -564,15 +548,14 @@ def e_step(
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
     cdef int type = real_type(X)
     cdef Shape shape = shape_of(n, d, K, kind(factors, K), real_size(X), n_threads)
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
     require(extent(means, 1) == d, "means have an element for each column")
+    task.out = optional_writable_reals(responsibilities, n * K, type)
     return pass_over(
         &shape, readable_reals(X, n * d, type), readable(means, K * d),
-        readable(factors, shape.n_factors), readable(offset, K),
-        optional_readable(sample_weight, n), optional_labels(labels, n),
-        optional_readable(uniforms, n), NULL, True, optional_writable(counts, K),
-        optional_writable(first, K * d), optional_writable(second, shape.n_factors),
-        optional_writable(log_likelihoods, n),
-        optional_writable_reals(responsibilities, n * K, type),
+        readable(factors, shape.n_factors), readable(offset, K), &task,
+        optional_writable(counts, K), optional_writable(first, K * d),
+        optional_writable(second, shape.n_factors),
     )
 
 
@@ -590,10 +573,11 @@ def log_density(
     cdef Shape shape = shape_of(n, d, K, kind(factors, K), real_size(X), n_threads)
     require(extent(means, 1) == d and extent(out, 0) == n and extent(out, 1) == K,
             "means are (K, d), densities (n, K)")
+    cdef Task task = empty_task()
+    task.out = optional_writable_reals(out, n * K, type)
     pass_over(
         &shape, readable_reals(X, n * d, type), readable(means, K * d),
-        readable(factors, shape.n_factors), readable(offset, K), NULL, NULL, NULL, NULL, False,
-        NULL, NULL, NULL, NULL, optional_writable_reals(out, n * K, type),
+        readable(factors, shape.n_factors), readable(offset, K), &task, NULL, NULL, NULL,
     )
 
 
@@ -612,8 +596,9 @@ def statistics(
     cdef Shape shape = shape_of(n, d, K, kind(second, K), real_size(X), n_threads)
     require(extent(means, 1) == d and extent(responsibilities, 1) == K,
             "means are (K, d), responsibilities (n, K)")
+    cdef Task task = empty_task()
+    task.given = readable_reals(responsibilities, n * K, type)
     pass_over(
-        &shape, readable_reals(X, n * d, type), readable(means, K * d), NULL, NULL, NULL, NULL,
-        NULL, readable_reals(responsibilities, n * K, type), False, writable(counts, K),
-        writable(first, K * d), writable(second, shape.n_factors), NULL, NULL,
+        &shape, readable_reals(X, n * d, type), readable(means, K * d), NULL, NULL, &task,
+        writable(counts, K), writable(first, K * d), writable(second, shape.n_factors),
     )

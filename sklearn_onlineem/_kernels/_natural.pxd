@@ -1,6 +1,7 @@
 from cython cimport floating
 
 from ._gaussian cimport Centred
+from ._responsibilities cimport Task
 
 # The feature maps: phi(x) is x itself, followed by
 cpdef enum:
@@ -38,15 +39,8 @@ cdef double pass_over(
     const double* centre,           # IN (d,)
     const double* natural,          # IN (K, p); NULL: responsibilities are given
     const double* offset,           # IN (K,)
-    const double* base,             # IN (n,) or NULL
-    const double* sample_weight,    # IN (n,) or NULL
-    const int* labels,              # IN (n,) or NULL; -1 = unlabelled
-    const double* uniforms,         # IN (n,) or NULL
-    const floating* given,          # IN (n, K) or NULL
-    bint normalised,                # else what is written is the log joint density
+    const Task* task,
     double* counts,                 # OUT (K,) or NULL
     double* totals,                 # OUT (K, p) or NULL
-    double* log_likelihoods,        # OUT (n,) or NULL
-    floating* out,                  # OUT (n, K) or NULL
     Centred* centred,               # INOUT components that lose digits otherwise, or NULL
 ) except? -1

@@ -26,6 +26,7 @@ from cython.parallel cimport prange
 from libc.limits cimport INT_MAX
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
+from numpy cimport ndarray
 
 from ._arena cimport (
     Arena,
@@ -41,8 +42,8 @@ from ._arrays cimport fits, require
 from ._blas cimport gemm
 from ._gaussian cimport Centred, add_centred_moments, replace_log_joint
 from ._gaussian cimport Workspace as CentredSpace, lay_out_workspace as lay_out_centred_space
-from ._openmp cimport count_slabs, first_block, omp_get_thread_num
-from ._responsibilities cimport normalise_block
+from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
+from ._responsibilities cimport Task, empty_task, normalise_block, task_of
 
 from _fused_products_h cimport FUSED_STEP, can_fuse, fused_forms, fused_sums
 from _simd_h cimport centred_transpose, multiply, square_sum, transpose, widen
@@ -210,14 +211,12 @@ cdef void add_sums(
 
 
 cdef double pass_over_slab(
-    Shape* shape, Py_ssize_t slab, const floating* X, const unsigned char* digits,
-    const double* centre, const floating* parameters, const double* base,
-    const double* sample_weight, const int* labels, const double* uniforms, const floating* given,
-    bint normalised, Arena arena, double* sums, double* log_likelihoods, floating* out,
-    Centred* centred,
+    Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab, const floating* X,
+    const unsigned char* digits, const double* centre, double* sums, Centred* centred,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
     cdef Py_ssize_t K = shape.K, stride = shape.stride
+    cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef CentredSpace centred_space
     if centred != NULL:
@@ -234,31 +233,26 @@ cdef double pass_over_slab(
             shape, X + start * shape.d, digits + start if digits != NULL else NULL, B, centre,
             features,
         )
-        if given != NULL:
-            transpose(given + start * K, B, K, K, joint, stride)
+        if task.given != NULL:
+            transpose(<const floating*> task.given + start * K, B, K, K, joint, stride)
         else:
-            log_joint(shape, features, parameters, B, joint)
+            log_joint(shape, features, <const floating*> memory.parameters, B, joint)
         if centred != NULL:
             replace_log_joint(centred, X + start * shape.d, B, &centred_space, joint, stride)
-        if normalised:
+        if task.normalised:
             log_likelihood += normalise_block(
-                joint, K, B, stride, base + start if base != NULL else NULL,
-                sample_weight + start if sample_weight != NULL else NULL,
-                labels + start if labels != NULL else NULL,
-                uniforms + start if uniforms != NULL else NULL, <floating*> space.softmax,
-                log_likelihoods + start if log_likelihoods != NULL else NULL,
-            )
-        elif base != NULL:
+                joint, K, B, stride, task, start, <floating*> space.softmax)
+        elif task.base != NULL:
             for k in range(K):
                 for b in range(B):
-                    joint[k * stride + b] += <floating> base[start + b]
+                    joint[k * stride + b] += <floating> task.base[start + b]
         if sums != NULL:
             add_sums(shape, features, joint, B, <floating*> space.partial, sums)
             if centred != NULL:
                 add_centred_moments(
                     centred, X + start * shape.d, B, joint, stride, &centred_space, slab)
-        if out != NULL:
-            transpose(joint, K, B, stride, out + start * K, K)
+        if task.out != NULL:
+            transpose(joint, K, B, stride, <floating*> task.out + start * K, K)
     return log_likelihood
 
 
@@ -279,10 +273,8 @@ cdef void join(
 
 cdef void split(Shape* shape, double* sums, double* counts, double* totals) noexcept nogil:
     """[counts, totals] <- the slabs' sums, added in order."""
-    cdef Py_ssize_t slab, k, j, K = shape.K, p = shape.p - 1, n_sums = shape.K * shape.p
-    for slab in range(1, shape.n_slabs):
-        for j in range(n_sums):
-            sums[j] += sums[slab * n_sums + j]
+    cdef Py_ssize_t k, j, K = shape.K, p = shape.p - 1
+    add_up(sums, shape.n_slabs, K * shape.p)
     memcpy(counts, sums, K * sizeof(double))
     for k in range(K):
         for j in range(p):
@@ -291,33 +283,28 @@ cdef void split(Shape* shape, double* sums, double* counts, double* totals) noex
 
 cdef double pass_over(
     Shape* shape, const floating* X, const unsigned char* digits, const double* centre,
-    const double* natural, const double* offset, const double* base, const double* sample_weight,
-    const int* labels, const double* uniforms, const floating* given, bint normalised,
-    double* counts, double* totals, double* log_likelihoods, floating* out, Centred* centred,
+    const double* natural, const double* offset, const Task* task, double* counts, double* totals,
+    Centred* centred,
 ) except? -1:
     """The functions below, on pointers."""
     cdef Py_ssize_t slab, n_sums = shape.K * shape.p if counts != NULL else 0
     cdef int n_threads = shape.n_threads
-    cdef double log_likelihood = 0
+    cdef double log_likelihood
     cdef Arena arena = counting_arena()
     lay_out(shape, centred, n_sums, &arena)
     cdef void* scratch = allocate(&arena)
     cdef Memory memory = lay_out(shape, centred, n_sums, &arena)
-    cdef floating* parameters = <floating*> memory.parameters
     with nogil:
         memset(memory.sums, 0, shape.n_slabs * n_sums * sizeof(double))
         if natural != NULL:
-            join(shape, offset, natural, parameters)
+            join(shape, offset, natural, <floating*> memory.parameters)
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=n_threads,
                            use_threads_if=n_threads > 1):
             memory.log_likelihoods[slab] = pass_over_slab(
-                shape, slab, X, digits, centre, parameters, base, sample_weight, labels, uniforms,
-                given, normalised, arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                memory.sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, out,
-                centred,
+                shape, task, &memory, slab, X, digits, centre,
+                memory.sums + slab * n_sums if n_sums > 0 else NULL, centred,
             )
-        for slab in range(shape.n_slabs):
-            log_likelihood += memory.log_likelihoods[slab]
+        log_likelihood = add_up(memory.log_likelihoods, shape.n_slabs, 1)
         if n_sums > 0:
             split(shape, memory.sums, counts, totals)
         free(scratch)
@@ -355,12 +342,12 @@ def e_step(
     const double[:, ::1] natural,       # IN (K, p)
     const double[::1] offset,           # IN (K,)
     const double[::1] base,             # IN (n,) or (0,)
-    const double[::1] sample_weight,    # IN (n,) or (0,)
-    const int[::1] labels,              # IN (n,) or (0,); -1 = unlabelled
-    const double[::1] uniforms,         # IN (n,) or (0,); to sample the assignments
+    ndarray sample_weight,              # IN (n,) or (0,)
+    ndarray labels,                     # IN (n,) or (0,); -1 = unlabelled
+    ndarray uniforms,                   # IN (n,) or (0,); to sample the assignments
     double[::1] counts,                 # OUT (K,) or (0,)
     double[:, ::1] totals,              # OUT (K, p) or (0, 0)
-    double[::1] log_likelihoods,        # OUT (n,) or (0,)
+    ndarray log_likelihoods,            # OUT (n,) or (0,)
     floating[:, ::1] responsibilities,  # OUT (n, K) or (0, 0)
     int n_threads,
 ):
@@ -374,21 +361,17 @@ def e_step(
         n_threads)
     require(digits.shape[0] == 0 or digits.shape[1] == shape.n, "there are digits of each row")
     check_parameters(&shape, centre, natural, offset, base)
-    require(fits(sample_weight.shape[0], shape.n) and fits(labels.shape[0], shape.n)
-            and fits(uniforms.shape[0], shape.n) and fits(log_likelihoods.shape[0], shape.n),
-            "weights, labels, uniforms and log-likelihoods are of n rows")
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, shape.n)
+    task.base = optional(base)
     if counts.shape[0] > 0 or totals.shape[0] > 0:
         check_sums(&shape, counts, totals)
     require(responsibilities.shape[0] == 0 or responsibilities.shape[0] == shape.n
             and responsibilities.shape[1] == shape.K, "responsibilities are (n, K)")
+    task.out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
     return pass_over(
         &shape, &X[0, 0], &digits[0, 0] if digits.shape[0] > 0 else NULL, &centre[0],
-        &natural[0, 0], &offset[0], optional(base),
-        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
-        <const floating*> NULL, True, <double*> optional(counts),
-        &totals[0, 0] if totals.shape[0] > 0 else NULL,
-        <double*> optional(log_likelihoods),
-        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL, NULL,
+        &natural[0, 0], &offset[0], &task, <double*> optional(counts),
+        &totals[0, 0] if totals.shape[0] > 0 else NULL, NULL,
     )
 
 
@@ -407,10 +390,10 @@ def log_density(
         X.shape[0], X.shape[1], 0, natural.shape[0], features, sizeof(floating), n_threads)
     check_parameters(&shape, centre, natural, offset, base)
     require(out.shape[0] == shape.n and out.shape[1] == shape.K, "log densities are (n, K)")
+    cdef Task task = empty_task()
+    task.base, task.out = optional(base), &out[0, 0]
     pass_over(
-        &shape, &X[0, 0], NULL, &centre[0], &natural[0, 0], &offset[0], optional(base), NULL, NULL,
-        NULL, <const floating*> NULL, False, NULL, NULL, NULL, &out[0, 0], NULL,
-    )
+        &shape, &X[0, 0], NULL, &centre[0], &natural[0, 0], &offset[0], &task, NULL, NULL, NULL)
 
 
 def statistics(
@@ -428,7 +411,7 @@ def statistics(
     require(centre.shape[0] == shape.d, "the centre has an element for each column")
     require(responsibilities.shape[0] == shape.n, "responsibilities are (n, K)")
     check_sums(&shape, counts, totals)
+    cdef Task task = empty_task()
+    task.given = &responsibilities[0, 0]
     pass_over(
-        &shape, &X[0, 0], NULL, &centre[0], NULL, NULL, NULL, NULL, NULL, NULL,
-        &responsibilities[0, 0], False, &counts[0], &totals[0, 0], NULL, <floating*> NULL, NULL,
-    )
+        &shape, &X[0, 0], NULL, &centre[0], NULL, NULL, &task, &counts[0], &totals[0, 0], NULL)

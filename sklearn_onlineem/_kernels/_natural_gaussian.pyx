@@ -21,9 +21,7 @@ from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
 from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, padded, take_doubles
 from ._arrays cimport (
     extent,
-    optional_labels,
     optional_readable,
-    optional_writable,
     readable,
     readable_reals,
     real_size,
@@ -34,7 +32,9 @@ from ._arrays cimport (
 from ._gaussian cimport DIAGONAL, FULL, Centred, lay_out_centred, locate
 from ._gaussian cimport Shape as CentredShape, shape_of as centred_shape_of
 from ._natural cimport PRODUCTS, SQUARE_SUM, SQUARES, Shape, pass_over, shape_of
+from ._openmp cimport add_up
 from ._pairwise cimport pairwise_sum
+from ._responsibilities cimport Task, task_of
 
 # Below this weight, sums divided by it may overflow: such a component has seen nothing.
 cdef double NEGLIGIBLE = 1e-290
@@ -189,13 +189,11 @@ cdef void take_out(
 
 cdef void put_back(const Shape* shape, const Centred* narrow, double* totals) noexcept nogil:
     """totals (K, p) of narrow components <- their sums about their means"""
-    cdef Py_ssize_t d = shape.d, p = shape.p - 1, n, slab, i
+    cdef Py_ssize_t d = shape.d, p = shape.p - 1, n, i
     cdef double* first = narrow.sums
     cdef double* second = first + narrow.shape.K * d
     cdef double* out
-    for slab in range(1, narrow.shape.n_slabs):
-        for i in range(narrow.shape.n_sums):
-            narrow.sums[i] += narrow.sums[slab * narrow.shape.n_sums + i]
+    add_up(narrow.sums, narrow.shape.n_slabs, narrow.shape.n_sums)
     for n in range(narrow.shape.K):
         out = totals + narrow.numbers[n] * p
         memcpy(out, first + n * d, d * sizeof(double))
@@ -215,9 +213,8 @@ cdef void put_back(const Shape* shape, const Centred* narrow, double* totals) no
 
 cdef double moments_of(
     Shape* shape, const floating* X, const double* means, const double* precisions,
-    const double* factors, const double* log_dets, const double* log_weights,
-    const double* sample_weight, const int* labels, const double* uniforms, double total_weight,
-    double most_terms, double* weight, double* mean, double* scatter, double* log_likelihoods,
+    const double* factors, const double* log_dets, const double* log_weights, const Task* task,
+    double total_weight, double most_terms, double* weight, double* mean, double* scatter,
 ) except? -1.0:
     """The E-step below, on pointers."""
     cdef Py_ssize_t K = shape.K, d = shape.d, p = shape.p - 1, k, n_narrow = 0
@@ -263,9 +260,8 @@ cdef double moments_of(
             take_out(shape, &memory, most_terms, X, means, precisions, factors, log_weights,
                      log_dets, &narrow)
         log_likelihood = pass_over(
-            shape, X, NULL, centre, natural, offset, <const double*> NULL, sample_weight, labels,
-            uniforms, <const floating*> NULL, True, weight, totals, log_likelihoods,
-            <floating*> NULL, &narrow if n_narrow > 0 else NULL,
+            shape, X, NULL, centre, natural, offset, task, weight, totals,
+            &narrow if n_narrow > 0 else NULL,
         )
         with nogil:
             if n_narrow > 0:
@@ -325,22 +321,19 @@ def e_step(
     cdef const double* factor = optional_readable(factors, K * size)
     cdef const double* log_det = readable(log_dets, K)
     cdef const double* log_weight = readable(log_weights, K)
-    cdef const double* s = optional_readable(sample_weight, n)
-    cdef const int* label = optional_labels(labels, n)
-    cdef const double* uniform = optional_readable(uniforms, n)
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
     cdef double* w = writable(weight, K)
     cdef double* new_mean = writable(mean, K * d)
     cdef double* S = writable(scatter, K * size)
-    cdef double* of_rows = optional_writable(log_likelihoods, n)
     cdef Shape shape = shape_of(n, d, 0, K, features, real_size(X), n_threads)
     if type == NPY_DOUBLE:
         return moments_of(
-            &shape, <const double*> x, m, P, factor, log_det, log_weight, s, label, uniform,
-            total_weight, most_terms, w, new_mean, S, of_rows,
+            &shape, <const double*> x, m, P, factor, log_det, log_weight, &task, total_weight,
+            most_terms, w, new_mean, S,
         )
     return moments_of(
-        &shape, <const float*> x, m, P, factor, log_det, log_weight, s, label, uniform,
-        total_weight, most_terms, w, new_mean, S, of_rows,
+        &shape, <const float*> x, m, P, factor, log_det, log_weight, &task, total_weight,
+        most_terms, w, new_mean, S,
     )
 
 

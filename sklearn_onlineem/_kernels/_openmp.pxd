@@ -39,6 +39,15 @@ cdef inline Py_ssize_t first_block(
     return slab * n_blocks // n_slabs
 
 
+# The sums of the first slab <- those of all, added up in order; return the first of them.
+cdef inline double add_up(double* sums, Py_ssize_t n_slabs, Py_ssize_t n_sums) noexcept nogil:
+    cdef Py_ssize_t slab, i
+    for slab in range(1, n_slabs):
+        for i in range(n_sums):
+            sums[i] += sums[slab * n_sums + i]
+    return sums[0]
+
+
 # As many threads as have something to do, and no more than slabs or processors: OpenMP ends the
 # process where it cannot start them.
 cdef inline int busy_threads(int n_threads, Py_ssize_t n_tasks) noexcept nogil:

@@ -1,15 +1,46 @@
 from cython cimport floating
+from libc.string cimport memset
+from numpy cimport ndarray
+
+from ._arrays cimport optional_labels, optional_readable, optional_writable
+
+# What is given of n rows, and what is wanted of a pass over them; NULL for what is not.
+cdef struct Task:
+    const double* base              # (n,): the part of log p(k, x) that all components share
+    const double* sample_weight     # (n,)
+    const int* labels               # (n,); -1 = unlabelled
+    const double* uniforms          # (n,); to sample the assignments
+    const void* given               # (n, K), responsibilities
+    bint normalised                 # else what is written is the log joint density
+    double* log_likelihoods         # OUT (n,): log p(x), unweighted
+    void* out                       # OUT (n, K)
+
+
+cdef inline Task empty_task() noexcept nogil:
+    cdef Task task
+    memset(&task, 0, sizeof(Task))
+    return task
+
+
+# What kernels are asked for n rows; arrays without elements are left out.
+cdef inline Task task_of(
+    ndarray sample_weight, ndarray labels, ndarray uniforms, ndarray log_likelihoods, Py_ssize_t n
+) except *:
+    cdef Task task = empty_task()
+    task.sample_weight = optional_readable(sample_weight, n)
+    task.labels = optional_labels(labels, n)
+    task.uniforms = optional_readable(uniforms, n)
+    task.log_likelihoods = optional_writable(log_likelihoods, n)
+    task.normalised = True
+    return task
 
 
 cdef double normalise_block(
-    floating* log_joint,            # INOUT (K, B), rows `stride` apart -> responsibilities
+    floating* log_joint,    # INOUT (K, B), rows `stride` apart -> responsibilities
     Py_ssize_t K,
     Py_ssize_t B,
     Py_ssize_t stride,
-    const double* base,             # IN (B,) or NULL
-    const double* sample_weight,    # IN (B,) or NULL
-    const int* labels,              # IN (B,) or NULL; -1 = unlabelled
-    const double* uniforms,         # IN (B,) or NULL
-    floating* scratch,              # (2 * B,)
-    double* log_likelihoods,        # OUT (B,) or NULL
+    const Task* task,
+    Py_ssize_t start,       # the block's first row among those of the task
+    floating* scratch,      # (2 * B,)
 ) noexcept nogil

@@ -14,7 +14,7 @@ from cython cimport floating
 from libc.math cimport INFINITY, log
 from numpy cimport ndarray
 
-from ._arrays cimport extent, fits, readable, require, writable
+from ._arrays cimport extent, readable, require, writable
 
 from _simd_h cimport add_log, exp_columns, scale_columns, transpose
 
@@ -24,19 +24,18 @@ cdef enum:
 
 
 cdef double normalise_block(
-    floating* log_joint, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const double* base,
-    const double* sample_weight, const int* labels, const double* uniforms, floating* scratch,
-    double* log_likelihoods,
+    floating* log_joint, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const Task* task,
+    Py_ssize_t start, floating* scratch,
 ) noexcept nogil:
-    """Normalise over components; return sum_n s_n log p(x_n).
-
-    `base` is the part of log p(k, x_n) that all components share. `log_likelihoods` receives
-    log p(x_n), unweighted.
-    """
+    """Normalise over components; return sum_n s_n log p(x_n)."""
+    cdef const double* sample_weight = NULL
+    cdef const int* labels = task.labels + start if task.labels != NULL else NULL
     cdef floating* maximum = scratch
     cdef floating* total = scratch + B
     cdef Py_ssize_t b
 
+    if task.sample_weight != NULL:
+        sample_weight = task.sample_weight + start
     if labels != NULL:
         keep_labels(log_joint, K, B, stride, labels)
     exp_columns(log_joint, K, B, stride, maximum, total)
@@ -46,9 +45,9 @@ cdef double normalise_block(
             total[b] = spread(log_joint + b, K, stride, labels[b] if labels != NULL else UNLABELLED)
     cdef floating* marginal = maximum
     add_log(marginal, total, B)
-    if uniforms != NULL:
-        draw(log_joint, K, B, stride, uniforms, total)
-    cdef double result = weighted_sum(marginal, B, base, sample_weight, log_likelihoods)
+    if task.uniforms != NULL:
+        draw(log_joint, K, B, stride, task.uniforms + start, total)
+    cdef double result = weighted_sum(marginal, B, task, start)
     for b in range(B):
         total[b] = <floating> ((sample_weight[b] if sample_weight != NULL else 1.0) / total[b])
     scale_columns(log_joint, K, B, stride, total)
@@ -97,54 +96,44 @@ cdef void draw(
 
 
 cdef double weighted_sum(
-    const floating* marginal, Py_ssize_t B, const double* base, const double* sample_weight,
-    double* log_likelihoods,
+    const floating* marginal, Py_ssize_t B, const Task* task, Py_ssize_t start
 ) noexcept nogil:
     cdef double log_likelihood, result = 0
     cdef Py_ssize_t b
     for b in range(B):
         log_likelihood = marginal[b]
-        if base != NULL:
-            log_likelihood += base[b]
-        if log_likelihoods != NULL:
-            log_likelihoods[b] = log_likelihood
-        if sample_weight == NULL:
+        if task.base != NULL:
+            log_likelihood += task.base[start + b]
+        if task.log_likelihoods != NULL:
+            task.log_likelihoods[start + b] = log_likelihood
+        if task.sample_weight == NULL:
             result += log_likelihood
-        elif sample_weight[b] != 0:  # 0 * -inf would be NaN
-            result += sample_weight[b] * log_likelihood
+        elif task.sample_weight[start + b] != 0:  # 0 * -inf would be NaN
+            result += task.sample_weight[start + b] * log_likelihood
     return result
 
 
-cdef inline const double* optional(const double[::1] values, Py_ssize_t start) noexcept nogil:
-    return &values[start] if values.shape[0] > 0 else NULL
-
-
 def normalise(
-    floating[:, ::1] log_joint,         # INOUT (n, K): log joint -> responsibilities
-    const double[::1] sample_weight,    # IN (n,) or (0,)
-    const int[::1] labels,              # IN (n,) or (0,); -1 = unlabelled
-    const double[::1] uniforms,         # IN (n,) or (0,)
-    double[::1] log_likelihoods,        # OUT (n,) or (0,)
+    floating[:, ::1] log_joint,     # INOUT (n, K): log joint -> responsibilities
+    ndarray sample_weight,          # IN (n,) or (0,)
+    ndarray labels,                 # IN (n,) or (0,); -1 = unlabelled
+    ndarray uniforms,               # IN (n,) or (0,)
+    ndarray log_likelihoods,        # OUT (n,) or (0,)
 ):
     """Normalise in place, for families written in Python; return sum_n s_n log p(x_n)."""
     cdef Py_ssize_t n = log_joint.shape[0], K = log_joint.shape[1]
     cdef Py_ssize_t i, start, B, stride = min(n, BLOCK)
     cdef floating[:, ::1] block = np.empty((K + 2, stride), np.asarray(log_joint).dtype)
     cdef double log_likelihood = 0
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
     require(K > 0, "components")
-    require(fits(sample_weight.shape[0], n) and fits(labels.shape[0], n)
-            and fits(uniforms.shape[0], n) and fits(log_likelihoods.shape[0], n),
-            "weights, labels, uniforms and log-likelihoods are of n rows")
     with nogil:
         for i in range((n + BLOCK - 1) // BLOCK):
             start = i * BLOCK
             B = min(n - start, BLOCK)
             transpose(&log_joint[start, 0], B, K, K, &block[0, 0], stride)
             log_likelihood += normalise_block(
-                &block[0, 0], K, B, stride, NULL, optional(sample_weight, start),
-                &labels[start] if labels.shape[0] > 0 else NULL, optional(uniforms, start),
-                &block[K, 0], <double*> optional(log_likelihoods, start),
-            )
+                &block[0, 0], K, B, stride, &task, start, &block[K, 0])
             transpose(&block[0, 0], K, B, stride, &log_joint[start, 0], K)
     return log_likelihood
 

@@ -13,16 +13,8 @@ from libc.string cimport memset
 from numpy cimport ndarray
 
 from ._arena cimport allocate_doubles
-from ._arrays cimport (
-    extent,
-    optional_labels,
-    optional_readable,
-    optional_writable,
-    readable,
-    require,
-    writable,
-)
-from ._responsibilities cimport normalise_block
+from ._arrays cimport extent, readable, require, writable
+from ._responsibilities cimport Task, normalise_block, task_of
 from ._simd cimport restricted, simd_void
 
 from _simd_h cimport log_double, transpose
@@ -86,12 +78,9 @@ def weigh(
     cdef const double* nu = readable(degrees, K)
     cdef const double* constant = readable(constants, K)
     cdef const double* gap = readable(gaps, K)
-    cdef const double* weight = optional_readable(sample_weight, n)
-    cdef const int* label = optional_labels(labels, n)
-    cdef const double* uniform = optional_readable(uniforms, n)
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
     cdef double* count = writable(counts, K)
     cdef double* total = writable(totals, K)
-    cdef double* of_rows = optional_writable(log_likelihoods, n)
     cdef double* block = allocate_doubles((5 * K + 2) * BLOCK)
     cdef double* joint = block + K * BLOCK
     cdef double* expected = joint + K * BLOCK
@@ -107,12 +96,7 @@ def weigh(
             for k in range(K):
                 of_component(nu[k], n_features, constant[k], gap[k], B, block + k * BLOCK,
                              joint + k * BLOCK, expected + k * BLOCK)
-            log_likelihood += normalise_block(
-                joint, K, B, BLOCK, NULL, weight + start if weight != NULL else NULL,
-                label + start if label != NULL else NULL,
-                uniform + start if uniform != NULL else NULL, scratch,
-                of_rows + start if of_rows != NULL else NULL,
-            )
+            log_likelihood += normalise_block(joint, K, B, BLOCK, &task, start, scratch)
             for k in range(K):
                 weigh_component(joint + k * BLOCK, expected + k * BLOCK, B, block + k * BLOCK,
                                 sums + k * BLOCK, sums + (K + k) * BLOCK)
