@@ -24,7 +24,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport fits, require
+from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport Task, empty_task, normalise_block, task_of
 
@@ -287,30 +287,18 @@ cdef int check_rows(
     return 0
 
 
-cdef int check_parameters(
-    const Shape* shape, const double[::1] offset, const double[::1] base
-) except -1:
-    require(offset.shape[0] == shape.K, "there is an offset for each component")
-    require(fits(base.shape[0], shape.n), "the base measure has an element for each row")
-    return 0
-
-
-cdef inline const double* optional(const double[::1] values) noexcept nogil:
-    return &values[0] if values.shape[0] > 0 else NULL
-
-
 def e_step(
     const floating[::1] data,           # IN (n_non_zeros,)
     const index[::1] indices,           # IN (n_non_zeros,)
     const index[::1] indptr,            # IN (n + 1,)
-    const double[:, ::1] natural_T,     # IN (d, K)
-    const double[::1] offset,           # IN (K,)
-    const double[::1] base,             # IN (n,) or (0,)
+    ndarray natural_T,                  # IN (d, K)
+    ndarray offset,                     # IN (K,)
+    ndarray base,                       # IN (n,) or (0,)
     ndarray sample_weight,              # IN (n,) or (0,)
     ndarray labels,                     # IN (n,) or (0,); -1 = unlabelled
     ndarray uniforms,                   # IN (n,) or (0,); to sample the assignments
-    double[::1] counts,                 # OUT (K,) or (0,)
-    double[:, ::1] totals_T,            # OUT (d, K) or (0, 0)
+    ndarray counts,                     # OUT (K,) or (0,)
+    ndarray totals_T,                   # OUT (d, K) or (0, 0)
     ndarray log_likelihoods,            # OUT (n,) or (0,)
     floating[:, ::1] responsibilities,  # OUT (n, K) or (0, 0)
     int n_threads,
@@ -320,22 +308,18 @@ def e_step(
     counts_k = sum_n r_nk and totals_k = sum_n r_nk x_n, where r_nk, the responsibilities, include
     the sample weights s_n.
     """
-    cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
-                                data.shape[0], sizeof(floating), n_threads)
+    cdef Py_ssize_t n = indptr.shape[0] - 1, d = extent(natural_T, 0), K = extent(natural_T, 1)
+    cdef Shape shape = shape_of(n, d, K, data.shape[0], sizeof(floating), n_threads)
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
     check_rows(data, indices, indptr)
-    check_parameters(&shape, offset, base)
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, shape.n)
-    task.base = optional(base)
-    require(fits(counts.shape[0], shape.K) and (counts.shape[0] > 0) == (totals_T.shape[0] > 0),
-            "counts are of K components")
-    require(totals_T.shape[0] == 0 or totals_T.shape[0] == shape.d
-            and totals_T.shape[1] == shape.K, "totals are (d, K)")
-    require(responsibilities.shape[0] == 0 or responsibilities.shape[0] == shape.n
-            and responsibilities.shape[1] == shape.K, "responsibilities are (n, K)")
+    require(responsibilities.shape[0] == 0
+            or responsibilities.shape[0] == n and responsibilities.shape[1] == K,
+            "responsibilities are (n, K)")
+    task.base = optional_readable(base, n)
     task.out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
     return pass_over(
-        &shape, data, indices, indptr, &natural_T[0, 0], &offset[0], &task,
-        <double*> optional(counts), &totals_T[0, 0] if counts.shape[0] > 0 else NULL,
+        &shape, data, indices, indptr, readable(natural_T, d * K), readable(offset, K), &task,
+        optional_writable(counts, K), writable(totals_T, d * K) if extent(counts, 0) > 0 else NULL,
     )
 
 
@@ -343,21 +327,21 @@ def log_density(
     const floating[::1] data,           # IN (n_non_zeros,)
     const index[::1] indices,           # IN (n_non_zeros,)
     const index[::1] indptr,            # IN (n + 1,)
-    const double[:, ::1] natural_T,     # IN (d, K)
-    const double[::1] offset,           # IN (K,)
-    const double[::1] base,             # IN (n,) or (0,)
+    ndarray natural_T,                  # IN (d, K)
+    ndarray offset,                     # IN (K,)
+    ndarray base,                       # IN (n,) or (0,)
     floating[:, ::1] out,               # OUT (n, K)
     int n_threads,
 ):
     """offset_k + natural_k . x_n + base_n, for every row and component."""
-    cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
-                                data.shape[0], sizeof(floating), n_threads)
-    check_rows(data, indices, indptr)
-    check_parameters(&shape, offset, base)
-    require(out.shape[0] == shape.n and out.shape[1] == shape.K, "log densities are (n, K)")
+    cdef Py_ssize_t n = indptr.shape[0] - 1, d = extent(natural_T, 0), K = extent(natural_T, 1)
+    cdef Shape shape = shape_of(n, d, K, data.shape[0], sizeof(floating), n_threads)
     cdef Task task = empty_task()
-    task.base, task.out = optional(base), &out[0, 0]
-    pass_over(&shape, data, indices, indptr, &natural_T[0, 0], &offset[0], &task, NULL, NULL)
+    check_rows(data, indices, indptr)
+    require(out.shape[0] == n and out.shape[1] == K, "log densities are (n, K)")
+    task.base, task.out = optional_readable(base, n), &out[0, 0]
+    pass_over(&shape, data, indices, indptr, readable(natural_T, d * K), readable(offset, K), &task,
+              NULL, NULL)
 
 
 def statistics(
@@ -365,16 +349,17 @@ def statistics(
     const index[::1] indices,                   # IN (n_non_zeros,)
     const index[::1] indptr,                    # IN (n + 1,)
     const floating[:, ::1] responsibilities,    # IN (n, K)
-    double[::1] counts,                         # OUT (K,)
-    double[:, ::1] totals_T,                    # OUT (d, K)
+    ndarray counts,                             # OUT (K,)
+    ndarray totals_T,                           # OUT (d, K)
     int n_threads,
 ):
     """counts_k = sum_n r_nk and totals_k = sum_n r_nk x_n, for given r."""
-    cdef Shape shape = shape_of(indptr.shape[0] - 1, totals_T.shape[0], totals_T.shape[1],
-                                data.shape[0], sizeof(floating), n_threads)
-    check_rows(data, indices, indptr)
-    require(responsibilities.shape[0] == shape.n and responsibilities.shape[1] == shape.K
-            and counts.shape[0] == shape.K, "responsibilities are (n, K), and counts (K,)")
+    cdef Py_ssize_t n = indptr.shape[0] - 1, d = extent(totals_T, 0), K = extent(counts, 0)
+    cdef Shape shape = shape_of(n, d, K, data.shape[0], sizeof(floating), n_threads)
     cdef Task task = empty_task()
+    check_rows(data, indices, indptr)
+    require(responsibilities.shape[0] == n and responsibilities.shape[1] == K,
+            "responsibilities are (n, K)")
     task.given = &responsibilities[0, 0]
-    pass_over(&shape, data, indices, indptr, NULL, NULL, &task, &counts[0], &totals_T[0, 0])
+    pass_over(&shape, data, indices, indptr, NULL, NULL, &task, writable(counts, K),
+              writable(totals_T, d * K))

@@ -38,7 +38,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport fits, require
+from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._blas cimport gemm
 from ._gaussian cimport Centred, add_centred_moments, replace_log_joint
 from ._gaussian cimport Workspace as CentredSpace, lay_out_workspace as lay_out_centred_space
@@ -311,42 +311,19 @@ cdef double pass_over(
     return log_likelihood
 
 
-cdef int check_parameters(
-    const Shape* shape, const double[::1] centre, const double[:, ::1] natural,
-    const double[::1] offset, const double[::1] base,
-) except -1:
-    require(centre.shape[0] == shape.d, "the centre has an element for each column")
-    require(natural.shape[1] == shape.p - 1, "natural parameters have an element for each feature")
-    require(offset.shape[0] == shape.K, "there is an offset for each component")
-    require(fits(base.shape[0], shape.n), "the base measure has an element for each row")
-    return 0
-
-
-cdef int check_sums(
-    const Shape* shape, const double[::1] counts, const double[:, ::1] totals
-) except -1:
-    require(counts.shape[0] == shape.K and totals.shape[0] == shape.K, "sums are of K components")
-    require(totals.shape[1] == shape.p - 1, "totals have an element for each feature")
-    return 0
-
-
-cdef inline const double* optional(const double[::1] values) noexcept nogil:
-    return &values[0] if values.shape[0] > 0 else NULL
-
-
 def e_step(
     const floating[:, ::1] X,           # IN (n, d)
     const unsigned char[:, ::1] digits,     # IN (q, n) or (0, 0); with LINEAR features
-    const double[::1] centre,           # IN (d,)
+    ndarray centre,                     # IN (d,)
     int features,
-    const double[:, ::1] natural,       # IN (K, p)
-    const double[::1] offset,           # IN (K,)
-    const double[::1] base,             # IN (n,) or (0,)
+    ndarray natural,                    # IN (K, p)
+    ndarray offset,                     # IN (K,)
+    ndarray base,                       # IN (n,) or (0,)
     ndarray sample_weight,              # IN (n,) or (0,)
     ndarray labels,                     # IN (n,) or (0,); -1 = unlabelled
     ndarray uniforms,                   # IN (n,) or (0,); to sample the assignments
-    double[::1] counts,                 # OUT (K,) or (0,)
-    double[:, ::1] totals,              # OUT (K, p) or (0, 0)
+    ndarray counts,                     # OUT (K,) or (0,)
+    ndarray totals,                     # OUT (K, p) or (0, 0)
     ndarray log_likelihoods,            # OUT (n,) or (0,)
     floating[:, ::1] responsibilities,  # OUT (n, K) or (0, 0)
     int n_threads,
@@ -356,62 +333,63 @@ def e_step(
     counts_k = sum_n r_nk and totals_k = sum_n r_nk phi(x_n - centre), where r_nk, the
     responsibilities, include the sample weights s_n. phi ends with the digits; p counts them.
     """
+    cdef Py_ssize_t n = X.shape[0], K = extent(natural, 0)
     cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], digits.shape[0], natural.shape[0], features, sizeof(floating),
-        n_threads)
-    require(digits.shape[0] == 0 or digits.shape[1] == shape.n, "there are digits of each row")
-    check_parameters(&shape, centre, natural, offset, base)
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, shape.n)
-    task.base = optional(base)
-    if counts.shape[0] > 0 or totals.shape[0] > 0:
-        check_sums(&shape, counts, totals)
-    require(responsibilities.shape[0] == 0 or responsibilities.shape[0] == shape.n
-            and responsibilities.shape[1] == shape.K, "responsibilities are (n, K)")
+        n, X.shape[1], digits.shape[0], K, features, sizeof(floating), n_threads)
+    cdef Py_ssize_t size = K * (shape.p - 1)
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
+    require(digits.shape[0] == 0 or digits.shape[1] == n, "there are digits of each row")
+    require(responsibilities.shape[0] == 0
+            or responsibilities.shape[0] == n and responsibilities.shape[1] == K,
+            "responsibilities are (n, K)")
+    task.base = optional_readable(base, n)
     task.out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
     return pass_over(
-        &shape, &X[0, 0], &digits[0, 0] if digits.shape[0] > 0 else NULL, &centre[0],
-        &natural[0, 0], &offset[0], &task, <double*> optional(counts),
-        &totals[0, 0] if totals.shape[0] > 0 else NULL, NULL,
+        &shape, &X[0, 0], &digits[0, 0] if digits.shape[0] > 0 else NULL,
+        readable(centre, shape.d), readable(natural, size), readable(offset, K), &task,
+        optional_writable(counts, K), writable(totals, size) if extent(counts, 0) > 0 else NULL,
+        NULL,
     )
 
 
 def log_density(
     const floating[:, ::1] X,           # IN (n, d)
-    const double[::1] centre,           # IN (d,)
+    ndarray centre,                     # IN (d,)
     int features,
-    const double[:, ::1] natural,       # IN (K, p)
-    const double[::1] offset,           # IN (K,)
-    const double[::1] base,             # IN (n,) or (0,)
+    ndarray natural,                    # IN (K, p)
+    ndarray offset,                     # IN (K,)
+    ndarray base,                       # IN (n,) or (0,)
     floating[:, ::1] out,               # OUT (n, K)
     int n_threads,
 ):
     """offset_k + natural_k . phi(x_n - centre) + base_n, for every row and component."""
-    cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], 0, natural.shape[0], features, sizeof(floating), n_threads)
-    check_parameters(&shape, centre, natural, offset, base)
-    require(out.shape[0] == shape.n and out.shape[1] == shape.K, "log densities are (n, K)")
+    cdef Py_ssize_t n = X.shape[0], K = extent(natural, 0)
+    cdef Shape shape = shape_of(n, X.shape[1], 0, K, features, sizeof(floating), n_threads)
     cdef Task task = empty_task()
-    task.base, task.out = optional(base), &out[0, 0]
+    require(out.shape[0] == n and out.shape[1] == K, "log densities are (n, K)")
+    task.base, task.out = optional_readable(base, n), &out[0, 0]
     pass_over(
-        &shape, &X[0, 0], NULL, &centre[0], &natural[0, 0], &offset[0], &task, NULL, NULL, NULL)
+        &shape, &X[0, 0], NULL, readable(centre, shape.d), readable(natural, K * (shape.p - 1)),
+        readable(offset, K), &task, NULL, NULL, NULL,
+    )
 
 
 def statistics(
     const floating[:, ::1] X,                   # IN (n, d)
-    const double[::1] centre,                   # IN (d,)
+    ndarray centre,                             # IN (d,)
     int features,
     const floating[:, ::1] responsibilities,    # IN (n, K)
-    double[::1] counts,                         # OUT (K,)
-    double[:, ::1] totals,                      # OUT (K, p)
+    ndarray counts,                             # OUT (K,)
+    ndarray totals,                             # OUT (K, p)
     int n_threads,
 ):
     """counts_k = sum_n r_nk and totals_k = sum_n r_nk phi(x_n - centre), for given r."""
-    cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], 0, responsibilities.shape[1], features, sizeof(floating), n_threads)
-    require(centre.shape[0] == shape.d, "the centre has an element for each column")
-    require(responsibilities.shape[0] == shape.n, "responsibilities are (n, K)")
-    check_sums(&shape, counts, totals)
+    cdef Py_ssize_t n = X.shape[0], K = responsibilities.shape[1]
+    cdef Shape shape = shape_of(n, X.shape[1], 0, K, features, sizeof(floating), n_threads)
     cdef Task task = empty_task()
+    require(responsibilities.shape[0] == n, "responsibilities are (n, K)")
     task.given = &responsibilities[0, 0]
     pass_over(
-        &shape, &X[0, 0], NULL, &centre[0], NULL, NULL, &task, &counts[0], &totals[0, 0], NULL)
+        &shape, &X[0, 0], NULL, readable(centre, shape.d), NULL, NULL, &task, writable(counts, K),
+        writable(totals, K * (shape.p - 1)), NULL,
+    )
