@@ -246,7 +246,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         sizes, weights, n_rows = zip(*extents, strict=True)
         history, fitted = [], estimator._fitted
         has_targets = get_tags(estimator).target_tags.required
-        progress = Progress(fitted.state, fitted.history, estimator._callbacks())
+        state, callbacks = fitted.state, estimator._callbacks()
+        progress = Progress(state, fitted.history, callbacks, start=state)
         with executor.session, _bar(self.progress, type(self.estimator).__name__) as advance:
 
             def record(done):
@@ -267,7 +268,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
     def _learn(self, estimator, progress, shards):
         seed = estimator._drawn_seed()
-        start, is_batch = progress.state, self.mode == "batch"
+        is_batch = self.mode == "batch"
         sync_every = math.inf if self.mode == "asynchronous" else self.sync_every
         learners = LearnerMode(sync_every, self.combine, seed if self.shuffle else ())
         solver = estimator._solver()
@@ -275,7 +276,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         mode = BatchMode(acceleration) if is_batch else learners
         if solver.samples:
             mode = StochasticMode(solver.average_from)
-        plan = estimator._plan(start, shards, estimator._fitted.lower_bounds)
+        plan = estimator._plan(progress.state, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)
         max_iter = estimator._most_passes if is_batch else self.n_passes
         log(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
@@ -283,7 +284,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             run(passes, progress, max_iter, partial(report_pass, estimator))
         progress.state = mode.finished(progress.state)
         report_end(estimator, progress)
-        estimator._finish(progress, shards, start, may_converge=is_batch)
+        estimator._finish(progress, shards, may_converge=is_batch)
         estimator._commit(progress, None)
 
     def _labels(self, X, y):

@@ -49,6 +49,8 @@ class Progress:
         Whether a callback is running, or has raised.
     distance : float, default=inf
         Distance of the maximum, in standard errors a parameter, by the certificate of the fit.
+    start : State, default=None
+        The first state of a fit.
     """
 
     state: State
@@ -62,6 +64,7 @@ class Progress:
     used_rates: bool = False
     is_calling: bool = False
     distance: float = math.inf
+    start: State | None = None
 
     def take(self, state: State) -> None:
         """Replace the present state, record its step, and call the callbacks.

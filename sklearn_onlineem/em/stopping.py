@@ -210,9 +210,11 @@ def remaining_gain(gains: Sequence[float]) -> float:
     return abs(latest) * rate / (1.0 - rate) if 0.0 < min(rates) <= rate < 1.0 else math.inf
 
 
+@dataclass
 class Never(StoppingRule):
     """Never stop."""
 
+    is_exact: bool = True
     tol = 0.0
 
     def __call__(

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from numbers import Integral, Real
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
@@ -310,96 +311,104 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def _fit(self, X, y=None, **where):
         """Fit to X, with further arguments of the input. Parameters are already validated."""
         with self._lock(), error_context(self):
-            # Read.
             random_state = check_random_state(self.random_state)
-            resumes = self.warm_start and self.__sklearn_is_fitted__()
-            if resumes:
-                self._check_structure(RELEARNT)
-            elif "_given" in self.__dict__:
-                if self.warm_start:
-                    raise self._not_fitted()
-                names = ", ".join(self.__dict__["_given"])
-                warn_user(
-                    f"{type(self).__name__}: fit starts anew, and does not use {names}, which"
-                    " were set. Initial values are parameters whose names end in '_init'."
-                )
-            reader, solver = self._input(fresh=not resumes), self._solver()
-            data = reader.read(X, y, **where)
+            reader, data, resumes = self._read(X, y, **where)
             shape = tuple(map(partial(getattr, self), self._structural_parameters))
             with single_threaded_blas(data.n_rows):
-                # Start.
-                history, bounds, first = History(), (), None
-                if resumes:
-                    log(self, "continues from the fitted model")
-                    history, bounds = self._fitted.history, self._fitted.lower_bounds
-                else:
-                    initialiser = self._start()
-                    first = initialiser.model
-                start = self._started(first, data, random_state)
-                plan = self._plan(start, data, bounds)
-                n_init, most = 1 if resumes else getattr(self, "n_init", 1), self._most_passes
-                n_first, report = most, partial(report_pass, self) if self.verbose else None
-                if is_auto := n_init == "auto":
-                    n_init, n_first = solver.trials(start, data, plan)
-                are_judged = 0 < n_first < most
-                tasks, tried = FitTasks(self, X, y, n_init, are_judged), []
-                for number in range(1, n_init + 1):
-                    if not resumes:
-                        log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
-                    try:
-                        if number > 1:
-                            start = self._started(initialiser.another, data, random_state)
-                            plan, history = self._plan(start, data, ()), History()
-                        # Solve.
-                        progress = Progress(start, history, self._callbacks(reader.attributes))
-                        passes = solver.passes(progress, data, plan)
-                        passes = tasks.observed(passes, progress, reader.attributes)
-                        run(passes, progress, n_first if are_judged else most, report)
-                        if not are_judged:
-                            progress.state = solver.finished(progress.state)
-                            report_end(self, progress)
-                        score = solver.score(progress, data) if n_init > 1 else 0.0
-                        # The best, and one to go on with if that fails.
-                        tried.append((score, start, progress, passes))
-                        tried = sorted(tried, key=itemgetter(0), reverse=True)[: 1 + are_judged]
-                        if progress.stopped:
-                            break
-                    except ours(ValueError):
-                        # Starts that the user has not asked for may fail, but not their callbacks.
-                        if not is_auto or not tried or progress.is_calling:
-                            raise
-                # From whichever start, callbacks end the fit.
-                tried[0][2].stopped |= progress.stopped
-                start, progress = self._gone_on(tried, report) if are_judged else tried[0][1:3]
-            # Commit.
+                starts = self._starts(data, random_state, reader.attributes, resumes)
+                first, plan = next(starts)
+                n_starts, n_first = 1 if resumes else getattr(self, "n_init", 1), None
+                if n_starts == "auto":
+                    n_first = self._solver().trial_passes(first.state, data, plan)
+                    n_starts = 1 if n_first is None else 2
+                tasks = FitTasks(self, X, y, reader.attributes, n_starts, n_first)
+                starts = chain([(first, plan)], starts)
+                progress = self._solved(starts, data, tasks, resumes)
             if self.callbacks:  # which may have set one
                 self._check_shape(shape)
-            self._finish(progress, data, start)
+            self._finish(progress, data)
             self._commit(progress, reader.attributes)
             tasks.end()
         return self
 
-    def _gone_on(self, tried, report):
-        """Take the first of some starts to its end, or the next one if it fails; return it."""
-        for _, start, progress, passes in tried:
-            try:
-                run(passes, progress, self._most_passes, report)
-                progress.state = self._solver().finished(progress.state)
-                report_end(self, progress)
-                return start, progress
-            except ours(ValueError):
-                if passes is tried[-1][-1] or progress.is_calling:
-                    raise
+    def _read(self, X, y, **where):
+        """Return the input of a fit, what it reads, and whether the fitted model goes on."""
+        resumes = self.warm_start and self.__sklearn_is_fitted__()
+        if resumes:
+            self._check_structure(RELEARNT)
+        elif "_given" in self.__dict__:
+            if self.warm_start:
+                raise self._not_fitted()
+            names = ", ".join(self.__dict__["_given"])
+            warn_user(
+                f"{type(self).__name__}: fit starts anew, and does not use {names}, which were set."
+                " Initial values are parameters whose names end in '_init'."
+            )
+        reader = self._input(fresh=not resumes)
+        return reader, reader.read(X, y, **where), resumes
 
-    def _started(self, start_from, data, random_state):
-        """Return the state that a fit starts from: without `start_from`, of the present model."""
-        model = self._known_model(data) if start_from is None else start_from(data, random_state)
-        seed = _drawn_seed(random_state)
-        if start_from is not None:
-            return self._state_of(model, data, seed)
-        if model is None:
-            return self._resumed(seed=seed)
-        return self._state_of(self._relearning(model), data, seed)._replace(is_known=True)
+    def _starts(self, data, random_state, attributes, resumes):
+        """Yield the progress of a fit at each of its starts, and the plan."""
+        if resumes:
+            log(self, "continues from the fitted model")
+            model, seed = self._known_model(data), _drawn_seed(random_state)
+            if model is None:
+                state = self._resumed(seed=seed)
+            else:
+                state = self._state_of(self._relearning(model), data, seed)._replace(is_known=True)
+            history, callbacks = self._fitted.history, self._callbacks(attributes)
+            progress = Progress(state, history, callbacks, start=state)
+            yield progress, self._plan(state, data, self._fitted.lower_bounds)
+            return
+        initialiser = self._start()
+        start_from = initialiser.model
+        while True:
+            model = start_from(data, random_state)
+            state = self._state_of(model, data, _drawn_seed(random_state))
+            progress = Progress(state, callbacks=self._callbacks(attributes), start=state)
+            yield progress, self._plan(state, data)
+            start_from = initialiser.another
+
+    def _solved(self, starts, data, tasks, resumes):
+        """Return the progress of a fit from the best of its starts, at the end.
+
+        Starts are compared after `n_first` passes, and the best goes on; None: at their end.
+        """
+        solver, most, n_first, tried = self._solver(), self._most_passes, tasks.n_first, []
+        report = partial(report_pass, self) if self.verbose else None
+        for number in range(1, tasks.n_starts + 1):
+            if not resumes:
+                log(self, f"start {number} of {tasks.n_starts}, from {data.n_rows} rows")
+            try:
+                progress, plan = next(starts)
+                passes = tasks.observed(solver.passes(progress, data, plan), progress)
+                run(islice(passes, n_first), progress, most, report)
+                if n_first is None:
+                    progress.state = solver.finished(progress.state)
+                    report_end(self, progress)
+                score = solver.score(progress, data) if tasks.n_starts > 1 else 0.0
+                tried.append((score, progress, passes))
+            except ours(ValueError):
+                # Starts that the user has not asked for may fail, but not their callbacks.
+                if n_first is None or not tried or progress.is_calling:
+                    raise
+            # The best, and one to go on with if that fails.
+            tried = sorted(tried, key=itemgetter(0), reverse=True)[:2]
+            if progress.stopped:
+                break
+        # From whichever start, callbacks end the fit.
+        tried[0][1].stopped |= progress.stopped
+        while n_first is not None:
+            _, progress, passes = tried.pop(0)
+            try:
+                run(passes, progress, most, report)
+                progress.state = solver.finished(progress.state)
+                report_end(self, progress)
+                return progress
+            except ours(ValueError):
+                if not tried or progress.is_calling:
+                    raise
+        return tried[0][1]
 
     @property
     def _learnt_prior(self):
@@ -451,7 +460,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """Return how many observations a mini-batch of `fit` has."""
         return self.batch_size
 
-    def _plan(self, state, data, bounds):
+    def _plan(self, state, data, bounds=()):
         """Return the arguments of passes; `bounds` are of the fit before, if it continues."""
         bound_before = bounds[-1] if bounds else -math.inf
 
@@ -477,11 +486,11 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             bound_before=bound_before,
         )
 
-    def _finish(self, progress, data, start, may_converge=True):
+    def _finish(self, progress, data, may_converge=True):
         """Count the observations once for all passes; warn of convergence and unused rates."""
         if progress.n_iter == 0:
             return
-        state = progress.state
+        state, start = progress.state, progress.start
         n_seen, size_seen = start.n_seen + data.total_weight, start.size_seen + state.size_of(data)
         progress.state = state._replace(n_seen=n_seen, size_seen=size_seen)
         warn_of_passes(self, progress, data, may_converge)
@@ -681,11 +690,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         self._validate_params()
         random_state = check_random_state(self.random_state)
         with self._lock(), error_context(self):
-            resumes = self.warm_start and self.__sklearn_is_fitted__()
-            if resumes:
-                self._check_structure(RELEARNT)
-            reader = self._input(fresh=not resumes)
-            data = reader.read(X, y, **where)
+            reader, data, resumes = self._read(X, y, **where)
             if resumes:
                 model = self._relearning(self._known_model(data) or self._fitted.state.model)
             else:

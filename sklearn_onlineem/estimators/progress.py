@@ -250,47 +250,50 @@ except ImportError:
 class FitTasks:
     """The tasks of scikit-learn's callbacks: the fit, its starts if there are several, passes."""
 
-    def __init__(self, estimator, X, y, n_starts, are_judged):
-        self._told = {"estimator": estimator, "X": X, "y": y}
-        self._estimator, self._n_starts, self._are_judged = estimator, n_starts, are_judged
-        self._fit, self._starts = None, []
+    def __init__(self, estimator, X, y, attributes, n_starts, n_first):
+        self.n_starts, self.n_first, self._attributes = n_starts, n_first, attributes
+        self._estimator, self._told = estimator, {"estimator": estimator, "X": X, "y": y}
+        # The fit, and within it starts that go on.
+        self._open = []
         if not vars(estimator).keys().isdisjoint(("_skl_callbacks", "_parent_callback_ctx")):
             n_tasks = estimator._most_passes if n_starts == 1 else n_starts
-            self._fit = estimator._init_callback_context(max_subtasks=n_tasks)
-            self._fit.call_on_fit_task_begin(**self._told)
+            self._open = [estimator._init_callback_context(max_subtasks=n_tasks)]
+            self._open[0].call_on_fit_task_begin(**self._told)
 
-    def observed(self, passes, progress, attributes):
-        """Yield the passes of a solver; callbacks are called around each, and may end the fit."""
-        if self._fit is None:
-            yield from passes
-            return
-        estimator, within, progress.is_calling = self._estimator, self._fit, True
-        if self._n_starts > 1:
-            if not self._are_judged:
-                self._end_starts()
-            start = self._fit.subcontext("start", max_subtasks=estimator._most_passes)
-            within = start.call_on_fit_task_begin(**self._told)
-            self._starts.append(within)
-        fitted = partial(estimator._fitted_with, progress, attributes)
+    def observed(self, passes, progress):
+        """Return the passes of a solver; callbacks are called around each, and may end the fit."""
+        return self._observed(passes, progress) if self._open else passes
+
+    def _observed(self, passes, progress):
+        if self.n_starts > 1:
+            if self.n_first is None:
+                _called(progress, self.end, 1)
+            most = self._estimator._most_passes
+            self._open.append(_called(progress, self._begun, self._open[0], "start", most))
+        within = self._open[-1]
+        fitted = partial(self._estimator._fitted_with, progress, self._attributes)
         told = {**self._told, "reconstruction_attributes": lambda: {"_fitted": fitted()}}
         while True:
-            progress.is_calling = True
-            task = within.subcontext("pass").call_on_fit_task_begin(**self._told)
-            progress.is_calling = False
+            task = _called(progress, self._begun, within, "pass", 0)
             done = next(passes, None)
             if done is None:
                 return
-            progress.is_calling = True
-            progress.stopped |= task.call_on_fit_task_end(**told)
-            progress.is_calling = False
+            progress.stopped |= _called(progress, task.call_on_fit_task_end, **told)
             yield done
 
-    def _end_starts(self):
-        # The best of those that are judged goes on after the others.
-        while self._starts:
-            self._starts.pop(0).call_on_fit_task_end(**self._told)
+    def _begun(self, within, name, n_tasks):
+        task = within.subcontext(name, max_subtasks=n_tasks)
+        return task.call_on_fit_task_begin(**self._told)
 
-    def end(self):
-        self._end_starts()
-        if self._fit is not None:
-            self._fit.call_on_fit_task_end(**self._told)
+    def end(self, n_open=0):
+        """End all tasks but the first ones; starts that are compared end with the fit."""
+        while len(self._open) > n_open:
+            self._open.pop().call_on_fit_task_end(**self._told)
+
+
+def _called(progress, callback, *args, **kwargs):
+    """Return what a callback returns; if it raises, the progress is still calling."""
+    progress.is_calling = True
+    answer = callback(*args, **kwargs)
+    progress.is_calling = False
+    return answer

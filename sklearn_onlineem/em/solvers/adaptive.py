@@ -226,8 +226,8 @@ class Adaptive(Solver):
         ends = before.ends if before.ends and batch.before is not None else ()
         return led._replace(kept=Memories(tuple(models), shares, ends))
 
-    def trials(self, state: State, data: Batch, plan: Plan) -> tuple[int, int]:
-        return Auto().trials(state, data, _plan_of_fit(state, plan))
+    def trial_passes(self, state: State, data: Batch, plan: Plan) -> int | None:
+        return Auto().trial_passes(state, data, _plan_of_fit(state, plan))
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         yield from Auto().passes(progress, data, _plan_of_fit(progress.state, plan))

@@ -261,6 +261,12 @@ class Solver(Settings, ABC):
         model, log_likelihood = self._stepped(state.model, state, data, eta, size, total_size)
         return state.after(model, eta, log_likelihood, data, size)
 
+    def _take_pass(self, progress, model, log_likelihood, data):
+        """Let a progress take a model, after a pass with a log-likelihood before it."""
+        state = progress.state
+        size = state.size_of(data)
+        progress.take(state.after(model, math.inf, log_likelihood, data, size))
+
     def _required(self, model):
         """Return the model, or raise ValueError if it has not what the solver requires."""
         if not isinstance(model, self.requires):
@@ -308,10 +314,8 @@ class Solver(Settings, ABC):
             return progress.state.model.e_step(data)[1]
         return progress.lower_bounds[-1]
 
-    def trials(self, state: State, data: Batch, plan: Plan) -> tuple[int, int]:
-        """Return how many starts a fit takes, and after how many passes the best goes on alone.
-
-        0, and as many as a fit may take or more: each start is fitted to its end.
+    def trial_passes(self, state: State, data: Batch, plan: Plan) -> int | None:
+        """Return after how many passes the better of two starts goes on; None: one is enough.
 
         Parameters
         ----------
@@ -322,7 +326,7 @@ class Solver(Settings, ABC):
         plan : Plan
             Of the fit.
         """
-        return 1, 0
+        return None
 
     @abstractmethod
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:

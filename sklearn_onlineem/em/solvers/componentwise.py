@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from sklearn_onlineem.data import Batch
@@ -83,7 +82,5 @@ class Componentwise(Solver):
         settled, state = plan.stopping(), progress.state
         steps = self._required(state.model).component_steps(data, state.prior, self.order)
         for model, log_likelihood in steps:
-            state = progress.state
-            size = state.size_of(data)
-            progress.take(state.after(model, math.inf, log_likelihood, data, size))
+            self._take_pass(progress, model, log_likelihood, data)
             yield log_likelihood, has_settled(settled, progress.state.step)

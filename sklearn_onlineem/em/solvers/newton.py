@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from sklearn_onlineem.data import Batch as Observations
@@ -37,9 +36,7 @@ class Newton(Solver):
         settled = plan.stopping()
         self._required(progress.state.model)
         while True:
-            state = progress.state
-            new_model, log_likelihood, is_last = state.model.newton_step(data)
-            size = state.size_of(data)
-            progress.take(state.after(new_model, math.inf, log_likelihood, data, size))
+            model, log_likelihood, is_last = progress.state.model.newton_step(data)
+            self._take_pass(progress, model, log_likelihood, data)
             divergence = progress.state.step.kl_divergence
             yield log_likelihood, settled(log_likelihood, divergence) or is_last

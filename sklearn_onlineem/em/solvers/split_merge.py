@@ -19,8 +19,10 @@ from sklearn_onlineem.models.capabilities import SplitsAndMerges
 from sklearn_onlineem.statistics import Statistics
 
 # Steps of a fixed number of components begin when a pass of EM gains less, and end when the last
-# ones have gained less, in nats per row; passes of EM after each.
-_NEARLY_SETTLED, _LEAST_GAIN, _PASSES = 1e-2, 2e-3, 5
+# ones have gained less, in nats per row.
+_NEARLY_SETTLED, _LEAST_GAIN = 1e-2, 2e-3
+# Passes of EM after each, and after what else leads out of an optimum.
+PASSES = 5
 
 
 def regrouping_step(
@@ -50,7 +52,7 @@ def regrouping_step(
         return None
     log_likelihood = model.e_step(data)[1]
     try:
-        for _ in range(_PASSES):
+        for _ in range(PASSES):
             new, _ = batch_step(new, data, prior)
     except ours(ValueError):
         # Some rows determine no parameters.
@@ -166,7 +168,7 @@ class SplitMerge(Solver):
             if found is None:
                 break
             model, log_likelihood, gain = found
-            progress.take(state.after(model, math.inf, log_likelihood, data, size))
+            self._take_pass(progress, model, log_likelihood, data)
             yield log_likelihood, False
         yield from Batch().passes(progress, data, plan)
 
@@ -191,9 +193,7 @@ class SplitMerge(Solver):
             trial_log_likelihood = trial.e_step(data)[1]
             criterion = _criterion(trial, trial_log_likelihood, data)
             if criterion > best:
-                state = progress.state
-                size = state.size_of(data)
-                progress.take(state.after(trial, math.inf, log_likelihood, data, size))
+                self._take_pass(progress, trial, log_likelihood, data)
                 yield log_likelihood, False
                 log_likelihood, best = trial_log_likelihood, criterion
                 moves = self._candidates(progress.state, data)
