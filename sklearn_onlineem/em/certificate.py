@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -13,6 +13,7 @@ import numpy as np
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton
+from sklearn_onlineem.em.stopping import StandardErrorStopping
 from sklearn_onlineem.models import Model
 
 __all__ = ["Certificate", "NewtonStep", "newton_step"]
@@ -137,20 +138,20 @@ class Certificate:
 
     Parameters
     ----------
-    tol : float
-        Largest gain that may be left, in nats per observation.
+    rule : StandardErrorStopping
+        Of the fit. Its estimate of what is left says when to ask, and its `tol` what may be left.
     newton : QuasiNewton
         Its pairs precondition, and it receives those of the products, so that its next step is one
-        of Newton's method.
+        of Newton's method, which follows if it may.
     is_plain : bool, default=False
         Whether passes are those of EM, so that none of Newton's method is the last.
     gain : float, default=inf
         What is left, in nats per observation.
     ahead : Evaluation, default=None
-        Of a better model, which takes the place of the present one.
+        Of a better model than the one that was asked about.
     """
 
-    tol: float
+    rule: StandardErrorStopping
     newton: QuasiNewton
     is_plain: bool = False
     gain: float = math.inf
@@ -158,25 +159,16 @@ class Certificate:
     _wait: int = field(default=0, repr=False)
     _n_failed: int = field(default=0, repr=False)
 
-    def is_due(self, left: float) -> bool:
-        """Return whether to ask for it after a pass; each pass asks once.
-
-        Parameters
-        ----------
-        left : float
-            A cheap estimate of the gain, in nats per observation.
-        """
+    def is_due(self) -> bool:
+        """Return whether to ask for it after a pass; each pass asks once."""
         self._wait -= 1
-        return self._wait < 0 and left < (_LAST_BAR if self.is_plain else 1.0) * self.tol
+        bar = _LAST_BAR if self.is_plain else 1.0
+        return self._wait < 0 and self.rule.left < bar * self.rule.tol
 
     def holds(
-        self,
-        here: Evaluation,
-        evaluate: Callable[[Model], Evaluation],
-        is_last: bool = False,
-        has_stalled: bool = False,
-    ) -> bool:
-        """Return whether a model is at a local maximum; update `gain` and `ahead`.
+        self, here: Evaluation, evaluate: Callable[[Model], Evaluation], is_last: bool = False
+    ) -> tuple[bool, Evaluation]:
+        """Return whether a model is at a local maximum, and it, or a better one to go on from.
 
         Parameters
         ----------
@@ -186,56 +178,54 @@ class Certificate:
             Returns the evaluation of a model.
         is_last : bool, default=False
             Whether no step raises the objective any more, by its rounding errors.
-        has_stalled : bool, default=False
-            Whether the latest pass has gained nothing: it is the last where there is no
-            certificate, or nothing better along a negative curvature, perhaps a rounding error.
         """
+        # A pass that has gained nothing is the last where there is no certificate, or nothing
+        # better along a negative curvature, perhaps a rounding error.
+        has_stalled, tol = self.rule.left == 0.0, self.rule.tol
+        self.newton.is_used = self.newton.is_open
         # The certificate of the pass before has seen that there is no saddle.
-        fewest = 1 if self.gain < self.tol else _FEWEST
+        fewest = 1 if self.gain < tol else _FEWEST
         self.gain, self.ahead, is_near = math.inf, None, False
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             try:
-                found = newton_step(here, evaluate, self.newton, self.tol, fewest)
+                found = newton_step(here, evaluate, self.newton, tol, fewest)
                 is_last |= has_stalled and found.is_saddle
                 has_stalled = False
                 self.newton.extend(found.pairs)
                 self._n_failed += 1
                 wait = _PASSES if self.is_plain else 1 + self._n_failed // _FEW
                 self._wait = wait * len(found.pairs)
-                self._go_on(here, evaluate, self._others(here, found))
-                if self.ahead is None and found.gain < self.tol:
+                self.ahead = self._better(here, evaluate, found)
+                if self.ahead is None and found.gain < tol:
                     bar = _LAST_BAR if self.is_plain or is_last else _BAR
-                    is_near = found.gain < bar * self.tol
+                    is_near = found.gain < bar * tol
                     self._finish(here, evaluate, found)
             except ours(*_ERRORS):
                 pass
-        return is_near or ((is_last or has_stalled) and self.ahead is None)
+        ends = is_near or ((is_last or has_stalled) and self.ahead is None)
+        return ends, self.ahead or here
 
-    def _others(self, here, found):
-        """Yield functions that return models past a saddle, or with entries near zero raised."""
-        coordinates = here.coordinates
+    def _better(self, here, evaluate, found):
+        """Return a model past a saddle, or with entries near zero raised, if it is better."""
+        coordinates, least = here.coordinates, here.objective + _BETTER * self.rule.tol
         if found.is_saddle:
             rises = np.vdot(coordinates.score(here.statistics), found.direction) >= 0.0
             along = (1.0 if rises else -1.0) / coordinates.size(found.direction) * found.direction
-            yield from (partial(coordinates.moved, length * along) for length in _LENGTHS)
-        elif found.gain < self.tol:
-            after = here.model.m_step(here.statistics)
-            yield from (partial(coordinates.raised, after, share) for share in _SHARES)
-
-    def _go_on(self, here, evaluate, functions: Iterable[Callable[[], Model | None]]):
-        """Let the first of some models that is better than the present one be ahead."""
-        least = here.objective + _BETTER * self.tol
-        for function in functions:
+            go, ways = coordinates.moved, [length * along for length in _LENGTHS]
+        elif found.gain < self.rule.tol:
+            go, ways = partial(coordinates.raised, here.stepped), _SHARES
+        else:
+            return None
+        for way in ways:
             # Other lengths may have models.
             try:
-                model = function()
+                model = go(way)
                 there = here if model is None else evaluate(model)
-                is_better = there.objective > least
+                if there.objective > least:
+                    return there
             except ours(*_ERRORS):
                 continue
-            if is_better:
-                self.ahead = there
-                return
+        return None
 
     def _finish(self, here, evaluate, found):
         """Take the step, unless passes are those of EM, and set the gain that is left."""

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,10 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem._kernels._small_matrices import multiply_by_inverse
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.loop import Progress
+from sklearn_onlineem.em.stopping import StoppingRule
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.coordinates import coordinates_of, has_coordinates
+from sklearn_onlineem.models.coordinates import COORDINATES, coordinates_of, has_coordinates
 from sklearn_onlineem.statistics import Statistics, combine
 
 if TYPE_CHECKING:
@@ -24,6 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluation", "QuasiNewton", "suits"]
 
+# Gains that tell how fast EM is.
+_LEAST_GAINS = 3
+# Passes that EM may still need, and those after which gains that do not fall are those of a slow
+# fit, if a pass takes much longer than a quasi-Newton step alone. That takes about as long as a
+# pass over so many rows, and a pass as long as one over 100 rows, at least.
+_FEW_PASSES, _MANY_PASSES, _ROWS_OF_A_STEP, _LEAST_ROWS = 10, 30, 2000, 100
 # Differences of gradients that are kept.
 _MEMORY = 40
 # An accepted step gains this share of what the gradient promises; others are cut by a factor, and
@@ -63,6 +72,11 @@ class Evaluation:
     def statistics(self) -> Statistics:
         """The sum that the M-step maximises."""
         return combine([(1.0, self.evidence), *self.prior]) if self.prior else self.evidence
+
+    @cached_property
+    def stepped(self) -> Model:
+        """The model after a step of EM."""
+        return self.model.m_step(self.statistics)
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -121,6 +135,11 @@ class QuasiNewton:
     A step is taken if it raises the objective, and shortened if not; after a few trials it is one
     of EM, which always does.
 
+    Parameters
+    ----------
+    is_open : bool, default=False
+        Whether steps may take the place of those of EM; where they do, `is_used` is true.
+
     References
     ----------
     Jamshidian & Jennrich, "Acceleration of the EM algorithm by using quasi-Newton methods", JRSS-B
@@ -128,8 +147,38 @@ class QuasiNewton:
     & Wright, "Numerical Optimization", 2006, algorithm 7.4 and eq. (7.20).
     """
 
-    def __init__(self):
+    def __init__(self, is_open: bool = False) -> None:
+        self.is_open, self.is_used, self._values = is_open, False, deque(maxlen=_LEAST_GAINS + 2)
         self._pairs, self._last = deque(maxlen=_MEMORY), None
+
+    def takes_over(self, here: Evaluation, rule: StoppingRule, progress: Progress) -> bool:
+        """Return whether EM is slow, now or before, so that the next step is one of these."""
+        if self.is_used or not self.is_open:
+            return self.is_used
+        self._values.append(here.log_posterior)
+        self.is_open = math.isfinite(here.log_posterior)
+        n_gains = len(self._values) - 1
+        if not COORDINATES[type(here.model)].gains_tell:
+            # Where other systems are as likely, first steps may lead far away among these.
+            is_slow = n_gains >= _LEAST_GAINS
+            is_slow |= n_gains == 1 and suits(here) and here.coordinates.are_determined
+        else:
+            # To look takes a fourth of a pass over few rows, so that every third pass is enough.
+            looks = n_gains >= _LEAST_GAINS and progress.state.n_steps % 3 == 1
+            is_slow = looks and self._is_slow(here, rule, len(progress.lower_bounds))
+        if self.is_open and is_slow:
+            self.is_used = self.is_open = suits(here)
+        return self.is_used
+
+    def _is_slow(self, here, rule, n_passes):
+        """Return whether the passes of EM to come take much longer than these steps."""
+        gains = [after - before for before, after in pairwise(self._values)]
+        left = rule.outlook(gains).n_passes
+        n_rows = max(here.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)
+        cost = 1.0 + _ROWS_OF_A_STEP / n_rows
+        # Early gains may rise.
+        is_early = left == math.inf and n_passes < _MANY_PASSES * cost
+        return left > _FEW_PASSES * cost and not is_early
 
     def step(
         self, here: Evaluation, evaluate: Callable[[Model], Evaluation]
@@ -156,7 +205,7 @@ class QuasiNewton:
             return found
         self._pairs.clear()
         self._last = None
-        there = evaluate(here.model.m_step(here.statistics))
+        there = evaluate(here.stepped)
         # Where it is not higher, but by rounding, no step is.
         gain = there.objective - here.objective
         return (there, gain) if gain > 0.0 else (here, 0.0)

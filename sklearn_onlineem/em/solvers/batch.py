@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.certificate import Certificate
@@ -15,17 +14,9 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import StandardErrorStopping
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.coordinates import COORDINATES
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Batch", "batch_passes"]
-
-# Gains that tell how fast EM is.
-_LEAST_GAINS = 3
-# Passes that it may still need without acceleration, and those after which gains that do not fall
-# are those of a slow fit, if one takes much longer than a quasi-Newton step alone, which takes
-# about as long as so many rows do. A pass takes as long as one over 100 rows, at least.
-_FEW_PASSES, _MANY_PASSES, _ROWS_OF_A_STEP, _LEAST_ROWS = 10, 30, 2000, 100
 
 
 @dataclass(frozen=True)
@@ -106,79 +97,58 @@ def batch_passes(
     acceleration : "auto" or None, default=None
         Like that of `Batch`.
     """
-    settled, here, values = plan.stopping(), None, []
-    may_accelerate = acceleration is not None and settled.tol > 0.0
-    newton, is_fast, certificate = QuasiNewton(), False, None
-    if isinstance(settled, StandardErrorStopping):
-        certificate = Certificate(settled.tol, newton, is_plain=acceleration is None)
+    rule, this = plan.stopping(), _Pass(progress.state, e_step)
+    here = this(progress.state.model)
+    accelerates = acceleration is not None and rule.tol > 0.0
+    is_certified = isinstance(rule, StandardErrorStopping)
+    is_suited = (accelerates or is_certified) and suits(here, now=False)
+    newton, certificate = QuasiNewton(is_suited and accelerates), None
+    if is_suited and is_certified:
+        certificate = Certificate(rule, newton, is_plain=acceleration is None)
     while True:
-        state, n_read = progress.state, 0
-
-        def evaluate(model, state=state):
-            nonlocal n_read
-            n_read += 1
-            evidence, log_likelihood, data = e_step(state, model)
-            prior = ()
-            if state.prior is not None:
-                size = state.size_of(data)
-                prior = state.prior_terms(size, size / data.total_weight)
-            return Evaluation(model, evidence, log_likelihood, prior, data)
-
-        if here is None:
-            here = evaluate(state.model)
-            if not values:
-                is_suited = (may_accelerate or certificate is not None) and suits(here, now=False)
-                certificate = certificate if is_suited else None
-                may_accelerate &= is_suited
-                gains_tell = is_suited and COORDINATES[type(here.model)].gains_tell
-            may_accelerate = may_accelerate and math.isfinite(here.log_posterior)
-        value = here.log_posterior if is_suited and here.prior else here.log_likelihood
-        values = [*values, value][-5:]
-        # To look takes a fourth of a pass over few rows, so that every third pass is enough.
-        looks = may_accelerate and (not gains_tell or state.n_steps % 3 == 1)
-        are_enough = len(values) > _LEAST_GAINS
-        if len(values) == 2 and looks and not gains_tell and suits(here):
-            # Where other systems are as likely, first steps may lead far away among these.
-            are_enough = here.coordinates.are_determined
-        if not is_fast and looks and are_enough:
-            gains = [after - before for before, after in pairwise(values)]
-            if not gains_tell or _is_slow(settled.outlook(gains), progress, here):
-                is_fast = may_accelerate = suits(here)
-        there, promised = newton.step(here, evaluate) if is_fast else (None, None)
-        model = here.model.m_step(here.statistics) if there is None else there.model
-        after = _after(state, here, model, n_read)
-        is_settled = settled(value, after.step.kl_divergence, promised)
-        is_settled = is_settled and after.step.n_components is None
-        if certificate is not None:
-            if not certificate.is_due(settled.left):
-                is_settled = False
-            elif suits(here):
-                is_stuck = there is here
-                there = evaluate(model) if there is None else there
-                is_settled = certificate.holds(there, evaluate, is_stuck, settled.left == 0.0)
-                progress.distance = settled.distance(certificate.gain) if is_settled else math.inf
-                there, is_fast = certificate.ahead or there, may_accelerate
-                # The last step is one of EM, whose E-step has been made.
-                model = there.model.m_step(there.statistics) if is_settled else there.model
-                after = _after(state, here, model, n_read)
-            else:
-                certificate = None
+        there = promised = None
+        if newton.takes_over(here, rule, progress):
+            there, promised = newton.step(here, this)
+        after = this.after(here, here.stepped if there is None else there.model)
+        value = here.log_posterior if is_suited else here.log_likelihood
+        is_last = rule(value, after.step.kl_divergence, promised)
+        is_last = is_last and after.step.n_components is None
+        if certificate is not None and not certificate.is_due():
+            is_last = False
+        elif certificate is not None and suits(here):
+            is_stuck, there = there is here, there or this(here.stepped)
+            is_last, there = certificate.holds(there, this, is_stuck)
+            progress.distance = rule.distance(certificate.gain) if is_last else math.inf
+            # The last step is one of EM, whose E-step has been made.
+            after = this.after(here, there.stepped if is_last else there.model)
+        else:
+            certificate = None
         take(after)
-        yield here.log_likelihood, is_settled
-        here = there
+        yield here.log_likelihood, is_last
+        this = _Pass(progress.state, e_step)
+        here = there or this(progress.state.model)
 
 
-def _after(state, here, model, n_read):
-    """Return the state after a pass from an E-step to a model, for `n_read` reads of the data."""
-    state = state._replace(n_rows=state.n_rows + (n_read - 1) * here.data.n_rows)
-    size = state.size_of(here.data)
-    return state.after(model, math.inf, here.log_likelihood, here.data, size)
+@dataclass
+class _Pass:
+    """The E-steps of a pass, and their number."""
 
+    state: State
+    e_step: Callable[[State, Model], tuple[Statistics, float, Observations]]
+    n_read: int = 0
 
-def _is_slow(outlook, progress, here):
-    """Return whether the passes of EM to come take much longer than quasi-Newton steps."""
-    n_rows = max(here.model.size_of(here.data), here.data.n_rows, _LEAST_ROWS)
-    cost = 1.0 + _ROWS_OF_A_STEP / n_rows
-    # Early gains may rise.
-    is_early = outlook.n_passes == math.inf and len(progress.lower_bounds) < _MANY_PASSES * cost
-    return outlook.n_passes > _FEW_PASSES * cost and not is_early
+    def __call__(self, model):
+        """Return the evaluation of a model."""
+        self.n_read += 1
+        evidence, log_likelihood, data = self.e_step(self.state, model)
+        size = self.state.size_of(data)
+        prior = self.state.prior_terms(size, size / data.total_weight)
+        return Evaluation(model, evidence, log_likelihood, prior, data)
+
+    def after(self, here, model):
+        """Return the state after the pass, from the evaluation before it and the new model."""
+        n_rows = self.state.n_rows + (self.n_read - 1) * here.data.n_rows
+        state = self.state._replace(n_rows=n_rows)
+        return state.after(
+            model, math.inf, here.log_likelihood, here.data, state.size_of(here.data)
+        )

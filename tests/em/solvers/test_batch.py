@@ -115,7 +115,7 @@ def test_it_ends_at_the_maximum_of_a_general_optimiser(case, seed):
 @pytest.mark.parametrize("case", TRANSDUCERS, ids=repr)
 def test_no_probability_that_is_near_zero_is_left_behind(case, seed, has_prior, monkeypatch):
     # From the fourth pass on, however fast EM is.
-    monkeypatch.setattr("sklearn_onlineem.em.solvers.batch._FEW_PASSES", 0.0)
+    monkeypatch.setattr("sklearn_onlineem.em.quasi_newton._FEW_PASSES", 0.0)
     model, data, prior = problem(case, seed)
     progress = fitted(model, data, prior if has_prior else None)
     found, value = progress.state.model, objective(progress, data)
