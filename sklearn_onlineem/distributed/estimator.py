@@ -246,8 +246,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         sizes, weights, n_rows = zip(*extents, strict=True)
         history, fitted = [], estimator._fitted
         has_targets = get_tags(estimator).target_tags.required
-        state, callbacks = fitted.state, estimator._callbacks()
-        progress = Progress(state, fitted.history, callbacks, start=state)
+        state = fitted.state
+        progress = Progress(state, fitted.history, estimator._callbacks(), start=state)
         with executor.session, _bar(self.progress, type(self.estimator).__name__) as advance:
 
             def record(done):

@@ -117,8 +117,10 @@ def suits(here: Evaluation, now: bool = True) -> bool:
         return True
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         try:
-            is_proper = all(here.coordinates.is_proper(term) for _, term in here.prior)
-            return is_proper and here.coordinates.is_smooth and np.isfinite(here.log_posterior)
+            for _, term in here.prior:
+                if not here.coordinates.is_proper(term):
+                    return False
+            return here.coordinates.is_smooth and np.isfinite(here.log_posterior)
         except ours(ValueError, FloatingPointError):
             return False
 

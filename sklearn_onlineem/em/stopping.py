@@ -21,15 +21,13 @@ class StoppingRule(ABC):
     tol: float
 
     @abstractmethod
-    def __call__(
-        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
-    ) -> bool:
+    def __call__(self, value: float, kl_divergence: float, promised: float | None = None) -> bool:
         """Return whether the fit has converged.
 
         Parameters
         ----------
-        log_likelihood : float
-            Mean of the data before the pass, in nats per observation.
+        value : float
+            Mean log-likelihood, or log posterior, before the pass, in nats per observation.
         kl_divergence : float
             Joint KL(new model || old model).
         promised : float, default=None
@@ -62,10 +60,8 @@ class LikelihoodStopping(StoppingRule):
     tol: float
     previous: float = field(default=-math.inf, repr=False)
 
-    def __call__(
-        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
-    ) -> bool:
-        change, self.previous = log_likelihood - self.previous, log_likelihood
+    def __call__(self, value: float, kl_divergence: float, promised: float | None = None) -> bool:
+        change, self.previous = value - self.previous, value
         return max(abs(change), promised or 0.0) < self.tol
 
 
@@ -89,9 +85,7 @@ class KLStopping(StoppingRule):
 
     tol: float
 
-    def __call__(
-        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
-    ) -> bool:
+    def __call__(self, value: float, kl_divergence: float, promised: float | None = None) -> bool:
         return max(kl_divergence, promised or 0.0) < self.tol
 
 
@@ -178,13 +172,11 @@ class StandardErrorStopping(StoppingRule):
         lefts = [value * left / values[-1] for value in values]
         return expected_passes(lefts, _MARGIN * self.tol)
 
-    def __call__(
-        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
-    ) -> bool:
-        gain, self.previous = log_likelihood - self.previous, log_likelihood
+    def __call__(self, value: float, kl_divergence: float, promised: float | None = None) -> bool:
+        gain, self.previous = value - self.previous, value
         self.gains = [*self.gains, gain][-4:] if gain < math.inf else []
         self.left = remaining_gain(self.gains) if promised is None else promised
-        if abs(gain) <= _ROUNDING * max(1.0, abs(log_likelihood)):
+        if abs(gain) <= _ROUNDING * max(1.0, abs(value)):
             self.left = 0.0
         return self.left < _MARGIN * self.tol
 
@@ -217,9 +209,7 @@ class Never(StoppingRule):
     is_exact: bool = True
     tol = 0.0
 
-    def __call__(
-        self, log_likelihood: float, kl_divergence: float, promised: float | None = None
-    ) -> bool:
+    def __call__(self, value: float, kl_divergence: float, promised: float | None = None) -> bool:
         return False
 
 

@@ -383,32 +383,29 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 progress, plan = next(starts)
                 passes = tasks.observed(solver.passes(progress, data, plan), progress)
                 run(islice(passes, n_first), progress, most, report)
-                if n_first is None:
-                    progress.state = solver.finished(progress.state)
-                    report_end(self, progress)
                 score = solver.score(progress, data) if tasks.n_starts > 1 else 0.0
+                # The best, and one to go on with if that fails.
                 tried.append((score, progress, passes))
+                tried = sorted(tried, key=itemgetter(0), reverse=True)[:2]
+                if progress.stopped:
+                    break
+                if tasks.n_starts > 1:
+                    log(self, f"score {score:.6f} after pass {progress.n_iter}")
             except ours(ValueError):
                 # Starts that the user has not asked for may fail, but not their callbacks.
                 if n_first is None or not tried or progress.is_calling:
                     raise
-            # The best, and one to go on with if that fails.
-            tried = sorted(tried, key=itemgetter(0), reverse=True)[:2]
-            if progress.stopped:
-                break
         # From whichever start, callbacks end the fit.
         tried[0][1].stopped |= progress.stopped
-        while n_first is not None:
-            _, progress, passes = tried.pop(0)
+        for _, progress, passes in tried:
             try:
                 run(passes, progress, most, report)
                 progress.state = solver.finished(progress.state)
                 report_end(self, progress)
                 return progress
             except ours(ValueError):
-                if not tried or progress.is_calling:
+                if passes is tried[-1][-1] or progress.is_calling:
                     raise
-        return tried[0][1]
 
     @property
     def _learnt_prior(self):

@@ -500,6 +500,7 @@ def algorithm_world(case):
         "after.log_likelihoods": np.array([-1.0, -9.0]),
         "outliers.log_likelihoods": np.array([-1.0, -9.0]),
         "log_likelihood": -1.0,
+        "value": -1.0,
         "kl_divergence": 0.1,
         "promised": 0.1,
         "gain": 0.1,

@@ -311,7 +311,7 @@ class Solver(Settings, ABC):
         """
         is_another = self.is_stochastic or getattr(self, "average_from", None) is not None
         if is_another or not progress.lower_bounds:
-            return progress.state.model.e_step(data)[1]
+            return self.finished(progress.state).model.e_step(data)[1]
         return progress.lower_bounds[-1]
 
     def trial_passes(self, state: State, data: Batch, plan: Plan) -> int | None:
