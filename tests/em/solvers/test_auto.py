@@ -39,7 +39,7 @@ SMALL = np.random.default_rng(5).normal(size=(208, 5)) + 3.0 * RNG.integers(0, 2
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "n_turns"), [(90, 6), (208, 6), (15_999, 6), (16_000, 1)], ids=str
+    ("n_rows", "n_turns"), [(20, 0), (32, 6), (90, 6), (208, 6), (15_999, 6), (16_000, 1)], ids=str
 )
 def test_passes_of_few_rows_take_turns(n_rows, n_turns):
     rows = np.resize(SMALL, (n_rows, 5)) + 0.1 * np.random.default_rng(0).normal(size=(n_rows, 5))
