@@ -108,7 +108,6 @@ class Auto(Solver):
         if not isinstance(model, SplitsAndMerges) or model.n_components < _COMPONENTS:
             return False
         if model.n_parameters() > len(data) * data.n_features:
-            # EM settles at once.
             return False
         try:
             model.check_split_merge(state.prior, data, fixed=True)
