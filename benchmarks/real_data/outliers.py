@@ -46,7 +46,7 @@ def streamed(X, seed, batch_size, arguments):
         warnings.simplefilter("ignore")
         for batch in pieces(X, batch_size):
             mixture.partial_fit(batch)
-    gate = mixture._fitted.state.gate
+    gate = mixture._fitted.state.carry["gate"]
     return mixture, 0 if gate is None else gate.n_left_out
 
 

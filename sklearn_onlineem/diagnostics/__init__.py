@@ -9,12 +9,6 @@ from sklearn_onlineem.diagnostics.standard_errors import standard_errors
 from sklearn_onlineem.diagnostics.streams import StreamCertificate
 
 __all__ = [
-    "DriftWarning",
-    "DriftWatch",
-    "EarlyStopping",
-    "StreamCertificate",
-    "convergence_certificate",
-    "forecast_moments",
-    "missing_information",
-    "standard_errors",
-]
+    "DriftWarning", "DriftWatch", "EarlyStopping", "StreamCertificate",
+    "convergence_certificate", "forecast_moments", "missing_information", "standard_errors",
+]  # fmt: skip

@@ -12,14 +12,7 @@ from sklearn_onlineem.displays.topics import TopicsDisplay
 from sklearn_onlineem.displays.transitions import TransitionDisplay
 
 __all__ = [
-    "AlignmentDisplay",
-    "ForecastDisplay",
-    "LearningCurveDisplay",
-    "MergeDisplay",
-    "MixtureDisplay",
-    "ModelSelectionDisplay",
-    "ResponsibilityDisplay",
-    "StatePathDisplay",
-    "TopicsDisplay",
-    "TransitionDisplay",
-]
+    "AlignmentDisplay", "ForecastDisplay", "LearningCurveDisplay", "MergeDisplay",
+    "MixtureDisplay", "ModelSelectionDisplay", "ResponsibilityDisplay", "StatePathDisplay",
+    "TopicsDisplay", "TransitionDisplay",
+]  # fmt: skip

@@ -14,6 +14,7 @@ from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.solvers import Solver, Stochastic
 from sklearn_onlineem.em.solvers.batch import batch_passes
+from sklearn_onlineem.em.state import Update
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["BatchMode", "LearnerMode", "Round", "Shards", "StochasticMode"]
@@ -89,7 +90,8 @@ class BatchMode(Solver):
         everyone, results, begun = range(len(data.sizes)), [None], time.perf_counter()
 
         def e_step(state, model):
-            found = data.executor.reduce(evidence, everyone, model, state.seed, state.n_steps)
+            arguments = model, state.seed, state.counters.n_steps
+            found = data.executor.reduce(evidence, everyone, *arguments)
             results.append(found)
             return found.content, found.log_likelihood, found
 
@@ -112,12 +114,13 @@ class StochasticMode(Stochastic):
 
         def step(state):
             nonlocal found, begun
-            begun, arguments = time.perf_counter(), (state.model, state.seed, state.n_steps, True)
+            begun, n_steps = time.perf_counter(), state.counters.n_steps
+            arguments = state.model, state.seed, n_steps, True
             found = data.executor.reduce(evidence, everyone, *arguments)
             size = state.size_of(found)
             prior = state.prior_terms(size, size / found.total_weight)
             model = state.model.m_step(combine([(1.0, found.content), *prior]))
-            return state.after(model, math.inf, found.log_likelihood, found, size)
+            return state.after_pass(model, found.log_likelihood, found)
 
         found = begun = None
         return self._passes(
@@ -158,25 +161,20 @@ class LearnerMode(Solver):
         start, state = time.perf_counter(), progress.state
         # Learners that are merged within a pass take the rates of their pooled batches.
         n_learners = 1 if self.sync_every == math.inf else len(active)
+        size_seen = state.counters.size
+        if self.sync_every == math.inf:
+            size_seen /= len(active)
         task = LearningTask(
-            plan.schedule,
-            plan.batch_size,
-            first,
-            n_batches,
-            state.size_seen / len(active) if self.sync_every == math.inf else state.size_seen,
-            state.size_unit,
-            n_learners,
-            state.prior_terms(state.size_of(shards)),
-            (*self.seed, number) if self.seed else (),
-            state.seed,
-            state.n_steps,
+            plan.schedule, plan.batch_size, first, n_batches, size_seen, state.constants.size_unit,
+            n_learners, state.prior_terms(state.size_of(shards)),
+            (*self.seed, number) if self.seed else (), state.seed, state.counters.n_steps,
             self.combine == "averaging",
-        )
+        )  # fmt: skip
         result = shards.executor.reduce(learn, active, state.model, task)
         merged = result.content if task.returns_model else state.model.m_step(result.content)
         eta = rate_of(plan.schedule, task.size_seen, n_learners * plan.batch_size)
         size = state.size_of(result)
-        after = state.after(merged, eta, result.log_likelihood, result, size)
-        after = after._replace(n_steps=state.n_steps + n_batches)
+        after = state.after(Update(merged, eta, result.log_likelihood, result, size))
+        after = after.counting(n_steps=state.counters.n_steps + n_batches)
         shards.take(progress, after, result, start, len(active))
         return result.log_likelihood, result.total_weight

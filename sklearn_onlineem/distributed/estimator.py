@@ -274,7 +274,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         solver = estimator._solver()
         acceleration = getattr(solver, "acceleration", "auto")
         mode = BatchMode(acceleration) if is_batch else learners
-        if solver.samples:
+        if solver.draws:
             mode = StochasticMode(solver.average_from)
         plan = estimator._plan(progress.state, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)

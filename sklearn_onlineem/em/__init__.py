@@ -16,19 +16,7 @@ from sklearn_onlineem.em.solvers import (
 from sklearn_onlineem.em.state import Restart
 
 __all__ = [
-    "Adaptive",
-    "Auto",
-    "Batch",
-    "BayesianOnline",
-    "Componentwise",
-    "Constant",
-    "Forgetting",
-    "Gibbs",
-    "Harmonic",
-    "Newton",
-    "Online",
-    "PowerDecay",
-    "Restart",
-    "SplitMerge",
+    "Adaptive", "Auto", "Batch", "BayesianOnline", "Componentwise", "Constant", "Forgetting",
+    "Gibbs", "Harmonic", "Newton", "Online", "PowerDecay", "Restart", "SplitMerge",
     "Stochastic",
-]
+]  # fmt: skip

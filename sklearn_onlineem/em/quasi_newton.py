@@ -166,7 +166,7 @@ class QuasiNewton:
             is_slow |= n_gains == 1 and suits(here) and here.coordinates.are_determined
         else:
             # To look takes a fourth of a pass over few rows, so that every third pass is enough.
-            looks = n_gains >= _LEAST_GAINS and progress.state.n_steps % 3 == 1
+            looks = n_gains >= _LEAST_GAINS and progress.state.counters.n_steps % 3 == 1
             is_slow = looks and self._is_slow(here, rule, len(progress.lower_bounds))
         if self.is_open and is_slow:
             self.is_used = self.is_open = suits(here)

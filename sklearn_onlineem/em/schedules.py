@@ -20,19 +20,9 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem.em.settings import Settings
 
 __all__ = [
-    "BETA_SCHEDULES",
-    "SCHEDULES",
-    "Constant",
-    "Forgetting",
-    "Harmonic",
-    "PowerDecay",
-    "PowerDecayInRows",
-    "Schedule",
-    "learning_rate",
-    "named_schedule",
-    "rate_of",
-    "step_size",
-]
+    "BETA_SCHEDULES", "SCHEDULES", "Constant", "Forgetting", "Harmonic", "PowerDecay",
+    "PowerDecayInRows", "Schedule", "learning_rate", "named_schedule", "rate_of", "step_size",
+]  # fmt: skip
 
 RateSchedule: TypeAlias = Callable[[float], float]
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from numbers import Real
+from types import UnionType
+from typing import ClassVar, NamedTuple, Self, TypeAlias, get_origin, get_type_hints
 
 import numpy as np
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
-from sklearn_onlineem.em.outliers import Gate
-from sklearn_onlineem.em.sample import Sample
 from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
@@ -122,7 +121,7 @@ class History(NamedTuple):
         return [step for block in (*self.blocks, self.latest) for step in block][-_HISTORY_STEPS:]
 
 
-# What an update adds to `decay` that leaves nothing of the model before it: exp(-800) is 0.
+# What an update adds to `Counters.decay` that leaves nothing of the model before: exp(-800) is 0.
 FORGOTTEN = 800.0
 # Bounds the memory of long streams.
 _HISTORY_STEPS, _BLOCK = 10_000, 100
@@ -167,41 +166,136 @@ class Restart:
         check_count("n_rows", self.n_rows, least=0)
 
 
-class Opening(NamedTuple):
-    """The first rows of a stream, from which its start is made anew as more come.
+class Counters(NamedTuple):
+    """What has been learnt so far, in numbers that each update changes.
 
     Attributes
     ----------
-    batches : tuple of Batch
-        All observations so far.
+    n_steps : int
+        Updates.
+    n_seen : float
+        Observations, by their weights.
     n_rows : int
-        Rows so far.
+        Rows read; each pass counts.
     size : float
-        Size of the model in components: `size` times `start_rows` of the solver are kept, until
-        the start is final. 0: it is final at once.
-    n_started : int
-        Rows of the latest start.
-    kept : object or None
-        Data of the solver.
+        Size of the data, see `State.size_of`.
+    decay : float
+        Sum of log(1 + eta) over the updates: the share of an earlier model's statistics that is
+        left is ``exp(earlier.decay - decay)``.
+    n_rows_forgotten : int
+        Rows that no longer count, after a `Restart`.
     """
 
-    batches: tuple[Batch, ...]
-    n_rows: int
-    size: float
-    n_started: int
-    kept: object = None
+    n_steps: int = 0
+    n_seen: float = 0.0
+    n_rows: int = 0
+    size: float = 0.0
+    decay: float = 0.0
+    n_rows_forgotten: int = 0
 
-    def with_last(self, n_rows: int) -> Opening:
-        """Return an opening that begins with the last observations, of at most `n_rows` rows.
+
+class Constants(NamedTuple):
+    """What the first data and the parameters say, for learning rates and the prior.
+
+    Attributes
+    ----------
+    observations_needed : float
+        Number of observations that determine the model, for schedules that use it.
+    size_unit : float
+        Size of an observation: rows of a sequence, in the mean of the first data; 0 before these.
+    expected_size : float
+        Expected size of the stream, over which the prior is spread; the size seen, if that is
+        larger.
+    is_known : bool
+        Whether the user gave the start, instead of data.
+    """
+
+    observations_needed: float = 1.0
+    size_unit: float = 1.0
+    expected_size: float = 0.0
+    is_known: bool = False
+
+
+@dataclass(frozen=True)
+class Carry:
+    """Base of what a stage, or a solver, remembers from one update to the next: a frozen value.
+
+    Attributes
+    ----------
+    n_kept : int
+        Rows of data that it holds.
+    """
+
+    n_kept: ClassVar[int] = 0
+
+    def restarted(self, state: State, n_rows: int, share: float) -> Self | None:
+        """Return what is left of it after a `Restart`, or None.
 
         Parameters
         ----------
+        state : State
+            The present one.
         n_rows : int
-            From 0 up.
+            Last rows that count.
+        share : float
+            Of all rows that have counted before.
         """
-        data = self.batches[0].followed_by(self.batches[1:])
-        last = data[data.observations_of(max(0, data.n_rows - n_rows)) :]
-        return self._replace(batches=(last,), n_rows=last.n_rows, n_started=0)
+        return self
+
+    def with_model(self, model: Model, state: State) -> Self | None:
+        """Return it for another model that counts for the same observations, or None.
+
+        Parameters
+        ----------
+        model : Model
+            Of the same shape.
+        state : State
+            The present one.
+        """
+        return None
+
+
+@dataclass(slots=True)
+class Update:
+    """What a step has found. The next state is made of it, and stages of a stream change it.
+
+    Attributes
+    ----------
+    model : Model
+        The new model.
+    eta : float
+        Learning rate; infinity for a step of batch EM.
+    log_likelihood : float
+        Mean of the data before the update, in nats per observation.
+    data : Batch or None
+        What was learnt; None: nothing.
+    size : float
+        `State.size_of` the data.
+    before : Model or None
+        Old model of the divergence; None: that of the state.
+    component_rates : ndarray of shape (n_components,) or None
+        Learning rates of the components, with running statistics.
+    model_weights : ndarray of shape (n_models,) or None
+        Weights of several models.
+    move : SplitMergeStep or None
+        The split or merge step that has led to the model.
+    is_new : bool
+        Whether the model does not come from the one before.
+    carry : dict of str to Carry
+        What stages of a stream, and the solver, remember, by their names.
+    """
+
+    model: Model
+    eta: float
+    log_likelihood: float
+    data: Batch | None
+    size: float
+    before: Model | None = None
+    component_rates: Floats | None = None
+    model_weights: Floats | None = None
+    move: SplitMergeStep | None = None
+    is_new: bool = False
+    carry: dict[str, Carry] = field(default_factory=dict)
 
 
 class State(NamedTuple):
@@ -211,93 +305,52 @@ class State(NamedTuple):
     ----------
     model : Model
         The present model.
-    n_steps : int
-        Updates so far.
-    n_seen : float
-        Observations so far, by their weights.
-    step : Step, ComponentStep or None
-        The last update.
-    lengths : LengthDistribution or None
-        Of the data seen, if the model needs it; each pass counts.
-    seed : tuple of int
-        With `n_steps` it seeds the next update, so that a stream that is pickled, or an update that
-        fails, continues with the same draws.
-    size_seen : float
-        Size of the data so far, see `size_of`.
-    n_rows : int
-        Rows read so far; each pass counts.
-    kept : object or None
-        Data of one solver, such as running statistics; first an `Opening`, in many streams.
-    merged : Statistics or None
-        Statistics of the models that this one was merged from.
     prior : Statistics or None
         Pseudo-statistics of the whole stream; a step takes its share of them.
-    expected_size : float
-        Expected size of the stream, over which the prior is spread; the size seen, if that is
-        larger.
-    observations_needed : float
-        Number of observations that determine the model, for schedules that use it.
-    size_unit : float
-        Size of an observation: rows of a sequence, in the mean of the first data.
-    recent : tuple of Batch
-        Latest observations of a stream, kept while a component is empty or a level may be new, see
-        `Solver.step`.
-    n_rows_forgotten : int
-        Rows that no longer count, after a `Restart`.
-    gate : Gate or None
-        What tells outliers of a stream.
-    sample : Sample or None
-        Of all observations of a stream, for challengers.
-    is_known : bool
-        Whether the user gave the start, instead of data. Before first data `size_unit` is then 0.
+    step : Step, ComponentStep or None
+        The last update.
+    seed : tuple of int
+        With the number of the update it seeds the next one, so that a stream that is pickled, or an
+        update that fails, continues with the same draws.
+    counters : Counters
+        Numbers that each update changes.
+    constants : Constants
+        Numbers that stay.
+    lengths : LengthDistribution or None
+        Of the data seen, if the model needs it; each pass counts.
+    merged : Statistics or None
+        Statistics of the models that this one was merged from.
     origin : State or None
         The merged state that this one continues.
-    decay : float
-        Sum of log(1 + eta) over the updates: the share of an earlier model's statistics that is
-        left is ``exp(earlier.decay - decay)``.
+    carry : dict of str to Carry
+        What stages of a stream, and one solver, remember, by their names. Of those that took no
+        part in the last update there is nothing.
     """
 
     model: Model
-    n_steps: int = 0
-    n_seen: float = 0.0
-    step: AnyStep | None = None
-    lengths: LengthDistribution | None = None
-    seed: tuple[int, ...] = ()
-    size_seen: float = 0.0
-    n_rows: int = 0
-    kept: object = None
-    merged: Statistics | None = None
     prior: Statistics | None = None
-    expected_size: float = 0.0
-    observations_needed: float = 1.0
-    size_unit: float = 1.0
-    recent: tuple[Batch, ...] = ()
-    n_rows_forgotten: int = 0
-    gate: Gate | None = None
-    sample: Sample | None = None
-    is_known: bool = False
+    step: AnyStep | None = None
+    seed: tuple[int, ...] = ()
+    counters: Counters = Counters()
+    constants: Constants = Constants()
+    lengths: LengthDistribution | None = None
+    merged: Statistics | None = None
     origin: State | None = None
-    decay: float = 0.0
+    carry: dict[str, Carry] = {}
 
     @property
     def awaits_data(self) -> bool:
         """Whether the model is known, and nothing has been learnt yet."""
-        return self.size_unit == 0.0
+        return self.constants.size_unit == 0.0
 
     @property
     def own_statistics(self) -> Statistics:
         """Statistics with which the model enters a merge."""
         return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
 
-    @property
-    def scorer(self) -> object:
-        """What has the `log_likelihood` that users see: the model, or several that are mixed."""
-        kept = self.kept.kept if isinstance(self.kept, Opening) else self.kept
-        return kept if hasattr(kept, "log_likelihood") else self.model
-
     def rng(self) -> np.random.Generator:
         """Return the generator of the next update."""
-        return step_rng(self.seed, self.n_steps)
+        return step_rng(self.seed, self.counters.n_steps)
 
     def size_of(self, data: Batch) -> float:
         """Return the size of a batch, in observations of the mean size of the first data.
@@ -310,223 +363,112 @@ class State(NamedTuple):
         data : Batch
             In the form that the model takes.
         """
-        return self.model.size_of(data) / self.size_unit
+        return self.model.size_of(data) / self.constants.size_unit
 
     def prior_terms(
         self, size: float, mean_size: float = 1.0
     ) -> tuple[tuple[float, Statistics], ...]:
-        """Return the prior as terms of a step's sum, one or none: the share of one observation.
-
-        Parameters
-        ----------
-        size : float
-            Of all the data that the prior is spread over, as `size_of` counts it.
-        mean_size : float, default=1.0
-            Mean size of an observation of the step.
-        """
+        """Return the prior as terms of a step's sum, one or none: the share of one observation."""
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
     def lengths_with(self, data: Batch) -> LengthDistribution | None:
-        """Return the distribution of lengths after a batch, or None if the model needs none.
-
-        Parameters
-        ----------
-        data : Batch
-            In the form that the model takes.
-        """
+        """Return the distribution of lengths after a batch, or None if the model needs none."""
         lengths = data.length_distribution
         if lengths is None or self.lengths is None or self.lengths is lengths:
             return lengths
-        share = data.total_weight / (self.n_seen + data.total_weight)
+        share = data.total_weight / (self.counters.n_seen + data.total_weight)
         return self.lengths.merge(1.0 - share, lengths, share)
 
-    def after(
-        self,
-        model: Model,
-        eta: float,
-        log_likelihood: float,
-        data: Batch,
-        size: float,
-        kept: object = None,
-        component_rates: Floats | None = None,
-        before: Model | None = None,
-        model_weights: Floats | None = None,
-    ) -> State:
-        """Return the state after an update.
-
-        Parameters
-        ----------
-        model : Model
-            The new model.
-        eta : float
-            Learning rate of the update; infinity for a step of batch EM.
-        log_likelihood : float
-            Mean of the data before the update, in nats per observation.
-        data : Batch
-            The data of the update.
-        size : float
-            `size_of` the data.
-        kept : object, default=None
-            Data that the solver needs for its next update.
-        component_rates : ndarray of shape (n_components,), default=None
-            Learning rates of the components, with running statistics.
-        before : Model, default=None
-            Old model of the divergence; None: the present model.
-        model_weights : ndarray of shape (n_models,), default=None
-            Weights of several models after the update.
-        """
-        n_rows = self.n_rows + data.n_rows
-        divergence = model.kl_divergence(self.model if before is None else before, like=data)
-        record = eta, log_likelihood, divergence, n_rows
-        n_active = None if model.n_active == self.model.n_active else model.n_active
-        if component_rates is not None:
-            step = ComponentStep(*record, component_rates)
-        elif n_active is not None or model_weights is not None:
-            step = ComponentStep(*record, None, n_active, -1, -1, model_weights)
-        else:
-            step = Step(*record)
-        origin = self.origin if self.merged is None else self.as_origin()
-        decay = self.decay + (math.log1p(eta) if eta < math.inf else FORGOTTEN)
-        # By position: keyword arguments would cost as much as adding statistics.
-        return State(
-            model, self.n_steps + 1, self.n_seen + data.total_weight, step,
-            self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
-            None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
-            (), self.n_rows_forgotten, self.gate, self.sample,
-            self.is_known, origin, decay,
+    def after(self, update: Update, n_rows: int | None = None) -> State:
+        """Return the state after an update that has read `n_rows`; None: those of its data."""
+        data, model, eta, counters = update.data, update.model, update.eta, self.counters
+        n_read = counters.n_rows + (data.n_rows if n_rows is None else n_rows)
+        if data is None:
+            step, carry = Step(eta, update.log_likelihood, 0.0, n_read), self.carry | update.carry
+            counted = self.counting(n_steps=counters.n_steps + 1, n_rows=n_read)
+            return counted._replace(step=step, carry=carry)
+        before, move = update.before or self.model, update.move
+        divergence = math.nan if update.is_new else model.kl_divergence(before, like=data)
+        step = Step(eta, update.log_likelihood, divergence, n_read)
+        rates, weights, n_active = update.component_rates, update.model_weights, model.n_active
+        is_other = n_active != before.n_active
+        if is_other or not rates is weights is move is None:
+            n_active = n_active if move or (is_other and rates is None) else None
+            halves = (move.reinitialised, move.half_of) if move else (-1, -1)
+            step = ComponentStep(*step, rates, n_active, *halves, weights)
+        decay = counters.decay + (math.log1p(eta) if eta < math.inf else FORGOTTEN)
+        if move or update.is_new:
+            decay += FORGOTTEN
+        counted = Counters(
+            counters.n_steps + 1, counters.n_seen + data.total_weight, n_read,
+            counters.size + update.size, decay, counters.n_rows_forgotten,
         )  # fmt: skip
+        return State(
+            model=model, prior=self.prior, step=step, seed=self.seed, counters=counted,
+            constants=self.constants, lengths=self.lengths_with(data), carry=update.carry,
+            origin=self.origin if self.merged is None else self.as_origin(),
+        )  # fmt: skip
+
+    def after_pass(self, model: Model, log_likelihood: float, data: Batch) -> State:
+        """Return the state after a step of batch EM, from the log-likelihood of all data before."""
+        return self.after(Update(model, math.inf, log_likelihood, data, self.size_of(data)))
+
+    def counting(self, **changes: float) -> State:
+        """Return this state with other counters."""
+        return self._replace(counters=self.counters._replace(**changes))
+
+    def carrying(self, name: str, carry: Carry) -> State:
+        """Return this state with what a stage, or a solver, remembers."""
+        # `_replace` would take twice as long.
+        return State(*self[:-1], {**self.carry, name: carry})
 
     def as_origin(self) -> State:
         """Return what a state keeps of an earlier one that it continues."""
-        return self._replace(
-            step=None, kept=None, merged=None, recent=(), gate=None, sample=None, origin=None
-        )
-
-    def after_none(self, log_likelihood: float, n_rows: int, gate: Gate) -> State:
-        """Return the state after a batch that was left out as a whole.
-
-        Parameters
-        ----------
-        log_likelihood : float
-            Mean of the batch, in nats per observation.
-        n_rows : int
-            Of the batch.
-        gate : Gate
-            After the batch.
-        """
-        n_rows += self.n_rows
-        step = Step(0.0, log_likelihood, 0.0, n_rows)
-        return self._replace(n_steps=self.n_steps + 1, step=step, n_rows=n_rows, gate=gate)
-
-    def with_gate(self, gate: Gate | None, n_left_out: int) -> State:
-        """Return this state after an update of which some rows were left out.
-
-        Parameters
-        ----------
-        gate : Gate or None
-            After the update.
-        n_left_out : int
-            Rows of the batch that are not among those of the update.
-        """
-        if n_left_out:
-            n_rows = self.n_rows + n_left_out
-            return self._replace(gate=gate, n_rows=n_rows, step=self.step._replace(n_rows=n_rows))
-        return self._replace(gate=gate)
-
-    def moved(self, move: SplitMergeStep, before: State, data: Batch) -> State:
-        """Return this state after an update with a split or merge step made as well.
-
-        Parameters
-        ----------
-        move : SplitMergeStep
-            Of the new model.
-        before : State
-            The state before the update.
-        data : Batch
-            The data of the update.
-        """
-        model, step = move.model, self.step
-        step = ComponentStep(
-            step.eta, step.log_likelihood, model.kl_divergence(before.model, like=data),
-            step.n_rows, step.component_rates, model.n_active, move.reinitialised, move.half_of,
-            step.model_weights,
-        )  # fmt: skip
-        return self._replace(model=model, step=step, decay=self.decay + FORGOTTEN)
+        return self._replace(step=None, merged=None, carry={}, origin=None)
 
     def restarted(self, n_rows: int) -> State:
-        """Return a state in which only the last `n_rows` rows count, as after a `Restart`.
-
-        Parameters
-        ----------
-        n_rows : int
-            From 0 up.
-        """
-        if isinstance(self.kept, Opening):
-            # Whose next start counts the rows that are left.
-            return self._replace(kept=self.kept.with_last(n_rows))
-        n_counted = self.n_rows - self.n_rows_forgotten
+        """Return a state in which only the last `n_rows` rows count, as after a `Restart`."""
+        counters, origin = self.counters, self.origin
+        n_counted = counters.n_rows - counters.n_rows_forgotten
         share = n_rows / n_counted if n_rows < n_counted else 1.0
-        kept, origin = self.kept, self.origin
-        return self._replace(
-            size_seen=share * self.size_seen,
-            kept=kept.keeping(share) if hasattr(kept, "keeping") else kept,
-            origin=origin and origin._replace(size_seen=share * origin.size_seen),
-            sample=self.sample and Sample(self.sample.size, (*self.seed, self.n_rows)),
-            n_rows_forgotten=self.n_rows - min(n_rows, n_counted),
-        )
+        if origin is not None:
+            origin = origin.counting(size=share * origin.counters.size)
+        left = ((name, one.restarted(self, n_rows, share)) for name, one in self.carry.items())
+        carry = {name: one for name, one in left if one is not None}
+        n_forgotten = counters.n_rows - min(n_rows, n_counted)
+        counted = self.counting(size=share * counters.size, n_rows_forgotten=n_forgotten)
+        return counted._replace(origin=origin, carry=carry)
 
     def with_model(self, model: Model) -> State:
         """Return this state with another model, which counts for the same observations.
 
-        Running statistics become those of the model. What contradicts it is dropped: first rows of
-        a stream, whose start is then final, latest rows, records of surprise, several models. A
-        sample of the stream begins anew.
-
-        Parameters
-        ----------
-        model : Model
-            Of the same shape.
+        Stages keep what does not contradict it: running statistics become those of the model, and a
+        sample of the stream begins anew; first rows of a stream, latest rows and records of
+        surprise are dropped.
         """
-        kept = (
-            self.kept.of_another(model, self.lengths) if hasattr(self.kept, "of_another") else None
-        )
-        sample = self.sample and Sample(self.sample.size, (*self.seed, self.n_rows))
-        return self._replace(
-            model=model, kept=kept, merged=None, recent=(), gate=None, sample=sample,
-            origin=None, decay=self.decay + FORGOTTEN,
-        )  # fmt: skip
+        counted, carry = self.counting(decay=self.counters.decay + FORGOTTEN), self.carry_of(model)
+        return counted._replace(model=model, merged=None, origin=None, carry=carry)
+
+    def carry_of(self, model: Model) -> dict[str, Carry]:
+        """Return what stages remember once another model takes the place of the present one."""
+        left = ((name, one.with_model(model, self)) for name, one in self.carry.items())
+        return {name: one for name, one in left if one is not None}
 
     def check(self) -> None:
         """Raise ValueError if a field has a wrong type, as in states of other versions."""
-        for name, kind in _STATE_TYPES.items():
-            if not isinstance(getattr(self, name), kind):
-                raise ValueError(f"{name} of its state is {getattr(self, name)!r:.60}.")
+        kinds = get_type_hints(State)
+        found = [(name, getattr(self, name), kinds[name]) for name in self._fields]
+        if isinstance(self.counters, Counters) and isinstance(self.constants, Constants):
+            numbers = self.counters._asdict() | self.constants._asdict()
+            found += [(name, value, Real) for name, value in numbers.items()]
+        if isinstance(self.carry, dict):
+            found += [(name, value, Carry) for name, value in self.carry.items()]
+        for name, value, kind in found:
+            plain = kind if isinstance(kind, UnionType) else get_origin(kind) or kind
+            if not isinstance(value, plain):
+                raise ValueError(f"{name} of its state is {value!r:.60}.")
 
 
 def step_rng(seed, n_steps):
     """Return the generator of the update number `n_steps`, counted from 0."""
     return np.random.default_rng((*seed, n_steps))
-
-
-_STATE_TYPES = {
-    "model": Model,
-    "n_steps": Integral,
-    "n_seen": Real,
-    "step": AnyStep | None,
-    "lengths": LengthDistribution | None,
-    "seed": tuple,
-    "size_seen": Real,
-    "n_rows": Integral,
-    "merged": Statistics | None,
-    "prior": Statistics | None,
-    "expected_size": Real,
-    "observations_needed": Real,
-    "size_unit": Real,
-    "recent": tuple,
-    "n_rows_forgotten": Integral,
-    "gate": Gate | None,
-    "sample": Sample | None,
-    "is_known": bool,
-    "origin": State | None,
-    "decay": Real,
-}

@@ -11,10 +11,39 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from sklearn_onlineem._errors import ours
-from sklearn_onlineem.estimators._families import FAMILIES
 from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.validation import check_in_memory, filled
-from sklearn_onlineem.families import Categorical, Family, Product
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    CompoundDirichlet,
+    Exponential,
+    Family,
+    Gamma,
+    Gaussian,
+    Laplace,
+    Multinomial,
+    Poisson,
+    Product,
+    StudentT,
+    Wishart,
+)
+from sklearn_onlineem.families.covariance_shapes import COVARIANCES
+
+FAMILIES = {
+    "bernoulli": Bernoulli(),
+    "categorical": Categorical(),
+    "compound_dirichlet": CompoundDirichlet(),
+    "exponential": Exponential(),
+    "gamma": Gamma(),
+    **{f"gaussian_{name}": Gaussian(shape) for name, shape in COVARIANCES.items()},
+    "laplace": Laplace(),
+    "multinomial": Multinomial(),
+    "poisson": Poisson(),
+    **{f"student_t_{name}": StudentT(shape) for name, shape in COVARIANCES.items()},
+    "wishart": Wishart(),
+}
+
 
 # Within a group, columns are correlated unless another family is asked for.
 _SHORT = {"gaussian": FAMILIES["gaussian_full"]}

@@ -21,7 +21,7 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import aligned, frozen, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
-from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.state import Constants, State
 from sklearn_onlineem.estimators.validation import (
     LARGEST_SQUARE,
     check_complete,
@@ -283,7 +283,7 @@ class KnownModel:
             names = fitted.attributes.get("_names_set", frozenset())
             attributes = {
                 **fitted.attributes,
-                **self._attributes_of(given, fitted.state.n_steps),
+                **self._attributes_of(given, fitted.state.counters.n_steps),
                 "_names_set": names | changed.keys(),
             }
             # The last sequence, and the convergence, are those of another model.
@@ -329,7 +329,9 @@ class KnownModel:
             "_dtype": np.dtype(np.float64),
             "_names_set": frozenset(given),
         }
-        state = State(model, seed=self._drawn_seed(), size_unit=0.0, is_known=True)
+        state = State(
+            model, seed=self._drawn_seed(), constants=Constants(size_unit=0.0, is_known=True)
+        )
         self._commit(Progress(state), attributes)
 
     def _checked(self, given, sizes):

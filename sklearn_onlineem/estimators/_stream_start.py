@@ -1,102 +1,185 @@
 """The start of a stream: made anew from its first rows, which are kept until it is final."""
 
-import copy
-import math
-from dataclasses import replace
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from numbers import Integral
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sklearn_onlineem._errors import ours
+from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
-from sklearn_onlineem.em.outliers import Gate, far_away
 from sklearn_onlineem.em.schedules import PowerDecay
 from sklearn_onlineem.em.solvers import Auto, Online
-from sklearn_onlineem.em.state import Opening
+from sklearn_onlineem.em.stages.opening import FirstRows, Opening
+from sklearn_onlineem.em.stages.outliers import SkipOutliers, far_away
+from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
+from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.coordinates import has_coordinates
 from sklearn_onlineem.statistics import combine
 
-# Rows of a model that tells how many are kept, and most rows that are.
-_FEW_ROWS, _MOST_ROWS = 256, 1 << 14
-# How many times the rows of the latest start make it anew.
-_GROWTH = 1.5
+# Rows of a model that tells how many are kept.
+_FEW_ROWS = 256
 # Passes of batch EM from a start of few rows; and most passes from one of a quarter of the rows
 # that are kept, and from the last one. Online EM needs fewer.
 _PASSES, _SETTLING_PASSES, _LAST_PASSES, _LAST_ONLINE_PASSES = 3, 20, 100, 10
+# Pseudo-observations of the present model for the challenger that begins from it, in units of those
+# that determine a model.
+_SHARE = 0.2
 
 
-def learn_first(estimator, data, before):
-    """Return the state after first data of a stream, the data that it learnt, and those after it.
+@dataclass
+class StreamStarts:
+    """Starts of the models of a stream, by the parameters of an estimator.
 
-    The start depends on the first rows alone, not on how they are cut into batches. With few of
-    them it is regularised by pseudo-statistics; from a quarter of the rows that are kept on it is
-    settled by batch EM, and from all of them also by split and merge steps. It is made anew when
-    there are half as many rows more; batches between take online steps.
-
-    `before` is the state with the `Opening` so far, or None for the first batch.
+    Attributes
+    ----------
+    learnt : Batch or None
+        Of the latest start.
+    rest : Batch or None
+        What follows the rows of the latest start, and has symbols of the same model.
     """
-    initialiser, solver = estimator._start(), estimator._solver()
-    if before is None:
+
+    estimator: object
+    learnt: Batch | None = None
+    rest: Batch | None = None
+
+    def steps(self, progress: Progress, data: Batch) -> list[tuple[State | None, State, Batch]]:
+        """Take the steps of a batch; return the states before and after each, and what it learnt.
+
+        Without a state the first one is a start, or that of a given model; there is none before.
+        """
+        estimator, solver, made = self.estimator, self.estimator._solver(), []
+        opening, rest = solver.stage(Opening) or Opening(0), data
+        if progress.state is None:
+            progress.state, rest = self._begin(solver, opening, data)
+            if progress.state.step is not None:
+                made.append((None, progress.state, self.learnt))
+                progress.take(progress.state)
+        while rest is not None:
+            before, self.learnt = progress.state, None
+            part, rest = opening.cut(before.carry.get(Opening.name), rest)
+            self.rest = rest
+            state = solver.step(before, part, estimator._schedule(before), self)
+            made.append((before, state, part if self.learnt is None else self.learnt))
+            progress.take(state)
+        return made
+
+    def _begin(self, solver, opening, data):
+        """Return the state after a start from first data, and those of them that are left to learn.
+
+        All are left if the start is given; the state has no `step` then.
+        """
+        estimator, initialiser = self.estimator, self.estimator._start()
         seed, known = estimator._drawn_seed(), estimator._known_model(data)
         model = initialiser.given(data) if known is None else known
         if model is not None:
-            state = estimator._state_of(model, data, seed)._replace(is_known=known is not None)
-            return solver.step(state, data, estimator._schedule(state)), data, None
-        opening = Opening((), 0, _size(estimator, initialiser, data), 0)
-    else:
-        seed, opening = before.seed, before.kept
-    n_rows = opening.n_rows + data.n_rows
-    n_needed = min(math.ceil(solver.start_rows * opening.size), _MOST_ROWS)
-    is_last = n_rows >= n_needed
-    if not is_last:
-        # Users may overwrite their batch.
-        batches = (*opening.batches, copy.deepcopy(data))
-        opening = opening._replace(batches=batches, n_rows=n_rows)
-        if n_rows < _GROWTH * opening.n_started:
-            since = before._replace(kept=opening.kept)
-            state = solver.step(since, data, estimator._schedule(before))
-            opening = opening._replace(kept=state.kept)
-            return state._replace(kept=opening, recent=()), data, None
-    else:
-        batches = (*opening.batches, data)
-    kept, rest = batches[0].followed_by(batches[1:]), None
-    initialiser = initialiser.for_symbols_of(kept)
-    if n_rows > n_needed > 0:
-        n_first = kept.observations_of(n_needed)
-        kept, rest = kept[:n_first], kept[n_first:]
-    usual, n_outliers = kept, 0
-    if solver.skips_outliers and _may_lack_rows(estimator, kept):
-        rows = far_away(kept)
-        usual, n_outliers = kept.without(rows) if len(rows) else kept, len(rows)
-    model, pseudo_statistics = initialiser.stream_model(usual, random_state_of(seed))
-    start, n_passes = estimator._state_of(model, usual, seed), _PASSES
-    in_batches = estimator._settling_batch(len(kept)) < len(kept)
-    if n_needed > 0 and (in_batches or n_needed <= 4 * kept.n_rows):
-        pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
-        starts = [start]
-        if is_last and (model := initialiser.further(usual, _as_in_fit(estimator, seed))):
-            starts.append(start._replace(model=model))
-        settled = [
-            settled_model(estimator, one, usual, pseudo_statistics, is_last) for one in starts
-        ]
-        if len(settled) > 1:
-            settled.sort(key=lambda model: -model.e_step(usual)[1])
-        start = start._replace(model=settled[0])
-    start = start._replace(kept=opening.kept)
-    state = solver.start(start, usual, pseudo_statistics, n_passes)
-    if before is not None:
-        state = _after(before, state, data, rest)
-    elif n_outliers:
-        state = state._replace(n_rows=kept.n_rows, step=state.step._replace(n_rows=kept.n_rows))
-    if solver.skips_outliers:
-        state = state._replace(gate=Gate.of_start(state.model, usual, n_outliers))
-    if not is_last:
-        opening = opening._replace(batches=(kept,), n_started=kept.n_rows, kept=state.kept)
-        state = state._replace(kept=opening)
-    return state, usual, rest or None
+            state = estimator._state_of(model, data, seed, known is not None)
+            return _begun(solver, state), data
+        first = FirstRows(size=self._size(initialiser, data) if opening.rows else 0.0)
+        part, self.rest = opening.cut(first, data)
+        return opening.anew(first.with_batch(part), self, seed), self.rest
+
+    def started(self, kept: Batch, seed: tuple[int, ...], n_needed: int) -> State:
+        """Return the state after a start from first rows, as after one update.
+
+        With few of them it is regularised by pseudo-statistics; from a quarter of the rows that are
+        kept on it is settled by batch EM, and from all of them also by split and merge steps.
+        """
+        estimator = self.estimator
+        initialiser, solver = estimator._start(), estimator._solver()
+        later = () if self.rest is None else (self.rest,)
+        initialiser = initialiser.for_symbols_of(kept.followed_by(later) if later else kept)
+        is_last, usual, n_left_out = kept.n_rows >= n_needed, kept, 0
+        if solver.stage(SkipOutliers) is not None and _may_lack_rows(estimator, kept):
+            rows = far_away(kept)
+            usual, n_left_out = kept.without(rows) if len(rows) else kept, len(rows)
+        model, pseudo_statistics = initialiser.stream_model(usual, random_state_of(seed))
+        start, n_passes = estimator._state_of(model, usual, seed), _PASSES
+        in_batches = estimator._settling_batch(len(kept)) < len(kept)
+        if n_needed > 0 and (in_batches or n_needed <= 4 * kept.n_rows):
+            pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
+            models = [model]
+            if is_last and (model := initialiser.further(usual, _as_in_fit(estimator, seed))):
+                models.append(model)
+            models = [
+                self._settled(start._replace(model=one), usual, pseudo_statistics, is_last)
+                for one in models
+            ]
+            if len(models) > 1:
+                models.sort(key=lambda model: -model.e_step(usual)[1])
+            start = start._replace(model=models[0])
+        state = solver.start(start, usual, pseudo_statistics, n_passes)
+        if n_left_out:
+            step = state.step._replace(n_rows=kept.n_rows)
+            state = state.counting(n_rows=kept.n_rows)._replace(step=step)
+        self.learnt = usual
+        return _begun(solver, state, usual, n_left_out, is_last)
+
+    def challengers(self, state: State, data: Batch, seed: tuple[int, ...]) -> Iterator[Model]:
+        """Yield models of data, settled by batch EM from the present one and from a new start."""
+        estimator, share = self.estimator, _SHARE * state.constants.observations_needed
+        starts = [(state.model, state.own_statistics.scale(share))]
+        try:
+            starts.append(estimator._start().stream_model(data, random_state_of(seed)))
+        except ours(ValueError):  # as of rows without a variance
+            pass
+        for model, statistics in starts:
+            try:
+                start = estimator._state_of(model, data, seed)
+                settled = self._settled(start, data, statistics)
+            except ours(ValueError):
+                continue
+            yield settled
+
+    def _size(self, initialiser, data):
+        """Return the size of a model in components; 0 if its start is of the first batch alone."""
+        estimator = self.estimator
+        if not estimator._keeps_first_rows or not isinstance(getattr(estimator, "init", ""), str):
+            return 0.0
+        few = data[: data.observations_of(_FEW_ROWS)]
+        model, _ = initialiser.stream_model(few, random_state_of((0,)))
+        n_components = getattr(model, "n_components", 1)
+        return max(n_components, model.n_parameters() / (3.0 * max(1, data.n_features)))
+
+    def _settled(self, start, data, pseudo_statistics, is_last=True):
+        """Return the model of a start after batch EM towards the maximum."""
+        estimator = self.estimator
+
+        def stopping(is_exact=True):
+            # As `fit` does by default: the parameters of its end are of `fit` alone.
+            if is_exact and has_coordinates(start.model):
+                return StandardErrorStopping(data.total_weight, start.model.n_parameters())
+            return LikelihoodStopping(estimator._approximate_tol)
+
+        terms = [(1.0, term) for term in (start.prior, pseudo_statistics) if term is not None]
+        progress = Progress(start._replace(prior=combine(terms) if terms else None))
+        plan = estimator._plan(start, data, ())
+        n_batch = estimator._settling_batch(len(data))
+        plan = replace(plan, rate_is_chosen=False, batch_size=n_batch, stopping=stopping)
+        solver, n_passes = estimator._solver(), _LAST_PASSES if is_last else _SETTLING_PASSES
+        solver.check(start)
+        if n_batch < len(data):
+            plan = replace(plan, schedule=PowerDecay(1.0, 0.6))
+            solver, n_passes = Online(), _LAST_ONLINE_PASSES if is_last else _PASSES
+        else:
+            solver = Auto(split_merge=is_last)
+        run(solver.passes(progress, data, plan), progress, n_passes)
+        return progress.state.model
+
+
+def _begun(solver, state, data=None, n_left_out=0, is_final=True):
+    """Return the state after a start, with what the stages remember of it."""
+    for stage in solver.stream_stages():
+        carry = stage.begin(state, data, n_left_out, is_final)
+        state = state if carry is None else state.carrying(stage.name, carry)
+    return state
 
 
 def _may_lack_rows(estimator, data):
@@ -104,20 +187,6 @@ def _may_lack_rows(estimator, data):
     if isinstance(data, Sequences):
         return estimator.__sklearn_tags__().input_tags.allow_nan
     return isinstance(data, Rows)
-
-
-def _after(before, state, data, rest):
-    """Return the state of a new start as one after another; it counts what was read since."""
-    n_seen, n_rows = data.total_weight, data.n_rows
-    if rest:
-        n_seen, n_rows = n_seen - rest.total_weight, n_rows - rest.n_rows
-    n_rows += before.n_rows
-    log_likelihood = before.model.e_step(data)[1]
-    # Components are others than before.
-    step = state.step._replace(log_likelihood=log_likelihood, kl_divergence=math.nan, n_rows=n_rows)
-    n_steps, n_seen = before.n_steps + 1, before.n_seen + n_seen
-    decay = before.decay + state.decay
-    return state._replace(n_steps=n_steps, n_seen=n_seen, n_rows=n_rows, step=step, decay=decay)
 
 
 def random_state_of(seed):
@@ -129,38 +198,3 @@ def _as_in_fit(estimator, seed):
     """Return a generator of the draws of `fit`, if they can be repeated."""
     given = estimator.random_state
     return check_random_state(given) if isinstance(given, Integral) else random_state_of(seed)
-
-
-def _size(estimator, initialiser, data):
-    """Return the size of the model in components; 0 if the start is of the first batch alone."""
-    if not estimator._keeps_first_rows or not isinstance(getattr(estimator, "init", ""), str):
-        return 0.0
-    few = data[: data.observations_of(_FEW_ROWS)]
-    model, _ = initialiser.stream_model(few, random_state_of((0,)))
-    n_components = getattr(model, "n_components", 1)
-    return max(n_components, model.n_parameters() / (3.0 * max(1, data.n_features)))
-
-
-def settled_model(estimator, start, data, pseudo_statistics, is_last=True):
-    """Return the model of a start after batch EM towards the maximum."""
-
-    def stopping(is_exact=True):
-        # As `fit` does by default: the parameters of its end are of `fit` alone.
-        if is_exact and has_coordinates(start.model):
-            return StandardErrorStopping(data.total_weight, start.model.n_parameters())
-        return LikelihoodStopping(estimator._approximate_tol)
-
-    terms = [(1.0, term) for term in (start.prior, pseudo_statistics) if term is not None]
-    progress = Progress(start._replace(prior=combine(terms) if terms else None))
-    plan = estimator._plan(start, data, ())
-    n_batch = estimator._settling_batch(len(data))
-    plan = replace(plan, rate_is_chosen=False, batch_size=n_batch, stopping=stopping)
-    solver, n_passes = estimator._solver(), _LAST_PASSES if is_last else _SETTLING_PASSES
-    solver.check(start)
-    if n_batch < len(data):
-        plan = replace(plan, schedule=PowerDecay(1.0, 0.6))
-        solver, n_passes = Online(), _LAST_ONLINE_PASSES if is_last else _PASSES
-    else:
-        solver = Auto(split_merge=is_last)
-    run(solver.passes(progress, data, plan), progress, n_passes)
-    return progress.state.model

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import FloatsOrList, IntegersOrList, RowData, SequenceData
-from sklearn_onlineem.em.quantiles import RunningQuantiles
+from sklearn_onlineem.em.stages.outliers import RunningQuantiles
 from sklearn_onlineem.estimators.fitted import PersistentState
 from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.estimators.sequence_forms import sequence_form

@@ -33,25 +33,19 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
-from sklearn_onlineem.em.sample import NO_SAMPLE, Sample
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.settings import check_number, merged_params
-from sklearn_onlineem.em.solvers import (
-    SOLVERS,
-    Auto,
-    Chains,
-    Online,
-    Plan,
-    Solver,
-    solvers_for,
-)
-from sklearn_onlineem.em.solvers.base import PERIOD
-from sklearn_onlineem.em.state import History, Opening, State, Step
+from sklearn_onlineem.em.solvers import SOLVERS, Auto, Chains, Online, Plan, Solver, solvers_for
+from sklearn_onlineem.em.stages.base import Stage, Stream
+from sklearn_onlineem.em.stages.memories import Remember
+from sklearn_onlineem.em.stages.opening import Opening
+from sklearn_onlineem.em.stages.outliers import without_outliers
+from sklearn_onlineem.em.stages.sample import Challenge, without_sample
+from sklearn_onlineem.em.state import Constants, History, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
-from sklearn_onlineem.estimators._challengers import with_sample
 from sklearn_onlineem.estimators._known import KnownModel
 from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
-from sklearn_onlineem.estimators._stream_start import learn_first
+from sklearn_onlineem.estimators._stream_start import StreamStarts
 from sklearn_onlineem.estimators.fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
 from sklearn_onlineem.estimators.learnt import RELEARNT
 from sklearn_onlineem.estimators.parameters import (
@@ -70,10 +64,7 @@ from sklearn_onlineem.estimators.progress import (
     report_end,
     report_pass,
     report_update,
-    warn_of_lost_components,
-    warn_of_outliers,
     warn_of_passes,
-    warn_of_reinitialisation,
     warn_of_unused_rates,
     warn_user,
 )
@@ -107,7 +98,11 @@ class Rules(NamedTuple):
 
     reader: object
     solver: Solver
-    schedule: Callable
+    # None while the start may change.
+    learn: Callable | None
+    stream: Stream | None
+    # Stages that may have something to tell.
+    stages: Sequence[Stage]
     callbacks: Sequence[Callable[..., object]] | None
     verbose: int
 
@@ -301,10 +296,9 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """
         state, n_features = self._fitted.state, getattr(self, "n_features_in_", 0)
         prior = self._pseudo_statistics(state.model, n_features)
-        return state._replace(
-            model=self._relearning(state.model), prior=prior, expected_size=self._expected_size,
-            **changes,
-        )  # fmt: skip
+        constants = state.constants._replace(expected_size=self._expected_size)
+        model = self._relearning(state.model)
+        return state._replace(model=model, prior=prior, constants=constants, **changes)
 
     # ----------------------------------------------------------------------------------- fitting
 
@@ -355,7 +349,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             if model is None:
                 state = self._resumed(seed=seed)
             else:
-                state = self._state_of(self._relearning(model), data, seed)._replace(is_known=True)
+                state = self._state_of(self._relearning(model), data, seed, is_known=True)
             history, callbacks = self._fitted.history, self._callbacks(attributes)
             progress = Progress(state, history, callbacks, start=state)
             yield progress, self._plan(state, data, self._fitted.lower_bounds)
@@ -430,16 +424,16 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         statistics = learnt.statistics.scale(learnt.weight)
         return statistics if prior is None else prior + statistics
 
-    def _state_of(self, model, data, seed):
+    def _state_of(self, model, data, seed, is_known=False):
         """Return the state in which a model starts to learn."""
-        return State(
-            model,
-            seed=seed,
-            prior=self._pseudo_statistics(model, data.n_features),
-            expected_size=self._expected_size,
+        constants = Constants(
             observations_needed=model.observations_needed(data),
             size_unit=model.size_of(data) / data.total_weight,
+            expected_size=self._expected_size,
+            is_known=is_known,
         )
+        prior = self._pseudo_statistics(model, data.n_features)
+        return State(model, prior, seed=seed, constants=constants)
 
     @property
     def _most_passes(self):
@@ -471,25 +465,22 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             rule(bound_before, math.inf)
             return rule
 
-        is_given = state.is_known or self._learnt_prior is not None or self._has_start_values()
-        return Plan(
-            self._schedule(state, is_stream=False),
-            self._n_in_batch(data),
-            stopping,
-            state.seed,
-            rate_is_chosen=self.eta0 != "auto",
-            start_is_given=is_given,
-            max_iter=self._most_passes,
-            bound_before=bound_before,
+        is_given = (
+            state.constants.is_known or self._learnt_prior is not None or self._has_start_values()
         )
+        return Plan(
+            self._schedule(state, is_stream=False), self._n_in_batch(data), stopping, state.seed,
+            rate_is_chosen=self.eta0 != "auto", start_is_given=is_given,
+            max_iter=self._most_passes, bound_before=bound_before,
+        )  # fmt: skip
 
     def _finish(self, progress, data, may_converge=True):
         """Count the observations once for all passes; warn of convergence and unused rates."""
         if progress.n_iter == 0:
             return
-        state, start = progress.state, progress.start
-        n_seen, size_seen = start.n_seen + data.total_weight, start.size_seen + state.size_of(data)
-        progress.state = state._replace(n_seen=n_seen, size_seen=size_seen)
+        state, before = progress.state, progress.start.counters
+        size = before.size + state.size_of(data)
+        progress.state = state.counting(n_seen=before.n_seen + data.total_weight, size=size)
         warn_of_passes(self, progress, data, may_converge)
         warn_of_unused_rates(self, progress)
 
@@ -498,124 +489,100 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         with self._lock():
             if is_empty(self, X):
                 return
-            fitted = self.__dict__.get("_fitted")
-            if fitted is None and "_given" in self.__dict__:
+            if "_fitted" not in self.__dict__ and "_given" in self.__dict__:
                 raise self._not_fitted()
-            # A known model awaits its first data where there is no size of an observation.
-            if (
-                fitted is None
-                or fitted.state.size_unit == 0.0
-                or isinstance(fitted.state.kept, Opening)
-            ):
-                self._learn_first(X, y, with_end, **where)
-                return
             try:
-                self._learn_next(X, y, with_end, **where)
+                self._learn(X, y, with_end, **where)
             except INVALID as error:
                 raise_named(error, self)
 
-    def _learn_first(self, X, y, with_end, **where):
-        """Learn first observations of a stream, from which its start is made."""
-        if "_present_rules" not in vars(self):
-            self._validate_params()
-        before, solver = self.__dict__.get("_fitted"), self._solver()
-        with error_context(self):
-            if before is not None:
-                self._check_structure()
-            reader = self._input(fresh=before is None)
-            data = reader.read(X, y, **where)
-            if not len(data):
-                return
-            shape = tuple(map(partial(getattr, self), self._structural_parameters))
-            with single_threaded_blas(data.n_rows):
-                start = None
-                if before is not None and not before.state.awaits_data:
-                    start = self._resumed()
-                state, kept, rest = learn_first(self, data, start)
-                history = History() if before is None else before.history
-                progress = Progress(state, history, self._callbacks(reader.attributes))
-                progress.take(state)
-                made, learnt = [progress.state], kept
-                if rest is not None:
-                    state = progress.state
-                    progress.take(solver.step(state, rest, self._schedule(state)))
-                    made, learnt = [state, progress.state], rest
-                if solver.sample and not isinstance(progress.state.kept, Opening):
-                    begun = Sample(solver.sample, progress.state.seed)
-                    progress.state = with_sample(self, progress.state._replace(sample=begun), kept)
-                    if rest is not None:
-                        later = _usual(progress.state, rest)
-                        progress.state = with_sample(self, progress.state, later)
-                end = None
-                if with_end is not None:
-                    of_usual = _usual(progress.state, learnt)
-                    progress.state, end = with_end(progress.state, of_usual)
-            if solver.has_own_rates:
-                warn_of_unused_rates(self, progress)
-            if progress.state.step.reinitialised >= 0:
-                warn_of_reinitialisation(self, progress.state)
-            if progress.state.gate is not None:
-                warn_of_outliers(self, before and before.state.gate, progress.state.gate)
-            if self.callbacks:
-                self._check_shape(shape)
-            is_first = before is None or before.state.awaits_data
-            self._commit(progress, reader.attributes if is_first else None, end)
-            if not self.callbacks:  # which may have set a parameter
-                self._present_rules = None  # Parameters are valid; setting one drops it.
-        for state in made:
-            report_update(self, state)
-
-    def _learn_next(self, X, y, with_end, **where):
-        rules, fitted = self._rules(), self._fitted
+    def _learn(self, X, y, with_end, **where):
+        rules, fitted = self._rules(), self.__dict__.get("_fitted")
         try:
             data = rules.reader.read(X, y, **where)
         finally:
             rules.reader.release()
         if not len(data):  # Nothing of it was observed.
             return
-        state = fitted.state
+        if rules.learn is None:
+            self._learn_first(rules, data, with_end)
+            return
+        before = fitted.state
         if rules is not self.__dict__.get("_present_rules"):
-            state = self._resumed()
-        with single_threaded_blas(data.n_rows):
-            state = rules.solver.step(state, data, rules.schedule)
-            if state.sample is not None or rules.solver.sample is not None:
-                state = with_sample(self, state, _usual(state, data))
+            before = self._resumed()
         try:
             # Before callbacks, as one may set a parameter, which drops the rules.
             self._present_rules = rules
-            history = fitted.history.with_step(state.step)
+            with single_threaded_blas(data.n_rows):
+                state = before.after(rules.learn(before, data, rules.stream), data.n_rows)
+            history, end = fitted.history.with_step(state.step), None
+            _warn(self, rules.stages, before, state, data)
             if rules.callbacks:
                 progress = Progress(
-                    state, fitted.history, self._callbacks(), list(fitted.lower_bounds),
+                    before, fitted.history, self._callbacks(), list(fitted.lower_bounds),
                     fitted.n_iter, fitted.converged, chains=fitted.chains, distance=fitted.distance,
                 )  # fmt: skip
                 progress.take(state)
                 state = progress.state
-            if state.step.reinitialised >= 0:
-                warn_of_reinitialisation(self, state)
-            if state.n_rows // PERIOD > fitted.state.n_rows // PERIOD:
-                warn_of_lost_components(self, state.model, data)
-            if state.gate is not None and state.gate.left_out:
-                warn_of_outliers(self, fitted.state.gate, state.gate)
-            end = None
             if with_end is not None:
-                state, end = with_end(state, _usual(state, data))
-            self._fitted = fitted.after(state, history, end)
+                state, end = with_end(state, without_outliers(state.carry, data))
+            self._fitted = fitted._replace(state=state, history=history, end=end)
         except BaseException:
             self.__dict__.pop("_present_rules", None)
             raise
         if rules.verbose:
             report_update(self, state)
 
+    def _learn_first(self, rules, data, with_end):
+        """Learn observations of a stream whose start may change; two steps where it ends."""
+        shape = tuple(map(partial(getattr, self), self._structural_parameters))
+        fitted = self.__dict__.get("_fitted")
+        # A known model awaits its first data.
+        is_new = fitted is None or fitted.state.awaits_data
+        attributes, before = (rules.reader.attributes, None) if is_new else (None, self._resumed())
+        history = History() if fitted is None else fitted.history
+        progress = Progress(before, history, self._callbacks(attributes))
+        # Parameters are valid; setting one drops it.
+        self._present_rules = end = None
+        try:
+            with single_threaded_blas(data.n_rows):
+                steps = StreamStarts(self).steps(progress, data)
+                if with_end is not None:
+                    usual = without_outliers(progress.state.carry, steps[-1][-1])
+                    progress.state, end = with_end(progress.state, usual)
+            for step in steps:
+                _warn(self, rules.stages, *step)
+            if is_new and rules.solver.has_own_rates:
+                warn_of_unused_rates(self, progress)
+            self._check_shape(shape)
+            is_valid = "_present_rules" in self.__dict__
+            self._commit(progress, attributes, end)
+        except BaseException:
+            self.__dict__.pop("_present_rules", None)
+            raise
+        if is_valid:
+            self._present_rules = None
+        if rules.verbose:
+            for _, state, _ in steps:
+                report_update(self, state)
+
     def _rules(self):
         """Return the update rules of the parameters; validate all when one has changed."""
         rules = self.__dict__.get("_present_rules")
         if rules is not None:
             return rules
-        self._validate_params()
-        self._check_structure()
-        made = self._input(), self._solver(), self._schedule(self._fitted.state)
-        return Rules(*made, self.callbacks, self.verbose)
+        if "_present_rules" not in self.__dict__:
+            self._validate_params()
+        fitted, solver, learn, stream = vars(self).get("_fitted"), self._solver(), None, None
+        if fitted is not None:
+            self._check_structure()
+            state = fitted.state
+            if not state.awaits_data and Opening.name not in state.carry:
+                learn = solver.stream(state)
+                stream = Stream(self._schedule(state), solver.draws, StreamStarts(self))
+        warning = [one for one in solver.stream_stages() if type(one).warning is not Stage.warning]
+        reader = self._input(fresh=fitted is None)
+        return Rules(reader, solver, learn, stream, warning, self.callbacks, self.verbose)
 
     def _callbacks(self, attributes=None):
         return checked_callbacks(self.callbacks, self, attributes)
@@ -661,16 +628,17 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         if not isinstance(self.schedule, str):
             return self.schedule
         eta0, beta, keeps = self.eta0, self.beta, is_stream and self._keeps_first_rows
-        is_settled = keeps and self._solver().start_rows > 0 and not state.is_known
-        is_settled = is_settled and not self._has_start_values()
+        opening = self._solver().stage(Opening) if keeps else None
+        is_settled = opening is not None and opening.rows > 0
+        is_settled = is_settled and not (state.constants.is_known or self._has_start_values())
         # What comes from a start that was not settled has to be forgotten soon.
         if eta0 == "auto" and not is_settled:
             eta0 = self._first_rate
         if beta == "auto" and self.schedule != "forgetting":
             beta = _SETTLED_DECAY if is_settled else _DECAY
-            if is_stream and self._solver().sample is not None:
+            if is_stream and self._solver().stage(Challenge) is not None:
                 beta = 1.0  # A sample serves models of all rows so far.
-        return named_schedule(self.schedule, eta0, beta, state.observations_needed)
+        return named_schedule(self.schedule, eta0, beta, state.constants.observations_needed)
 
     def _start_parameters(self):
         """Return names of parameters that set the start."""
@@ -816,7 +784,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
         copied.__dict__ = kept | {"callbacks": None}
         # What callbacks get may be passed on, and has no sample of the rows.
-        progress = replace(progress, state=progress.state._replace(sample=NO_SAMPLE))
+        progress = replace(progress, state=without_sample(progress.state))
         copied._fitted = self._fitted_with(progress, attributes)
         return copied
 
@@ -933,15 +901,16 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
     def _owner_of(self, method):
         """Return what has a method of inference: the model, or several that score together."""
         state = self._fitted_at_once.state
-        return state.scorer if method == "log_likelihood" else state.model
+        mixed = state.carry.get(Remember.name) if method == "log_likelihood" else None
+        return state.model if mixed is None else mixed
 
     @property
     def n_steps_(self) -> int:
-        return self._fitted_at_once.state.n_steps
+        return self._fitted_at_once.state.counters.n_steps
 
     @property
     def n_samples_seen_(self) -> float:
-        seen = self._fitted_at_once.state.n_seen
+        seen = self._fitted_at_once.state.counters.n_seen
         return int(seen) if float(seen).is_integer() else seen
 
     @property
@@ -950,11 +919,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
         And those of `sample_`, and fewer than 10 of a Kalman stream that may be at a new level.
         """
-        state = self._fitted_at_once.state
-        kept = [state.kept] if isinstance(state.kept, Opening) else [*state.recent]
-        if state.sample is not None and state.sample.kept is not None:
-            kept.append(state.sample.kept)
-        return sum(batch.n_rows for batch in kept)
+        return sum(carry.n_kept for carry in self._fitted_at_once.state.carry.values())
 
     @property
     def sample_(self) -> NDArray[np.generic] | sparse.csr_array | list[NDArray[np.generic]]:
@@ -962,7 +927,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
 
         Only with ``solver=Online(sample=...)``, once the start is final, and before `drop_sample`.
         """
-        sample = self._fitted_at_once.state.sample
+        sample = self._fitted_at_once.state.carry.get(Challenge.name)
         if sample is None or sample.kept is None:
             raise AttributeError(
                 f"{type(self).__name__} has sample_ only in streams with Online(sample=...), once"
@@ -997,9 +962,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         """
         with self._lock():
             seen = self._seen()._fitted
-            if seen.state.sample is not None:
-                state = seen.state._replace(sample=NO_SAMPLE)
-                self._fitted = seen._replace(state=state)
+            self._fitted = seen._replace(state=without_sample(seen.state))
         return self
 
     @property
@@ -1068,10 +1031,11 @@ def _as_users_say(found):
     return f"a {found[2]} of sklearn_onlineem.{found[1]}"
 
 
-def _usual(state, data):
-    """Return sequences without the rows that the last step has left out."""
-    rows = state.gate.left_out if state.gate is not None else ()
-    return data.without(np.array(rows)) if rows else data
+def _warn(estimator, stages, before, after, learnt):
+    """Warn of what stages of a stream did in a step, in their words."""
+    for stage in stages:
+        if what := stage.warning(before, after, learnt):
+            warn_user(f"{type(estimator).__name__}: {what}")
 
 
 # Estimators that have a lock, by id, as subclasses of users need not be hashable.

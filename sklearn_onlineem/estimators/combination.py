@@ -18,9 +18,9 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import RandomState
 from sklearn_onlineem._values import average, checksum, differences
 from sklearn_onlineem.em.loop import Progress
-from sklearn_onlineem.em.sample import NO_SAMPLE
 from sklearn_onlineem.em.schedules import rate_of
-from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.stages.sample import NO_SAMPLE, Challenge
+from sklearn_onlineem.em.state import Constants, Counters, State
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.parameters import are_same
@@ -173,7 +173,7 @@ def combine_estimators(
                 states, aligned[places] = _renumbered(states, origins, align)
                 state = _continued(estimators[0], states, origins, shares, method == "averaging")
             before.append(state)
-            totals.append(state.n_seen if shares is None else shares.sum())
+            totals.append(state.counters.n_seen if shares is None else shares.sum())
         states = [_aligned_state(state, before[0], align) for state in before]
         for (places, *_), old, new in zip(groups, before, states, strict=True):
             aligned[places] |= new is not old
@@ -224,12 +224,12 @@ def _pooling(estimator, pairs, weights):
 
     With rates by rows it is about 1, with rates by steps the number of members.
     """
-    sizes = [state.size_seen - origin.size_seen for state, origin in pairs]
+    sizes = [state.counters.size - origin.counters.size for state, origin in pairs]
     if estimator._solver().has_own_rates or min(sizes) < 0.0 or not any(sizes):
         return 1.0
-    steps = [max(1, state.n_steps - origin.n_steps) for state, origin in pairs]
+    steps = [max(1, state.counters.n_steps - origin.counters.n_steps) for state, origin in pairs]
     sizes = [size / n for size, n in zip(sizes, steps, strict=True)]
-    schedule, before = estimator._schedule(pairs[0][0]), pairs[0][1].size_seen
+    schedule, before = estimator._schedule(pairs[0][0]), pairs[0][1].counters.size
     alone = [size / rate_of(schedule, before, size) if size else 0.0 for size in sizes]
     together = sum(sizes) / rate_of(schedule, before, sum(sizes))
     alone = np.average(alone, weights=weights)
@@ -239,7 +239,7 @@ def _pooling(estimator, pairs, weights):
 def _decays(states, origins):
     """Return logs of how often as much an origin has counted for as it does in each state."""
     pairs = zip(states, origins, strict=True)
-    decays = np.array([state.decay - origin.decay for state, origin in pairs])
+    decays = np.array([state.counters.decay - origin.counters.decay for state, origin in pairs])
     return np.where(decays < 0.0, _DECAYS[1], np.clip(decays, *_DECAYS))
 
 
@@ -255,13 +255,13 @@ def _renumbered(states, origins, align):
 
 
 def _key(state):
-    return state.n_seen, state.n_steps, checksum(state.model)
+    return state.counters.n_seen, state.counters.n_steps, checksum(state.model)
 
 
 def _continued(estimator, states, origins, shares, is_averaged):
     """Return the state that has learnt what each of the states has learnt since their origin."""
     origin, pairs = origins[0], [*zip(states, origins, strict=True)]
-    since = np.array([float(state.n_seen - one.n_seen) for state, one in pairs])
+    since = np.array([float(state.counters.n_seen - one.counters.n_seen) for state, one in pairs])
     if not since.any():
         return states[0]
     if shares is not None and (shares := np.where(since > 0.0, shares, 0.0)).any():
@@ -281,7 +281,7 @@ def _continued(estimator, states, origins, shares, is_averaged):
         """Return the state after a part of the origin, which all members have, is taken off."""
         statistics = mean.merge(1.0 + excess, of_origin, -excess)
         if prior is not None:
-            statistics = statistics.merge(1.0, prior, 1.0 / state.n_seen)
+            statistics = statistics.merge(1.0, prior, 1.0 / state.counters.n_seen)
         return state._replace(model=state.model.m_step(statistics), merged=statistics)
 
     found = without(0.0)
@@ -298,8 +298,8 @@ def _continued(estimator, states, origins, shares, is_averaged):
             if far <= _FARTHEST * part**2 * distance + 1e-9:
                 found = trial
                 break
-    decay = origin.decay + math.log1p(since.sum() / max(n_origin, 1e-300))
-    return found._replace(origin=origin, decay=decay)
+    decay = origin.counters.decay + math.log1p(since.sum() / max(n_origin, 1e-300))
+    return found._replace(origin=origin, counters=found.counters._replace(decay=decay))
 
 
 # ------------------------------------------------------------------------------- ways of merging
@@ -313,7 +313,10 @@ def _averaging(members, sampled_statistics):
 
 def _entropic(members, sampled_statistics):
     statistics = combine((weight, _evidence(state)) for weight, state in members)
-    prior, n_seen = _component_prior(members[0][1]), sum(state.n_seen for _, state in members)
+    prior, n_seen = (
+        _component_prior(members[0][1]),
+        sum(state.counters.n_seen for _, state in members),
+    )
     if prior is not None and n_seen > 0.0:
         total = sum(weight for weight, _ in members)
         statistics = statistics.merge(1.0, prior, total / n_seen)
@@ -323,14 +326,14 @@ def _entropic(members, sampled_statistics):
 def _evidence(state):
     """Return the own statistics of a member without the prior of its components."""
     own, prior = state.own_statistics, _component_prior(state)
-    if prior is None or state.n_seen == 0.0:
+    if prior is None or state.counters.n_seen == 0.0:
         return own
     if state.merged is None:
         # Own statistics have the weight of the rows, and those of the M-step that of the prior too.
         model, emissions = state.model, prior.emissions
         known = model.family.own_statistics(model.parameters, emissions.weight)
         prior = replace(prior, emissions=emissions.merge(1.0, known, -1.0))
-    return own.merge(1.0, prior, -1.0 / state.n_seen)
+    return own.merge(1.0, prior, -1.0 / state.counters.n_seen)
 
 
 def _component_prior(state):
@@ -386,46 +389,43 @@ def _state_of(model, statistics, states, origins=()):
     first, again = states[0], origins[1:]
 
     def total(name):
-        return sum(getattr(one, name) for one in states) - sum(getattr(one, name) for one in again)
+        parts = [[getattr(one.counters, name) for one in some] for some in (states, again)]
+        return sum(parts[0]) - sum(parts[1])
 
-    needed, unit, size_seen = _sizes(states, again)
-    lengths = [(one.n_seen, one.lengths) for one in states if one.lengths is not None]
+    constants, size = _sizes(states, again)
+    lengths = [(one.counters.n_seen, one.lengths) for one in states if one.lengths is not None]
     lengths = pooled(lengths) if lengths else None
     if again and again[0].lengths is not None:
-        excess = sum(one.n_seen for one in again) / total("n_seen")
+        excess = sum(one.counters.n_seen for one in again) / total("n_seen")
         lengths = lengths.merge(1.0 + excess, again[0].lengths, -excess)
-    state = State(
-        model,
-        total("n_steps"),
-        total("n_seen"),
-        lengths=lengths,
-        merged=statistics,
-        seed=first.seed,
-        size_seen=size_seen,
-        n_rows=total("n_rows"),
-        prior=first.prior,
-        observations_needed=needed,
-        size_unit=unit,
-        sample=None if first.sample is None else NO_SAMPLE,
-        is_known=all(state.is_known for state in states),
-    )
-    return state if len(states) > 1 else state._replace(origin=first.origin, decay=first.decay)
+    alone = len(states) == 1
+    decay, numbers = first.counters.decay if alone else 0.0, ("n_steps", "n_seen", "n_rows")
+    # A sample is of one stream.
+    carry = {Challenge.name: NO_SAMPLE} if Challenge.name in first.carry else {}
+    counters = Counters(*map(total, numbers), size, decay)
+    return State(
+        model, first.prior, None, first.seed, counters, constants, lengths, statistics,
+        first.origin if alone else None, carry,
+    )  # fmt: skip
 
 
 def _sizes(states, again):
-    """Return observations needed, size of an observation, and size seen, for learning rates."""
+    """Return constants of a merged state, and the size seen, for learning rates."""
+    is_known = all(state.constants.is_known for state in states)
     if states[0].awaits_data:
-        return 1.0, 0.0, 0.0
-    units, seen = [state.size_unit for state in states], [state.n_seen for state in states]
+        return Constants(size_unit=0.0, is_known=is_known), 0.0
+    units = [state.constants.size_unit for state in states]
+    seen = [state.counters.n_seen for state in states]
     unit = float(np.average(units, weights=seen)) if len(set(units)) > 1 else units[0]
     shares = [own / unit for own in units]
-    pairs = list(zip(states, shares, strict=True))
-    needed = np.average([one.observations_needed * share for one, share in pairs], weights=seen)
-    size_seen = sum(one.size_seen * share for one, share in pairs)
+    needed = [state.constants.observations_needed for state in states]
+    needed = [one * share for one, share in zip(needed, shares, strict=True)]
+    size = sum(one.counters.size * share for one, share in zip(states, shares, strict=True))
     for one, state in zip(again, states[1:], strict=False):
         # After a `Restart`, an origin counts for less.
-        size_seen -= min(one.size_seen * one.size_unit, state.size_seen * state.size_unit) / unit
-    return float(needed), unit, size_seen
+        sizes = [each.counters.size * each.constants.size_unit for each in (one, state)]
+        size -= min(sizes) / unit
+    return Constants(float(np.average(needed, weights=seen)), unit, is_known=is_known), size
 
 
 # ---------------------------------------------------------------------------------------- checks

@@ -7,7 +7,7 @@ import warnings
 from contextlib import contextmanager
 from functools import cache, wraps
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -113,6 +113,10 @@ def _names(kind):
     return frozenset(kind._get_param_names())
 
 
+# What may have come from NumPy.
+_LOOSE = {int: Integral, bool: bool | np.bool, float: Real}
+
+
 class Fitted(NamedTuple):
     """Fitted state, a frozen value: replaced in one assignment, so that readers see it whole."""
 
@@ -130,28 +134,11 @@ class Fitted(NamedTuple):
     end: object = None
     distance: float = math.inf
 
-    def after(self, state: State, history: History, end: object) -> Fitted:
-        # `_replace` would take longer.
-        return Fitted(state, history, *self[2:8], end, self.distance)
-
     def check(self) -> None:
-        for name, kind in _TYPES.items():
-            if not isinstance(getattr(self, name), kind):
+        for name, kind in get_type_hints(Fitted).items():
+            if not isinstance(getattr(self, name), _LOOSE.get(kind, kind)):
                 raise ValueError(f"{name} of the fitted state is {getattr(self, name)!r:.60}.")
         self.state.check()
-
-
-_TYPES = {
-    "state": State,
-    "history": History,
-    "attributes": dict,
-    "structure": tuple,
-    "lower_bounds": tuple,
-    "n_iter": Integral,
-    "converged": bool | np.bool,
-    "chains": Chains | None,
-    "distance": Real,
-}
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem.em.schedules import BETA_SCHEDULES
 from sklearn_onlineem.em.stopping import StandardErrorStopping, expected_passes, remaining_gain
-from sklearn_onlineem.models.capabilities import Reinitialises
 
 _OURS = ("sklearn_onlineem", "sklearn", "joblib")
 # What was told once, and where.
@@ -64,8 +63,9 @@ def report_end(estimator, progress):
 
 def report_update(estimator, state):
     """Print the number of an update, of its rows, and its log-likelihood."""
-    if state.n_steps == 1 or state.n_steps % estimator.verbose_interval == 0:
-        what = f"update {state.n_steps}, {state.n_rows} rows, log-likelihood"
+    n_steps = state.counters.n_steps
+    if n_steps == 1 or n_steps % estimator.verbose_interval == 0:
+        what = f"update {n_steps}, {state.counters.n_rows} rows, log-likelihood"
         log(estimator, f"{what} {state.step.log_likelihood:.6f}")
 
 
@@ -152,49 +152,6 @@ def warn_of_unused_rates(estimator, progress):
     names = " or ".join(unused)
     whose = f"{type(estimator).__name__} took no step that depends on {names}, which was set"
     warn_user(f"{whose}: {why}", once=True)
-
-
-def warn_of_lost_components(estimator, model, data):
-    """Warn of nearly empty components that cannot come back, as their family has no halves."""
-    if (
-        isinstance(model, Reinitialises)
-        and getattr(getattr(model, "family", None), "is_nominal", False)
-        and estimator._solver().reinitialises
-        and model.has_empty(data)
-    ):
-        part = _part_of(model)
-        warn_user(
-            f"{type(estimator).__name__}: a {part} is nearly empty, and cannot be reinitialised, as"
-            " categories have no distances. If the source of the rows has changed, begin anew with"
-            f" fit on the latest rows; else take fewer {part}s. solver=Online(reinitialises=False)"
-            " does not warn."
-        )
-
-
-def _part_of(model):
-    names = {"transmat": "state", "topics_T": "topic"}
-    return next((names[name] for name in names if hasattr(model, name)), "component")
-
-
-def warn_of_reinitialisation(estimator, state):
-    """Warn that an empty component has been reinitialised."""
-    part = _part_of(state.model)
-    warn_user(
-        f"{type(estimator).__name__}: {part} {state.step.reinitialised} was nearly empty, and has"
-        f" been reinitialised as half of {part} {state.step.half_of}. The source of the rows may"
-        " have changed."
-    )
-
-
-def warn_of_outliers(estimator, before, gate):
-    """Warn of the first row of a stream that was left out, and of each tenfold number."""
-    n_before, n = 0 if before is None else before.n_left_out, gate.n_left_out
-    if n > n_before and (n_before == 0 or len(str(n)) > len(str(n_before))):
-        rows = "row was" if n == 1 else "rows were"
-        warn_user(
-            f"{type(estimator).__name__}: {n} {rows} far more surprising than others of the stream,"
-            " and left out of learning. A solver with skips_outliers=False learns such rows, too."
-        )
 
 
 # Reading a signature takes as long as some updates.

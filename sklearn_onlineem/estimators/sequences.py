@@ -17,8 +17,7 @@ from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.em.solvers import Memories
-from sklearn_onlineem.em.state import Opening
+from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.fitted import FitTransformMixin, rollback
 from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
@@ -476,13 +475,13 @@ class SequenceEstimator(
 
 def _with_end(state, data):
     """Return the state with the ends of its models, if it has several, and the end of the model."""
-    last, kept = data[len(data) - 1 :] if len(data) > 1 else data, state.scorer
-    if not isinstance(kept, Memories):
+    last = data[len(data) - 1 :] if len(data) > 1 else data
+    memories = state.carry.get(Remember.name)
+    if memories is None:
         return state, state.model.filtered_end(last)
-    kept = kept.with_ends(last)
-    is_start = isinstance(state.kept, Opening)
-    state = state._replace(kept=state.kept._replace(kept=kept) if is_start else kept)
-    return state, kept.ends[kept.weights.argmax()]
+    memories = memories.with_ends(last)
+    end = memories.ends[memories.weights.argmax()]
+    return state.carrying(Remember.name, memories), end
 
 
 def observed_rows(data):

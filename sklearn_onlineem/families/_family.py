@@ -15,12 +15,7 @@ from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._e_step import (
-    NOTHING,
-    e_step_in_blocks,
-    optional,
-    per_row,
-)
+from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks, optional, per_row
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.statistics import Statistics, Sums

@@ -21,12 +21,7 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Rebuilt
-from sklearn_onlineem.families._checks import (
-    above,
-    at_least,
-    check_has_mode,
-    positive_semidefinite,
-)
+from sklearn_onlineem.families._checks import above, at_least, check_has_mode, positive_semidefinite
 from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
 from sklearn_onlineem.families._start_coordinates import independent, standardised, whitened

@@ -14,7 +14,6 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, check_setting
-from sklearn_onlineem.families._covariances import square_roots
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import FewValues, Means, PosteriorMeans
 from sklearn_onlineem.families.covariance_shapes import (
@@ -26,7 +25,7 @@ from sklearn_onlineem.families.covariance_shapes import (
     check_covariance,
 )
 from sklearn_onlineem.families.gaussian import variance_floor
-from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian, square_roots
 from sklearn_onlineem.statistics import Moments
 
 _BLOCK = 1024

@@ -16,7 +16,6 @@ from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._base_measures import log_factorial_sums
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import (
     ExponentialFamily,
@@ -32,6 +31,7 @@ from sklearn_onlineem.families._word_tables import (
     few_words,
     word_divergences,
 )
+from sklearn_onlineem.families.poisson import log_factorial_sums
 from sklearn_onlineem.statistics import Sums
 
 

@@ -8,11 +8,11 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
-from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem._kernels import _collapsed_counts, _log_factorials
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._base_measures import log_factorial_sums
 from sklearn_onlineem.families._checks import (
     LEAST,
     MOST,
@@ -24,6 +24,18 @@ from sklearn_onlineem.families._checks import (
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
 from sklearn_onlineem.statistics import Sums
+
+
+def log_factorial_sums(X, n_threads=1, *, minus_that_of_the_sum=False):
+    """Return sums of the log factorials of the entries of each row, (n_rows,)."""
+    out = np.empty(X.shape[0])
+    if sparse.issparse(X):
+        _log_factorials.log_factorial_sums_csr(
+            X.data, X.indptr, minus_that_of_the_sum, out, n_threads
+        )
+    else:
+        _log_factorials.log_factorial_sums(X, minus_that_of_the_sum, out, n_threads)
+    return out
 
 
 @dataclass(frozen=True)

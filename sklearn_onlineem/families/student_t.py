@@ -17,7 +17,6 @@ from sklearn_onlineem.families._checks import MOST, check_setting
 from sklearn_onlineem.families._collapsed import log_rising
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks, optional, per_row
 from sklearn_onlineem.families._family import Family
-from sklearn_onlineem.families._roots import gamma_shapes
 from sklearn_onlineem.families.capabilities import (
     ConjugatePriors,
     Correlations,
@@ -32,6 +31,7 @@ from sklearn_onlineem.families.covariance_shapes import (
     Gaussians,
     check_covariance,
 )
+from sklearn_onlineem.families.gamma import gamma_shapes
 from sklearn_onlineem.families.gaussian import Gaussian, range_of, variance_floor
 from sklearn_onlineem.statistics import Moments, Statistics, Sums, combine
 

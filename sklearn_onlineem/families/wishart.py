@@ -24,8 +24,8 @@ from sklearn_onlineem.families._checks import (
     positive_semidefinite,
 )
 from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families._roots import increasing_root
 from sklearn_onlineem.families.capabilities import ConjugatePriors
+from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.statistics import Sums
 
 _LOG_2 = math.log(2.0)

@@ -13,9 +13,9 @@ from scipy.linalg import lapack
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _gaussian, _kalman, _kalman_shared
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.families._covariances import joined
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
+from sklearn_onlineem.families.linear_gaussian import joined
 from sklearn_onlineem.models.terminations import HORIZON, OWN_SHARE
 from sklearn_onlineem.statistics import Moments, Statistics
 

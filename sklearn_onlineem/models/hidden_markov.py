@@ -20,11 +20,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
 from sklearn_onlineem.models._model import Model, divergences, matching
-from sklearn_onlineem.models.capabilities import (
-    Reinitialises,
-    RowLikelihoods,
-    SplitMergeStep,
-)
+from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import emptied

@@ -1,5 +1,6 @@
 """Chunks of a stream: how they are read, scored before they are learnt, and reported."""
 
+import copy
 import math
 from collections.abc import Iterable, Mapping
 
@@ -7,13 +8,38 @@ import numpy as np
 from scipy import sparse
 from sklearn import get_config
 from sklearn.base import is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from sklearn.utils.validation import _num_samples, check_consistent_length
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted
 
 from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.validation import is_empty
+
+
+def fork(estimator):
+    """Return a deep copy of an estimator; those of this library share their frozen state."""
+    forks = {}
+    parts = () if isinstance(estimator, OnlineEM) else estimator.get_params(deep=True).values()
+    for part in (estimator, *parts):
+        if isinstance(part, OnlineEM):
+            kept = {key: value for key, value in vars(part).items() if key not in part._transient}
+            forks[id(part)] = object.__new__(type(part))
+            forks[id(part)].__dict__ = kept
+            if "_present_rules" in vars(part):
+                # The parameters are valid.
+                kept["_present_rules"] = None
+    return copy.deepcopy(estimator, forks)
+
+
+def is_fitted(estimator):
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
 
 # Chunks between messages, as updates of the estimators.
 _VERBOSE_INTERVAL = 10

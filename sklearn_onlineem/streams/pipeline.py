@@ -18,14 +18,15 @@ from sklearn_onlineem._values import Identified
 from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.streams._chunks import (
     check_scorable,
+    fork,
     has_nothing,
+    is_fitted,
     learn_chunks,
     read,
     scored,
     sound,
     with_score,
 )
-from sklearn_onlineem.streams._copies import fork, is_fitted
 
 # Bounds the memory of long streams.
 _MOST_SCORES = 10_000

@@ -35,14 +35,15 @@ from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import checked_weight, error_context
 from sklearn_onlineem.streams._chunks import (
     check_scorable,
+    fork,
     has_nothing,
+    is_fitted,
     learn_chunks,
     read,
     scored,
     sound,
     with_score,
 )
-from sklearn_onlineem.streams._copies import fork, is_fitted
 
 
 @naming_calls

@@ -18,6 +18,8 @@ def arrays(value):
     if is_dataclass(value):
         parts = [getattr(value, f.name) for f in fields(value)]
         return [a for part in parts if part is not None for a in arrays(part)]
+    if isinstance(value, dict):
+        value = [*value.values()]
     if isinstance(value, (tuple, list)):
         return [a for item in value for a in arrays(item)]
     if hasattr(value, "covariance"):

@@ -21,6 +21,7 @@ def batch_pass(estimator, data):
     """Take one iteration of batch EM; return the log-likelihood before it."""
     fitted = estimator._fitted
     size = fitted.state.size_of(data)
-    state = Batch()._updated(fitted.state, data, math.inf, size, data.total_weight)
+    update = Batch()._stepped(fitted.state, data, math.inf, size, data.total_weight)
+    state = fitted.state.after(update)
     estimator._fitted = fitted._replace(state=state)
     return state.step.log_likelihood

@@ -382,7 +382,7 @@ def test_rates_begin_anew_from_the_rows_that_still_count(case, rng):
     data = data[0] if isinstance(data, tuple) else data
     estimator = case(solver=AT_ONCE).partial_fit(data).partial_fit(data)
     state = estimator._fitted.state
-    size, n_rows = state.size_seen / 2.0, estimator.history_[-1].n_rows // 2
+    size, n_rows = state.counters.size / 2.0, estimator.history_[-1].n_rows // 2
     for kept, share in [(0, 0.0), (n_rows, 1.0), (3 * n_rows, 3.0), (10 * n_rows, 3.0)]:
         twin = copy.deepcopy(estimator)
         twin.set_params(callbacks=[Answers(Restart(kept), False)])
@@ -400,7 +400,7 @@ def test_what_is_carried_weighs_as_much_as_the_rows_that_still_count(forgetting,
         answers = Answers(False, False if kept is None else Restart(kept), False)
         mixture = PoissonMixture(2, solver=solver, callbacks=[answers], random_state=0)
         mixture.partial_fit(X).partial_fit(X)
-        masses[kept] = mixture._fitted.state.kept
+        masses[kept] = mixture._fitted.state.carry.get("running_statistics")
         assert (mixture.partial_fit(X).weights_ > 0.0).all()
     assert masses[0] is None
     assert masses[1000].mass == masses[None].mass
@@ -429,7 +429,7 @@ def test_a_start_begins_anew_from_the_rows_that_still_count(case, n_last, rng):
     first, later = data[:half], data[half:]
     estimator = case(callbacks=[Answers(False, Restart(n_last), False)])
     estimator.partial_fit(first[:1]).partial_fit(first[1:])
-    n_kept = sum(map(len, estimator._fitted.state.kept.batches))
+    n_kept = len(estimator._fitted.state.carry["first_rows"].followed_by())
     assert estimator.n_rows_kept_ == sum(lengths[half - n_kept : half])
     assert estimator.n_rows_kept_ <= n_last
     # Of short sequences all are kept.

@@ -8,7 +8,7 @@ from scipy import sparse, special
 
 from sklearn_onlineem import LatentDirichletAllocation
 from sklearn_onlineem.diagnostics import standard_errors
-from sklearn_onlineem.diagnostics._topic_errors import topic_errors
+from sklearn_onlineem.diagnostics.standard_errors import topic_errors
 
 
 def fitted(counts, proportions, smoothing, weight, start):

@@ -48,7 +48,7 @@ def test_steps_of_the_start_are_marked(counts):
     for batch in np.array_split(counts, 12):
         mixture.partial_fit(batch)
     display, steps = LearningCurveDisplay.from_estimator(mixture), mixture.history_
-    n_of_start = mixture._solver().start_rows * 2 // 50
+    n_of_start = 100 * 2 // 50
     for panel in ("log_likelihood", "eta", "kl_divergence"):
         values = display.lines_[panel, "PoissonMixture"].get_ydata()
         assert np.isnan(values[:n_of_start]).all()

@@ -77,11 +77,11 @@ def test_learners_draw_by_the_documents_numbers_in_the_whole(mode, X):
         data, members = start._input().read(X), []
         for part in np.split(np.arange(60), n_shards):
             member = copy.deepcopy(start)
-            state, schedule = member._fitted.state, member._rules().schedule
+            state, schedule = member._fitted.state, member._rules().stream.schedule
             for t in range(0, len(part), 10):
                 batch = data[part[t : t + 10]]
-                eta = rate_of(schedule, state.size_seen, 10.0)
-                state = Online()._updated(state, batch, eta, 10.0, 60.0)
+                eta = rate_of(schedule, state.counters.size, 10.0)
+                state = state.after(Online()._stepped(state, batch, eta, 10.0, 60.0))
             members.append((1.0 / n_shards, state.model.own_statistics()))
         expected = start.model_.m_step(combine(members))
         assert_close(learner.estimator_.model_, expected, rtol=1e-9, atol=1e-12)
@@ -97,7 +97,7 @@ def test_rounds_of_a_model_that_stays_draw_anew(mode, n_shards, X, monkeypatch):
     learner.set_params(n_shards=n_shards, n_passes=3, **mode).fit(X)
     path = [done.log_likelihood for done in learner.history_]
     state, data = local._fitted.state, local._input().read(X)
-    rngs = [step_rng(state.seed, state.n_steps + t) for t in range(3)]
+    rngs = [step_rng(state.seed, state.counters.n_steps + t) for t in range(3)]
     expected = [state.model.e_step(data, rng)[1] for rng in rngs]
     assert_allclose(path, expected, rtol=1e-12)
     assert len({round(score, 6) for score in path}) == 3
@@ -141,7 +141,7 @@ def test_stochastic_em_draws_for_the_rows_of_each_shard(case, rng):
     start = clone(estimator)._begin(data[:20])
     state, rows = start._fitted.state, start._input().read(data)
     model, prior = state.model, state.prior_terms(state.size_of(rows))
-    for number in range(state.n_steps, state.n_steps + 3):
+    for number in range(state.counters.n_steps, state.counters.n_steps + 3):
         bits = [np.random.PCG64((*state.seed, number)).jumped(shard) for shard in range(3)]
         parts = [
             (1 / 3, model.e_step(rows[20 * m : 20 * m + 20], np.random.Generator(bits[m]))[0])

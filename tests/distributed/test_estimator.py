@@ -135,7 +135,7 @@ def test_merging_after_every_step_is_one_machine_with_larger_batches(case, is_la
     learner.fit(**arguments)
     shards = shards_of_all(arguments, 3, estimator)
     local = clone(estimator)._begin(**shards[0])
-    model, schedule, n_seen = local.model_, local._rules().schedule, 0.0
+    model, schedule, n_seen = local.model_, local._rules().stream.schedule, 0.0
     for t in range(10):
         batch = joined([parts_of(shard, slice(8 * t, 8 * (t + 1))) for shard in shards])
         data = local._input().read(**batch)

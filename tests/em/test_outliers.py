@@ -1,10 +1,12 @@
 """Which rows of a stream are outliers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em.outliers import Gate, far_away
+from sklearn_onlineem.em.stages.outliers import Gate, far_away
 
 # Quantiles of 50 % and 1 % are -1.5 and about -2: the bound is near -51.
 USUAL = -np.linspace(1.0, 2.0, 1000)
@@ -50,7 +52,7 @@ def test_what_recurs_is_no_outlier():
     for n in range(1, 31):
         rows, told = left_out([500], value=-1000.0 * (1.0 + 0.02 * (n % 3)), told=told)
         assert rows == ([500] if n <= 10 else [])
-        told = told._replace(suspects=())
+        told = replace(told, suspects=())
     # Nor are those that surprise less, once the model has learnt some of them; others are.
     assert left_out([500], value=-60.0, told=told)[0] == []
     assert left_out([500], value=-1e6, told=told)[0] == [500]
@@ -62,7 +64,7 @@ def test_errors_of_all_sizes_stay_outliers():
     for n in range(30):
         rows, told = left_out([500], value=-(10.0 ** (2.0 + n % 10)), told=told)
         assert rows == [500]
-        told = told._replace(suspects=())
+        told = replace(told, suspects=())
 
 
 def test_a_steady_gate_does_not_grow():

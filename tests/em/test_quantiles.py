@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sklearn_onlineem.em.quantiles import RunningQuantiles
+from sklearn_onlineem.em.stages.outliers import RunningQuantiles
 
 
 @pytest.mark.parametrize("sizes", [[1] * 37, [37], [5, 0, 31, 1], [36, 1]])

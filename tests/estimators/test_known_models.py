@@ -333,7 +333,7 @@ def test_what_solvers_have_kept_follows_the_model_that_is_set(rng):
     # Running statistics become those of the new model, and count for as many rows.
     bayes = GaussianMixture(2, solver="bayesian", random_state=0).partial_fit(X)
     bayes.means_ = means
-    assert bayes._fitted.state.kept.mass == 600.0
+    assert bayes._fitted.state.carry["running_statistics"].mass == 600.0
     bayes.partial_fit(means + 0.0)
     np.testing.assert_allclose(bayes.means_, means)
     # First rows of a stream are dropped, and so the start is final.

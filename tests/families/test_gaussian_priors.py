@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._columns import FAMILIES
 from sklearn_onlineem.families import Gaussians
 from sklearn_onlineem.statistics import combine
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_onlineem.families._roots import increasing_root
+from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.families.wishart import _log_det_gap, _log_det_gap_slope
 
 

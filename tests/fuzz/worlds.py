@@ -37,7 +37,6 @@ from sklearn_onlineem.diagnostics.certificates import step_certificate
 from sklearn_onlineem.diagnostics.drift import Drift
 from sklearn_onlineem.distributed import Round
 from sklearn_onlineem.em.loop import Progress, run
-from sklearn_onlineem.em.outliers import Gate
 from sklearn_onlineem.em.schedules import (
     PowerDecayInRows,
     learning_rate,
@@ -46,7 +45,9 @@ from sklearn_onlineem.em.schedules import (
     step_size,
 )
 from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, RunningStatistics, running_step
-from sklearn_onlineem.em.state import ComponentStep, History, State, Step
+from sklearn_onlineem.em.stages.opening import Opening
+from sklearn_onlineem.em.stages.outliers import Gate
+from sklearn_onlineem.em.state import Carry, ComponentStep, Constants, History, State, Step, Update
 from sklearn_onlineem.em.step import Exact, Sampled, batch_step, online_step
 from sklearn_onlineem.em.stopping import (
     KLStopping,
@@ -106,22 +107,10 @@ def _built(name):
 def common_arguments(seed=0):
     rng = np.random.default_rng(seed)
     return {
-        "rng": rng,
-        "is_sparse": False,
-        "with_rng.rng": rng,
-        "n_threads": 1,
-        "n": 3,
-        "a": 0.5,
-        "b": 2.0,
-        "deep": True,
-        "index": np.array([1, 0]),
-        "first": 3,
-        "log_likelihoods": None,
-        "key": "key",
-        "compute": list,
-        "component.k": 1,
-        "component.n": N_COMPONENTS,
-    }
+        "rng": rng, "is_sparse": False, "with_rng.rng": rng, "n_threads": 1, "n": 3, "a": 0.5,
+        "b": 2.0, "deep": True, "index": np.array([1, 0]), "first": 3, "log_likelihoods": None,
+        "key": "key", "compute": list, "component.k": 1, "component.n": N_COMPONENTS,
+    }  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------- families
@@ -456,7 +445,7 @@ def swept(model, data, prior, rng, collapsed):
 def algorithm_world(case):
     objects, arguments = model_world(case)
     model, data = objects[:2]
-    state = State(model, seed=(1, 2), observations_needed=3.0)
+    state = State(model, seed=(1, 2), constants=Constants(3.0))
     progress = Progress(state)
     schedule = em.PowerDecay()
     plan = Plan(schedule, 2, lambda is_exact=True: KLStopping(1e-3), np.random.default_rng(0), True)
@@ -465,12 +454,16 @@ def algorithm_world(case):
         "batch": data,
         "like": data,
         "schedule": schedule,
+        "kind": Opening,
+        "starts": None,
         "plan": plan,
         "progress": progress,
         "prior": [(0.5, objects[2])],
         "resumed.prior": objects[2],
-        "component_rates": None,
-        "model_weights": None,
+        "update": Update(model, 0.5, -1.0, data, 3.0),
+        "after_pass.model": model,
+        "changes": {},
+        "carrying.carry": Carry(),
         "score.data": data,
         "prior_of.prior": objects[2],
         "state": state,
@@ -494,7 +487,6 @@ def algorithm_world(case):
         "mean_size": 1.0,
         "new_model": arguments["other"],
         "found": None,
-        "gate": None,
         "n_left_out": 0,
         "q": 0.5,
         "after.log_likelihoods": np.array([-1.0, -9.0]),
@@ -523,32 +515,16 @@ def algorithm_world(case):
     }
     values_of = [
         *[solver() for solver in SOLVERS.values()],
-        *[
-            em.SplitMerge(),
-            em.SplitMerge(n_components="fixed"),
-            em.BayesianOnline("mean", 0.5, 0.9),
-            RunningStatistics(4.0, objects[2]),
-        ],
-        *[em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting()],
-        *[PowerDecayInRows(3.0), Exact(), Sampled(5)],
-        *[
-            KLStopping(1e-3),
-            LikelihoodStopping(1e-3),
-            StandardErrorStopping(20.0, 3),
-            Never(),
-            plan,
-            state,
-            Gate().after(-np.linspace(1.0, 2.0, 200)),
-            progress,
-        ],
-        Step(*[1.0] * len(Step._fields)),
-        Outlook(0.5, 3),
-        History().with_step(Step(0.5, -1.0, 0.1, 10)),
+        em.SplitMerge(), em.SplitMerge(n_components="fixed"), em.BayesianOnline("mean", 0.5, 0.9),
+        em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting(), PowerDecayInRows(3.0),
+        Exact(), Sampled(5), KLStopping(1e-3), LikelihoodStopping(1e-3), Never(), Outlook(0.5, 3),
+        StandardErrorStopping(20.0, 3), RunningStatistics(4.0, objects[2]), plan, state, progress,
+        Gate().after(-np.linspace(1.0, 2.0, 200)), Step(*[1.0] * len(Step._fields)),
+        History().with_step(Step(0.5, -1.0, 0.1, 10)), Round(*[1.0] * len(Round._fields)),
         ComponentStep(*[1.0] * len(Step._fields), np.ones(2)),
         ComponentStep(*[1.0] * len(Step._fields), None, 2, 1, 0),
         Chains(*np.random.default_rng(2).normal(size=(2, 2, 8)), 1),
-        Round(*[1.0] * len(Round._fields)),
-    ]
+    ]  # fmt: skip
     functions = [
         batch_step, online_step, learning_rate, named_schedule,
         rate_of, run, step_size, running_step, expected_passes, remaining_gain,

@@ -155,7 +155,7 @@ def test_sequences_of_one_length_have_the_rates_of_their_numbers(make, rng):
     """To the last bit: then an observation is a sequence."""
     X = rng.poisson(3.0, (40, 7, 2)).astype(float)
     estimator = make(random_state=0, solver=AT_ONCE, beta=0.6).partial_fit(X[:10])
-    needed = estimator._fitted.state.observations_needed
+    needed = estimator._fitted.state.constants.observations_needed
     for begin in (10, 20, 30):
         estimator.partial_fit(X[begin : begin + 10])
         assert estimator.history_[-1][0] == 10 / needed * (needed / (begin + 10)) ** 0.6
@@ -178,8 +178,9 @@ def test_merged_streams_count_the_rows_of_all(rng):
     start = learnt(partial(GaussianHMM, 3), X, [300])
     members = [learnt(partial(GaussianHMM, 3), X, ends) for ends in ([300, 600], [300, 310])]
     merged = combine_estimators([start, *members])
-    seen = [one._fitted.state.size_seen * one._fitted.state.size_unit for one in (start, *members)]
-    assert merged._fitted.state.size_seen * merged._fitted.state.size_unit == sum(seen) == 1210
+    states = [one._fitted.state for one in (merged, start, *members)]
+    total, *seen = [state.counters.size * state.constants.size_unit for state in states]
+    assert total == sum(seen) == 1210
     merged.partial_fit(X[600:610], continues=True)
     assert merged.history_[-1][0] < 0.5
 

@@ -226,10 +226,10 @@ def test_members_merge_before_their_starts_are_final(case, rng):
     members = [case().partial_fit(part) for part in (X[:6], X[6:20], X[20:22])]
     kept = [member.n_rows_kept_ for member in members]
     merged = combine_estimators(members)
-    assert merged.n_rows_kept_ == 0 and merged._fitted.state.kept is None
+    assert merged.n_rows_kept_ == 0 and merged._fitted.state.carry == {}
     assert [member.n_rows_kept_ for member in members] == kept
-    seen = [member._fitted.state.n_rows for member in members]
-    assert (merged.n_samples_seen_, merged._fitted.state.n_rows) == (22, sum(seen))
+    seen = [member._fitted.state.counters.n_rows for member in members]
+    assert (merged.n_samples_seen_, merged._fitted.state.counters.n_rows) == (22, sum(seen))
     assert math.isfinite(merged.partial_fit(X[22:]).score(X))
     assert merged.history_[-1].eta < math.inf
     assert merged.n_steps_ == sum(member.n_steps_ for member in members) + 1
@@ -283,8 +283,9 @@ def test_merging_after_every_step_is_one_machine_with_the_pooled_batch(case, rat
         merged = combine_estimators(machines, base=merged if i == 0 else None)
         single.partial_fit(pooled(rest[i : i + 3]))
     assert_close(merged.model_, single.model_, rtol=1e-10)
-    for name in ("n_seen", "n_rows", "size_seen"):
-        assert_allclose(getattr(merged._fitted.state, name), getattr(single._fitted.state, name))
+    of_both = [one._fitted.state.counters for one in (merged, single)]
+    for name in ("n_seen", "n_rows", "size"):
+        assert_allclose(*(getattr(counters, name) for counters in of_both))
 
 
 # Laplace components have no statistics of a fixed size, of which a part could be taken off.
@@ -342,7 +343,7 @@ def test_rounds_follow_a_source_as_one_stream_does(make, rng):
     n_rows = 200 / len(X)
     assert merged.score(X) > stream.score(X) - 0.1 * n_rows
     state = merged._fitted.state
-    assert_allclose(state.size_seen, stream._fitted.state.size_seen)
+    assert_allclose(state.counters.size, stream._fitted.state.counters.size)
 
 
 @pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.regular], ids=repr)

@@ -164,7 +164,7 @@ def test_three_outliers_cost_next_to_nothing(make, rows, size):
     hit[[1803, 1805, 1951], [0, 1, 0]] = 1e6 * X.std()
     with pytest.warns(UserWarning, match="left out of learning"):
         found = learnt(make, hit, size)
-    gate = found._fitted.state.gate
+    gate = found._fitted.state.carry["gate"]
     assert gate.n_left_out == 3
     assert per_row(found, far) > per_row(learnt(make, X, size), far) - 0.05
     with warnings.catch_warnings():
@@ -191,8 +191,8 @@ def test_outliers_in_the_first_rows_are_left_out_of_the_start(index):
     hit[[50, 151], [0, 1]] = 1e6
     with pytest.warns(UserWarning, match="1 row was far more surprising"):
         found = learnt(make, hit)
-    assert found._fitted.state.n_rows == len(X)
-    assert found._fitted.state.gate.n_left_out == 2
+    assert found._fitted.state.counters.n_rows == len(X)
+    assert found._fitted.state.carry["gate"].n_left_out == 2
     assert per_row(found, far) > per_row(learnt(make, X), far) - 0.1
 
 
@@ -211,7 +211,8 @@ def test_streams_with_outliers_are_resumed_bit_for_bit(index):
             )
         again = learnt(make, X, 50)
     assert_identical(resumed._fitted.state, again._fitted.state)
-    assert whole._fitted.state.gate.n_left_out == again._fitted.state.gate.n_left_out == 3
+    gates = [one._fitted.state.carry["gate"] for one in (whole, again)]
+    assert gates[0].n_left_out == gates[1].n_left_out == 3
 
 
 def test_a_filter_goes_on_from_where_it_was_before_an_outlier():
@@ -253,7 +254,7 @@ def test_fits_learn_all_rows(rng):
             warnings.simplefilter("ignore")
             mixture = GaussianMixture(1, solver=solver, random_state=0, max_iter=1).fit(X)
         assert mixture.covariances_[0, 0, 0] > 1e6
-        assert mixture._fitted.state.gate is None
+        assert "gate" not in mixture._fitted.state.carry
 
 
 def test_warnings_count_and_are_few(rng):
@@ -263,7 +264,7 @@ def test_warnings_count_and_are_few(rng):
         for size in range(12):
             mixture.partial_fit(np.append(rng.normal(size=99), 10.0 ** (3 + size))[:, None])
     assert [str(one.message).split()[1] for one in caught] == ["1", "10"]
-    assert mixture._fitted.state.gate.n_left_out == 12
+    assert mixture._fitted.state.carry["gate"].n_left_out == 12
 
 
 @pytest.mark.parametrize("solver", [Online, BayesianOnline])

@@ -489,7 +489,7 @@ def test_a_restart_after_another_counts_the_rows_since():
     counted = []
     for _ in range(14):
         mixture.partial_fit(rng.poisson(rng.choice([2.0, 20.0], size=(100, 1))))
-        counted.append(mixture._fitted.state.size_seen)
+        counted.append(mixture._fitted.state.counters.size)
     assert counted == pytest.approx([*range(100, 1000, 100), 100, 100, 150, 250, 350])
 
 

@@ -160,7 +160,7 @@ DRAWN_TOGETHER = {
 
 def draws(solver):
     return solver == "stochastic" or (
-        not isinstance(solver, str) and (solver.samples or solver.inertia.draws)
+        not isinstance(solver, str) and (solver.draws or solver.inertia.draws)
     )
 
 

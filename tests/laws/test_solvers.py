@@ -215,7 +215,7 @@ def test_averages_are_those_of_one_fit(case, solver, rng):
     arguments = {"solver": solver(average_from=2), "max_iter": 3, "tol": 0.0}
     fitted = made(case, **arguments, warm_start=True).fit(X)
     resumed = copy.deepcopy(fitted).fit(X)
-    assert fitted._fitted.state.kept is None
+    assert fitted._fitted.state.carry == {}
     assert_identical(state_of(pickle.loads(pickle.dumps(fitted)).fit(X)), state_of(resumed))
 
 

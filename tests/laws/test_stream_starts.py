@@ -75,7 +75,7 @@ def streamed(estimator, X, cuts, **where):
 @pytest.mark.parametrize("case", ROWS)
 def test_how_first_rows_are_cut_does_not_change_the_start(case, rng):
     estimator, X = made(case, rng)
-    n = math.ceil(100 * estimator.partial_fit(X[:1])._fitted.state.kept.size)
+    n = math.ceil(100 * estimator.partial_fit(X[:1])._fitted.state.carry["first_rows"].size)
     assert 200 <= n <= 400
     starts = [
         streamed(made(case, rng)[0], X[:n], cuts)
@@ -132,7 +132,7 @@ def test_rows_are_kept_until_the_start_is_final_and_no_longer(case, rng):
     first = X[:60].copy()
     values = X.data[: X.indptr[60]] if sparse.issparse(X) else X[:60]
     values[:] = 0  # Users may overwrite their batch.
-    kept = estimator._fitted.state.kept.batches[0].X
+    kept = estimator._fitted.state.carry["first_rows"].followed_by().X
     np.testing.assert_array_equal(
         *(a.toarray() if sparse.issparse(a) else a for a in (kept, first))
     )
@@ -173,8 +173,7 @@ def test_pieces_of_a_sequence_start_as_the_whole_does(rng):
         whole = estimator.__class__(**estimator.get_params()).partial_fit(X[:250])
         assert piecewise.n_samples_seen_ == 4 and piecewise.n_rows_kept_ == 250
         pieces, alone = (
-            kept.batches[0].followed_by(kept.batches[1:])
-            for kept in (piecewise._fitted.state.kept, whole._fitted.state.kept)
+            one._fitted.state.carry["first_rows"].followed_by() for one in (piecewise, whole)
         )
         assert_identical(pieces.X, alone.X)
         assert len(pieces) == len(alone) == 1

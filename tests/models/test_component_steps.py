@@ -23,9 +23,9 @@ from sklearn_onlineem.em.solvers import Plan
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.em.stopping import Never
-from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, Tied, _roots, wishart
-from sklearn_onlineem.families._roots import increasing_root
+from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, Tied, gamma, wishart
 from sklearn_onlineem.families.capabilities import n_shared_parameters
+from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.families.tangents import TANGENTS
 from sklearn_onlineem.families.tangents.base import Tangents
 from sklearn_onlineem.models import component_steps
@@ -356,7 +356,7 @@ def few_fixed_point_iterations(mean_logs, alpha):
 @pytest.fixture
 def iterations_that_end_early(monkeypatch):
     start = partial(increasing_root, n_iter=0)
-    for module in (_roots, wishart):
+    for module in (gamma, wishart):
         monkeypatch.setattr(module, "increasing_root", start)
     monkeypatch.setattr(_compound_dirichlet, "solve", few_fixed_point_iterations)
 

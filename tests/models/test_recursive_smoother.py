@@ -1,13 +1,11 @@
 """Recursive smoothing with step sizes 1 / t is forward-backward over all that came."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from cases.comparing import assert_close
 from cases.enumeration import Enumeration
 
-from benchmarks.papers._recursive_learning import OnlineEM, ScoreSmoother, moved
+from benchmarks.papers._recursive_learning import ScoreSmoother, moved
 from benchmarks.papers._recursive_smoother import (
     CategoricalEmissions,
     Chain,
@@ -68,20 +66,6 @@ def smoothed(chain, X, gammas, begins=()):
     return smoother, np.array(log_likelihoods)
 
 
-@pytest.mark.parametrize("kind", EMISSIONS)
-def test_running_averages_are_smoothed_statistics(kind):
-    rng = np.random.default_rng(0)
-    chain, X = chain_of(kind, rng), symbols(kind, 30, rng)
-    smoother, log_likelihoods = smoothed(chain, X, 1.0 / np.arange(1, len(X) + 1))
-    model, data = model_of(chain), Sequences(Rows(X), np.array([0, len(X)]))
-    evidence, log_likelihood = model.e_step(data)
-    found = smoother.statistics()
-    emitted = model.posterior(data).T @ chain.emissions.features(X)
-    expected = evidence.start, evidence.transitions, emitted
-    assert_close(tuple(found), tuple(part / len(X) for part in expected), rtol=1e-11)
-    assert_close(log_likelihoods.sum(), log_likelihood, rtol=1e-12)
-
-
 @pytest.mark.parametrize("decays", [True, False], ids=["averages", "random step sizes"])
 @pytest.mark.parametrize("kind", EMISSIONS)
 def test_statistics_are_those_of_all_paths(kind, decays):
@@ -123,18 +107,6 @@ def test_sequences_that_end_follow_each_other(kind):
 
 
 @pytest.mark.parametrize("kind", EMISSIONS)
-def test_step_sizes_weigh_symbols(kind):
-    rng = np.random.default_rng(2)
-    chain, X = chain_of(kind, rng), symbols(kind, 15, rng)
-    gammas = rng.uniform(0.05, 0.4, size=len(X))
-    smoother, _ = smoothed(chain, X, gammas)
-    weights = gammas * np.append(np.cumprod(1.0 - gammas[:0:-1])[::-1], 1.0)
-    posterior = model_of(chain).posterior(Sequences(Rows(X), np.array([0, len(X)])))
-    emitted = (weights[:, None] * posterior).T @ chain.emissions.features(X)
-    assert_close(smoother.statistics().emissions, emitted, rtol=1e-11)
-
-
-@pytest.mark.parametrize("kind", EMISSIONS)
 def test_a_step_from_averages_is_one_of_batch_em(kind):
     rng = np.random.default_rng(3)
     chain, X = chain_of(kind, rng), symbols(kind, 40, rng)
@@ -167,33 +139,3 @@ def test_scores_are_derivatives_of_log_likelihoods(kind, with_end):
 
     differences = (log_likelihoods(1e-5) - log_likelihoods(-1e-5)) / 2e-5
     assert_close(np.array(scores) @ along, differences, rtol=1e-7, atol=1e-7)
-
-
-@pytest.mark.parametrize("kind", EMISSIONS)
-def test_without_steps_online_em_waits_for_the_batch(kind):
-    """Averages of all symbols, and one M-step at the last: an iteration of batch EM."""
-    rng = np.random.default_rng(5)
-    chain, X = chain_of(kind, rng), symbols(kind, 40, rng)
-    *_, (learnt, _) = OnlineEM(1.0, warm_up=39).learn(chain, X, np.arange(40) == 0)
-    expected, _ = batch_step(model_of(chain), Sequences(Rows(X), np.array([0, len(X)])))
-    found = model_of(learnt)
-    assert_close((found.transmat, found.parameters), (expected.transmat, expected.parameters), 1e-9)
-
-
-@pytest.mark.parametrize("kind", EMISSIONS)
-def test_averages_are_of_the_statistics_of_all_steps(kind):
-    """Of two steps, whose statistics have the same weight."""
-    rng = np.random.default_rng(6)
-    chain, X = chain_of(kind, rng), symbols(kind, 40, rng)
-    begins = np.arange(40) == 0
-    learner = OnlineEM(1.0, warm_up=19, every=20)
-    *_, (averaged, _) = replace(learner, average_from=10).learn(chain, X, begins)
-    rows, steps, now = chain.emissions.features(X), [], chain
-    smoother = RecursiveSmoother(chain, rows.shape[1])
-    for t, row in enumerate(rows, start=1):
-        smoother.update(now, row, 1.0 / t)
-        if t % 20 == 0:
-            steps.append(smoother.statistics())
-            now = m_step(now, steps[-1])
-    mean = Sums(*(0.5 * (a + b) for a, b in zip(*steps, strict=True)))
-    assert_close(model_of(averaged), model_of(m_step(chain, mean)), rtol=1e-9)

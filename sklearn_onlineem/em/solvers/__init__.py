@@ -1,6 +1,6 @@
 """Solvers, one file each; `SOLVERS` translates the strings of estimators."""
 
-from sklearn_onlineem.em.solvers.adaptive import Adaptive, Memories
+from sklearn_onlineem.em.solvers.adaptive import Adaptive
 from sklearn_onlineem.em.solvers.auto import Auto
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
@@ -14,25 +14,10 @@ from sklearn_onlineem.em.solvers.stochastic import Stochastic
 from sklearn_onlineem.models import Model
 
 __all__ = [
-    "SOLVERS",
-    "Adaptive",
-    "Auto",
-    "Batch",
-    "BayesianOnline",
-    "Chains",
-    "Componentwise",
-    "Gibbs",
-    "Memories",
-    "Newton",
-    "Online",
-    "Plan",
-    "RunningStatistics",
-    "Solver",
-    "SplitMerge",
-    "Stochastic",
-    "running_step",
-    "solvers_for",
-]
+    "SOLVERS", "Adaptive", "Auto", "Batch", "BayesianOnline", "Chains", "Componentwise",
+    "Gibbs", "Newton", "Online", "Plan", "RunningStatistics", "Solver", "SplitMerge",
+    "Stochastic", "running_step", "solvers_for",
+]  # fmt: skip
 
 # By the names of the parameter `solver` of estimators.
 SOLVERS: dict[str, type[Solver]] = {

@@ -87,7 +87,7 @@ class Auto(Solver):
                 if takes_turns:
                     yield from islice(Batch().passes(progress, data, endless), PASSES)
                     # Rates start again.
-                    progress.state = progress.state._replace(size_seen=0.0)
+                    progress.state = progress.state.counting(size=0.0)
             yield from climbs(progress, data, plan)
         except ours(ValueError):
             # Without a floor small mini-batches may lead to clusters without a covariance.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,21 +13,31 @@ import numpy as np
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.outliers import learn_usual_rows
 from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
-from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.stages.base import Inner, Stage, Stream
+from sklearn_onlineem.em.stages.levels import FollowLevels
+from sklearn_onlineem.em.stages.memories import Remember
+from sklearn_onlineem.em.stages.opening import Opening
+from sklearn_onlineem.em.stages.outliers import SkipOutliers
+from sklearn_onlineem.em.stages.reinitialise import Reinitialise
+from sklearn_onlineem.em.stages.sample import Challenge
+from sklearn_onlineem.em.state import State, Update
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
 from sklearn_onlineem.em.stopping import StoppingRule
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.capabilities import Levels, Reinitialises
 from sklearn_onlineem.statistics import Statistics
 
-# A stream may make one split or merge step in so many rows, by the last rows of them.
-PERIOD, _RECENT = 3200, 500
 # More observations are shuffled by so many runs of so many neighbours: 16 kB a run of 16 columns is
 # read about as fast as a whole file, and of sorted data 4096 places are a fair sample.
 _IN_ONE_PART, _RUNS, _RUN = 2**20, 4096, 128
+
+
+# Settings of solvers that name stages of a stream, and what they are for solvers without them.
+STAGE_SETTINGS = {
+    "start_rows": 100, "sample": None, "skips_outliers": True, "half_lives": None,
+    "reinitialises": True, "follows_levels": True,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,8 +83,8 @@ class Plan:
 class Solver(Settings, ABC):
     """Base of the solvers: `start` and `step` learn from a stream, `passes` from data in memory.
 
-    A solver is a frozen value of settings. Each step replaces a `State`, in which `kept` is for
-    data that only one solver needs.
+    A solver is a frozen value of settings. Each step replaces a `State`, in whose `carry` stages of
+    the stream, and the solver, keep what they remember.
 
     Attributes
     ----------
@@ -83,34 +92,38 @@ class Solver(Settings, ABC):
         Capability that a fit needs of its model, see `models.capabilities`.
     inertia : Inertia
         Regularisation of online steps towards the old model.
-    samples : bool
+    draws : bool
         Whether hidden variables are drawn from their posterior instead of averaged over.
     is_stochastic : bool
         Whether iterates never converge, so that no rule ends a fit.
     has_own_rates : bool
         Whether learning rates are those of the solver, not of the estimator's schedule.
-    reinitialises : bool
-        Whether empty components may be reinitialised in a stream.
-    start_rows : int
-        First rows of a stream that are kept for its start, for each component; see `Online`.
-    sample : int or None
-        Size of the sample of a stream, see `Online`.
-    skips_outliers : bool
-        Whether streams leave out rows that are far too surprising; see `Online`.
-    follows_levels : bool
-        Whether streams of Kalman filters follow new levels, and keep the transitions bounded.
     """
 
     requires: type | None = None
     inertia: Inertia = Exact()
-    samples = False
+    draws = False
     is_stochastic = False
     has_own_rates = False
-    reinitialises = True
-    start_rows = 100
-    skips_outliers = True
-    follows_levels = True
-    sample: int | None = None
+
+    def stream_stages(self) -> tuple[Stage, ...]:
+        """Return the stages of streams, the outermost first."""
+        if getattr(self, "stages", None) is not None:
+            return self.stages
+        named = {name: getattr(self, name, x) for name, x in STAGE_SETTINGS.items()}
+        stages = [
+            Opening(named["start_rows"]),
+            named["sample"] is not None and Challenge(named["sample"]),
+            named["skips_outliers"] and SkipOutliers(),
+            named["half_lives"] is not None and Remember(named["half_lives"]),
+            named["reinitialises"] and Reinitialise(),
+            named["follows_levels"] and FollowLevels(),
+        ]
+        return tuple(stage for stage in stages if stage)
+
+    def stage(self, kind: type[Stage]) -> Stage | None:
+        """Return the stage of a class, or None if streams have none."""
+        return next((one for one in self.stream_stages() if isinstance(one, kind)), None)
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         """Return the pseudo-statistics of a prior for the solver's estimate.
@@ -125,13 +138,7 @@ class Solver(Settings, ABC):
         return prior
 
     def check(self, state: State) -> None:
-        """Raise ValueError if the solver cannot learn a stream of a state's model.
-
-        Parameters
-        ----------
-        state : State
-            With the model, and with the prior if there is one.
-        """
+        """Raise ValueError if the solver cannot learn a stream of a state's model."""
 
     def start(
         self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
@@ -157,16 +164,13 @@ class Solver(Settings, ABC):
             model, _ = batch_step(model, data, terms, rng)
         before = model
         model, log_likelihood = batch_step(before, data, terms, rng)
-        return state.after(
-            model, math.inf, log_likelihood, data, state.size_of(data), before=before
-        )
+        size = state.size_of(data)
+        return state.after(Update(model, math.inf, log_likelihood, data, size, before))
 
-    def step(self, state: State, batch: Batch, schedule: RateSchedule) -> State:
+    def step(
+        self, state: State, batch: Batch, schedule: RateSchedule, starts: object = None
+    ) -> State:
         """Return the state after the next batch of a stream.
-
-        While a component is empty, the last 500 of each 3,200 rows are kept, from batch to batch;
-        after them it may become half of another one. A few rows that may be at a new level are
-        kept until there are enough to tell.
 
         Parameters
         ----------
@@ -176,96 +180,42 @@ class Solver(Settings, ABC):
             In the form that the model takes.
         schedule : callable t -> eta
             Learning rates, or a `Schedule`.
+        starts : object, default=None
+            Makes models that begin from data, see `Stream`.
         """
+        learn, stream = self.stream(state), Stream(schedule, self.draws, starts)
+        if Opening.name in state.carry and (opening := self.stage(Opening)):
+            return opening.step(learn, state, batch, stream)
+        return state.after(learn(state, batch, stream), batch.n_rows)
+
+    def stream(self, state: State) -> Inner:
+        """Return the step of a stream: the stages that take part, around that of the solver."""
         self.check(state)
-        if not self.skips_outliers:
-            return self._learn(state, batch, schedule)
-        draws = self.samples or state.model.draws
-        rng = state.rng() if draws or self.inertia.draws else None
-        usual, found, gate = learn_usual_rows(
-            state.model, batch, state.gate, state.n_steps, state.n_rows, rng if draws else None
-        )
-        if usual is None:
-            return state.after_none(found[1], batch.n_rows, gate)
-        after = self._learn(state, usual, schedule, rng, found)
-        if gate is state.gate:
-            return after
-        return after.with_gate(gate, batch.n_rows - usual.n_rows)
+        learn = self._learn
+        for stage in reversed(self.stream_stages()):
+            if not isinstance(stage, Opening) and isinstance(state.model, stage.requires):
+                learn = partial(stage.step, learn)
+        return learn
 
-    def _learn(self, state, batch, schedule, rng=None, found=None):
-        """Return the state after a batch; `rng` and `found` are those of its E-step, if known."""
+    def _learn(self, state, batch, stream, found=None):
+        """Return the update by a batch; `found` is its E-step, if it has been made."""
         size = state.size_of(batch)
-        eta = rate_of(schedule, state.size_seen, size)
-        model, log_likelihood = self._learnt(state.model, state, batch, eta, size, rng, found)
-        after = state.after(model, eta, log_likelihood, batch, size)
-        return self._with_recent(after, state, batch)
+        eta = rate_of(stream.schedule, state.counters.size, size)
+        total_size = max(state.counters.size + size, state.constants.expected_size)
+        return self._stepped(state, batch, eta, size, total_size, found)
 
-    def _learnt(self, model, state, batch, eta, size, rng=None, found=None):
-        """Return a model of a stream after a batch, and the log-likelihood of the batch before."""
-        total_size = max(state.size_seen + size, state.expected_size)
-        if self.follows_levels and isinstance(model, Levels):
-            return self._followed(model, state, batch, eta, size, total_size, rng, found)
-        return self._stepped(model, state, batch, eta, size, total_size, rng, found)
-
-    def _with_recent(self, after, before, batch):
-        """Return the state after a step; it may keep the batch, or make a split or merge step."""
-        if after.model is before.model and isinstance(after.model, Levels):
-            # A step waits for more rows, see `_followed`.
-            return after._replace(recent=(*before.recent, copy.deepcopy(batch)))
-        n_rows = before.n_rows % PERIOD + batch.n_rows
-        model = after.model
-        may_move = self.reinitialises and isinstance(model, Reinitialises)
-        if n_rows <= PERIOD - _RECENT or not may_move or not model.has_empty(batch):
-            return after
-        if n_rows < PERIOD:
-            # Users may overwrite their batch.
-            return after._replace(recent=(*before.recent, copy.deepcopy(batch)))
-        data = before.recent[0].followed_by((*before.recent[1:], batch)) if before.recent else batch
-        move = model.reinitialised(data)
-        return after if move is None else after.moved(move, before, batch)
-
-    def _followed(self, before, state, batch, eta, size, total_size, rng, found):
-        """Take a step of a model whose source may have left its level.
-
-        A few rows that are far from it wait for those after them, which tell whether it has: the
-        model is then the one before.
-        """
-        rows = state.recent[0].followed_by((*state.recent[1:], batch)) if state.recent else batch
-        if rows.n_rows < before.fewest_rows and before.is_far(batch):
-            return before, (found or before.e_step(batch))[1]
-        start, learnt = before.relocated(rows) or (before, rows)
-        is_usual = start is before and learnt is batch
-        model, log_likelihood = self._stepped(
-            start, state, learnt, eta, size, total_size, rng, found if is_usual else None
-        )
-        if not is_usual:
-            log_likelihood = (found or before.e_step(batch))[1]
-        return model.bounded(before), log_likelihood
-
-    def _stepped(self, model, state, data, eta, size, total_size, rng=None, found=None):
-        draws, n_seen = self.samples or model.draws, data.total_weight
+    def _stepped(self, state, data, eta, size, total_size, found=None):
+        """Return the update by an online step; the prior is spread over `total_size`."""
+        model, rng = state.model, None if found is None else found.rng
+        draws, n_seen = self.draws or model.draws, data.total_weight
         if rng is None and (draws or self.inertia.draws):
             rng = state.rng()
-        return online_step(
-            model,
-            data,
-            eta,
-            state.prior_terms(total_size, size / n_seen),
-            rng if draws else None,
-            self.inertia if rng is None else partial(self.inertia, rng=rng),
-            found,
+        prior = state.prior_terms(total_size, size / n_seen)
+        inertia = self.inertia if rng is None else partial(self.inertia, rng=rng)
+        model, log_likelihood = online_step(
+            model, data, eta, prior, rng if draws else None, inertia, found and found[:2]
         )
-
-    def _updated(self, state, data, eta, size, total_size):
-        """Return the state after a step of a fit; the prior is spread over `total_size`."""
-        model, log_likelihood = self._stepped(state.model, state, data, eta, size, total_size)
-        return state.after(model, eta, log_likelihood, data, size)
-
-    def _take_pass(self, progress, model, log_likelihood, data):
-        """Let a progress take a model, after a pass with a log-likelihood before it."""
-        state = progress.state
-        size = state.size_of(data)
-        progress.take(state.after(model, math.inf, log_likelihood, data, size))
+        return Update(model, eta, log_likelihood, data, size)
 
     def _required(self, model):
         """Return the model, or raise ValueError if it has not what the solver requires."""
@@ -287,13 +237,7 @@ class Solver(Settings, ABC):
         return log_likelihood / weight
 
     def finished(self, state: State) -> State:
-        """Return the final state of a fit.
-
-        Parameters
-        ----------
-        state : State
-            After the last pass.
-        """
+        """Return the final state of a fit."""
         return state
 
     def score(self, progress: Progress, data: Batch) -> float:

@@ -11,7 +11,7 @@ from sklearn_onlineem.em.certificate import Certificate
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton, suits
 from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.state import State, Update
 from sklearn_onlineem.em.stopping import StandardErrorStopping
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
@@ -147,8 +147,6 @@ class _Pass:
 
     def after(self, here, model):
         """Return the state after the pass, from the evaluation before it and the new model."""
-        n_rows = self.state.n_rows + (self.n_read - 1) * here.data.n_rows
-        state = self.state._replace(n_rows=n_rows)
-        return state.after(
-            model, math.inf, here.log_likelihood, here.data, state.size_of(here.data)
-        )
+        data, state = here.data, self.state
+        update = Update(model, math.inf, here.log_likelihood, data, state.size_of(data))
+        return state.after(update, self.n_read * data.n_rows)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_bool, check_number
 from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.stages.reinitialise import Reinitialise
+from sklearn_onlineem.em.state import Carry, State, Update
 from sklearn_onlineem.em.step import AnyModel, Terms, batch_step
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
@@ -76,6 +78,7 @@ class BayesianOnline(Solver):
     skips_outliers: bool = False
     has_own_rates = True
     start_rows = 0
+    follows_levels = False
 
     def __post_init__(self):
         check_bool("skips_outliers", self.skips_outliers)
@@ -105,10 +108,10 @@ class BayesianOnline(Solver):
         counts = model.effective_counts(evidence)
         # The statistics of components are from this batch only.
         rates = None if counts is None else (counts > 0.0).astype(float)
-        kept = RunningStatistics(n, evidence)
         size = state.size_of(data)
+        carry = {RunningStatistics.name: RunningStatistics(n, evidence)}
         return state.after(
-            new_model, math.inf, log_likelihood, data, size, kept, rates, before=model
+            Update(new_model, math.inf, log_likelihood, data, size, model, rates, carry=carry)
         )
 
     def check(self, state: State) -> None:
@@ -118,44 +121,52 @@ class BayesianOnline(Solver):
                 f" {type(state.model).__name__} grow with the data."
             )
 
-    def _learn(self, state, batch, schedule=None, rng=None, found=None):
-        before = state.kept
-        if not isinstance(before, RunningStatistics):
+    @property
+    def reinitialises(self) -> bool:
+        """Whether empty components are reinitialised: without forgetting none is, for good."""
+        return self.forgetting < 1.0
+
+    def _learn(self, state, batch, stream, found=None):
+        before = state.carry.get(RunningStatistics.name)
+        if before is None:
             # Another solver has fitted the model, or none.
             n_components = state.model.n_components if state.model.has_components else 1
-            n = state.n_seen or self.start_mass * n_components
+            n = state.counters.n_seen or self.start_mass * n_components
             before = RunningStatistics.of_model(state.model, n, state.lengths_with(batch))
         prior = self.prior_of(state.model, state.prior)
         terms = () if prior is None else ((1.0, prior),)
-        if rng is None and state.model.draws:
+        rng = None
+        if found is None and state.model.draws:
             rng = state.rng()
-        model, kept, rates, log_likelihood = running_step(
-            state.model, batch, before, terms, self.forgetting, rng, found
+        model, running, rates, log_likelihood = running_step(
+            state.model, batch, before, terms, self.forgetting, rng, found and found[:2]
         )
         eta = batch.total_weight / (self.forgetting * before.mass)
         size = state.size_of(batch)
-        after = state.after(model, eta, log_likelihood, batch, size, kept, rates)
-        if self.forgetting == 1.0:
-            # No component is empty for good.
-            return after
-        tested = self._with_recent(after, state, batch)
-        if tested.model is not model:
-            own = RunningStatistics.of_model(tested.model, kept.mass, tested.lengths)
-            tested = tested._replace(kept=own)
-        return tested
+        carry = {RunningStatistics.name: running}
+        return Update(model, eta, log_likelihood, batch, size, None, rates, carry=carry)
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         self.check(progress.state)
-        yield self._shuffled_pass(progress, data, plan, self._learn), True
+        step = self._learn
+        stage = self.stage(Reinitialise)
+        if stage is not None and isinstance(progress.state.model, stage.requires):
+            step = partial(stage.step, step)
+
+        def learn(state, batch):
+            return state.after(step(state, batch, None))
+
+        yield self._shuffled_pass(progress, data, plan, learn), True
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         return prior if prior is None or self.estimate == "mode" else model.mean_form(prior)
 
 
-class RunningStatistics(NamedTuple):
+@dataclass(frozen=True)
+class RunningStatistics(Carry):
     """Expected statistics of all observations so far, each under the model at its time.
 
-    Attributes
+    Parameters
     ----------
     mass : float
         Number of observations, with those that the initial model counts for.
@@ -165,6 +176,7 @@ class RunningStatistics(NamedTuple):
 
     mass: float
     statistics: Statistics
+    name = "running_statistics"
 
     @classmethod
     def of_model(cls, model: Model, mass: float, lengths: LengthDistribution | None = None) -> Self:
@@ -181,27 +193,11 @@ class RunningStatistics(NamedTuple):
         """
         return cls(mass, model.own_statistics(lengths))
 
-    def of_another(self, model: Model, lengths: LengthDistribution | None) -> RunningStatistics:
-        """Return the statistics of another model that counts for as many observations.
+    def with_model(self, model, state):
+        return self.of_model(model, self.mass, state.lengths)
 
-        Parameters
-        ----------
-        model : Model
-            Of the same shape.
-        lengths : LengthDistribution or None
-            Like those of `of_model`.
-        """
-        return self.of_model(model, self.mass, lengths)
-
-    def keeping(self, share: float) -> RunningStatistics | None:
-        """Return these statistics with a share of their mass, or None if it is 0.
-
-        Parameters
-        ----------
-        share : float
-            From 0 to 1.
-        """
-        return self._replace(mass=share * self.mass) if share > 0.0 else None
+    def restarted(self, state, n_rows, share):
+        return replace(self, mass=share * self.mass) if share > 0.0 else None
 
 
 def running_step(

@@ -82,5 +82,5 @@ class Componentwise(Solver):
         settled, state = plan.stopping(), progress.state
         steps = self._required(state.model).component_steps(data, state.prior, self.order)
         for model, log_likelihood in steps:
-            self._take_pass(progress, model, log_likelihood, data)
+            progress.take(progress.state.after_pass(model, log_likelihood, data))
             yield log_likelihood, has_settled(settled, progress.state.step)

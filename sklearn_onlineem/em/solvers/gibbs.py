@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
@@ -109,10 +108,10 @@ def sweeps(progress, data, chain, average_from):
     """Yield sweeps of a chain without end, and update the model after each."""
     for number in count(1):
         state = progress.state
-        log_likelihood, size = chain.sweep(state.rng()), state.size_of(data)
+        log_likelihood = chain.sweep(state.rng())
         if average_from is not None and number >= average_from:
             chain.average_in()
-        progress.take(state.after(chain.model(), math.inf, log_likelihood, data, size))
+        progress.take(state.after_pass(chain.model(), log_likelihood, data))
         yield log_likelihood, False
 
 

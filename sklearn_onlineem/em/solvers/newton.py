@@ -37,6 +37,6 @@ class Newton(Solver):
         self._required(progress.state.model)
         while True:
             model, log_likelihood, is_last = progress.state.model.newton_step(data)
-            self._take_pass(progress, model, log_likelihood, data)
+            progress.take(progress.state.after_pass(model, log_likelihood, data))
             divergence = progress.state.step.kl_divergence
             yield log_likelihood, settled(log_likelihood, divergence) or is_last

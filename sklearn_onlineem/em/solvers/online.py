@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
 
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.solvers.base import STAGE_SETTINGS, Plan, Solver
+from sklearn_onlineem.em.stages.base import Stage
+from sklearn_onlineem.em.state import Carry, State
 from sklearn_onlineem.em.step import Exact, Inertia
 from sklearn_onlineem.statistics import Statistics, pooled
 
 
-class Average(NamedTuple):
+@dataclass(frozen=True)
+class Average(Carry):
     """Mean of the statistics of n iterates (Polyak-Ruppert)."""
 
     n: int
@@ -24,19 +25,20 @@ class Average(NamedTuple):
 
 
 def averaged(state, before):
-    """Return the `Average` that `before` keeps, with the model of `state` added."""
-    statistics = state.model.own_statistics(state.lengths)
-    if not isinstance(before.kept, Average):
-        return Average(1, statistics)
-    n, mean = before.kept
-    return Average(n + 1, pooled([(n, mean), (1, statistics)]))
+    """Return a state with the `Average` that the one before carries, and its own model added."""
+    statistics, mean = state.model.own_statistics(state.lengths), before.carry.get("average")
+    if mean is None:
+        return state.carrying("average", Average(1, statistics))
+    pairs = [(mean.n, mean.statistics), (1, statistics)]
+    return state.carrying("average", Average(mean.n + 1, pooled(pairs)))
 
 
 def of_average(state):
-    """Return the state with the model of its `Average`, if it keeps one."""
-    if not isinstance(state.kept, Average):
+    """Return the state with the model of its `Average`, if it carries one."""
+    mean = state.carry.get("average")
+    if mean is None:
         return state
-    return state._replace(model=state.model.m_step(state.kept.statistics), kept=None)
+    return state._replace(model=state.model.m_step(mean.statistics), carry={})
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,7 @@ class Online(Solver):
         are. Hidden Markov models and Kalman filters take such rows as missing.
     follows_levels : bool, default=True
         Whether a stream of a Kalman filter follows its source to a new level, and bounds the
-        eigenvalues of the transitions. False, with ``skips_outliers=False``: a step is eq. (3) and
-        nothing else.
+        eigenvalues of the transitions.
     sample : int, default=None
         Size of a uniform sample of all rows, documents or whole sequences of a stream, for streams
         that are sorted. *The estimator holds these rows*, and so does its pickle: `sample_` shows
@@ -82,6 +83,11 @@ class Online(Solver):
         challengers, by batch EM from the present model and from a new start. One takes its place if
         it explains the last fifth better, by more than a standard error. So the model is one of all
         rows so far: not for sources that drift. None: no sample.
+
+    stages : tuple of Stage, default=None
+        The stages of a stream, the outermost first, in place of those that the five settings before
+        name: values of `em.stages`, or of a class of your own. (): a step is eq. (3) and nothing
+        else.
 
     References
     ----------
@@ -107,25 +113,33 @@ class Online(Solver):
     skips_outliers: bool = True
     follows_levels: bool = True
     sample: int | None = None
+    stages: tuple[Stage, ...] | None = None
 
     def __post_init__(self):
+        for name in ("reinitialises", "skips_outliers", "follows_levels"):
+            check_bool(name, getattr(self, name))
         check_count("start_rows", self.start_rows, least=0)
-        check_bool("reinitialises", self.reinitialises)
-        check_bool("skips_outliers", self.skips_outliers)
-        check_bool("follows_levels", self.follows_levels)
         check_count("average_from", self.average_from, optional=True)
         check_count("sample", self.sample, least=10, optional=True)
         if not isinstance(self.inertia, Inertia):
             raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
+        if self.stages is None:
+            return
+        named = [name for name, x in STAGE_SETTINGS.items() if getattr(self, name, x) != x]
+        if named:
+            raise ValueError(f"stages are all stages: leave {named[0]} of Online at its default.")
+        is_tuple = isinstance(self.stages, tuple)
+        if not is_tuple or not all(isinstance(stage, Stage) for stage in self.stages):
+            raise ValueError(f"stages must be a tuple of stages or None, got {self.stages!r:.60}.")
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         settled = plan.stopping(is_exact=False)
 
         def learn(state, batch):
             size = state.size_of(batch)
-            eta = rate_of(plan.schedule, state.size_seen, size)
-            after = self._updated(state, batch, eta, size, size_of_all)
-            return after._replace(kept=averaged(after, state)) if averages else after
+            eta = rate_of(plan.schedule, state.counters.size, size)
+            after = state.after(self._stepped(state, batch, eta, size, size_of_all))
+            return averaged(after, state) if averages else after
 
         for number in count(1):
             before, size_of_all = progress.state.model, progress.state.size_of(data)

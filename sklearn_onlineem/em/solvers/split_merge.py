@@ -168,7 +168,7 @@ class SplitMerge(Solver):
             if found is None:
                 break
             model, log_likelihood, gain = found
-            self._take_pass(progress, model, log_likelihood, data)
+            progress.take(state.after_pass(model, log_likelihood, data))
             yield log_likelihood, False
         yield from Batch().passes(progress, data, plan)
 
@@ -181,7 +181,7 @@ class SplitMerge(Solver):
         while not is_settled:
             state = progress.state
             size = state.size_of(data)
-            progress.take(self._updated(state, data, math.inf, size, size))
+            progress.take(state.after(self._stepped(state, data, math.inf, size, size)))
             step = progress.state.step
             is_settled = has_settled(settled, step)
             yield step.log_likelihood, False
@@ -193,7 +193,7 @@ class SplitMerge(Solver):
             trial_log_likelihood = trial.e_step(data)[1]
             criterion = _criterion(trial, trial_log_likelihood, data)
             if criterion > best:
-                self._take_pass(progress, trial, log_likelihood, data)
+                progress.take(progress.state.after_pass(trial, log_likelihood, data))
                 yield log_likelihood, False
                 log_likelihood, best = trial_log_likelihood, criterion
                 moves = self._candidates(progress.state, data)

@@ -53,7 +53,7 @@ class Stochastic(Solver):
     """
 
     average_from: int | None = None
-    samples = True
+    draws = True
     is_stochastic = True
 
     def __post_init__(self):
@@ -69,7 +69,7 @@ class Stochastic(Solver):
 
         def step(state):
             size = state.size_of(data)
-            return self._updated(state, data, math.inf, size, size)
+            return state.after(self._stepped(state, data, math.inf, size, size))
 
         yield from self._passes(progress, step, progress.take)
 
@@ -78,7 +78,7 @@ class Stochastic(Solver):
         for number in count(1):
             state = step(progress.state)
             if self.average_from is not None and number >= self.average_from:
-                state = state._replace(kept=averaged(state, progress.state))
+                state = averaged(state, progress.state)
             take(state)
             yield state.step.log_likelihood, False
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from sklearn.utils._param_validation import StrOptions
 
-from sklearn_onlineem.estimators._columns import ColumnFamilies
-from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._columns import FAMILIES, ColumnFamilies
 from sklearn_onlineem.estimators._known import n_features_of, put_all_parameters, settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.parameters import estimator, parameter

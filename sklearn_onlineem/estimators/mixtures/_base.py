@@ -456,8 +456,9 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
 
     def _posterior_statistics(self):
         """Return statistics of all data seen, as sums over rows, and of the prior."""
-        running, prior = self._fitted.state.kept, self._fitted.state.prior
-        if not isinstance(running, RunningStatistics):
+        state = self._fitted.state
+        running, prior = state.carry.get(RunningStatistics.name), state.prior
+        if running is None:
             raise ValueError("predictive=True requires running statistics: solver='bayesian'.")
         total = running.statistics.scale(running.mass)
         return total if prior is None else total + prior

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._columns import ColumnFamilies
-from sklearn_onlineem.estimators._families import FAMILIES
+from sklearn_onlineem.estimators._columns import FAMILIES, ColumnFamilies
 from sklearn_onlineem.estimators._known import n_features_of, put_all_parameters, settable
 from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture

@@ -14,9 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.rows_with_inputs import RowsWithInputs
+from sklearn_onlineem.data.rows import RowsWithInputs
 from sklearn_onlineem.em.settings import check_bool
-from sklearn_onlineem.em.solvers import Memories
+from sklearn_onlineem.em.stages.memories import Memories
 from sklearn_onlineem.estimators._known import (
     FromParameters,
     check_definite,

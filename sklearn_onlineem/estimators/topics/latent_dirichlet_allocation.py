@@ -19,7 +19,8 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.em import Batch, Gibbs, Stochastic
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.em.solvers import Memories, Solver
+from sklearn_onlineem.em.solvers import Solver
+from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.estimators._known import FromParameters, settable
 from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
 from sklearn_onlineem.estimators._start import Initialiser
@@ -398,9 +399,9 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
 
     def _inference(self):
         solver = self._solver()
-        if not solver.samples and (self.e_step == "map" or isinstance(solver, Batch)):
+        if not solver.draws and (self.e_step == "map" or isinstance(solver, Batch)):
             return MaximumAPosteriori()
-        return LocalGibbs(self.n_sweeps, self.burn_in, takes_draw=solver.samples)
+        return LocalGibbs(self.n_sweeps, self.burn_in, takes_draw=solver.draws)
 
     def _solver(self):
         if self.solver not in _SAMPLERS:
@@ -427,10 +428,10 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
         if (model.inference, model.learns_alpha) == (inference, self.learn_doc_topic_prior):
             return state
         settings = {"inference": inference, "learns_alpha": self.learn_doc_topic_prior}
-        kept = state.kept
-        if isinstance(kept, Memories):
-            kept = kept._replace(models=tuple(replace(one, **settings) for one in kept.models))
-        return state._replace(model=replace(model, **settings), kept=kept)
+        if memories := state.carry.get(Remember.name):
+            models = tuple(replace(one, **settings) for one in memories.models)
+            state = state.carrying(Remember.name, replace(memories, models=models))
+        return state._replace(model=replace(model, **settings))
 
     # --------------------------------------------------------------------------- fitted attributes
 
@@ -466,9 +467,9 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
     def _pseudo_counts(self):
         model, state = self.model_, self._fitted.state
         n_steps, tokens = self._fitted.attributes.get("_tokens_set", (-1, None))
-        if n_steps != state.n_steps:
+        if n_steps != state.counters.n_steps:
             # With the prior: topics are (n_kv + beta) / (n_k + V beta).
-            tokens = state.n_seen * model.length * model.shares
+            tokens = state.counters.n_seen * model.length * model.shares
             tokens += self.topic_word_prior_ * len(model.topics_T)
         return np.ascontiguousarray((model.topics_T * tokens).T)
 

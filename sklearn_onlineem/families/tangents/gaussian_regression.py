@@ -9,8 +9,8 @@ import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical
-from sklearn_onlineem.families._covariances import joined
 from sklearn_onlineem.families.gaussian_regression import Regressions
+from sklearn_onlineem.families.linear_gaussian import joined
 from sklearn_onlineem.families.tangents.base import Attribute, Tangents, symmetric_exponential
 from sklearn_onlineem.families.tangents.gaussian import MatrixTangents
 

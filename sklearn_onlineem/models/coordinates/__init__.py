@@ -12,7 +12,7 @@ COORDINATES = ByClass(
         "mixture.MixtureModel": "components.MixtureCoordinates",
         "hidden_markov.HiddenMarkovModel": "components.ChainCoordinates",
         "linear_dynamical.LinearDynamicalModel": "systems.SystemCoordinates",
-        "edit_transducer.EditTransducer": "transducers.TransducerCoordinates",
+        "edit_transducer.EditTransducer": "systems.TransducerCoordinates",
     },
 )
 

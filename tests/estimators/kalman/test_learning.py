@@ -151,7 +151,7 @@ def test_a_step_is_the_formula_where_no_level_is_followed(source, rng):
     em_vars += ["initial_state_mean", "initial_state_covariance", "observation_offsets"]
     stepped = {}
     for follows in (False, True):
-        solver = Online(follows_levels=follows, skips_outliers=False, start_rows=0)
+        solver = Online(skips_outliers=False, start_rows=0) if follows else Online(stages=())
         kalman = KalmanFilter.from_parameters(
             transition_matrices=A, observation_matrices=C, transition_covariance=Q,
             observation_covariance=R, initial_state_mean=m, initial_state_covariance=V,

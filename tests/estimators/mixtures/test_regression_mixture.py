@@ -290,7 +290,7 @@ def test_scores_of_solvers_with_several_models_are_those_of_their_mixture(rng):
     for _ in range(20):
         mixture.partial_fit(*crossing(rng, 100))
     X, y = crossing(rng, 10)
-    models = mixture._fitted.state.kept
+    models = mixture._fitted.state.carry["memories"]
     rows = mixture._input().read(X, y)
     expected = sum(
         w * np.exp(model.log_likelihood(rows))

@@ -3,16 +3,65 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.em.quantiles import RunningQuantiles
+from sklearn_onlineem.em.stages.base import EStep, Stage
+from sklearn_onlineem.em.state import Carry, Update
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import RowLikelihoods
-from sklearn_onlineem.statistics import Statistics
+
+
+class RunningQuantiles(NamedTuple):
+    """Exact quantiles of the latest numbers of a stream: a frozen value.
+
+    They do not depend on how the stream is cut into batches.
+
+    Attributes
+    ----------
+    latest : ndarray of shape (n_values,)
+        The latest numbers, oldest first.
+    window : int
+        How many are kept at most.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.em.stages.outliers import RunningQuantiles
+    >>> running = RunningQuantiles(window=5).after([9.0, 1.0]).after([2.0, 3.0, 4.0, 5.0])
+    >>> running.latest
+    array([1., 2., 3., 4., 5.])
+    >>> running.quantile(0.5), running.quantile(0.9)
+    (3.0, 4.6)
+    """
+
+    latest: Floats = np.empty(0)
+    window: int = 1000
+
+    def after(self, values: ArrayLike) -> RunningQuantiles:
+        """Return the quantiles after more numbers."""
+        latest = np.concatenate([self.latest, values])[-self.window :]
+        return RunningQuantiles(latest, self.window)
+
+    def quantile(self, q: float) -> float:
+        """Return a quantile, interpolated linearly as by `numpy.quantile`; NaN without numbers."""
+        n_values = len(self.latest)
+        if not n_values:
+            return math.nan
+        position = q * (n_values - 1)
+        below, above = math.floor(position), math.ceil(position)
+        # Several times as fast as `np.partition` with two numbers.
+        ordered = np.sort(self.latest)
+        low, high, share = float(ordered[below]), float(ordered[above]), position - below
+        # Infinite or equal ones have nothing between them.
+        return low if low == high else (1.0 - share) * low + share * high
+
 
 # The bound is computed from so many rows, and then anew after so many, of one of so many steps (a
 # prime, so that no period of a source is missed), as quantiles take as long as some steps.
@@ -28,10 +77,11 @@ _SPREADS = 100.0
 _ALIKE, _REMEMBERED, _FACTOR = 10, 20, 2.0
 
 
-class Gate(NamedTuple):
-    """What tells outliers: the log-likelihoods of the rows of a stream so far, a frozen value.
+@dataclass(frozen=True)
+class Gate(Carry):
+    """What tells outliers: the log-likelihoods of the rows of a stream so far.
 
-    Attributes
+    Parameters
     ----------
     least : float
         Log-likelihood below which rows are surprising.
@@ -64,43 +114,25 @@ class Gate(NamedTuple):
     n_left_out: int = 0
     left_out: tuple[int, ...] = ()
 
-    @classmethod
-    def of_start(cls, model: Model, data: Batch, n_left_out: int = 0) -> Gate | None:
-        """Return the gate after the rows that a stream has started from.
-
-        Parameters
-        ----------
-        model : Model
-            Their model.
-        data : Batch
-            In the form that the model takes.
-        n_left_out : int
-            Rows that were left out of them.
-        """
-        if not isinstance(model, RowLikelihoods):
-            return None
+    def of_start(self, model: Model, data: Batch) -> Gate:
+        """Return the gate after the rows that a model has started from."""
         log_likelihoods = np.empty(data.n_rows)
         model.e_step(data, None, log_likelihoods)
-        return cls(n_left_out=n_left_out).after(log_likelihoods)
+        begun = Gate(n_left_out=self.n_left_out, left_out=self.left_out)
+        return begun.after(log_likelihoods)
 
     def after(self, log_likelihoods: Floats) -> Gate:
-        """Return the gate after more rows.
-
-        Parameters
-        ----------
-        log_likelihoods : ndarray of shape (n_rows,)
-            Of all rows, before they were learnt; NaN for rows that are missing.
-        """
+        """Return the gate after more rows."""
         latest, n_latest = (*self.latest, log_likelihoods), self.n_latest + len(log_likelihoods)
         if n_latest < (_ROWS_BETWEEN if len(self.before.latest) else _FEWEST_ROWS):
-            return Gate(self.least, latest, n_latest, *self[3:])
+            return replace(self, latest=latest, n_latest=n_latest)
         values = np.concatenate(latest)
         before = self.before.after(values[~np.isnan(values)])
         low, middle = before.quantile(0.01), before.quantile(0.5)
         least = low - _DISTANCES * (middle - low)
         # Infinite differences, and no rows at all.
         least = -math.inf if math.isnan(least) else least
-        return Gate(least, (), 0, before, *self[4:])
+        return replace(self, least=least, latest=(), n_latest=0, before=before)
 
     def outliers(self, log_likelihoods: Floats, first: int) -> tuple[Integers, Gate]:
         """Return numbers of the rows of a batch to leave out, and the gate that knows of them.
@@ -137,7 +169,8 @@ class Gate(NamedTuple):
             else:
                 left_out.append(row)
         last = first + len(log_likelihoods) - _WITHIN
-        return np.array(left_out, dtype=int), self._replace(
+        return np.array(left_out, dtype=int), replace(
+            self,
             suspects=tuple(row for row in numbers.tolist() if row >= last),
             excesses=excesses,
             accepted=accepted,
@@ -151,11 +184,6 @@ def far_away(data: Batch) -> Integers:
 
     Those are outliers before there is a model: beyond the 5 % and 95 % quantiles by a hundred times
     their distance. None if they are 3 % of the rows or more.
-
-    Parameters
-    ----------
-    data : Batch
-        With rows `X`.
     """
     X = data.X
     if not isinstance(X, np.ndarray) or len(X) * _TOO_MANY <= _WITHIN:
@@ -169,54 +197,79 @@ def far_away(data: Batch) -> Integers:
     return rows if len(rows) * _WITHIN < _TOO_MANY * len(X) else rows[:0]
 
 
-def learn_usual_rows(
-    model: Model,
-    data: Batch,
-    gate: Gate | None,
-    n_steps: int,
-    n_rows: int,
-    rng: np.random.Generator | None = None,
-) -> tuple[Batch | None, tuple[Statistics | None, float], Gate | None]:
-    """Take the E-step of a batch without its outliers; steps and rows are those before it.
-
-    With a generator, hidden variables are drawn instead of averaged over.
-
-    Returns
-    -------
-    data : Batch or None
-        The batch without outliers; None if nothing is left.
-    found : (Statistics or None, float)
-        Expected statistics and mean log-likelihood of these; the latter of the whole batch if
-        nothing is left.
-    gate : Gate or None
-        After the batch; None for models that give no log-likelihoods of rows.
-    """
-    if gate is None:
-        if not isinstance(model, RowLikelihoods):
-            return data, model.e_step(data, rng=rng), None
-        gate = Gate()
-    log_likelihoods = np.empty(data.n_rows)
-    if gate.left_out:
-        gate = gate._replace(left_out=())
-    found = model.e_step(data, rng, log_likelihoods)
-    # Not `min`, which takes longer than this test of a single row.
-    if log_likelihoods[log_likelihoods.argmin()] >= gate.least:
-        is_steady = n_steps % _STEPS_BETWEEN and gate.least > -math.inf
-        return data, found, gate if is_steady else gate.after(log_likelihoods)
-    if model.is_chained:
-        log_likelihoods = _after_usual_rows(model, data, rng, log_likelihoods, gate.least)
-    rows, gate = gate.outliers(log_likelihoods, n_rows)
-    if len(rows):
-        data = data.without(rows)
-        found = (None, found[1]) if data is None else model.e_step(data, rng)
-    return data, found, gate.after(log_likelihoods)
+_NO_ROWS = Gate()
 
 
-def _after_usual_rows(model, data, rng, log_likelihoods, least):
+@dataclass(frozen=True)
+class SkipOutliers(Stage):
+    """Rows of a stream that are far too surprising are left out of learning, see `Online`."""
+
+    name = "gate"
+    requires = RowLikelihoods
+
+    def begin(self, state, data, n_left_out, is_final):
+        has_none = data is None or not isinstance(state.model, RowLikelihoods)
+        return None if has_none else Gate(n_left_out=n_left_out).of_start(state.model, data)
+
+    def step(self, inner, state, batch, stream, found=None):
+        model, gate = state.model, state.carry.get(self.name, _NO_ROWS)
+        if gate.left_out:
+            gate = replace(gate, left_out=())
+        log_likelihoods, usual = np.empty(batch.n_rows), batch
+        rng = state.rng() if stream.draws or model.draws else None
+        try:
+            statistics, log_likelihood = model.e_step(batch, rng, log_likelihoods)
+        except ours(ValueError):
+            # One of several models may explain the batch.
+            update = inner(state, batch, stream)
+            update.carry[self.name] = gate
+            return update
+        found = EStep(statistics, log_likelihood, rng)
+        # Not `min`, which takes longer than this test of a single row.
+        if log_likelihoods[log_likelihoods.argmin()] >= gate.least:
+            if not state.counters.n_steps % _STEPS_BETWEEN or gate.least == -math.inf:
+                gate = gate.after(log_likelihoods)
+        else:
+            if model.is_chained:
+                log_likelihoods = _after_usual_rows(model, batch, rng, log_likelihoods, gate)
+            rows, gate = gate.outliers(log_likelihoods, state.counters.n_rows)
+            gate = gate.after(log_likelihoods)
+            if len(rows):
+                usual = batch.without(rows)
+                if usual is None:
+                    return Update(model, 0.0, log_likelihood, None, 0.0, carry={self.name: gate})
+                found = EStep(*model.e_step(usual, rng), rng)
+        update = inner(state, usual, stream, found)
+        update.carry[self.name] = gate
+        return update
+
+    def warning(self, before, after, data):
+        gate = after.carry.get(self.name)
+        if gate is None or not gate.n_left_out:
+            return None
+        before = before and before.carry.get(self.name)
+        n_before, n = before.n_left_out if before else 0, gate.n_left_out
+        # The first one, and each tenfold number.
+        if n == n_before or (n_before and len(str(n)) == len(str(n_before))):
+            return None
+        rows = "row was" if n == 1 else "rows were"
+        return (
+            f"{n} {rows} far more surprising than others of the stream, and left out of learning. A"
+            " solver with skips_outliers=False learns such rows, too."
+        )
+
+
+def without_outliers(carry: Mapping[str, Carry], data: Batch) -> Batch | None:
+    """Return the last batch without the rows that its step has left out, or None."""
+    gate = carry.get(SkipOutliers.name)
+    return data.without(np.array(gate.left_out)) if gate and gate.left_out else data
+
+
+def _after_usual_rows(model, data, rng, log_likelihoods, gate):
     """Return log-likelihoods of rows, each given those before it that are not surprising."""
     surprising = np.empty(0, dtype=int)
     for _ in range(_TOO_MANY * (1 + data.n_rows // _WITHIN)):
-        rows = np.setdiff1d(np.flatnonzero(log_likelihoods < least), surprising)
+        rows = np.setdiff1d(np.flatnonzero(log_likelihoods < gate.least), surprising)
         if not len(rows):
             break
         # The first of each sequence; those after it may be no surprise without it.

@@ -1,0 +1,145 @@
+"""What a stage of a stream is: it acts before and after the step of the next stage."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.schedules import RateSchedule
+from sklearn_onlineem.em.settings import Settings
+from sklearn_onlineem.em.state import Carry, State, Update
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics
+
+
+class EStep(NamedTuple):
+    """The E-step of a batch; `rng` is the generator of its draws, None if it drew nothing."""
+
+    statistics: Statistics
+    log_likelihood: float
+    rng: np.random.Generator | None
+
+
+class Stream(NamedTuple):
+    """What all steps of a stream have in common.
+
+    Attributes
+    ----------
+    schedule : callable t -> eta
+        Learning rates, or a `Schedule`.
+    draws : bool
+        Whether hidden variables are drawn from their posterior instead of averaged over.
+    starts : object or None
+        Makes models that begin from data, with methods `started` and `challengers`, for the stages
+        that need some.
+    """
+
+    schedule: RateSchedule
+    draws: bool = False
+    starts: object = None
+
+
+# The step of the next stage: called with a state, a batch, the stream, and the batch's E-step if it
+# has been made, it returns the update.
+Inner: TypeAlias = Callable[..., Update]
+
+
+class Stage(Settings, ABC):
+    """Base of the stages of a stream: frozen values of settings around one online step.
+
+    What a stage remembers is a `Carry` in the state, under its name. Each update starts from
+    nothing, and a stage adds its own to what comes back, so that nothing is left of stages that
+    take no part any more.
+
+    Attributes
+    ----------
+    name : str
+        Key of `State.carry`.
+    requires : type
+        Capability of the models in whose streams it takes part, see `models.capabilities`.
+    """
+
+    name: ClassVar[str]
+    requires: ClassVar[type] = Model
+
+    def begin(
+        self, state: State, data: Batch | None, n_left_out: int, is_final: bool
+    ) -> Carry | None:
+        """Return what is remembered after a start, or None.
+
+        Parameters
+        ----------
+        state : State
+            After the start.
+        data : Batch or None
+            From which the start was made; None: it was given.
+        n_left_out : int
+            Rows that were left out of these.
+        is_final : bool
+            Whether the start is not made anew.
+        """
+        return None
+
+    @abstractmethod
+    def step(
+        self, inner: Inner, state: State, batch: Batch, stream: Stream, found: EStep | None = None
+    ) -> Update:
+        """Return the update by the next batch of a stream.
+
+        Parameters
+        ----------
+        inner : callable (state, batch, stream, found=None) -> Update
+            The step of the next stage.
+        state : State
+            The present one.
+        batch : Batch
+            In the form that the model takes.
+        stream : Stream
+            Of all steps.
+        found : EStep, default=None
+            Of the batch under the present model; None: it has not been made.
+        """
+
+    def warning(self, before: State | None, after: State, data: Batch) -> str | None:
+        """Return what users are told after a step, or None.
+
+        Parameters
+        ----------
+        before, after : State
+            Before the step, None before a stream, and after it.
+        data : Batch
+            Of the step.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class LatestRows(Carry):
+    """Latest observations of a stream.
+
+    Parameters
+    ----------
+    batches : tuple of Batch, default=()
+        In their order.
+    """
+
+    batches: tuple[Batch, ...] = ()
+
+    @property
+    def n_kept(self) -> int:
+        return sum(batch.n_rows for batch in self.batches)
+
+    def with_batch(self, batch: Batch) -> Self:
+        """Return the rows with a copy of one more batch, which users may overwrite."""
+        return replace(self, batches=(*self.batches, copy.deepcopy(batch)))
+
+    def followed_by(self, *later: Batch) -> Batch:
+        """Return the rows, and those of later batches, as one batch."""
+        first, *others = (*self.batches, *later)
+        return first.followed_by(others) if others else first

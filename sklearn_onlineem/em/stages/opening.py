@@ -1,0 +1,100 @@
+"""The start of a stream, made anew from its first rows until it is final."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.em.stages.base import LatestRows, Stage
+from sklearn_onlineem.em.state import State
+
+# Most rows that are kept; and how many times the rows of the latest start make it anew.
+_MOST_ROWS, _GROWTH = 1 << 14, 1.5
+
+
+@dataclass(frozen=True)
+class FirstRows(LatestRows):
+    """All observations of a stream so far, from which its start is made anew as more come.
+
+    Parameters
+    ----------
+    batches : tuple of Batch
+        The observations.
+    size : float
+        Size of the model in components; 0: the start is final at once.
+    n_started : int
+        Rows of the latest start.
+    """
+
+    size: float = 0.0
+    n_started: int = 0
+
+    def restarted(self, state, n_rows, share):
+        # The next start counts the rows that are left.
+        data = self.followed_by()
+        last = data[data.observations_of(max(0, data.n_rows - n_rows)) :]
+        return replace(self, batches=(last,), n_started=0)
+
+
+@dataclass(frozen=True)
+class Opening(Stage):
+    """The start of a stream is made anew from its first rows, until there are enough of them.
+
+    It depends on the first rows alone, not on how they are cut into batches. When there are half as
+    many rows more than those of the latest start, it is made anew; batches between take online
+    steps. A batch after which there are enough rows must end there, see `cut`. Where fewer rows are
+    asked for meanwhile, the next start is the final one. Unlike other stages it is around the whole
+    update: it may replace the state.
+
+    Parameters
+    ----------
+    rows : int, default=100
+        Rows for each component that are kept. 0: the start is that of the first batch.
+    """
+
+    rows: int = 100
+    name = "first_rows"
+
+    def __post_init__(self):
+        check_count("start_rows", self.rows, least=0)
+
+    def n_needed(self, first: FirstRows) -> int:
+        """Return how many rows make the final start."""
+        return min(math.ceil(self.rows * first.size), _MOST_ROWS)
+
+    def cut(self, first: FirstRows | None, data: Batch) -> tuple[Batch, Batch | None]:
+        """Return the observations of a batch up to the final start, and those after it, if any."""
+        n_needed = 0 if first is None else self.n_needed(first)
+        if n_needed == 0:
+            return data, None
+        n = data.observations_of(max(1, n_needed - first.n_kept))
+        return (data[:n], data[n:]) if n < len(data) else (data, None)
+
+    def anew(self, first: FirstRows, starts: object, seed: tuple[int, ...]) -> State:
+        """Return the state after a start from the rows so far."""
+        data, n_needed = first.followed_by(), self.n_needed(first)
+        made = starts.started(data, seed, n_needed)
+        if data.n_rows >= n_needed:
+            return made
+        first = replace(first, batches=(data,), n_started=data.n_rows)
+        return made.carrying(self.name, first)
+
+    def step(self, inner, state, batch, stream, found=None):
+        first = state.carry[self.name].with_batch(batch)
+        if first.n_kept < min(self.n_needed(first), _GROWTH * first.n_started):
+            after = state.after(inner(state, batch, stream), batch.n_rows)
+            return after.carrying(self.name, first)
+        made, counters = self.anew(first, stream.starts, state.seed), state.counters
+        n_rows = counters.n_rows + batch.n_rows
+        # Components are others than before.
+        step = made.step._replace(
+            log_likelihood=state.model.e_step(batch)[1], kl_divergence=math.nan, n_rows=n_rows
+        )
+        counters = made.counters._replace(
+            n_steps=counters.n_steps + 1, n_seen=counters.n_seen + batch.total_weight,
+            n_rows=n_rows, decay=counters.decay + made.counters.decay,
+        )  # fmt: skip
+        carry = {**state.carry_of(made.model), **made.carry}
+        return made._replace(step=step, counters=counters, carry=carry)
