@@ -218,14 +218,9 @@ class Constants(NamedTuple):
 
 @dataclass(frozen=True)
 class Carry:
-    """Base of what a stage, or a solver, remembers from one update to the next: a frozen value.
+    """Base of what a stage, or a solver, remembers from one update to the next: a frozen value."""
 
-    Attributes
-    ----------
-    n_kept : int
-        Rows of data that it holds.
-    """
-
+    # Rows of data that it holds.
     n_kept: ClassVar[int] = 0
 
     def restarted(self, state: State, n_rows: int, share: float) -> Self | None:
@@ -235,10 +230,8 @@ class Carry:
         ----------
         state : State
             The present one.
-        n_rows : int
-            Last rows that count.
-        share : float
-            Of all rows that have counted before.
+        n_rows, share : int, float
+            Last rows that count, and their share of all that have counted before.
         """
         return self
 
@@ -247,10 +240,8 @@ class Carry:
 
         Parameters
         ----------
-        model : Model
-            Of the same shape.
-        state : State
-            The present one.
+        model, state : Model, State
+            The other model, of the same shape, and the present state.
         """
         return None
 
@@ -368,11 +359,25 @@ class State(NamedTuple):
     def prior_terms(
         self, size: float, mean_size: float = 1.0
     ) -> tuple[tuple[float, Statistics], ...]:
-        """Return the prior as terms of a step's sum, one or none: the share of one observation."""
+        """Return the prior as terms of a step's sum, one or none: the share of one observation.
+
+        Parameters
+        ----------
+        size : float
+            Of all the data that the prior is spread over, as `size_of` counts it.
+        mean_size : float, default=1.0
+            Mean size of an observation of the step.
+        """
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
     def lengths_with(self, data: Batch) -> LengthDistribution | None:
-        """Return the distribution of lengths after a batch, or None if the model needs none."""
+        """Return the distribution of lengths after a batch, or None if the model needs none.
+
+        Parameters
+        ----------
+        data : Batch
+            In the form that the model takes.
+        """
         lengths = data.length_distribution
         if lengths is None or self.lengths is None or self.lengths is lengths:
             return lengths
@@ -380,7 +385,15 @@ class State(NamedTuple):
         return self.lengths.merge(1.0 - share, lengths, share)
 
     def after(self, update: Update, n_rows: int | None = None) -> State:
-        """Return the state after an update that has read `n_rows`; None: those of its data."""
+        """Return the state after an update that has read `n_rows`; None: those of its data.
+
+        Parameters
+        ----------
+        update : Update
+            What was found.
+        n_rows : int, default=None
+            Rows that were read.
+        """
         data, model, eta, counters = update.data, update.model, update.eta, self.counters
         n_read = counters.n_rows + (data.n_rows if n_rows is None else n_rows)
         if data is None:
@@ -410,15 +423,39 @@ class State(NamedTuple):
         )  # fmt: skip
 
     def after_pass(self, model: Model, log_likelihood: float, data: Batch) -> State:
-        """Return the state after a step of batch EM, from the log-likelihood of all data before."""
+        """Return the state after a step of batch EM, from the log-likelihood of all data before.
+
+        Parameters
+        ----------
+        model : Model
+            The new one.
+        log_likelihood : float
+            In nats per observation.
+        data : Batch
+            All of them.
+        """
         return self.after(Update(model, math.inf, log_likelihood, data, self.size_of(data)))
 
     def counting(self, **changes: float) -> State:
-        """Return this state with other counters."""
+        """Return this state with other counters.
+
+        Parameters
+        ----------
+        **changes
+            Fields of `Counters`.
+        """
         return self._replace(counters=self.counters._replace(**changes))
 
     def carrying(self, name: str, carry: Carry) -> State:
-        """Return this state with what a stage, or a solver, remembers."""
+        """Return this state with what a stage, or a solver, remembers.
+
+        Parameters
+        ----------
+        name : str
+            Of the stage.
+        carry : Carry
+            Its value.
+        """
         # `_replace` would take twice as long.
         return State(*self[:-1], {**self.carry, name: carry})
 
@@ -427,7 +464,13 @@ class State(NamedTuple):
         return self._replace(step=None, merged=None, carry={}, origin=None)
 
     def restarted(self, n_rows: int) -> State:
-        """Return a state in which only the last `n_rows` rows count, as after a `Restart`."""
+        """Return a state in which only the last `n_rows` rows count, as after a `Restart`.
+
+        Parameters
+        ----------
+        n_rows : int
+            From 0 up.
+        """
         counters, origin = self.counters, self.origin
         n_counted = counters.n_rows - counters.n_rows_forgotten
         share = n_rows / n_counted if n_rows < n_counted else 1.0
@@ -445,12 +488,23 @@ class State(NamedTuple):
         Stages keep what does not contradict it: running statistics become those of the model, and a
         sample of the stream begins anew; first rows of a stream, latest rows and records of
         surprise are dropped.
+
+        Parameters
+        ----------
+        model : Model
+            Of the same shape.
         """
         counted, carry = self.counting(decay=self.counters.decay + FORGOTTEN), self.carry_of(model)
         return counted._replace(model=model, merged=None, origin=None, carry=carry)
 
     def carry_of(self, model: Model) -> dict[str, Carry]:
-        """Return what stages remember once another model takes the place of the present one."""
+        """Return what stages remember once another model takes the place of the present one.
+
+        Parameters
+        ----------
+        model : Model
+            Of the same shape.
+        """
         left = ((name, one.with_model(model, self)) for name, one in self.carry.items())
         return {name: one for name, one in left if one is not None}
 

@@ -122,7 +122,13 @@ class Solver(Settings, ABC):
         return tuple(stage for stage in stages if stage)
 
     def stage(self, kind: type[Stage]) -> Stage | None:
-        """Return the stage of a class, or None if streams have none."""
+        """Return the stage of a class, or None if streams have none.
+
+        Parameters
+        ----------
+        kind : type
+            A class of `em.stages`.
+        """
         return next((one for one in self.stream_stages() if isinstance(one, kind)), None)
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
@@ -138,7 +144,13 @@ class Solver(Settings, ABC):
         return prior
 
     def check(self, state: State) -> None:
-        """Raise ValueError if the solver cannot learn a stream of a state's model."""
+        """Raise ValueError if the solver cannot learn a stream of a state's model.
+
+        Parameters
+        ----------
+        state : State
+            With the model, and with the prior if there is one.
+        """
 
     def start(
         self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
@@ -189,7 +201,13 @@ class Solver(Settings, ABC):
         return state.after(learn(state, batch, stream), batch.n_rows)
 
     def stream(self, state: State) -> Inner:
-        """Return the step of a stream: the stages that take part, around that of the solver."""
+        """Return the step of a stream: the stages that take part, around that of the solver.
+
+        Parameters
+        ----------
+        state : State
+            The present one.
+        """
         self.check(state)
         learn = self._learn
         for stage in reversed(self.stream_stages()):
@@ -237,7 +255,13 @@ class Solver(Settings, ABC):
         return log_likelihood / weight
 
     def finished(self, state: State) -> State:
-        """Return the final state of a fit."""
+        """Return the final state of a fit.
+
+        Parameters
+        ----------
+        state : State
+            After the last pass.
+        """
         return state
 
     def score(self, progress: Progress, data: Batch) -> float:

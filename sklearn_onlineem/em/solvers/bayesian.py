@@ -193,10 +193,10 @@ class RunningStatistics(Carry):
         """
         return cls(mass, model.own_statistics(lengths))
 
-    def with_model(self, model, state):
+    def with_model(self, model: Model, state: State) -> RunningStatistics:
         return self.of_model(model, self.mass, state.lengths)
 
-    def restarted(self, state, n_rows, share):
+    def restarted(self, state: State, n_rows: int, share: float) -> RunningStatistics | None:
         return replace(self, mass=share * self.mass) if share > 0.0 else None
 
 

@@ -71,18 +71,9 @@ class Stage(Settings, ABC):
     def begin(
         self, state: State, data: Batch | None, n_left_out: int, is_final: bool
     ) -> Carry | None:
-        """Return what is remembered after a start, or None.
+        """Return what is remembered after a start from data, None if it was given, or None.
 
-        Parameters
-        ----------
-        state : State
-            After the start.
-        data : Batch or None
-            From which the start was made; None: it was given.
-        n_left_out : int
-            Rows that were left out of these.
-        is_final : bool
-            Whether the start is not made anew.
+        `n_left_out` rows were left out of these; it is final if it is not made anew.
         """
         return None
 
@@ -107,15 +98,7 @@ class Stage(Settings, ABC):
         """
 
     def warning(self, before: State | None, after: State, data: Batch) -> str | None:
-        """Return what users are told after a step, or None.
-
-        Parameters
-        ----------
-        before, after : State
-            Before the step, None before a stream, and after it.
-        data : Batch
-            Of the step.
-        """
+        """Return what users are told after a step, or None; no state was before a start."""
         return None
 
 

@@ -16,18 +16,9 @@ _MOST_ROWS, _GROWTH = 1 << 14, 1.5
 
 @dataclass(frozen=True)
 class FirstRows(LatestRows):
-    """All observations of a stream so far, from which its start is made anew as more come.
+    """All observations of a stream so far, from which its start is made anew as more come."""
 
-    Parameters
-    ----------
-    batches : tuple of Batch
-        The observations.
-    size : float
-        Size of the model in components; 0: the start is final at once.
-    n_started : int
-        Rows of the latest start.
-    """
-
+    # Size of the model in components; 0: the start is final at once. Rows of the latest start.
     size: float = 0.0
     n_started: int = 0
 
@@ -43,10 +34,8 @@ class Opening(Stage):
     """The start of a stream is made anew from its first rows, until there are enough of them.
 
     It depends on the first rows alone, not on how they are cut into batches. When there are half as
-    many rows more than those of the latest start, it is made anew; batches between take online
-    steps. A batch after which there are enough rows must end there, see `cut`. Where fewer rows are
-    asked for meanwhile, the next start is the final one. Unlike other stages it is around the whole
-    update: it may replace the state.
+    many rows more, it is made anew; batches between take online steps. Unlike other stages it is
+    around the whole update: it may replace the state.
 
     Parameters
     ----------

@@ -79,38 +79,22 @@ _ALIKE, _REMEMBERED, _FACTOR = 10, 20, 2.0
 
 @dataclass(frozen=True)
 class Gate(Carry):
-    """What tells outliers: the log-likelihoods of the rows of a stream so far.
+    """What tells outliers: the log-likelihoods of the rows of a stream so far."""
 
-    Parameters
-    ----------
-    least : float
-        Log-likelihood below which rows are surprising.
-    latest : tuple of ndarray
-        Log-likelihoods of rows since `least` was computed, of some of the batches; NaN for rows
-        that are missing.
-    n_latest : int
-        How many these are.
-    before : RunningQuantiles
-        Log-likelihoods of rows before these.
-    suspects : tuple of int
-        Numbers of the surprising rows among the last 300.
-    excesses : tuple of float
-        By how much the last rows that were left out were more surprising than the median.
-    accepted : float
-        Excess up to which rows are no outliers, as enough of this size have come.
-    n_left_out : int
-        Rows left out so far.
-    left_out : tuple of int
-        Those of the latest batch, counted from its first row.
-    """
-
+    # Log-likelihood below which rows are surprising.
     least: float = -math.inf
+    # Those of rows since `least` was computed, of some of the batches, NaN for rows that are
+    # missing; how many they are; and those of rows before.
     latest: tuple[Floats, ...] = ()
     n_latest: int = 0
     before: RunningQuantiles = RunningQuantiles()
+    # Numbers of the surprising rows among the last 300.
     suspects: tuple[int, ...] = ()
+    # By how much the last rows that were left out were more surprising than the median, and the
+    # excess up to which rows are no outliers, as enough of this size have come.
     excesses: tuple[float, ...] = ()
     accepted: float = 0.0
+    # Rows left out so far, and those of the latest batch, counted from its first row.
     n_left_out: int = 0
     left_out: tuple[int, ...] = ()
 

@@ -33,25 +33,6 @@ class Sample(Carry):
     weights. How many come until the next one that is kept is drawn, so that others cost no draws.
     The sample does not depend on how the stream is cut into batches.
 
-    Parameters
-    ----------
-    size : int
-        Largest number of observations.
-    seed : tuple of int
-        Of the draws.
-    kept : Batch or None
-        The sample, in no order; None before the first observation.
-    keys : ndarray of shape (n_kept,)
-        Logarithms of the keys of those that are kept.
-    ahead : int
-        Observations until the next one that is kept, itself included, once there are `size`.
-    n_draws : int
-        Random numbers so far.
-    n_rows : int
-        Rows so far.
-    next_trial : int
-        Number of rows at which challengers are tried next.
-
     References
     ----------
     Efraimidis & Spirakis, "Weighted random sampling with a reservoir", Information Processing
@@ -68,13 +49,17 @@ class Sample(Carry):
     (1000, np.True_)
     """
 
+    # Largest number of observations, and the seed of the draws.
     size: int
     seed: tuple[int, ...]
+    # The sample, in no order, and logarithms of its keys.
     kept: Batch | None = None
     keys: Floats = field(default_factory=lambda: np.empty(0))
+    # Observations until the next one that is kept, itself included, once there are `size`.
     ahead: int = 0
     n_draws: int = 0
     n_rows: int = 0
+    # Number of rows at which challengers are tried next.
     next_trial: int = 0
 
     def after(self, data: Batch) -> Self:
@@ -161,12 +146,6 @@ class Challenge(Stage):
     ----------
     size : int
         Largest number of observations that are kept, at least 10.
-
-    Raises
-    ------
-    ValueError
-        In a step, if a sample of this size cannot begin now, or if the batch continues a sequence,
-        which is not whole.
     """
 
     size: int
