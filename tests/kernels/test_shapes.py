@@ -25,7 +25,7 @@ OFFSETS = np.array([0, 2, N])
 ANY_SHAPES = {
     "_rows.are_codes", "_rows.are_finite", "_rows.are_ready", "_rows.largest_magnitude",
     "_rows.csr_form",
-    "_kalman.width", "_kalman.longest_batched", "_waiting.load_openmp",
+    "_kalman.width", "_kalman.longest_batched",
     "_openmp.effective_n_threads", "_openmp.walk",
 }  # fmt: skip
 
