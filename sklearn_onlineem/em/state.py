@@ -405,7 +405,7 @@ class State(NamedTuple):
         step = Step(eta, update.log_likelihood, divergence, n_read)
         rates, weights, n_active = update.component_rates, update.model_weights, model.n_active
         is_other = n_active != before.n_active
-        if is_other or not rates is weights is move is None:
+        if is_other or move or rates is not None or weights is not None:
             n_active = n_active if move or (is_other and rates is None) else None
             halves = (move.reinitialised, move.half_of) if move else (-1, -1)
             step = ComponentStep(*step, rates, n_active, *halves, weights)

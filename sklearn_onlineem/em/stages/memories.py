@@ -72,7 +72,7 @@ class Memories(Carry):
 class Remember(Stage):
     """Several models learn, each with another half-life, and those predict that did.
 
-    See :class:`~sklearn_onlineem.em.Adaptive`.
+    See :class:`~sklearn_onlineem.em.Adaptive`: `eta0`, `beta` and `schedule` are ignored.
 
     Parameters
     ----------

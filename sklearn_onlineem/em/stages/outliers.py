@@ -181,7 +181,7 @@ def far_away(data: Batch) -> Integers:
     return rows if len(rows) * _WITHIN < _TOO_MANY * len(X) else rows[:0]
 
 
-_NO_ROWS = Gate()
+_BEFORE_ROWS = Gate()
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class SkipOutliers(Stage):
         return None if has_none else Gate(n_left_out=n_left_out).of_start(state.model, data)
 
     def step(self, inner, state, batch, stream, found=None):
-        model, gate = state.model, state.carry.get(self.name, _NO_ROWS)
+        model, gate = state.model, state.carry.get(self.name, _BEFORE_ROWS)
         if gate.left_out:
             gate = replace(gate, left_out=())
         log_likelihoods, usual = np.empty(batch.n_rows), batch
