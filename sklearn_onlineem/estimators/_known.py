@@ -1,14 +1,14 @@
 """Models whose parameters are known: fitted attributes that users set, one by one or together.
 
-An attribute is declared where it is read, with its axes and with the function that puts new values
-into a model. From these declarations follow the checks, and the order in which values may come: the
-estimator is fitted as soon as all parts of its model are there.
+An attribute is declared where it is read, by one line: its axes, the function that puts new values
+into a model, the letters and masks of `params` that say whether it is learnt. These lines are the
+table of an estimator, from which the checks follow, the order in which values are put, and what is
+missing: the estimator is fitted as soon as all parts of its model are there.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, wraps
@@ -22,6 +22,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import aligned, frozen, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import Constants, State
+from sklearn_onlineem.estimators.learnt import learnt_parts
 from sklearn_onlineem.estimators.validation import (
     LARGEST_SQUARE,
     check_complete,
@@ -44,18 +45,24 @@ class Settable(Generic[Value]):
         read: Callable[[Any], Value],
         axes: str | Callable[[Any, Any], str] | None,
         put: Callable[..., Model],
-        parts: str,
+        parts: str = "",
+        optional: bool | Callable[[Any], bool] = False,
+        letters: str = "",
+        masks: str | Callable[[Any], str] | None = None,
     ) -> None:
-        self.read, self._axes, self._put = read, axes, put
-        self.parts = frozenset(parts.split())
+        self._settings = (axes, put, parts, optional, letters, masks)
+        self.read, self.axes, self._put = read, axes, put
+        self.optional, self.letters, self.masks = optional, letters, masks
         wraps(read)(self)
 
     def __set_name__(self, owner, name):
-        self.name = name
+        self.name, self.part = name, name.removesuffix("_")
+        self.parts = frozenset(self._settings[2].split() or [self.part])
 
-    def covering(self, parts: str) -> Settable[Value]:
-        """Return the same attribute with other parts, for the class of a family with others."""
-        return Settable(self.read, self._axes, self._put, parts)
+    def but(self, **settings: Any) -> Settable[Value]:
+        """Return the same attribute with other settings, for the class of another family."""
+        names = ("axes", "put", "parts", "optional", "letters", "masks")
+        return Settable(self.read, **{**dict(zip(names, self._settings, strict=True)), **settings})
 
     @overload
     def __get__(self, instance: None, owner: type) -> Settable[Value]: ...
@@ -78,7 +85,7 @@ class Settable(Generic[Value]):
     def converted(self, estimator, value):
         """Return the value as an array, and its sizes by the letters of its axes."""
         check_complete(self.name, value)
-        if self._axes is None:
+        if self.axes is None:
             return aligned(copy.deepcopy(value), "C"), {}
         try:
             values = np.asarray(value, dtype=np.float64, order="C")
@@ -86,7 +93,7 @@ class Settable(Generic[Value]):
             raise ValueError(
                 f"{self.name} must be an array of numbers, got {value!r:.60}."
             ) from None
-        axes = self._axes if isinstance(self._axes, str) else self._axes(estimator, values)
+        axes = _said(self.axes, estimator, values)
         if values.ndim != len(axes):
             raise ValueError(f"{self.name} must have {len(axes)} axes, got shape {values.shape}.")
         sizes = dict(zip(axes, values.shape, strict=True))
@@ -106,34 +113,41 @@ class Settable(Generic[Value]):
 
 
 def settable(
-    axes: str | Callable[[Any, Any], str] | None, put: Callable[..., Model], parts: str
+    axes: str | Callable[[Any, Any], str] | None,
+    put: Callable[..., Model],
+    parts: str = "",
+    **settings: Any,
 ) -> Callable[[Callable[[Any], Value]], Settable[Value]]:
     """Declare a fitted attribute that can be set, by the function that reads it.
 
     `axes` are a letter for each axis, "k" for components or states, "d" for columns of the data, or
     a function of the estimator and the values; None: the value is no array. `put` returns a model
-    with new values, or raises ValueError. `parts`, separated by blanks, are those of
-    `KnownModel._all_parts` that it determines.
+    with new values, or raises ValueError. `parts`, separated by blanks, are those of the model that
+    it determines: "" is its own, of its name, which a model needs unless it is `optional`, True or
+    a function of the estimator. `letters` of `params` say whether it is learnt, or masks with one
+    of the `masks`, the axes of each, or a function of the estimator; None: `params` knows it not.
     """
-    return lambda read: Settable(read, axes, put, parts)
+    return lambda read: Settable(read, axes, put, parts, **settings)
+
+
+def _said(setting, *arguments):
+    """Return a setting of an attribute, or what a function says of the estimator."""
+    return setting(*arguments) if callable(setting) else setting
 
 
 @cache
 def _settables(kind):
     """Return the settable attributes of a class by name, in the order in which values are put.
 
-    It is the order of the class's parts.
+    They have the order in which they are defined, those of bases first.
     """
-    found = {
-        name: value
-        for name, value in inspect.getmembers_static(kind)
-        if isinstance(value, Settable)
-    }
-
-    def place(name):
-        return min(map(kind._all_parts.index, found[name].parts))
-
-    return {name: found[name] for name in sorted(found, key=place)}
+    found = {}
+    for base in reversed(kind.__mro__):
+        for name, value in vars(base).items():
+            found.pop(name, None)
+            if isinstance(value, Settable):
+                found[name] = value
+    return found
 
 
 def put_parameters(put: Callable[[Any, Any, Floats], object]) -> Callable[..., Model]:
@@ -220,24 +234,19 @@ _ASYMMETRY = 1e-8
 
 
 class KnownModel:
-    """Mixin of estimators whose fitted attributes can be set.
+    """Mixin of estimators whose fitted attributes can be set: they define these, and `_blank`."""
 
-    Subclasses define `_all_parts`, the parts that a model needs, and `_blank`.
-    """
-
-    # Parts of a model that `settable` attributes determine, and those that it may lack.
-    _all_parts: ClassVar[tuple[str, ...]] = ()
-    _optional_parts: ClassVar[frozenset[str]] = frozenset()
+    # Parameters that are sizes, by letters of axes.
+    _sizes: ClassVar[dict[str, str]] = {"k": "n_components"}
+    # Name of masks of all parameters of a component, and letters of `params` that learn them.
+    _whole: ClassVar[tuple[str, str]] = ("parameters", "p")
 
     # ------------------------------------------------------------------ provided by a subclass
 
-    def _needed_parts(self):
-        """Return the parts that no parameter determines."""
-        return [part for part in self._all_parts if part not in self._optional_parts]
-
     def _known_sizes(self, given):
         """Return sizes that parameters, or values that are no arrays, determine, by axes."""
-        return {"k": self.n_components}
+        sizes = {axis: getattr(self, name) for axis, name in self._sizes.items()}
+        return {axis: size for axis, size in sizes.items() if size is not None}
 
     def _features_of(self, sizes, given):
         """Return the number of columns, 0 if data have none; None if no attribute shows it yet."""
@@ -251,18 +260,35 @@ class KnownModel:
         """Return attributes that values determine besides the model, after `n_steps` updates."""
         return {}
 
-    def _bound(self, model, data, lacks_lengths=False):
+    def _bound(self, model, data):
         """Return a known model with what depends on the first data."""
         return model
+
+    # -------------------------------------------------------------------------------------- use
+
+    def _learnt(self):
+        """Return what `params` says is learnt, by names of parts: True, False, or a mask."""
+        lines = [line for line in _settables(type(self)).values() if line.masks is not None]
+        letters, (whole, of_whole) = {line.part: line.letters for line in lines}, self._whole
+        is_told = set(of_whole) & set().union(*letters.values())
+        masks = {line.part: _said(line.masks, self) for line in lines}
+        return learnt_parts(
+            self.params, letters | {whole: "" if is_told else of_whole}, masks | {whole: "k"},
+            self.n_components,
+        )  # fmt: skip
 
     def _known_model(self, data):
         """Return the known model, bound to its first data, or None if there is none."""
         fitted = self.__dict__.get("_fitted")
         if fitted is None or not fitted.state.awaits_data:
             return None
-        return self._bound(fitted.state.model, data, self._lacks_lengths())
-
-    # -------------------------------------------------------------------------------------- use
+        model = self._bound(fitted.state.model, data)
+        with_length = getattr(getattr(model, "family", None), "with_mean_length", None)
+        if with_length is None or "lengths" in self._parts_of(fitted.attributes["_names_set"]):
+            return model
+        rows = getattr(data, "rows", data)
+        parameters = with_length(model.parameters, rows.X, rows.sample_weight)
+        return replace(model, parameters=parameters)
 
     def _set_known(self, new):
         """Set fitted attributes: all of them, or none if one is invalid."""
@@ -294,15 +320,22 @@ class KnownModel:
             self.__dict__.pop("_present_rules", None)
 
     def _fitted_sizes(self):
-        model = self._fitted.state.model
-        return {"k": model.n_components, "d": self.n_features_in_}
+        """Return the sizes that fitted attributes have, by axes."""
+        sizes = {"d": self._fitted.attributes.get("n_features_in_")}
+        for line in _settables(type(self)).values():
+            # Others take longer to compute.
+            is_cheap = line.part in line.parts and line.axes is not None
+            values = getattr(self, line.name, None) if is_cheap else None
+            if values is not None:
+                sizes |= zip(_said(line.axes, self, values), values.shape, strict=True)
+        return sizes
 
     def _is_present(self, name, value):
         """Return whether a value is the attribute that users see."""
         attribute = _settables(type(self))[name]
         if np.ma.is_masked(value):
             return False
-        if attribute._axes is None:
+        if attribute.axes is None:
             return has_arrays_of(value, getattr(self, name))
         try:
             return np.array_equal(np.asarray(value, dtype=np.float64), getattr(self, name))
@@ -350,24 +383,24 @@ class KnownModel:
             model = _settables(type(self))[name].put(model, value)
         return model
 
-    def _missing_parts(self, given):
-        table = _settables(type(self))
-        found = frozenset().union(*(table[name].parts for name in given))
-        return [part for part in self._needed_parts() if part not in found]
+    def _parts_of(self, names):
+        """Return the parts that attributes determine."""
+        return frozenset().union(*(_settables(type(self))[name].parts for name in names))
 
-    def _lacks_lengths(self):
-        """Return whether lengths of rows are unknown until first data come."""
-        table = _settables(type(self))
-        found = frozenset().union(*(table[n].parts for n in self._fitted.attributes["_names_set"]))
-        return "lengths" in self._all_parts and "lengths" not in found
+    def _missing_parts(self, given):
+        """Return the parts that neither attributes nor parameters determine."""
+        found = self._parts_of(given)
+        return [
+            line.part
+            for line in _settables(type(self)).values()
+            if line.part in line.parts - found and not _said(line.optional, self)
+        ]
 
     def _missing(self, given, end="_"):
         """Return the names of the attributes that are missing, with alternatives."""
         missing, table = self._missing_parts(given), _settables(type(self))
         names = [
-            " or ".join(
-                name.removesuffix("_") + end for name, value in table.items() if part in value.parts
-            )
+            " or ".join(line.part + end for line in table.values() if part in line.parts)
             for part in missing
         ]
         return " and ".join(dict.fromkeys(names)) or "an attribute that shows the number of columns"
@@ -388,9 +421,6 @@ class KnownModel:
 
 class FromParameters:
     """Mixin of estimators all of whose parameters can be set."""
-
-    # Parameters that are sizes, by letters of axes.
-    _sizing_parameters: ClassVar[dict[str, str]] = {"k": "n_components"}
 
     @classmethod
     def from_parameters(cls, **parameters: object) -> Self:
@@ -424,6 +454,7 @@ class FromParameters:
         (2, array([0, 1]))
         """
         names, given, settings = {n.removesuffix("_"): n for n in _settables(cls)}, {}, {}
+        counted = cls._sizes.get("k")
         for name, value in parameters.items():
             if name in names.values():
                 raise TypeError(
@@ -441,9 +472,8 @@ class FromParameters:
         with error_context(estimator):
             for name, value in given.items():
                 _, sizes = _settables(cls)[name].converted(estimator, value)
-                for axis, parameter in cls._sizing_parameters.items():
-                    if axis in sizes and parameter not in settings:
-                        settings[parameter] = sizes[axis]
+                if counted and "k" in sizes:
+                    settings.setdefault(counted, sizes["k"])
         estimator = cls(**settings)
         estimator._set_known(given)
         if not estimator.__sklearn_is_fitted__():

@@ -11,28 +11,33 @@ from sklearn_onlineem.models.fixed import Fixed
 RELEARNT = frozenset({"params", "em_vars"})
 
 
-def learnt_parts(params, letters, shapes):
+def learnt_parts(params, letters, masks, n_components):
     """Return what is learnt of each part by name: True, False, or a mask of booleans.
 
     `params` are letters of the parts that are learnt, or masks by names of parts, which are learnt
-    without one. `letters` has the names of parts by letter, and `shapes` lists the shapes that
-    masks may have by name, with None for an axis of any length.
+    without one. Parts without `letters` are learnt, too. `masks` has the axes of masks by name,
+    such as "k" or "k kd", where "e" has one more entry than "k", and others have any length.
     """
     if isinstance(params, str):
-        if set(params) - set(letters):
-            known = "".join(letters)
+        # Those of one part come first.
+        joined = "".join(letters.values())
+        known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
+        if set(params) - set(known):
             raise ValueError(f"params has letters other than {known!r}: {params!r}.")
-        learnt, told = set().union(*map(letters.get, params)), set().union(*letters.values())
-        return {name: name in learnt or name not in told for name in shapes}
+        return {name: not own or not set(own).isdisjoint(params) for name, own in letters.items()}
     if not isinstance(params, Mapping):
         raise ValueError(f"params must be letters, or a dict of masks, got {params!r:.60}.")
-    unknown = [name for name in params if name not in shapes]
+    unknown = [name for name in params if name not in masks]
     if unknown:
-        raise ValueError(f"params has the key {unknown[0]!r}; it may have {', '.join(shapes)}.")
+        raise ValueError(f"params has the key {unknown[0]!r}; it may have {', '.join(masks)}.")
+    sizes = {"k": n_components, "e": n_components + 1}
     return {
-        name: _checked(f"params[{name!r}]", params.get(name, True), of_part)
-        for name, of_part in shapes.items()
-    }
+        name: _checked(
+            f"params[{name!r}]", params.get(name, True),
+            [tuple(map(sizes.get, axes)) for axes in kinds.split()],
+        )
+        for name, kinds in masks.items()
+    }  # fmt: skip
 
 
 def _checked(name, mask, shapes):
@@ -54,11 +59,14 @@ def _checked(name, mask, shapes):
     return mask
 
 
-def gaussian_mask_shapes(estimator, covariances):
-    """Return the shapes of masks of Gaussians, whose covariances have this name."""
-    kind, each = estimator.covariance_type, (estimator.n_components,)
-    means = [each, (*each, None)] if kind in ("diag", "spherical") else [each]
-    return {"means": means, covariances: [] if kind == "tied" else [each]}
+def masks_of_means(estimator):
+    """Return the axes of masks of means of Gaussians."""
+    return "k kd" if estimator.covariance_type in ("diag", "spherical") else "k"
+
+
+def masks_of_covariances(estimator):
+    """Return the axes of masks of their covariances; shared ones are learnt or not."""
+    return "" if estimator.covariance_type == "tied" else "k"
 
 
 def learnt_gaussians(learnt, covariances, of_components):

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +23,7 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     HiddenMarkovInitialiser,
     excess,
 )
-from sklearn_onlineem.estimators.learnt import fixed_entries, learnt_parts, with_masks
+from sklearn_onlineem.estimators.learnt import fixed_entries, with_masks
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.models.fixed import Fixed
@@ -68,6 +67,10 @@ def _put_end(model, values):
         raise ValueError("endprob_ must be 1 in states that go nowhere else; set transmat_ first.")
     scale = np.divide(rest, totals, out=np.ones_like(rest), where=totals > 0.0)
     return replace(model, transmat=np.column_stack([inner * scale[:, None], values]))
+
+
+def _masks_of_transitions(hmm):
+    return "kk ke" if hmm.termination == "end_state" else "kk"
 
 
 @estimator
@@ -184,19 +187,7 @@ class BaseHMM(FromParameters, SequenceEstimator):
             self.transmat_init,
         )
 
-    # Parts of the emissions by letters of `params`.
-    _emission_letters: ClassVar[dict[str, tuple[str, ...]]] = {"e": ("emissions",)}
-
-    def _mask_shapes(self):
-        """Return the shapes of masks by names of parts."""
-        n, has_end = self.n_components, self.termination == "end_state"
-        transmat = [(n, n), (n, n + 1)] if has_end else [(n, n)]
-        return {"startprob": [(n,)], "transmat": transmat, "emissions": [(n,)]}
-
-    def _learnt(self):
-        """Return what is learnt, by names of parts."""
-        letters = {"s": ("startprob",), "t": ("transmat",), **self._emission_letters}
-        return learnt_parts(self.params, letters, self._mask_shapes())
+    _whole = ("emissions", "e")
 
     def _learnt_letters(self):
         """Return which of start, transitions and emissions are learnt at all, as models take it."""
@@ -258,9 +249,6 @@ class BaseHMM(FromParameters, SequenceEstimator):
 
     # ------------------------------------------------------------------------------- fitted values
 
-    _all_parts = ("start", "transitions", "end", "emissions")
-    _optional_parts = frozenset({"end"})
-
     def _blank(self, sizes, n_features, given):
         start, transmat, termination = self._chain().parts(2.0)
         family = self._known_family(sizes)
@@ -276,26 +264,23 @@ class BaseHMM(FromParameters, SequenceEstimator):
         """Return parameters of this shape, into which values are put."""
         return np.full((self.n_components, n_features), 1.0 / n_features)
 
-    def _bound(self, model, data, lacks_lengths=False):
-        rows, parameters = observed_rows(data), model.parameters
+    def _bound(self, model, data):
+        rows = observed_rows(data)
         if not len(rows):  # Nothing was observed: units are those of the model.
             states = np.resize(np.arange(self.n_components), 100)
-            rows = Rows(model.family.sample(parameters, states, np.random.default_rng(0)))
-        family = bound(model.family, rows, self.n_components)
-        if lacks_lengths:
-            parameters = family.with_mean_length(parameters, rows.X)
-        return replace(model, family=family, parameters=parameters)
+            rows = Rows(model.family.sample(model.parameters, states, np.random.default_rng(0)))
+        return replace(model, family=bound(model.family, rows, self.n_components))
 
-    @settable("k", _put_start, "start")
+    @settable("k", _put_start, letters="s", masks="k")
     def startprob_(self) -> Floats:
         return self._exposed(self.model_.start)
 
-    @settable("kk", _put_transitions, "transitions")
+    @settable("kk", _put_transitions, letters="t", masks=_masks_of_transitions)
     def transmat_(self) -> Floats:
         model = self.model_
         return self._exposed(model.transmat[:, : model.n_components])
 
-    @settable("k", _put_end, "end")
+    @settable("k", _put_end, optional=True)
     def endprob_(self) -> Floats | None:
         model = self.model_
         if not isinstance(model.termination, EndState):

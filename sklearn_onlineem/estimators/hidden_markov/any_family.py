@@ -80,7 +80,7 @@ class HMM(ColumnFamilies, BaseHMM):
     def _features_of(self, sizes, given):
         return n_features_of(self._family(), given)
 
-    @settable(None, put_all_parameters, "emissions")
+    @settable(None, put_all_parameters, "parameters lengths")
     def parameters_(self) -> object:
         return self.model_.parameters
 

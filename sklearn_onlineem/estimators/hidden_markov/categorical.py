@@ -82,9 +82,6 @@ class CategoricalHMM(BaseHMM):
     _handles_missing = True
     _takes_symbols = True
 
-    def _mask_shapes(self):
-        return {**super()._mask_shapes(), "emissionprob": [(self.n_components, None)]}
-
     def _family(self):
         return Categorical(self.n_features)
 
@@ -127,9 +124,6 @@ class CategoricalHMM(BaseHMM):
         shape = self.n_components, n_features * family.n_categories
         return np.full(shape, 1.0 / family.n_categories)
 
-    def _fitted_sizes(self):
-        return {**super()._fitted_sizes(), "s": self.model_.parameters.shape[1]}
-
-    @settable("ks", _put_probabilities, "emissions")
+    @settable("ks", _put_probabilities, masks="ks")
     def emissionprob_(self) -> Floats:
         return self._exposed(self.model_.parameters)

@@ -12,7 +12,11 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
 from sklearn_onlineem.estimators._start import LearntPrior
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.learnt import gaussian_mask_shapes, learnt_gaussians
+from sklearn_onlineem.estimators.learnt import (
+    learnt_gaussians,
+    masks_of_covariances,
+    masks_of_means,
+)
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
@@ -49,10 +53,6 @@ def _put_covars(family, parameters, covars):
         stored = covars[None]
     check_definite("covars_", stored)
     return Gaussians(parameters.mean, stored)
-
-
-# Parts by letters of `params`.
-_LETTERS = {"m": ("means",), "c": ("covars",), "e": ("means", "covars")}
 
 
 @estimator
@@ -147,11 +147,6 @@ class GaussianHMM(BaseHMM):
     )
     covars_weight: float = parameter(default=1.0, valid=[Interval(Real, 0, None, closed="left")])
 
-    _emission_letters = _LETTERS
-
-    def _mask_shapes(self):
-        return {**super()._mask_shapes(), **gaussian_mask_shapes(self, "covars")}
-
     _handles_missing = True
 
     def _family(self):
@@ -211,16 +206,14 @@ class GaussianHMM(BaseHMM):
             degrees=max(0.0, finite("covars_weight", self.covars_weight) - certain),
         )
 
-    _all_parts = ("start", "transitions", "end", "means", "covars")
-
     def _standard(self, family, n_features):
         unit = np.tile(np.eye(n_features), (self.n_components, 1, 1))
         return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
 
-    @settable("kd", _put_means, "means")
+    @settable("kd", _put_means, letters="me", masks=masks_of_means)
     def means_(self) -> Floats:
         return self._exposed(self.model_.parameters.mean)
 
-    @settable(_axes, _put_covars, "covars")
+    @settable(_axes, _put_covars, letters="ce", masks=masks_of_covariances)
     def covars_(self) -> Floats:
         return self._exposed(self.model_.parameters.covariance_matrices)

@@ -67,9 +67,6 @@ class MultinomialHMM(BaseHMM):
 
     _takes_positive_only = True
 
-    def _mask_shapes(self):
-        return {**super()._mask_shapes(), "emissionprob": [(self.n_components, None)]}
-
     def _family(self):
         return Multinomial()
 
@@ -87,10 +84,7 @@ class MultinomialHMM(BaseHMM):
             return super()._emission_prior(family, n_features)
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
-    _all_parts = ("start", "transitions", "end", "lengths", "emissions")
-    _optional_parts = frozenset({"end", "lengths"})
-
-    @settable("kd", _put_probabilities, "emissions")
+    @settable("kd", _put_probabilities, masks="kd")
     def emissionprob_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.probabilities(model.parameters))

@@ -21,10 +21,6 @@ def _put_rates(family, parameters, rates):
     return family.regularise(at_least("lambdas_", rates, 0.0, rates.shape))
 
 
-# Parts by letters of `params`.
-_LETTERS = {"l": ("emissions",), "e": ("emissions",)}
-
-
 @estimator
 class PoissonHMM(BaseHMM):
     """Hidden Markov model of Poisson counts: like hmmlearn's, with `partial_fit`.
@@ -70,7 +66,7 @@ class PoissonHMM(BaseHMM):
     lambdas_prior: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
     lambdas_weight: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
 
-    _emission_letters = _LETTERS
+    _whole = ("emissions", "le")
 
     _takes_positive_only = True
     _handles_missing = True
@@ -94,6 +90,6 @@ class PoissonHMM(BaseHMM):
         weight = finite("lambdas_weight", self.lambdas_weight, shape[:1])
         return Sums(weight.copy(), finite("lambdas_prior", self.lambdas_prior, shape).copy())
 
-    @settable("kd", _put_rates, "emissions")
+    @settable("kd", _put_rates)
     def lambdas_(self) -> Floats:
         return self._exposed(self.model_.parameters)

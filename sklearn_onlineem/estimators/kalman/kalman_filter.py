@@ -42,7 +42,10 @@ def _array(name: str) -> Settable[Floats]:
     def read(estimator: KalmanFilter) -> Floats:
         return estimator._exposed(array_of(estimator.model_, name))
 
-    return Settable(read, FIELDS[name].axes, partial(put_array, name), name)
+    def is_told(estimator: KalmanFilter) -> bool:
+        return name.endswith("_offsets") or getattr(estimator, name) is not None
+
+    return Settable(read, FIELDS[name].axes, partial(put_array, name), optional=is_told)
 
 
 @estimator
@@ -516,12 +519,7 @@ class KalmanFilter(FromParameters, SequenceEstimator):
 
     # --------------------------------------------------------------------------------- attributes
 
-    _all_parts = tuple(FIELDS)
-    _optional_parts = frozenset({"transition_offsets", "observation_offsets"})
-    _sizing_parameters = {"k": "n_dim_state"}
-
-    def _needed_parts(self):
-        return [name for name in super()._needed_parts() if getattr(self, name) is None]
+    _sizes = {"k": "n_dim_state"}
 
     def _known_sizes(self, given):
         sizes, system = {}, self._system()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +36,7 @@ from sklearn_onlineem.estimators._start import (
     without_gaps,
 )
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
-from sklearn_onlineem.estimators.learnt import fixed_entries, learnt_parts, with_masks
+from sklearn_onlineem.estimators.learnt import fixed_entries, with_masks
 from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import (
@@ -237,17 +236,6 @@ class MixtureParameters:
     )
     params: str | Mapping[str, object] = parameter(default="wp", valid=[str, dict], structural=True)
 
-    # Parts of the model by letters of `params`.
-    _letters: ClassVar[dict[str, tuple[str, ...]]] = {"w": ("weights",), "p": ("parameters",)}
-
-    def _mask_shapes(self):
-        """Return the shapes of masks by names of parts."""
-        each = [(self.n_components,)]
-        return {"weights": each, "parameters": each}
-
-    def _learnt(self):
-        return learnt_parts(self.params, self._letters, self._mask_shapes())
-
     def _fixed(self):
         """Return what is fixed, as models take it, or None."""
         learnt = self._learnt()
@@ -279,8 +267,6 @@ class MixtureParameters:
             excess = finite_start(name, concentration, shape, np.inf) - 1.0
         return MixtureStatistics(np.full(n_components, excess), emissions)
 
-    _all_parts = ("weights", "means")
-
     def _blank(self, sizes, n_features, given):
         family, n_components = self._family(), self.n_components
         uniform = np.full(n_components, 1.0 / n_components)
@@ -291,13 +277,10 @@ class MixtureParameters:
         """Return parameters of this shape, into which values are put."""
         return np.full((n_components, n_features), 1.0 / n_features)
 
-    def _bound(self, model, data, lacks_lengths=False):
-        family, parameters = bound(model.family, data, self.n_components), model.parameters
-        if lacks_lengths:
-            parameters = family.with_mean_length(parameters, data.X, data.sample_weight)
-        return replace(model, family=family, parameters=parameters)
+    def _bound(self, model, data):
+        return replace(model, family=bound(model.family, data, self.n_components))
 
-    @settable("k", _put_weights, "weights")
+    @settable("k", _put_weights, letters="w", masks="k")
     def weights_(self) -> Floats:
         return self._exposed(self.model_.weights)
 
@@ -339,7 +322,7 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
             self._emission_prior, fixed=self._fixed(),
         )  # fmt: skip
 
-    @settable("kd", put_means, "means")
+    @settable("kd", put_means)
     def means_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.means(model.parameters))

@@ -61,8 +61,6 @@ class Mixture(ColumnFamilies, BaseMixture):
         default="gaussian_full", valid=[StrOptions(set(FAMILIES)), Family, dict], structural=True
     )
 
-    _all_parts = ("weights", "parameters")
-
     def _standard(self, family, n_components, n_features):
         return None
 
@@ -74,6 +72,6 @@ class Mixture(ColumnFamilies, BaseMixture):
     def means_(self) -> Floats:
         return BaseMixture.means_.read(self)
 
-    @settable(None, put_all_parameters, "parameters")
+    @settable(None, put_all_parameters, "parameters lengths")
     def parameters_(self) -> object:
         return self.model_.parameters

@@ -111,8 +111,6 @@ class CategoricalMixture(NominalColumns, BaseMixture):
     def _given_family(self, known):
         return Categorical(self.n_categories, self.min_probability)
 
-    _all_parts = ("weights", "probabilities")
-
     def _features_of(self, sizes, given):
         return len(_tables(given["probabilities_"])) if "probabilities_" in given else None
 
@@ -137,7 +135,7 @@ class CategoricalMixture(NominalColumns, BaseMixture):
     def means_(self) -> Floats:
         return BaseMixture.means_.read(self)
 
-    @settable(None, _put_probabilities, "probabilities")
+    @settable(None, _put_probabilities)
     def probabilities_(self) -> list[Floats]:
         model = self.model_
         return list(map(self._exposed, model.family.probabilities(model.parameters)))

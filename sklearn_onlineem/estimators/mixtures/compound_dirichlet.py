@@ -105,26 +105,12 @@ class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, RowEstimator):
         emissions = self._emission_prior(model.family, n_features)
         return None if emissions is None else MixtureStatistics(np.zeros(1), emissions)
 
-    _all_parts = ("lengths", "alpha")
-    _optional_parts = frozenset({"lengths"})
-    _sizing_parameters = {}
-
-    def _known_sizes(self, given):
-        return {}
-
-    def _fitted_sizes(self):
-        return {"d": self.n_features_in_}
+    _sizes = {}
 
     def _blank(self, sizes, n_features, given):
         return MixtureModel(Family(), np.ones(1), _standard(1, n_features))
 
-    def _bound(self, model, data, lacks_lengths=False):
-        if not lacks_lengths:
-            return model
-        parameters = model.family.with_mean_length(model.parameters, data.X, data.sample_weight)
-        return replace(model, parameters=parameters)
-
-    @settable("d", _put_alpha, "alpha")
+    @settable("d", _put_alpha)
     def alpha_(self) -> Floats:
         return self._exposed(self.model_.parameters.alpha[0])
 
@@ -243,14 +229,12 @@ class CompoundDirichletMixture(BaseMixture):
             given = partial(given_dirichlets, self.alpha_init, self.n_components)
         return replace(super()._initialiser(), given_parameters=given, sufficient=("alpha_init",))
 
-    _all_parts = ("weights", "lengths", "alpha")
-    _optional_parts = frozenset({"lengths"})
-    means_ = BaseMixture.means_.covering("lengths")
+    means_ = BaseMixture.means_.but(parts="lengths")
 
     def _standard(self, family, n_components, n_features):
         return _standard(n_components, n_features)
 
-    @settable("kd", _put_alpha, "alpha")
+    @settable("kd", _put_alpha)
     def alpha_(self) -> Floats:
         return self._exposed(self.model_.parameters.alpha)
 

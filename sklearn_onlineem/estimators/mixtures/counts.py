@@ -111,11 +111,9 @@ class MultinomialMixture(BaseMixture):
     def _family(self):
         return Multinomial()
 
-    _all_parts = ("weights", "lengths", "probabilities")
-    _optional_parts = frozenset({"lengths"})
-    means_ = BaseMixture.means_.covering("lengths probabilities")
+    means_ = BaseMixture.means_.but(parts="lengths probabilities")
 
-    @settable("kd", _put_probabilities, "probabilities")
+    @settable("kd", _put_probabilities)
     def probabilities_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.probabilities(model.parameters))

@@ -138,12 +138,6 @@ class GammaMixture(BaseMixture):
         warn_user(f"{type(self).__name__}: {zeros.sum()} zeros were replaced by {self.zero_value}.")
         return np.where(zeros, X.dtype.type(self.zero_value), X)
 
-    _all_parts = ("weights", "shapes", "rates")
-    means_ = BaseMixture.means_.covering("rates")
-
-    def _needed_parts(self):
-        return self._all_parts if self.shape is None else ("weights", "rates")
-
     def _standard(self, family, n_components, n_features):
         means = np.ones((n_components, n_features))
         if not isinstance(family, Gamma):
@@ -151,12 +145,14 @@ class GammaMixture(BaseMixture):
         # Of shape 1 and rate 1.
         return family.from_natural(np.concatenate([0.0 * means, -means], axis=1))
 
-    @settable("kd", _put_shapes, "shapes")
+    @settable("kd", _put_shapes, optional=lambda self: self.shape is not None)
     def shapes_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.shapes_and_rates(model.parameters)[0])
 
-    @settable("kd", _put_rates, "rates")
+    means_ = BaseMixture.means_.but(parts="rates")
+
+    @settable("kd", _put_rates)
     def rates_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.shapes_and_rates(model.parameters)[1])

@@ -11,7 +11,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
-from sklearn_onlineem.estimators.learnt import gaussian_mask_shapes, learnt_gaussians
+from sklearn_onlineem.estimators.learnt import (
+    learnt_gaussians,
+    masks_of_covariances,
+    masks_of_means,
+)
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.threads import single_threaded_blas
@@ -85,15 +89,6 @@ def unit_gaussians(family, n_components, n_features):
 
 def _inverse(matrices):
     return 1.0 / matrices if matrices.ndim == 2 else np.linalg.inv(matrices)
-
-
-# Parts by letters of `params`.
-_LETTERS = {
-    "w": ("weights",),
-    "m": ("means",),
-    "c": ("covariances",),
-    "p": ("means", "covariances"),
-}
 
 
 @estimator
@@ -190,11 +185,6 @@ class GaussianMixture(BaseMixture):
             learns_covariances=covariances,
         )
 
-    _letters = _LETTERS
-
-    def _mask_shapes(self):
-        return {**super()._mask_shapes(), **gaussian_mask_shapes(self, "covariances")}
-
     def _initialiser(self):
         is_given = self.means_init is not None and self.precisions_init is not None
         return replace(
@@ -240,12 +230,12 @@ class GaussianMixture(BaseMixture):
     def _in_shape(self, values):
         return self._exposed(without_shared_axes(self.model_.family.covariance, values))
 
-    _all_parts = ("weights", "means", "covariances")
-
     def _standard(self, family, n_components, n_features):
         return unit_gaussians(family, n_components, n_features)
 
-    @settable(covariance_axes, _put_covariances, "covariances")
+    means_ = BaseMixture.means_.but(letters="mp", masks=masks_of_means)
+
+    @settable(covariance_axes, _put_covariances, letters="cp", masks=masks_of_covariances)
     def covariances_(self) -> Floats:
         return self._in_shape(self.model_.parameters.covariance)
 

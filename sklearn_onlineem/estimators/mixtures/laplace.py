@@ -67,8 +67,6 @@ class LaplaceMixture(BaseMixture):
     def _family(self):
         return Laplace()
 
-    _all_parts = ("weights", "means", "scales")
-
     def _standard(self, family, n_components, n_features):
         return Laplaces(*np.full((2, n_components, n_features), 1.0))
 
@@ -76,6 +74,6 @@ class LaplaceMixture(BaseMixture):
     def locations_(self) -> Floats:
         return self._exposed(self.model_.parameters.location)
 
-    @settable("kd", _put_scales, "scales")
+    @settable("kd", _put_scales)
     def scales_(self) -> Floats:
         return self._exposed(self.model_.parameters.scale)

@@ -277,23 +277,18 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         with error_context(self):
             return sequence_form(X, lengths, groups, partial(symbol_column, self))
 
-    _all_parts = ("weights", "lengths", "start", "transitions")
-    _optional_parts = frozenset({"lengths"})
-    means_ = BaseMixture.means_.covering("lengths start transitions")
-
-    def _known_sizes(self, given):
-        sizes = super()._known_sizes(given)
-        return sizes if self.n_symbols is None else {**sizes, "s": self.n_symbols}
+    _sizes = {"k": "n_components", "s": "n_symbols"}
+    means_ = BaseMixture.means_.but(parts="lengths startprob transmat")
 
     def _features_of(self, sizes, given):
         return sizes.get("d") or ("s" in sizes and sizes["s"] * (sizes["s"] + 1)) or None
 
-    @settable("ks", _put_start, "start")
+    @settable("ks", _put_start)
     def startprob_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.start_probabilities(model.parameters))
 
-    @settable("kss", _put_transitions, "transitions")
+    @settable("kss", _put_transitions)
     def transmat_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.transition_probabilities(model.parameters))

@@ -481,8 +481,6 @@ class RegressionMixture(FromParameters, MixtureParameters, RegressorMixin, Onlin
 
     # ----------------------------------------------------------------------------- fitted values
 
-    _all_parts = ("weights", "coefficients", "intercepts", "covariances")
-
     def _blank(self, sizes, n_features, given):
         K, p, q = self.n_components, sizes.get("p", 1), n_features
         family = self._initialiser().family(q)
@@ -490,7 +488,7 @@ class RegressionMixture(FromParameters, MixtureParameters, RegressorMixin, Onlin
         parameters = Regressions(np.zeros((K, q + p)), np.zeros((K, p, q)), covariance, moments)
         return MixtureModel(family, np.full(K, 1.0 / K), parameters, self._fixed())
 
-    def _bound(self, model, data, lacks_lengths=False):
+    def _bound(self, model, data):
         """Return a known model with the moments of the inputs of its first data."""
         family, known = model.family.bind(data.X, data.sample_weight), model.parameters
         inputs, K = data.X[:, : data.n_inputs].astype(np.float64), len(known)
@@ -504,22 +502,19 @@ class RegressionMixture(FromParameters, MixtureParameters, RegressorMixin, Onlin
         parameters = _regressions(seen, known.matrix, known.offset)
         return replace(model, family=family, parameters=parameters)
 
-    def _fitted_sizes(self):
-        return {**super()._fitted_sizes(), "p": self._n_targets}
-
     @property
     def _n_targets(self):
         return self.model_.parameters.covariance.shape[1]
 
-    @settable("kpd", _put_coefficients, "coefficients")
+    @settable("kpd", _put_coefficients)
     def coef_(self) -> Floats:
         return self._exposed(self.model_.parameters.matrix)
 
-    @settable("kp", _put_intercepts, "intercepts")
+    @settable("kp", _put_intercepts)
     def intercept_(self) -> Floats:
         return self._exposed(self.model_.parameters.offset)
 
-    @settable(_covariance_axes, _put_covariances, "covariances")
+    @settable(_covariance_axes, _put_covariances)
     def covariances_(self) -> Floats:
         covariances = self.model_.parameters.covariance
         if self.covariance_type != "full":

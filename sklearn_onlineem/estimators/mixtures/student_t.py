@@ -128,25 +128,19 @@ class StudentTMixture(BaseMixture):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
         return StudentT(COVARIANCES[self.covariance_type], self.degrees_of_freedom, reg_covar)
 
-    _all_parts = ("weights", "means", "scales", "degrees")
-
-    def _needed_parts(self):
-        learns = isinstance(self.degrees_of_freedom, str)
-        return self._all_parts if learns else self._all_parts[:-1]
-
     def _standard(self, family, n_components, n_features):
         n_degrees = n_components if self.degrees_of_freedom == "each" else 1
         degrees = 10.0 if family.learns_degrees else float(family.degrees_of_freedom)
         gaussians = unit_gaussians(family, n_components, n_features)
         return StudentTs(gaussians, np.full(n_degrees, degrees))
 
-    @settable(covariance_axes, _put_scales, "scales")
+    @settable(covariance_axes, _put_scales)
     def scales_(self) -> Floats:
         model = self.model_
         scales = model.parameters.gaussians.covariance
         return self._exposed(without_shared_axes(model.family.covariance, scales))
 
-    @settable("k", _put_degrees, "degrees")
+    @settable("k", _put_degrees, optional=lambda self: isinstance(self.degrees_of_freedom, Real))
     def degrees_of_freedom_(self) -> Floats:
         model = self.model_
         degrees = model.parameters.degrees_of_freedom

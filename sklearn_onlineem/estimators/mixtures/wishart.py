@@ -90,12 +90,6 @@ class WishartMixture(BaseMixture):
             return Wishart()
         return FixedDegreesWishart(self.degrees_of_freedom)
 
-    _all_parts = ("weights", "degrees", "scales")
-    means_ = BaseMixture.means_.covering("scales")
-
-    def _needed_parts(self):
-        return self._all_parts if self.degrees_of_freedom is None else ("weights", "scales")
-
     def _features_of(self, sizes, given):
         return sizes["s"] ** 2 if "s" in sizes else sizes.get("d")
 
@@ -104,12 +98,14 @@ class WishartMixture(BaseMixture):
         unit = np.tile(np.eye(side), (n_components, 1, 1))
         return _wisharts(family, np.full(n_components, side + 1.0), unit)
 
-    @settable("k", _put_degrees, "degrees")
+    @settable("k", _put_degrees, optional=lambda self: self.degrees_of_freedom is not None)
     def degrees_of_freedom_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.degrees_and_scales(model.parameters)[0])
 
-    @settable("kss", _put_scales, "scales")
+    means_ = BaseMixture.means_.but(parts="scales")
+
+    @settable("kss", _put_scales)
     def scales_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.degrees_and_scales(model.parameters)[1])

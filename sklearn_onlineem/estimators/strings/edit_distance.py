@@ -187,6 +187,14 @@ def _put_symbols(model, symbols):
     return model
 
 
+def _is_full(edit):
+    return edit.parametrization == "full"
+
+
+def _is_tied(edit):
+    return edit.parametrization == "tied"
+
+
 # Concentration of the default prior of the full parametrization, in which symbols mostly match.
 _FULL_PRIOR = {"match": 1.5, "mismatch": 1.01, "delete": 1.1, "insert": 1.1}
 
@@ -582,19 +590,11 @@ class EditDistance(FromParameters, ClassNamePrefixFeaturesOutMixin, FitTransform
 
     # ------------------------------------------------------------------------------ fitted values
 
-    _all_parts = ("symbols", "kinds", "substitutions", "deletions", "insertions")
-    _sizing_parameters = {}
-
-    def _needed_parts(self):
-        of_operations = self._all_parts[2:] if self.parametrization == "full" else ("kinds",)
-        return [*(("symbols",) if self.alphabet is None else ()), *of_operations]
+    _sizes = {}
 
     def _known_sizes(self, given):
         codes = self._known_codes(given)
         return {} if codes is None else {"b": len(codes) + 1}
-
-    def _fitted_sizes(self):
-        return {"b": self.model_.operations.n_symbols}
 
     def _features_of(self, sizes, given):
         return 0
@@ -629,27 +629,27 @@ class EditDistance(FromParameters, ClassNamePrefixFeaturesOutMixin, FitTransform
         makes_text = all(isinstance(symbol, str) and len(symbol) == 1 for symbol in codes)
         return {"symbols_": [*codes], "_codes": codes, "_makes_text": makes_text}
 
-    @settable(None, _put_symbols, "symbols")
+    @settable(None, _put_symbols, optional=lambda self: self.alphabet is not None)
     def symbols_(self) -> list[object]:
         return self._fitted.attributes["symbols_"]
 
     _codes = FittedAttribute("Codes of the symbols, a dict.")
     _makes_text = FittedAttribute("Whether all strings of the first data were text.")
 
-    @settable(None, _put_operations, "kinds")
+    @settable(None, _put_operations, optional=_is_full)
     def operations_(self) -> dict[str, float]:
         model = self.model_
         return dict(zip(KINDS, model.operations.by_kind(model.probabilities).tolist(), strict=True))
 
-    @settable("bb", partial(_put_table, 0), "substitutions")
+    @settable("bb", partial(_put_table, 0), optional=_is_tied)
     def substitution_probabilities_(self) -> Floats:
         return self._table(0)
 
-    @settable("b", partial(_put_table, 1), "deletions")
+    @settable("b", partial(_put_table, 1), optional=_is_tied)
     def deletion_probabilities_(self) -> Floats:
         return self._table(1)
 
-    @settable("b", partial(_put_table, 2), "insertions")
+    @settable("b", partial(_put_table, 2), optional=_is_tied)
     def insertion_probabilities_(self) -> Floats:
         return self._table(2)
 

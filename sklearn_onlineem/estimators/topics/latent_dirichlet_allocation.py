@@ -435,17 +435,11 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
 
     # --------------------------------------------------------------------------- fitted attributes
 
-    _all_parts = ("lengths", "topics", "alpha")
-    _optional_parts = frozenset({"lengths"})
-
-    def _needed_parts(self):
-        return ["topics"] if self.doc_topic_prior is not None else ["topics", "alpha"]
-
     def _blank(self, sizes, n_features, given):
         uniform = np.full((n_features, self.n_components), 1.0 / n_features)
         return self._initialiser().model_of(uniform, 1.0, self._inference())
 
-    def _bound(self, model, data, lacks_lengths=False):
+    def _bound(self, model, data):
         settings = {"inference": self._inference(), "learns_alpha": self.learn_doc_topic_prior}
         return replace(model, length=np.array([data.mean_length]), **settings)
 
@@ -455,7 +449,7 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
             return {}
         return {"_tokens_set": (n_steps, _sums(given["components_"])[:, 0])}
 
-    @settable("kd", _put_topics, "topics")
+    @settable("kd", _put_topics)
     def components_(self) -> Floats:
         return self._exposed(self._pseudo_counts())
 
@@ -473,7 +467,7 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
             tokens += self.topic_word_prior_ * len(model.topics_T)
         return np.ascontiguousarray((model.topics_T * tokens).T)
 
-    @settable(_one_or_each, _put_alpha, "alpha")
+    @settable(_one_or_each, _put_alpha, optional=lambda self: self.doc_topic_prior is not None)
     def doc_topic_prior_(self) -> Floats:
         return self._exposed(self.model_.alpha)
 
