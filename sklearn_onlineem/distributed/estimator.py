@@ -31,7 +31,7 @@ from sklearn_onlineem.estimators.combination import no_model
 from sklearn_onlineem.estimators.fitted import PersistentState, rollback
 from sklearn_onlineem.estimators.learnt import RELEARNT
 from sklearn_onlineem.estimators.parameters import available_if, by_name, fit_context, naming_calls
-from sklearn_onlineem.estimators.progress import log, report_end, report_pass
+from sklearn_onlineem.estimators.progress import callbacks_of, log, report_end, report_pass
 from sklearn_onlineem.estimators.sequence_forms import (
     check_rows_of_y,
     is_nested,
@@ -247,7 +247,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         history, fitted = [], estimator._fitted
         has_targets = get_tags(estimator).target_tags.required
         state = fitted.state
-        progress = Progress(state, fitted.history, estimator._callbacks(), start=state)
+        progress = Progress(state, fitted.history, callbacks_of(estimator), start=state)
         with executor.session, _bar(self.progress, type(self.estimator).__name__) as advance:
 
             def record(done):

@@ -2,64 +2,49 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import os
-import re
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from numbers import Integral, Real
 from operator import itemgetter
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import (
-    Interval,
-    StrOptions,
-    make_constraint,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._errors import ours
-from sklearn_onlineem._values import frozen
-from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
-from sklearn_onlineem.em.settings import check_number, merged_params
-from sklearn_onlineem.em.solvers import SOLVERS, Auto, Chains, Online, Plan, Solver, solvers_for
+from sklearn_onlineem.em.settings import check_number
+from sklearn_onlineem.em.solvers import SOLVERS, Auto, Online, Plan, Solver, solvers_for
 from sklearn_onlineem.em.stages.base import Stage, Stream
-from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.em.stages.opening import Opening
 from sklearn_onlineem.em.stages.outliers import without_outliers
-from sklearn_onlineem.em.stages.sample import Challenge, without_sample
-from sklearn_onlineem.em.state import Constants, History, State, Step
+from sklearn_onlineem.em.stages.sample import Challenge
+from sklearn_onlineem.em.state import Constants, History, State
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._known import KnownModel
 from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
 from sklearn_onlineem.estimators._stream_start import StreamStarts
-from sklearn_onlineem.estimators.fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
+from sklearn_onlineem.estimators.fitted import Fitted, FittedState
 from sklearn_onlineem.estimators.learnt import RELEARNT
 from sklearn_onlineem.estimators.parameters import (
-    OTHER_ATTRIBUTES,
-    are_same,
+    Parameterised,
     available_if,
     estimator,
     parameter,
-    unknown_parameter,
-)
+)  # fmt: skip
 from sklearn_onlineem.estimators.progress import (
     CallbackSupportMixin,
     FitTasks,
-    checked_callbacks,
+    callbacks_of,
     log,
     report_end,
     report_pass,
@@ -71,7 +56,6 @@ from sklearn_onlineem.estimators.progress import (
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import (
     INVALID,
-    check_complete,
     converted,
     error_context,
     is_empty,
@@ -108,7 +92,7 @@ class Rules(NamedTuple):
 
 
 @estimator
-class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimator):
+class OnlineEM(KnownModel, FittedState, CallbackSupportMixin, DensityMixin, Parameterised):
     """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
 
     Parameters
@@ -182,36 +166,6 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         raises, the estimator stays unchanged; other threads see the previous model until the fit
         has ended. Parameters that it sets act from the next call on; the fit is refused if one of
         them shapes the model.
-
-    Attributes
-    ----------
-    converged_ : bool
-        Whether the last `fit` stopped because of `tol`.
-    distance_to_maximum_ : float
-        How far the last `fit` ended from a local maximum, in standard errors a parameter (root mean
-        square), by the certificate that ``tol="auto"`` asks for; infinity if there is none.
-    n_iter_ : int
-        Passes of the last `fit`.
-    n_rows_kept_ : int
-        Rows of a stream that the estimator holds: the first ones until its start is final, some 500
-        latest ones at times while a component is empty, see :ref:`changing_streams`, and those of
-        `sample_`; else 0.
-    n_steps_ : int
-        Updates so far.
-    n_samples_seen_ : int
-        Observations so far, by their weights.
-    lower_bound_, lower_bounds_ : float, list of float
-        Mean log-likelihood of the last pass, and of each pass of the last `fit`, before or during
-        its updates; NaN, and none, after ``max_iter=0``.
-    history_ : sequence of (eta, log_likelihood, kl_divergence, n_rows)
-        The latest updates. Log-likelihoods are from before each update, and `n_rows` counts the
-        rows read so far, in all passes. Entries are
-        :class:`~sklearn_onlineem.em.state.ComponentStep` if components have their own rates
-        (``solver="bayesian"``), if their number has changed, or with the weights of several models
-        (``solver="adaptive"``).
-    model_ : Model
-        The fitted model, a frozen value whose arrays are read-only; of several, the one with the
-        largest weight.
     """
 
     solver: str | Solver = parameter(default="auto", valid=[StrOptions(solvers_for(Model)), Solver])
@@ -350,7 +304,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 state = self._resumed(seed=seed)
             else:
                 state = self._state_of(self._relearning(model), data, seed, is_known=True)
-            history, callbacks = self._fitted.history, self._callbacks(attributes)
+            history, callbacks = self._fitted.history, callbacks_of(self, attributes)
             progress = Progress(state, history, callbacks, start=state)
             yield progress, self._plan(state, data, self._fitted.lower_bounds)
             return
@@ -359,7 +313,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         while True:
             model = start_from(data, random_state)
             state = self._state_of(model, data, _drawn_seed(random_state))
-            progress = Progress(state, callbacks=self._callbacks(attributes), start=state)
+            progress = Progress(state, callbacks=callbacks_of(self, attributes), start=state)
             yield progress, self._plan(state, data)
             start_from = initialiser.another
 
@@ -484,6 +438,20 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         warn_of_passes(self, progress, data, may_converge)
         warn_of_unused_rates(self, progress)
 
+    def _lock(self):
+        """Return the lock of the estimator, held while it learns; a thread takes it once."""
+        try:
+            lock = self.__dict__["_mutex"]
+        except KeyError:
+            _LOCKED[id(self)] = self
+            return self.__dict__.setdefault("_mutex", threading.RLock())
+        if lock._is_owned():
+            raise RuntimeError(
+                f"{type(self).__name__} is learning: a callback must not call its fit or"
+                " partial_fit. A callback with two arguments gets a copy, which may learn."
+            )
+        return lock
+
     def _partial_fit(self, X, y=None, with_end=None, **where):
         """Update with a batch; `with_end` returns the state after it and the `end` of the fit."""
         with self._lock():
@@ -519,14 +487,15 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
             _warn(self, rules.stages, before, state, data)
             if rules.callbacks:
                 progress = Progress(
-                    before, fitted.history, self._callbacks(), list(fitted.lower_bounds),
+                    before, fitted.history, callbacks_of(self), list(fitted.lower_bounds),
                     fitted.n_iter, fitted.converged, chains=fitted.chains, distance=fitted.distance,
                 )  # fmt: skip
                 progress.take(state)
                 state = progress.state
             if with_end is not None:
                 state, end = with_end(state, without_outliers(state.carry, data))
-            self._fitted = fitted._replace(state=state, history=history, end=end)
+            # `_replace` would take twice as long.
+            self._fitted = Fitted(state, history, *fitted[2:-2], end, fitted.distance)
         except BaseException:
             self.__dict__.pop("_present_rules", None)
             raise
@@ -541,7 +510,7 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         is_new = fitted is None or fitted.state.awaits_data
         attributes, before = (rules.reader.attributes, None) if is_new else (None, self._resumed())
         history = History() if fitted is None else fitted.history
-        progress = Progress(before, history, self._callbacks(attributes))
+        progress = Progress(before, history, callbacks_of(self, attributes))
         # Parameters are valid; setting one drops it.
         self._present_rules = end = None
         try:
@@ -584,42 +553,12 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
         reader = self._input(fresh=fitted is None)
         return Rules(reader, solver, learn, stream, warning, self.callbacks, self.verbose)
 
-    def _callbacks(self, attributes=None):
-        return checked_callbacks(self.callbacks, self, attributes)
-
     def _validate_params(self):
-        # Defaults are valid, and to check all takes longer than some fits.
-        defaults, values = self._defaults, vars(self).items()
-        given = {name: x for name, x in values if name in defaults and x is not defaults[name]}
-        kind, valid = type(self), self._parameter_constraints
-        if "_constraints" not in vars(kind):  # To make them takes longer than to check them.
-            kind._constraints = {
-                name: [*map(make_constraint, constraints)]
-                for name, constraints in valid.items()
-                if constraints != "no_validation"
-            }
-        for name, value in given.items():
-            if not any(one.is_satisfied_by(value) for one in kind._constraints.get(name, ())):
-                try:
-                    validate_parameter_constraints(valid, {name: value}, kind.__name__)
-                except ValueError as error:
-                    raise type(error)(_OWN_CLASS.sub(_as_users_say, str(error))) from None
+        super()._validate_params()
         with error_context(self):
-            for name, value in given.items():
-                check_complete(name, value)
             if self.schedule == "constant" and self.eta0 == "auto":
                 raise ValueError("eta0 must be a number with schedule='constant', got 'auto'.")
-            self._callbacks()
-
-    if not TYPE_CHECKING:  # Type checkers would take any name for an attribute.
-
-        def __getattr__(self, name):
-            # Also called where a property has raised.
-            if name not in OTHER_ATTRIBUTES or hasattr(type(self), name):
-                return object.__getattribute__(self, name)
-            raise AttributeError(
-                f"{type(self).__name__} has no attribute {name!r}: {OTHER_ATTRIBUTES[name]}."
-            )
+            callbacks_of(self)
 
     def _solver(self):
         return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
@@ -759,276 +698,11 @@ class OnlineEM(KnownModel, PersistentState, CallbackSupportMixin, DensityMixin, 
                 log_prior = 0.0 if prior is None else model.expected_log_likelihood(prior)
             return float(log_likelihood + log_prior)
 
-    # ------------------------------------------------------------------------------ fitted state
-
-    def _commit(self, progress, attributes, end=None):
-        """Set the fitted state after a progress, in one assignment."""
-        self._fitted = self._fitted_with(progress, attributes, end)
-        for name in ("_present_rules", "_given"):
-            self.__dict__.pop(name, None)
-
-    def _fitted_with(self, progress, attributes, end=None):
-        """Return the fitted state after a progress; `attributes` are those of first data."""
-        values = map(partial(getattr, self), self._structural_parameters)
-        structure = tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
-        attributes = attributes or self._fitted.attributes
-        return Fitted(
-            progress.state, progress.history, attributes, structure, tuple(progress.lower_bounds),
-            progress.n_iter, progress.converged, progress.chains, end, progress.distance,
-        )  # fmt: skip
-
-    def _as_of(self, progress, attributes):
-        """Return a copy that is fitted as of a progress, without callbacks."""
-        copied = object.__new__(type(self))
-        left_out = {*self._transient, CALLBACKS}
-        kept = {name: value for name, value in vars(self).items() if name not in left_out}
-        copied.__dict__ = kept | {"callbacks": None}
-        # What callbacks get may be passed on, and has no sample of the rows.
-        progress = replace(progress, state=without_sample(progress.state))
-        copied._fitted = self._fitted_with(progress, attributes)
-        return copied
-
-    def _seen(self):
-        """Return a copy of the estimator as it is now, which later updates do not change."""
-        seen = object.__new__(type(self))
-        seen.__dict__ = self.__dict__.copy()
-        if "_fitted" not in seen.__dict__:
-            raise self._not_fitted()
-        return seen
-
-    def _relearning(self, model):
-        """Return a fitted model of which is learnt what parameters now say."""
-        before = dict(zip(self._structural_parameters, self._fitted.structure, strict=True))
-        is_same = all(are_same(before[n], getattr(self, n)) for n in RELEARNT & before.keys())
-        return model if is_same else self._learning(model)
-
-    def _learning(self, model):
-        """Return a fitted model that learns other parts."""
-        return model
-
-    def _check_structure(self, may_change=frozenset()):
-        """Raise ValueError if parameters that shape the model have changed since it was made."""
-        self._check_shape(self._fitted.structure, may_change)
-
-    def _check_shape(self, shape, may_change=frozenset()):
-        pairs = zip(self._structural_parameters, shape, strict=True)
-        for name, fitted in pairs:
-            now = getattr(self, name)
-            if name not in may_change and not are_same(fitted, now):
-                raise ValueError(
-                    f"the fitted model has {name}={fitted!r}, but the parameter is now {now!r};"
-                    " call fit again."
-                )
-
-    def _lock(self):
-        """Return the lock of the estimator, held while it learns; a thread takes it once."""
-        try:
-            lock = self.__dict__["_mutex"]
-        except KeyError:
-            _LOCKED[id(self)] = self
-            return self.__dict__.setdefault("_mutex", threading.RLock())
-        if lock._is_owned():
-            raise RuntimeError(
-                f"{type(self).__name__} is learning: a callback must not call its fit or"
-                " partial_fit. A callback with two arguments gets a copy, which may learn."
-            )
-        return lock
-
-    def _exposed(self, values):
-        """Return a copy of fitted values in the type of the first data."""
-        return values.astype(self._dtype)
-
-    def _as_given(self, rows):
-        """Return a copy of rows in the type of the first data."""
-        return self._exposed(rows)
-
     def _drawn_seed(self):
         return _drawn_seed(check_random_state(self.random_state))
 
     def _generator(self):
         return np.random.default_rng(self._drawn_seed())
-
-    @classmethod
-    def _get_param_names(cls):
-        # To inspect a signature takes longer than an update.
-        if "_param_names" not in vars(cls):
-            cls._param_names = tuple(super()._get_param_names())
-        return list(cls._param_names)
-
-    def get_params(self, deep: bool = True) -> dict[str, object]:
-        params = super().get_params(deep)
-        return {name: self.__dict__.get(name, value) for name, value in params.items()}
-
-    def set_params(self, **params: object) -> Self:
-        known = self._get_param_names()
-        for name in (key.partition("__")[0] for key in params):
-            if name not in known:
-                raise ValueError(unknown_parameter(type(self), name, known))
-        for name, value in merged_params(self, params).items():
-            setattr(self, name, value)
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return "_fitted" in self.__dict__
-
-    n_features_in_ = FittedAttribute[int]("Columns of the data.")
-    feature_names_in_ = FittedAttribute[NDArray[np.object_]](
-        "Names of the columns, where the first data had names."
-    )
-    aligned_members_ = FittedAttribute[list[bool]](
-        "Which of the members that were merged had to be aligned."
-    )
-    _dtype = FittedAttribute("Type of the first data, in which users see parameters.")
-
-    @property
-    def _fitted_at_once(self):
-        """The fitted state; before a fit an AttributeError, as for any attribute."""
-        try:
-            return self.__dict__["_fitted"]
-        except KeyError:
-            raise AttributeError(
-                f"This {type(self).__name__} instance is not fitted yet, so it has no such"
-                " attribute."
-            ) from None
-
-    @property
-    def model_(self) -> Model:
-        model = self._fitted_at_once.state.model
-        if _HANDED_OUT.get(id(model)) is not model:
-            _HANDED_OUT[id(model)] = frozen(model)
-        return model
-
-    def _owner_of(self, method):
-        """Return what has a method of inference: the model, or several that score together."""
-        state = self._fitted_at_once.state
-        mixed = state.carry.get(Remember.name) if method == "log_likelihood" else None
-        return state.model if mixed is None else mixed
-
-    @property
-    def n_steps_(self) -> int:
-        return self._fitted_at_once.state.counters.n_steps
-
-    @property
-    def n_samples_seen_(self) -> float:
-        seen = self._fitted_at_once.state.counters.n_seen
-        return int(seen) if float(seen).is_integer() else seen
-
-    @property
-    def n_rows_kept_(self) -> int:
-        """First rows of a stream until its start is final; then rows while a component is empty.
-
-        And those of `sample_`, and fewer than 10 of a Kalman stream that may be at a new level.
-        """
-        return sum(carry.n_kept for carry in self._fitted_at_once.state.carry.values())
-
-    @property
-    def sample_(self) -> NDArray[np.generic] | sparse.csr_array | list[NDArray[np.generic]]:
-        """The rows, documents or sequences of a stream that the estimator holds, in no order.
-
-        Only with ``solver=Online(sample=...)``, once the start is final, and before `drop_sample`.
-        """
-        sample = self._fitted_at_once.state.carry.get(Challenge.name)
-        if sample is None or sample.kept is None:
-            raise AttributeError(
-                f"{type(self).__name__} has sample_ only in streams with Online(sample=...), once"
-                " their start is final."
-            )
-        kept = sample.kept
-        if not isinstance(kept, Sequences):
-            return self._as_given(kept.X)
-        return [self._as_given(part) for part in np.split(kept.X, kept.offsets[1:-1])]
-
-    def drop_sample(self) -> Self:
-        """Forget the sample of a stream's rows; the stream goes on without it.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.em import Online
-        >>> X = np.random.default_rng(0).poisson(3.0, size=(500, 1))
-        >>> mixture = PoissonMixture(solver=Online(sample=50), random_state=0).partial_fit(X)
-        >>> mixture.sample_.shape, hasattr(mixture.drop_sample(), "sample_")
-        ((50, 1), False)
-        """
-        with self._lock():
-            seen = self._seen()._fitted
-            self._fitted = seen._replace(state=without_sample(seen.state))
-        return self
-
-    @property
-    def history_(self) -> Sequence[Step]:
-        return self._fitted_at_once.history.steps()
-
-    @property
-    def n_iter_(self) -> int:
-        return self._fitted_at_once.n_iter
-
-    @property
-    def converged_(self) -> bool:
-        return self._fitted_at_once.converged
-
-    @property
-    def distance_to_maximum_(self) -> float:
-        return self._fitted_at_once.distance
-
-    @property
-    def lower_bounds_(self) -> list[float]:
-        return list(self._fitted_at_once.lower_bounds)
-
-    @property
-    def chains_(self) -> Chains:
-        """Record of the chains of the last ``fit`` with ``solver="gibbs"``, a `Chains` of `em`."""
-        chains = self._fitted_at_once.chains
-        if chains is None:
-            raise AttributeError(
-                f"{type(self).__name__} has chains_ only after a fit with solver='gibbs'."
-            )
-        return frozen(chains)
-
-    @property
-    def lower_bound_(self) -> float:
-        fitted = self._fitted_at_once
-        bounds, step = fitted.lower_bounds, fitted.state.step
-        if bounds:
-            return bounds[-1]
-        return math.nan if step is None else step.log_likelihood
-
-    # A lock cannot be pickled, rules may hold callbacks, which are parameters, and the tasks of a
-    # fit end with it.
-    _transient = (
-        "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
-        "_parent_callback_ctx", "_first_attributes",
-    )  # fmt: skip
-
-    def _n_rows_saved(self):
-        return self.n_rows_kept_ if self.__sklearn_is_fitted__() else 0
-
-    def _check_learnt(self, state):
-        fitted = state.get("_fitted")
-        if fitted is None:
-            return
-        with error_context(self):
-            if not isinstance(fitted, Fitted):
-                raise ValueError(f"the fitted state is {fitted!r:.60}.")
-            fitted.check()
-
-
-# Classes within the package, as scikit-learn names them in messages.
-_OWN_CLASS = re.compile(r"an instance of 'sklearn_onlineem\.(\w+)\.[\w.]*?(\w+)'")
-
-
-def _as_users_say(found):
-    return f"a {found[2]} of sklearn_onlineem.{found[1]}"
 
 
 def _warn(estimator, stages, before, after, learnt):
@@ -1040,10 +714,6 @@ def _warn(estimator, stages, before, after, learnt):
 
 # Estimators that have a lock, by id, as subclasses of users need not be hashable.
 _LOCKED = WeakValueDictionary()
-
-
-# Models whose arrays are read-only, by id: to look at all takes longer than some predictions.
-_HANDED_OUT = WeakValueDictionary()
 
 
 def _drop_locks():

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
+from collections.abc import Sequence
 from contextlib import contextmanager
-from functools import cache, wraps
+from dataclasses import replace
+from functools import cache, partial, wraps
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar, get_type_hints
+from weakref import WeakValueDictionary
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.exceptions import InconsistentVersionWarning
 
 from sklearn_onlineem._typing import FloatsOrList
 from sklearn_onlineem._values import Identified, aligned, checksum, frozen
 from sklearn_onlineem._version import __version__
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.solvers import Chains
-from sklearn_onlineem.em.state import History, State
+from sklearn_onlineem.em.stages.memories import Remember
+from sklearn_onlineem.em.stages.sample import Challenge, without_sample
+from sklearn_onlineem.em.state import History, State, Step
+from sklearn_onlineem.estimators.learnt import RELEARNT
+from sklearn_onlineem.estimators.parameters import are_same, estimator
+from sklearn_onlineem.estimators.validation import error_context
+from sklearn_onlineem.models import Model
 
 # Where scikit-learn keeps the callbacks of `set_callbacks`, which are not fitted state.
 CALLBACKS = "_skl_callbacks"
@@ -192,6 +205,267 @@ else:
             return frozen(function(self._seen()))
 
         return property(value)
+
+
+@estimator
+class FittedState(PersistentState):
+    """What an estimator has learnt: how it is set, read and saved.
+
+    Attributes
+    ----------
+    converged_ : bool
+        Whether the last `fit` stopped because of `tol`.
+    distance_to_maximum_ : float
+        How far the last `fit` ended from a local maximum, in standard errors a parameter (root mean
+        square), by the certificate that ``tol="auto"`` asks for; infinity if there is none.
+    n_iter_ : int
+        Passes of the last `fit`.
+    n_rows_kept_ : int
+        Rows of a stream that the estimator holds: the first ones until its start is final, some 500
+        latest ones at times while a component is empty, see :ref:`changing_streams`, and those of
+        `sample_`; else 0.
+    n_steps_ : int
+        Updates so far.
+    n_samples_seen_ : int
+        Observations so far, by their weights.
+    lower_bound_, lower_bounds_ : float, list of float
+        Mean log-likelihood of the last pass, and of each pass of the last `fit`, before or during
+        its updates; NaN, and none, after ``max_iter=0``.
+    history_ : sequence of (eta, log_likelihood, kl_divergence, n_rows)
+        The latest updates. Log-likelihoods are from before each update, and `n_rows` counts the
+        rows read so far, in all passes. Entries are
+        :class:`~sklearn_onlineem.em.state.ComponentStep` if components have their own rates
+        (``solver="bayesian"``), if their number has changed, or with the weights of several models
+        (``solver="adaptive"``).
+    model_ : Model
+        The fitted model, a frozen value whose arrays are read-only; of several, the one with the
+        largest weight.
+    """
+
+    def _commit(self, progress, attributes, end=None):
+        """Set the fitted state after a progress, in one assignment."""
+        self._fitted = self._fitted_with(progress, attributes, end)
+        for name in ("_present_rules", "_given"):
+            self.__dict__.pop(name, None)
+
+    def _fitted_with(self, progress, attributes, end=None):
+        """Return the fitted state after a progress; `attributes` are those of first data."""
+        values = map(partial(getattr, self), self._structural_parameters)
+        structure = tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
+        attributes = attributes or self._fitted.attributes
+        return Fitted(
+            progress.state, progress.history, attributes, structure, tuple(progress.lower_bounds),
+            progress.n_iter, progress.converged, progress.chains, end, progress.distance,
+        )  # fmt: skip
+
+    def _as_of(self, progress, attributes):
+        """Return a copy that is fitted as of a progress, without callbacks."""
+        copied = object.__new__(type(self))
+        left_out = {*self._transient, CALLBACKS}
+        kept = {name: value for name, value in vars(self).items() if name not in left_out}
+        copied.__dict__ = kept | {"callbacks": None}
+        # What callbacks get may be passed on, and has no sample of the rows.
+        progress = replace(progress, state=without_sample(progress.state))
+        copied._fitted = self._fitted_with(progress, attributes)
+        return copied
+
+    def _seen(self):
+        """Return a copy of the estimator as it is now, which later updates do not change."""
+        seen = object.__new__(type(self))
+        seen.__dict__ = self.__dict__.copy()
+        if "_fitted" not in seen.__dict__:
+            raise self._not_fitted()
+        return seen
+
+    def _relearning(self, model):
+        """Return a fitted model of which is learnt what parameters now say."""
+        before = dict(zip(self._structural_parameters, self._fitted.structure, strict=True))
+        is_same = all(are_same(before[n], getattr(self, n)) for n in RELEARNT & before.keys())
+        return model if is_same else self._learning(model)
+
+    def _learning(self, model):
+        """Return a fitted model that learns other parts."""
+        return model
+
+    def _check_structure(self, may_change=frozenset()):
+        """Raise ValueError if parameters that shape the model have changed since it was made."""
+        self._check_shape(self._fitted.structure, may_change)
+
+    def _check_shape(self, shape, may_change=frozenset()):
+        pairs = zip(self._structural_parameters, shape, strict=True)
+        for name, fitted in pairs:
+            now = getattr(self, name)
+            if name not in may_change and not are_same(fitted, now):
+                raise ValueError(
+                    f"the fitted model has {name}={fitted!r}, but the parameter is now {now!r};"
+                    " call fit again."
+                )
+
+    def _exposed(self, values):
+        """Return a copy of fitted values in the type of the first data."""
+        return values.astype(self._dtype)
+
+    def _as_given(self, rows):
+        """Return a copy of rows in the type of the first data."""
+        return self._exposed(rows)
+
+    def __sklearn_is_fitted__(self):
+        return "_fitted" in self.__dict__
+
+    n_features_in_ = FittedAttribute[int]("Columns of the data.")
+    feature_names_in_ = FittedAttribute[NDArray[np.object_]](
+        "Names of the columns, where the first data had names."
+    )
+    aligned_members_ = FittedAttribute[list[bool]](
+        "Which of the members that were merged had to be aligned."
+    )
+    _dtype = FittedAttribute("Type of the first data, in which users see parameters.")
+
+    @property
+    def _fitted_at_once(self):
+        """The fitted state; before a fit an AttributeError, as for any attribute."""
+        try:
+            return self.__dict__["_fitted"]
+        except KeyError:
+            raise AttributeError(
+                f"This {type(self).__name__} instance is not fitted yet, so it has no such"
+                " attribute."
+            ) from None
+
+    @property
+    def model_(self) -> Model:
+        model = self._fitted_at_once.state.model
+        if _HANDED_OUT.get(id(model)) is not model:
+            _HANDED_OUT[id(model)] = frozen(model)
+        return model
+
+    def _owner_of(self, method):
+        """Return what has a method of inference: the model, or several that score together."""
+        state = self._fitted_at_once.state
+        mixed = state.carry.get(Remember.name) if method == "log_likelihood" else None
+        return state.model if mixed is None else mixed
+
+    @property
+    def n_steps_(self) -> int:
+        return self._fitted_at_once.state.counters.n_steps
+
+    @property
+    def n_samples_seen_(self) -> float:
+        seen = self._fitted_at_once.state.counters.n_seen
+        return int(seen) if float(seen).is_integer() else seen
+
+    @property
+    def n_rows_kept_(self) -> int:
+        """First rows of a stream until its start is final; then rows while a component is empty.
+
+        And those of `sample_`, and fewer than 10 of a Kalman stream that may be at a new level.
+        """
+        return sum(carry.n_kept for carry in self._fitted_at_once.state.carry.values())
+
+    @property
+    def sample_(self) -> NDArray[np.generic] | sparse.csr_array | list[NDArray[np.generic]]:
+        """The rows, documents or sequences of a stream that the estimator holds, in no order.
+
+        Only with ``solver=Online(sample=...)``, once the start is final, and before `drop_sample`.
+        """
+        sample = self._fitted_at_once.state.carry.get(Challenge.name)
+        if sample is None or sample.kept is None:
+            raise AttributeError(
+                f"{type(self).__name__} has sample_ only in streams with Online(sample=...), once"
+                " their start is final."
+            )
+        kept = sample.kept
+        if not isinstance(kept, Sequences):
+            return self._as_given(kept.X)
+        return [self._as_given(part) for part in np.split(kept.X, kept.offsets[1:-1])]
+
+    def drop_sample(self) -> Self:
+        """Forget the sample of a stream's rows; the stream goes on without it.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.em import Online
+        >>> X = np.random.default_rng(0).poisson(3.0, size=(500, 1))
+        >>> mixture = PoissonMixture(solver=Online(sample=50), random_state=0).partial_fit(X)
+        >>> mixture.sample_.shape, hasattr(mixture.drop_sample(), "sample_")
+        ((50, 1), False)
+        """
+        with self._lock():
+            seen = self._seen()._fitted
+            self._fitted = seen._replace(state=without_sample(seen.state))
+        return self
+
+    @property
+    def history_(self) -> Sequence[Step]:
+        return self._fitted_at_once.history.steps()
+
+    @property
+    def n_iter_(self) -> int:
+        return self._fitted_at_once.n_iter
+
+    @property
+    def converged_(self) -> bool:
+        return self._fitted_at_once.converged
+
+    @property
+    def distance_to_maximum_(self) -> float:
+        return self._fitted_at_once.distance
+
+    @property
+    def lower_bounds_(self) -> list[float]:
+        return list(self._fitted_at_once.lower_bounds)
+
+    @property
+    def chains_(self) -> Chains:
+        """Record of the chains of the last ``fit`` with ``solver="gibbs"``, a `Chains` of `em`."""
+        chains = self._fitted_at_once.chains
+        if chains is None:
+            raise AttributeError(
+                f"{type(self).__name__} has chains_ only after a fit with solver='gibbs'."
+            )
+        return frozen(chains)
+
+    @property
+    def lower_bound_(self) -> float:
+        fitted = self._fitted_at_once
+        bounds, step = fitted.lower_bounds, fitted.state.step
+        if bounds:
+            return bounds[-1]
+        return math.nan if step is None else step.log_likelihood
+
+    # A lock cannot be pickled, rules may hold callbacks, which are parameters, and the tasks of a
+    # fit end with it.
+    _transient = (
+        "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
+        "_parent_callback_ctx", "_first_attributes",
+    )  # fmt: skip
+
+    def _n_rows_saved(self):
+        return self.n_rows_kept_ if self.__sklearn_is_fitted__() else 0
+
+    def _check_learnt(self, state):
+        fitted = state.get("_fitted")
+        if fitted is None:
+            return
+        with error_context(self):
+            if not isinstance(fitted, Fitted):
+                raise ValueError(f"the fitted state is {fitted!r:.60}.")
+            fitted.check()
+
+
+# Models whose arrays are read-only, by id: to look at all takes longer than some predictions.
+_HANDED_OUT = WeakValueDictionary()
 
 
 class FitTransformMixin(TransformerMixin):

@@ -18,14 +18,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import wraps
-from typing import Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import metaestimators
+from sklearn.utils._param_validation import make_constraint, validate_parameter_constraints
 
 from sklearn_onlineem._typing import Method
+from sklearn_onlineem.em.settings import merged_params
+from sklearn_onlineem.estimators.validation import check_complete, error_context
 
 _HEADER = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
@@ -278,6 +281,69 @@ def estimator(cls: Estimator) -> Estimator:
     )
     cls.__doc__ = completed(cls, names)
     return naming_calls(cls)
+
+
+class Parameterised(BaseEstimator):
+    """Estimator whose parameters are declared here, and checked where they differ from defaults."""
+
+    @classmethod
+    def _get_param_names(cls):
+        # To inspect a signature takes longer than an update.
+        if "_param_names" not in vars(cls):
+            cls._param_names = tuple(super()._get_param_names())
+        return list(cls._param_names)
+
+    def get_params(self, deep: bool = True) -> dict[str, object]:
+        params = super().get_params(deep)
+        return {name: self.__dict__.get(name, value) for name, value in params.items()}
+
+    def set_params(self, **params: object) -> Self:
+        known = self._get_param_names()
+        for name in (key.partition("__")[0] for key in params):
+            if name not in known:
+                raise ValueError(unknown_parameter(type(self), name, known))
+        for name, value in merged_params(self, params).items():
+            setattr(self, name, value)
+        return self
+
+    def _validate_params(self):
+        # Defaults are valid, and to check all takes longer than some fits.
+        defaults, values = self._defaults, vars(self).items()
+        given = {name: x for name, x in values if name in defaults and x is not defaults[name]}
+        kind, valid = type(self), self._parameter_constraints
+        if "_constraints" not in vars(kind):  # To make them takes longer than to check them.
+            kind._constraints = {
+                name: [*map(make_constraint, constraints)]
+                for name, constraints in valid.items()
+                if constraints != "no_validation"
+            }
+        for name, value in given.items():
+            if not any(one.is_satisfied_by(value) for one in kind._constraints.get(name, ())):
+                try:
+                    validate_parameter_constraints(valid, {name: value}, kind.__name__)
+                except ValueError as error:
+                    raise type(error)(_OWN_CLASS.sub(_as_users_say, str(error))) from None
+        with error_context(self):
+            for name, value in given.items():
+                check_complete(name, value)
+
+    if not TYPE_CHECKING:  # Type checkers would take any name for an attribute.
+
+        def __getattr__(self, name):
+            # Also called where a property has raised.
+            if name not in OTHER_ATTRIBUTES or hasattr(type(self), name):
+                return object.__getattribute__(self, name)
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute {name!r}: {OTHER_ATTRIBUTES[name]}."
+            )
+
+
+# Classes within the package, as scikit-learn names them in messages.
+_OWN_CLASS = re.compile(r"an instance of 'sklearn_onlineem\.(\w+)\.[\w.]*?(\w+)'")
+
+
+def _as_users_say(found):
+    return f"a {found[2]} of sklearn_onlineem.{found[1]}"
 
 
 def are_same(a, b):

@@ -159,12 +159,13 @@ _ASKING = WeakKeyDictionary()
 _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
-def checked_callbacks(callbacks, estimator, attributes):
+def callbacks_of(estimator, attributes=None):
     """Return callbacks as `Progress` calls them, with a copy of the estimator where one needs it.
 
     `attributes` is what validation found in the first data, or None. The list of callbacks is
     checked at each call, as it may have grown. Anything but a list of callables is a ValueError.
     """
+    callbacks = estimator.callbacks
     if callbacks is None:
         return ()
     if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
