@@ -1,8 +1,16 @@
 """What estimators refuse, by name, and that nothing of it is left behind."""
 
+import builtins
+import inspect
+import re
+
+import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
+import sklearn_onlineem
 from cases.comparing import assert_identical
 from cases.states import state_of
 
@@ -37,3 +45,34 @@ def fits_unless_refused(case, X):
             assert type(estimator).__name__ in str(error)
         else:
             yield estimator
+
+
+def rows_of(table):
+    """Rows `call -> words` of a table, of which indented lines continue the row before.
+
+    Words are patterns that the message has to have, parted by &, after the name of the error if it
+    is no ValueError.
+    """
+    lines = re.sub(r"\n {4,}", " ", inspect.cleandoc(table)).splitlines()
+    return [line.split(" ->", 1) for line in lines if line and not line.startswith("#")]
+
+
+def assert_refused_call(call, words, names):
+    """A call is refused in these words; it knows the package, np, pd, sparse, and others."""
+    kind, colon, rest = words.strip().partition("Error:")
+    if colon and kind.isidentifier():
+        kind, words = getattr(builtins, f"{kind}Error", NotFittedError), rest.strip()
+    else:
+        kind = ValueError
+    public = {name: getattr(sklearn_onlineem, name) for name in sklearn_onlineem.__all__}
+    with pytest.raises(kind) as raised:
+        exec(call, {**public, "np": np, "pd": pd, "sparse": sparse, **names})
+        pytest.fail(f"{call} is not refused")
+    for word in words.strip().split(" & "):
+        assert raised.match(f"(?s){word}")
+    assert len(str(raised.value)) < 1000, "a message, not a print of the data"
+
+
+def assert_refused_calls(table, **names):
+    for row in rows_of(table):
+        assert_refused_call(*row, names)

@@ -13,12 +13,11 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import gammaln, polygamma, psi
 
-from sklearn_onlineem import HMM, CompoundDirichlet, CompoundDirichletMixture, MultinomialMixture
+from sklearn_onlineem import CompoundDirichlet, CompoundDirichletMixture, MultinomialMixture
 from sklearn_onlineem._kernels import _compound_dirichlet
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families._events import counted_events, events_of, moments, word_counts
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -193,28 +192,6 @@ def test_weights_stand_for_repeated_documents(rng):
 # ---------------------------------------------------------------------------------------- inertia
 
 
-def test_sampled_inertia_tends_to_the_exact_one_on_a_gaussian_mixture(rng):
-    """Its error falls with the root of the number of pseudo-observations."""
-    means = np.array([[0.0, 0.0], [3.0, 1.0]])
-    gaussians = Gaussians(means, np.array([np.eye(2), [[2.0, 0.5], [0.5, 1.0]]]))
-    model = MixtureModel(Gaussian(), np.array([0.3, 0.7]), gaussians)
-    data = Rows(rng.normal(size=(50, 2)) + 2.0)
-    exact, _ = online_step(model, data, 0.5)
-
-    def error(n):
-        inertia = partial(Sampled(n), rng=rng)
-        steps = [online_step(model, data, 0.5, inertia=inertia)[0] for _ in range(8)]
-        gaps = [
-            np.concatenate([(a - b).ravel() for a, b in zip(arrays(s), arrays(exact), strict=True)])
-            for s in steps
-        ]
-        return np.sqrt(np.mean(np.square(gaps)))
-
-    few, some, many = error(200), error(3_200), error(51_200)
-    assert 2.0 < few / some < 8.0 and 2.0 < some / many < 8.0
-    assert many < 0.02
-
-
 def test_sampled_inertia_tends_to_the_exact_one(rng):
     X = documents(rng)
     parameters = Dirichlets(rng.uniform(0.5, 2.0, (1, 6)), np.ones(1))
@@ -376,27 +353,6 @@ def test_bursty_documents_are_told_apart_where_mean_counts_are_alike(rng):
     assert np.mean(bursty == y) > 0.97
     flat = MultinomialMixture(2, random_state=0, n_init=3).fit_predict(X)
     assert max(np.mean(flat == y), np.mean(flat != y)) < 0.9
-
-
-def test_emissions_of_hidden_markov_models(rng):
-    """Any model takes the family: expectations are under the parameters that posteriors are of."""
-    alpha = np.array([[5.0, 1.0, 1.0], [1.0, 1.0, 5.0]])
-    X = [
-        np.array([rng.multinomial(20, rng.dirichlet(alpha[t // 5 % 2])) for t in range(40)])
-        for _ in range(20)
-    ]
-    hmm = HMM(2, family=Family(), solver="batch", random_state=0, max_iter=50).fit(X)
-    found = hmm.model_.parameters.alpha
-    assert_allclose(found[np.argsort(-found[:, 0])], alpha, rtol=0.5)
-    assert (np.diff([step.log_likelihood for step in hmm.history_]) > -1e-9).all()
-
-
-def test_results_do_not_depend_on_the_number_of_threads(rng):
-    X = documents(rng, 8000, d=40)
-    for solver in ("online", "newton"):
-        model = CompoundDirichlet(solver=solver, random_state=0)
-        one, two = (model.set_params(n_jobs=n).fit(X).model_ for n in (1, 2))
-        assert_identical(arrays(one), arrays(two))
 
 
 # ------------------------------------------------------------------------------ sampled proportions

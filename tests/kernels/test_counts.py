@@ -73,24 +73,6 @@ def test_log_density_and_statistics(n, d, K, dtype, index):
     assert_allclose(totals_T, X.T @ joint.astype(float), **tolerance(dtype, n))
 
 
-def test_outputs_are_optional():
-    _, rows, natural_T, offset, _ = problem(300, 5, 3)
-    nothing = np.empty((0, 0))
-    total = e_step(
-        *rows, natural_T, offset, NONE, NONE, NO_LABELS, NONE, NONE.copy(), nothing, NONE.copy(),
-        nothing, 1,
-    )  # fmt: skip
-    assert_allclose(total, run(rows, natural_T, offset, NONE)[-1], rtol=0)
-
-
-def test_rows_without_any_count():
-    rows = np.empty(0), np.empty(0, np.int32), np.zeros(4, np.int32)
-    counts, totals_T, log_likelihoods, *_ = run(rows, np.ones((5, 2)), np.log([0.25, 0.5]), NONE)
-    assert_allclose(log_likelihoods, np.log(0.75))
-    assert_allclose(counts, [1, 2])
-    assert_array_equal(totals_T, 0)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("index", INDEX_DTYPES)
 @pytest.mark.parametrize("n_threads", [2, 4])

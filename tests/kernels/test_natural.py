@@ -159,16 +159,6 @@ def test_statistics(n, d, K, features, dtype):
     assert_allclose(totals, responsibilities.T.astype(float) @ phi, **tolerance(dtype, n))
 
 
-def test_outputs_are_optional():
-    X, centre, natural, offset, _ = problem(300, 3, 2, PRODUCTS)
-    nothing = np.empty((0, 0))
-    total = e_step(
-        X, NO_DIGITS, centre, PRODUCTS, natural, offset, NONE, NONE, NO_LABELS, NONE, NONE.copy(),
-        nothing, NONE.copy(), nothing, 1,
-    )  # fmt: skip
-    assert_allclose(total, run(X, centre, PRODUCTS, natural, offset, NONE)[-1], rtol=0)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("n_threads", [2, 4])
@@ -207,10 +197,3 @@ def test_sums_of_float32_go_on_in_double():
     counts, totals, *_ = run(X, np.zeros(1), LINEAR, np.zeros((1, 1)), np.zeros(1), NONE)
     assert_allclose(counts, 2**18, rtol=0)
     assert_allclose(totals[0], 2**18 * float(X[0, 0]), rtol=1e-5)
-
-
-def test_read_only_input():
-    X, centre, natural, offset, base = problem(10, 3, 2, SQUARES)
-    for array in (X, centre, natural, offset, base):
-        array.flags.writeable = False
-    run(X, centre, SQUARES, natural, offset, base)

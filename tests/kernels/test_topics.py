@@ -8,7 +8,7 @@ import pytest
 from cases.topic_formulas import choose, padded, stream_of, uniform_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln, logsumexp, psi
-from scipy.stats import binom, chisquare, ks_2samp
+from scipy.stats import chisquare, ks_2samp
 
 from sklearn_onlineem._kernels._topics import e_step
 
@@ -185,39 +185,6 @@ def test_agrees_with_the_formula(method, K, options):
         allowed[np.arange(9), rng.integers(0, K, 9)] = 1
         arguments["allowed"] = allowed
     assert_same(run(data, phi, alpha, **arguments), e_step_numpy(data, phi, alpha, **arguments))
-
-
-def test_expected_logarithms_are_those_of_counts_that_are_drawn():
-    """Of c tokens, each of a topic with probability q: exact sums over their number."""
-    alpha = 0.3
-    for c, q in ((1, 0.4), (5, 0.1), (40, 0.5), (3, 1.0)):
-        numbers = np.arange(c + 1)
-        exact = binom.pmf(numbers, c, q) @ psi(alpha + numbers)
-        rows, counts = np.array([[c * q, c * (1 - q)]]), np.array([float(c)])
-        found = expected_logs(np.full(2, alpha), rows[0], counts, rows) + psi(2 * alpha + c)
-        assert_allclose(found[0], exact, rtol=0.02, atol=0.02)
-        assert abs(found[0] - exact) <= abs(psi(alpha + c * q) - exact)
-
-
-@pytest.mark.parametrize("K", [5, 40])
-def test_rounds_of_map_come_closer_to_their_limit_than_those_of_em(K):
-    counts, words, phi, alpha = *documents_of(K), np.full(K, 0.1)
-    limit, five = (map_numpy(counts, words, phi, alpha, n)[0] for n in (3000, 5))
-    n = counts.sum() / K
-    for _ in range(5):
-        plain = np.array([c * shares_of((n + alpha) * phi[:, w], alpha)
-                          for c, w in zip(counts, words, strict=True)])  # fmt: skip
-        n = plain.sum(axis=0)
-    assert np.abs(five - limit).sum() < 0.8 * np.abs(plain - limit).sum()
-
-
-def documents_of(K):
-    """Counts and words of a document of two topics, and the topics (K, 60)."""
-    rng = np.random.default_rng(K)
-    phi = rng.dirichlet(np.full(60, 0.1), K)
-    counts = rng.multinomial(200, 0.7 * phi[0] + 0.3 * phi[1])
-    words = np.flatnonzero(counts)
-    return counts[words].astype(float), words, phi
 
 
 @pytest.mark.parametrize("n_rounds", [1, 2, 3, 30])
@@ -431,18 +398,6 @@ def test_counts_of_millions_are_quick_and_finite(method, K):
 
 @METHODS
 @pytest.mark.parametrize("draws", [False, True])
-def test_totals_are_the_counts_shared(method, draws):
-    data, phi, alpha = problem(50)
-    found = run(data, phi, alpha, draws=draws, **method)
-    counts = np.bincount(data[1], data[0], minlength=phi.shape[1])
-    assert_allclose(found["totals_T"].sum(axis=1), counts, rtol=1e-5)
-    assert_allclose(found["proportions"].sum(axis=1), 1, rtol=1e-14)
-    if draws and method is SAMPLED:
-        assert_array_equal(found["totals_T"], found["totals_T"].round())
-
-
-@METHODS
-@pytest.mark.parametrize("draws", [False, True])
 @pytest.mark.parametrize("most_single", [MANY, 2, 0])
 def test_topics_that_are_not_allowed_get_nothing(method, draws, most_single):
     data, phi, alpha = problem(40)
@@ -457,17 +412,6 @@ def test_topics_that_are_not_allowed_get_nothing(method, draws, most_single):
     alone = run(data, phi[~others], alpha[~others], draws=draws, **MAP)
     if method is MAP:
         assert_allclose(found["bounds"], alone["bounds"], rtol=1e-6)
-
-
-@METHODS
-def test_empty_documents_have_the_prior(method):
-    data = np.empty(0, np.float32), np.empty(0, np.intc), np.zeros(4, np.int64)
-    _, phi, alpha = problem(5)
-    found = run(data, phi, alpha, **method)
-    assert_array_equal(found["totals_T"], 0)
-    assert_allclose(found["bounds"], 0, atol=1e-12)
-    assert_allclose(found["proportions"], [alpha / alpha.sum()] * 3, rtol=1e-14)
-    assert_allclose(found["mean_logs"], 3 * (psi(alpha) - psi(alpha.sum())), rtol=1e-12)
 
 
 @METHODS

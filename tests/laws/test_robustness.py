@@ -1,4 +1,4 @@
-"""What bad input and faults get: one law for each, over all mixture estimators.
+"""What bad input and faults get: one law for each, over all estimators of rows and of sequences.
 
 Ctrl-C, threads and forks are in `test_faults.py`, clusters of machines in
 `distributed/test_dask.py`.
@@ -11,23 +11,31 @@ import numpy as np
 import pytest
 from cases.capabilities import cases_where
 from cases.collapsed_cases import GIBBS
-from cases.comparing import arrays, assert_close, assert_identical
+from cases.comparing import arrays, assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.family_cases import IMPROPER, LIMITS, hyperparameters
 from cases.merged_cases import WAYS
 from cases.refusals import assert_refused_by, error_of, fits_unless_refused
+from cases.sequence_cases import KALMAN_FILTERS, N_STATES, SEQUENCE_ESTIMATORS, SequenceCase
 from cases.states import state_of
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_onlineem import (
+    HMM,
     BernoulliMixture,
+    CategoricalHMM,
     CompoundDirichletMixture,
     GammaMixture,
+    GaussianHMM,
+    KalmanFilter,
     Mixture,
+    MultinomialHMM,
     MultinomialMixture,
+    PoissonHMM,
     WishartMixture,
 )
 from sklearn_onlineem.em import Batch
@@ -41,31 +49,93 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
+MIXTURES = [*ESTIMATORS, *GIBBS[:2]]
+ALL = [*MIXTURES, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]
+all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
+all_hmms = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
+all_sequences = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)
+all_estimators = pytest.mark.parametrize("case", ALL, ids=repr)
+with_components = pytest.mark.parametrize("case", [*MIXTURES, *SEQUENCE_ESTIMATORS], ids=repr)
+# What reads data, parameters and pickles is the same for all.
+ROW_READERS = [*(c for c in ESTIMATORS if repr(c) in {*WAYS, "WishartMixture"}), GIBBS[0]]
+row_readers = pytest.mark.parametrize("case", ROW_READERS, ids=repr)
+SEQUENCE_READERS = [c for c in SEQUENCE_ESTIMATORS + KALMAN_FILTERS if repr(c) in WAYS]
+sequence_readers = pytest.mark.parametrize("case", SEQUENCE_READERS, ids=repr)
+all_readers = pytest.mark.parametrize("case", [*ROW_READERS, *SEQUENCE_READERS], ids=repr)
+by_em = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+
 
 def where(holds):
+    return cases_where(holds, [*ESTIMATORS, *SEQUENCE_ESTIMATORS])
+
+
+def mixtures_where(holds):
     return cases_where(holds, ESTIMATORS)
 
 
-all_estimators = pytest.mark.parametrize("case", [*ESTIMATORS, *GIBBS[:2]], ids=repr)
-# What reads rows, parameters and pickles is the same for all.
-READERS = [case for case in ESTIMATORS if repr(case) in {*WAYS, "WishartMixture"}]
-all_readers = pytest.mark.parametrize("case", [*READERS, GIBBS[0]], ids=repr)
-by_em = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 gaussians = where(lambda case: case.is_gaussian)
 scalable = where(lambda case: case.is_scalable)
 
 
-def assert_refused(*data, predicted=True, **arguments):
-    """Bad rows, after a case and good ones, are an error everywhere."""
+def of_sequences(case):
+    return isinstance(case, SequenceCase)
+
+
+def takes_gaps(case):
+    """Whether some values of a row may be missing."""
+    if of_sequences(case):
+        return case().__sklearn_tags__().input_tags.allow_nan
+    return isinstance(case()._family(), Marginals)
+
+
+def each(function, X):
+    """A function of the rows, or of the rows of each sequence."""
+    return [function(part) for part in X] if isinstance(X, list) else function(X)
+
+
+def changed(X, change, which=3):
+    """The data with a copy of the rows, or of those of one sequence, changed."""
+    X = each(np.copy, X)
+    if not isinstance(X, list):
+        return change(X)
+    X[which] = change(X[which])
+    return X
+
+
+def with_value(value, row=1, column=0):
+    def change(rows):
+        rows[row, column] = value
+        return rows
+
+    return change
+
+
+def few(X):
+    return X[: 5 if isinstance(X, list) else 50]
+
+
+def assert_refused(case, *data, predicted=True, **arguments):
+    """Bad data, after a case and good ones, are an error everywhere."""
     methods = ("predict", "predict_proba", "score_samples") if predicted else ()
-    assert_refused_by(methods, *data, **arguments)
+    if of_sequences(case):
+        methods = (*case.inference, "filter")
+    assert_refused_by(methods, case, *data, **arguments)
 
 
-def assert_finite(mixture, X):
-    assert all(np.isfinite(array).all() for array in arrays(mixture.model_))
-    assert np.isfinite(mixture.score_samples(X)).all()
-    assert np.isfinite(mixture.predict_proba(X)).all()
-    assert_allclose(mixture.predict_proba(X).sum(axis=1), 1.0, rtol=1e-6)
+def assert_finite(estimator, X):
+    assert all(np.isfinite(array).all() for array in arrays(estimator.model_))
+    assert np.isfinite(estimator.score_samples(X)).all()
+    if isinstance(estimator, KalmanFilter):
+        assert all(np.isfinite(rows).all() for rows in estimator.transform(X) + estimator.impute(X))
+        for part in (estimator.model_.transitions, estimator.model_.emissions):
+            assert np.linalg.eigvalsh(part.covariance).min() > 0.0
+        return
+    posterior = estimator.predict_proba(X)
+    for part in posterior if isinstance(posterior, list) else [posterior]:
+        assert_allclose(part.sum(axis=1), 1.0, rtol=1e-6)
+    if hasattr(estimator.model_, "transmat"):
+        assert_allclose(estimator.startprob_.sum(), 1.0)
+        assert_allclose(estimator.model_.transmat.sum(axis=1), 1.0)
 
 
 def assert_refused_or_finite(case, X):
@@ -73,28 +143,38 @@ def assert_refused_or_finite(case, X):
         assert_finite(estimator, X)
 
 
-def assert_same_fit(case, X, expected, **arguments):
-    """Both data give the same bits, in `fit`, `partial_fit` and `predict_proba`."""
-    arguments = {"max_iter": 2, **arguments}
-    found, wanted = case(**arguments).fit(X), case(**arguments).fit(expected)
+def assert_same_fit(case, X, expected):
+    """Both data give the same bits, in `fit`, `partial_fit` and `transform`."""
+    found, wanted = case(max_iter=2).fit(X), case(max_iter=2).fit(expected)
     assert_identical(arrays(found.model_), arrays(wanted.model_))
-    found.partial_fit(X[:50]), wanted.partial_fit(expected[:50])
+    found.partial_fit(few(X)), wanted.partial_fit(few(expected))
     assert_identical(arrays(found.model_), arrays(wanted.model_))
-    assert_array_equal(found.predict_proba(X), wanted.predict_proba(expected))
+    assert_identical(found.transform(X), wanted.transform(expected))
 
 
-def whole_numbers(case, rng, n=200):
+def whole_numbers(case, rng):
     """Data of the estimator that are whole numbers from 0 (from 1 if it needs them) to 100."""
-    X, _ = case.data(rng, n)
+    X, _ = case.data(rng) if of_sequences(case) else case.data(rng, 200)
     if case.is_matrix:
-        off_diagonal = np.rint(40.0 * rng.integers(0, 3, n) + 10.0 * rng.random(n))
-        hundred = np.full(n, 100.0)
+        off_diagonal = np.rint(40.0 * rng.integers(0, 3, 200) + 10.0 * rng.random(200))
+        hundred = np.full(200, 100.0)
         return np.column_stack([hundred, off_diagonal, off_diagonal, hundred])
     if case.is_binary or case.is_nominal:
         return X
-    X = np.ceil(X - min(0.0, X.min()))
-    least = 0.0 if case.takes_zeros else 1.0
-    return np.clip(np.ceil(X * min(1.0, 100.0 / X.max())), least, 100)
+    rows = np.concatenate(X) if isinstance(X, list) else X
+    lowest, least = min(0.0, rows.min()), 0.0 if case.takes_zeros else 1.0
+    factor = min(1.0, 100.0 / np.ceil(rows - lowest).max())
+    return each(lambda x: np.clip(np.ceil(np.ceil(x - lowest) * factor), least, 100), X)
+
+
+def means_of(estimator):
+    return estimator.model_.family.means(estimator.model_.parameters)
+
+
+def covariances(estimator):
+    parameters, d = estimator.model_.parameters, estimator.n_features_in_
+    covariance = getattr(parameters, "gaussians", parameters).covariance
+    return covariance if covariance.ndim == 3 else covariance[:, None, :] * np.eye(d)
 
 
 # --------------------------------------------------------------------------------------- values
@@ -104,72 +184,92 @@ def whole_numbers(case, rng, n=200):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.7e308, -1.7e308])
 def test_values_that_are_no_numbers_or_too_large(case, value, rng):
     good, _ = case.data(rng)
-    bad = good.copy()
-    bad[7, 1] = value
-    if np.isnan(value) and isinstance(case()._family(), Marginals):  # missing, see test_gaps.py
-        bad[8, 1] = np.inf
+    column = 0 if of_sequences(case) else 1
+    bad = changed(good, with_value(value, column=column))
+    if np.isnan(value) and takes_gaps(case):  # missing, see test_gaps.py
+        bad = changed(bad, with_value(np.inf, row=0, column=column))
     assert_refused(case, good, bad)
+
+
+@all_sequences
+def test_nan_is_a_missing_value(case, rng):
+    X, _ = case.data(rng)
+    gaps = changed(X, with_value(np.nan, column=slice(None)))
+    if takes_gaps(case):
+        gaps = changed(gaps, with_value(np.nan), which=5)
+    assert_finite(case().fit(gaps), gaps)
+    assert_finite(case().partial_fit(X).partial_fit(gaps), gaps)
+    nothing = changed(X, lambda sequence: np.full_like(sequence, np.nan))
+    assert_finite(case().fit(nothing), nothing)
 
 
 @all_estimators
 def test_a_constant_column(case, rng):
     X, _ = case.data(rng)
-    X[:, 0] = X.max()
-    for mixture in (case().fit(X), case(solver="batch").fit(X), case().partial_fit(X)):
-        assert_finite(mixture, X)
-        if case.is_gaussian:
-            assert np.min(np.linalg.eigvalsh(np.atleast_2d(_matrices(mixture)))) > 0
-
-
-def _matrices(mixture):
-    parameters, d = mixture.model_.parameters, mixture.n_features_in_
-    covariance = getattr(parameters, "gaussians", parameters).covariance
-    return covariance if covariance.ndim == 3 else covariance[:, None, :] * np.eye(d)
+    most = np.concatenate(X).max() if of_sequences(case) else X.max()
+    X = each(lambda rows: np.hstack([np.full((len(rows), 1), most), rows[:, 1:]]), X)
+    for estimator in (case().fit(X), case(solver="batch").fit(X), case().partial_fit(X)):
+        assert_finite(estimator, X)
+        if case.is_gaussian and not isinstance(estimator, KalmanFilter):
+            assert np.linalg.eigvalsh(covariances(estimator)).min() > 0
 
 
 @all_estimators
-def test_identical_rows(case, rng):
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_identical_rows(case, solver, rng):
     X, _ = case.data(rng)
-    X = np.repeat(X[:1], 60, axis=0)
-    for solver in ("online", "batch"):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            mixture = case(solver=solver, batch_size=20).fit(X)
-        assert [warning.category for warning in caught] == [ConvergenceWarning]
-        assert_finite(mixture, X)
-    assert_finite(case().partial_fit(X).partial_fit(X[:5]), X)
+    if of_sequences(case):
+        X, batch_size = [np.repeat(X[1][:1], 10, axis=0)] * 12, 4
+    else:
+        X, batch_size = np.repeat(X[:1], 60, axis=0), 20
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator = case(solver=solver, batch_size=batch_size).fit(X)
+    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    assert_finite(estimator, X)
+    assert_finite(case().partial_fit(X).partial_fit(X[:2]), X)
+
+
+@with_components
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_two_repeated_points(case, solver, rng):
+    draw, y = case.rows if of_sequences(case) else case.clusters, np.repeat([0, 1], 20)
+    points = draw(rng, np.array([0, 1]))
+    X, y = points[y], y == 0
+    if of_sequences(case):
+        parts = np.repeat([0, 1], 8), np.repeat([1, 0], [5, 9])
+        X, y = [points[part] for part in parts] * 8, parts[0] == 0
+    estimator = case(n_components=2, solver=solver).fit(X)
+    assert_finite(estimator, X)
+    if not np.array_equal(*points):
+        found = estimator.predict(X)
+        found = found[0] if of_sequences(case) else found
+        assert_array_equal(found == found[0], y)
 
 
 @all_estimators
-def test_two_repeated_points(case, rng):
-    X, y = case.data(rng)
-    points = np.array([X[y == k][0] for k in range(2)])
-    X, y = np.repeat(points, 20, axis=0), np.repeat([0, 1], 20)
-    for solver in ("online", "batch"):
-        mixture = case(n_components=2, solver=solver).fit(X)
-        assert_finite(mixture, X)
-        found = mixture.predict(X)
-        assert_array_equal(found == found[0], y == 0)
-
-
-@all_estimators
-def test_a_scale_of_1e200(case, rng):
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_scales_of_extreme_numbers(case, scale, rng):
     X, _ = case.data(rng)
-    assert_refused_or_finite(case, X * 1e200)
+    assert_refused_or_finite(case, each(lambda rows: rows * scale, X))
 
 
 @scalable
 @pytest.mark.parametrize("scale", [1e-100, 1e-50, 1e50, 1e100])
 def test_a_small_or_large_scale_changes_nothing(case, scale, rng):
-    X, y = case.data(rng)
-    here, there = case().fit(X), case().fit(X * scale)
-    assert_array_equal(there.predict(X * scale), here.predict(X))
-    assert_allclose(there.means_, here.means_ * scale, rtol=1e-6)
-    assert_allclose(there.weights_, here.weights_, rtol=1e-6)
+    X, _ = case.data(rng)
+    scaled = each(lambda rows: rows * scale, X)
+    here, there = case().fit(X), case().fit(scaled)
+    assert_identical(there.predict(scaled), here.predict(X))
+    if of_sequences(case):
+        assert_allclose(there.transmat_, here.transmat_, rtol=1e-5, atol=1e-9)
+    else:
+        assert_allclose(there.means_, here.means_ * scale, rtol=1e-6)
+        assert_allclose(there.weights_, here.weights_, rtol=1e-6)
 
 
-@scalable
-def test_a_scale_of_1e_minus_200(case, rng):
+@mixtures_where(lambda case: case.is_scalable)
+def test_a_scale_of_1e_minus_200_changes_no_label(case, rng):
     X, _ = case.data(rng)
     mixture = case()
     try:
@@ -180,7 +280,7 @@ def test_a_scale_of_1e_minus_200(case, rng):
         assert_array_equal(mixture.predict(X * 1e-200), case().fit(X).predict(X))
 
 
-@gaussians
+@mixtures_where(lambda case: case.is_gaussian)
 @pytest.mark.parametrize("init", [*STARTS, "centres", "responsibilities"])
 def test_an_offset_of_1e8(case, init, rng):
     X, _ = case.data(rng, n_clusters=1)  # of which other starts make other fits
@@ -191,28 +291,48 @@ def test_an_offset_of_1e8(case, init, rng):
     plain = {"solver": Batch(acceleration=None), "tol": 1e-3}
     here, there = (case(init=start, **plain) for start in starts.get(init, (init, init)))
     here.fit(X), there.fit(X + 1e8)
-    assert_array_equal(there.predict(X + 1e8), here.predict(X))
     assert_allclose(there.weights_, here.weights_, rtol=1e-6)
-    assert_allclose(there.means_ - 1e8, here.means_, atol=1e-5)
-    assert_allclose(there.score(X + 1e8), here.score(X), rtol=1e-6)
-    here.partial_fit(X[:50]), there.partial_fit(X[:50] + 1e8)
-    assert_allclose(_matrices(there), _matrices(here), rtol=1e-5, atol=1e-5)
+    assert_same_at(1e8, here, there, X)
+
+
+@cases_where(lambda case: case.is_gaussian, SEQUENCE_ESTIMATORS)
+def test_an_offset_of_1e8_of_sequences(case, rng):
+    X = [np.round(sequence * 2**20) / 2**20 for sequence in case.data(rng)[0]]
+    here, there = case().fit(X), case().fit([sequence + 1e8 for sequence in X])
+    assert_allclose(there.transmat_, here.transmat_, rtol=1e-5, atol=1e-8)
+    assert_same_at(1e8, here, there, X)
+
+
+def assert_same_at(offset, here, there, X):
+    far = each(lambda rows: rows + offset, X)
+    assert_identical(there.predict(far), here.predict(X))
+    assert_allclose(there.score(far), here.score(X), rtol=1e-6)
+    means = [
+        estimator.model_.family.means(estimator.model_.parameters) for estimator in (here, there)
+    ]
+    assert_allclose(means[1] - offset, means[0], atol=1e-5)
+    here.partial_fit(few(X)), there.partial_fit(few(far))
+    assert_allclose(covariances(there), covariances(here), rtol=1e-5, atol=1e-5)
 
 
 @gaussians
 def test_float32_at_an_offset_of_1e4(case, rng):
-    X, _ = case.data(rng)
-    X = (X + 1e4).astype(np.float32)
+    X = each(lambda rows: (rows + 1e4).astype(np.float32), case.data(rng)[0])
+    exact = each(lambda rows: rows.astype(float), X)
     # Learnt degrees of freedom of rows of Gaussians grow, and with spherical covariances single
     # precision tells too little of how far.
     is_vague = repr(case) == "StudentTMixture(spherical, each)"
     given = {"degrees_of_freedom": 20.0} if is_vague else {}
-    single, double = case(**given).fit(X), case(**given).fit(X.astype(float))
-    for _ in range(10):
-        single.partial_fit(X[:50]), double.partial_fit(X[:50].astype(float))
-    assert_allclose(single.means_, double.means_, rtol=1e-6)
-    assert_allclose(_matrices(single), _matrices(double), rtol=1e-3, atol=1e-3)
-    assert single.means_.dtype == np.float32
+    single, double = case(**given).fit(X), case(**given).fit(exact)
+    for _ in range(5 if of_sequences(case) else 10):
+        single.partial_fit(few(X)), double.partial_fit(few(exact))
+    assert_allclose(means_of(single), means_of(double), rtol=1e-6)
+    tolerance = 2e-3 if of_sequences(case) else 1e-3
+    assert_allclose(covariances(single), covariances(double), rtol=tolerance, atol=tolerance)
+    if of_sequences(case):
+        assert_allclose(single.transmat_, double.transmat_, atol=1e-3)
+    else:
+        assert single.means_.dtype == np.float32
 
 
 # ---------------------------------------------------------------------------------------- amounts
@@ -221,26 +341,37 @@ def test_float32_at_an_offset_of_1e4(case, rng):
 @all_estimators
 def test_fits_of_fewer_rows_than_components(case, rng):
     X, _ = case.data(rng)
-    mixture = case(n_components=5)
-    message = "n_components=5.*n_samples=4.*more rows"
-    with pytest.raises(ValueError, match=message) as raised:
-        mixture.fit(X[:4])
-    assert type(mixture).__name__ in str(raised.value)
+    estimator, size = case(n_components=5), getattr(case, "size", "n_components")
+    with pytest.raises(ValueError, match=f"{size}=5.*n_samples=4.*more rows") as raised:
+        estimator.fit(X[1][[0, 0, 1, 1]] if of_sequences(case) else X[:4])
+    assert type(estimator).__name__ in str(raised.value)
     with pytest.raises(NotFittedError):
-        mixture.predict(X)
+        estimator.transform(X)
 
 
 @all_estimators
 @pytest.mark.parametrize("in_first_call", [1, 4])
 def test_streams_begin_with_fewer_rows_than_components(case, in_first_call, rng):
-    """Kept or not, they make a start, from which the stream goes on to the clusters."""
-    X, y = case.data(rng, 900)
+    """Kept or not, they make a start, from which the stream goes on."""
+    X, _ = case.data(rng)
+    first, more = X[:in_first_call], X[in_first_call:6]
+    if of_sequences(case):
+        first, more = X[1][[0, 0, 1, 1]][:in_first_call], X[1][2:4]
     for arguments in ({}, {"solver": AT_ONCE}):
-        mixture = case(n_components=5, **arguments).partial_fit(X[:in_first_call])
-        assert_finite(mixture, X)
-        assert_finite(mixture.partial_fit(X[in_first_call:6]), X)
-        assert mixture.n_samples_seen_ == 6
-    mixture = case().partial_fit(X[:in_first_call]).partial_fit(X[in_first_call:])
+        estimator = case(n_components=5, **arguments).partial_fit(first)
+        assert_finite(estimator, X)
+        assert_finite(estimator.partial_fit(more), X)
+        assert estimator.n_samples_seen_ == (2 if of_sequences(case) else 6)
+        if of_sequences(case):
+            assert_finite(estimator.partial_fit(5 * X), X)
+            assert (estimator.n_rows_kept_, estimator.n_samples_seen_) == (0, 2 + 5 * len(X))
+
+
+@all_mixtures
+@pytest.mark.parametrize("n_first", [1, 4])
+def test_streams_that_begin_with_few_rows_find_the_clusters(case, n_first, rng):
+    X, y = case.data(rng, 900)
+    mixture = case().partial_fit(X[:n_first]).partial_fit(X[n_first:])
     assert mixture.n_rows_kept_ == 0
     found = mixture.predict(X)
     shares = [np.bincount(y[found == k]).max(initial=0) for k in range(3)]
@@ -251,7 +382,7 @@ def starts_named(error):
     return set(re.findall(r"\w+_init", str(error)))
 
 
-@all_estimators
+@all_mixtures
 def test_what_the_message_asks_for_helps(case, rng):
     X, y = case.data(rng)
     with pytest.raises(ValueError, match="more rows") as raised:
@@ -269,44 +400,54 @@ def test_what_the_message_asks_for_helps(case, rng):
 
 
 @all_readers
-def test_no_rows(case, rng):
+def test_no_rows_or_no_sequences(case, rng):
     """They are an error of fits and predictions, and change no stream."""
     X, _ = case.data(rng)
-    fresh = case()
-    with error_of(fresh):
-        fresh.fit(X[:0])
-    assert fresh.partial_fit(X[:0]) is fresh
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
-    for fitted in (case().partial_fit(X[:100]), case().partial_fit(X)):
-        before = state_of(fitted)
-        assert_identical(state_of(fitted.partial_fit(X[:0])), before)
+    if of_sequences(case):
+        nothings = (X[1][:0], np.empty((0, 3, X[0].shape[1])), [])
+        methods = (*case.inference, "filter")
+        assert_refused(case, X, changed(X, lambda sequence: sequence[:0]))
+    else:
+        nothings, methods = (X[:0],), ("predict", "predict_proba", "score_samples")
+    for nothing in nothings:
+        fresh = case()
+        with error_of(fresh):
+            fresh.fit(nothing)
+        assert fresh.partial_fit(nothing) is fresh
+        with pytest.raises(NotFittedError):
+            fresh.transform(X)
+        for fitted in (case().partial_fit(X[:100]), case().partial_fit(X)):
+            before = state_of(fitted)
+            for method in methods:
+                with error_of(fitted):
+                    getattr(fitted, method)(nothing)
+            assert_identical(state_of(fitted.partial_fit(nothing)), before)
+    if not of_sequences(case):
         with pytest.raises(ValueError, match="features"):
             fitted.partial_fit(X[:0, 1:])
-        for method in ("predict", "predict_proba", "score_samples"):
-            with error_of(fitted):
-                getattr(fitted, method)(X[:0])
 
 
 @all_estimators
 def test_a_batch_of_one_row(case, rng):
     X, _ = case.data(rng)
-    assert_finite(case().partial_fit(X).partial_fit(X[:1]), X)
-    alone = case(n_components=1).partial_fit(X[:1])
+    first, second = (X[0][:1], X[1][:1]) if of_sequences(case) else (X[:1], X[1:2])
+    assert_finite(case().partial_fit(X).partial_fit(first), X)
+    alone = case(n_components=1).partial_fit(first)
     assert_finite(alone, X[:1])
-    assert_finite(alone.partial_fit(X[1:2]).partial_fit(X[2:]), X)
+    assert_finite(alone.partial_fit(second).partial_fit(X), X)
 
 
-@all_readers
+@pytest.mark.parametrize("case", [*ROW_READERS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS], ids=repr)
 def test_another_number_of_features(case, rng):
     X, _ = case.data(rng)
-    mixture = case().partial_fit(X)
-    before = state_of(mixture)
-    for wrong in (X[:, 1:], np.hstack([X, X]), X[0]):
-        for method in ("partial_fit", "predict", "score_samples"):
-            with pytest.raises(ValueError, match="features|1D array"):
-                getattr(mixture, method)(wrong)
-    assert_identical(state_of(mixture), before)
+    estimator = case().partial_fit(X)
+    before, wide = state_of(estimator), each(lambda rows: np.hstack([rows, rows]), X)
+    more = ([X[0], wide[1]], X[0][0]) if of_sequences(case) else (X[:, 1:], X[0])
+    for wrong in (wide, *more):
+        for method in ("partial_fit", "transform", "score_samples"):
+            with error_of(estimator):
+                getattr(estimator, method)(wrong)
+    assert_identical(state_of(estimator), before)
 
 
 # -------------------------------------------------------------------------------- types and layouts
@@ -316,14 +457,18 @@ def test_another_number_of_features(case, rng):
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", ">f8", ">i4", "object"])
 def test_other_types_of_numbers(case, dtype, rng):
     X = whole_numbers(case, rng)
-    assert_same_fit(case, X.astype(dtype), X)
+    assert_same_fit(case, each(lambda rows: rows.astype(dtype), X), X)
 
 
-@all_readers
+@pytest.mark.parametrize("case", [*ROW_READERS, *SEQUENCE_ESTIMATORS], ids=repr)
 @pytest.mark.parametrize("dtype", ["float16", ">f4"])
 def test_other_types_of_short_numbers(case, dtype, rng):
     X = whole_numbers(case, rng)
-    found, expected = (case(solver="batch").fit(data) for data in (X.astype(dtype), X))
+    short = each(lambda rows: rows.astype(dtype), X)
+    found, expected = (case(solver="batch").fit(data) for data in (short, X))
+    if of_sequences(case):
+        assert_allclose(found.transmat_, expected.transmat_, atol=5e-3)
+        return
     assert_allclose(found.weights_, expected.weights_, atol=1e-3)
     assert_allclose(found.means_, expected.means_, rtol=1e-2, atol=1e-2)
 
@@ -332,53 +477,69 @@ def test_other_types_of_short_numbers(case, dtype, rng):
 @where(lambda case: case.takes_zeros)
 def test_bits(case, rng):
     X = rng.random((200, 6)) < 0.5
-    assert_same_fit(case, X, X.astype(float))
+    if of_sequences(case):
+        X = np.split(X[:, : 1 if case.is_nominal else 3], np.cumsum(range(2, 20)))[:-1]
+    assert_same_fit(case, X, each(lambda rows: rows.astype(float), X))
 
 
 @all_readers
-def test_strings(case, rng):
+def test_strings_and_complex_numbers(case, rng):
     X, _ = case.data(rng)
-    assert_refused(case, X, np.full(X.shape, "a"))
-
-
-@all_readers
-def test_complex_numbers(case, rng):
-    X, _ = case.data(rng)
-    assert_refused(case, X, X + 1j)
+    assert_refused(case, X, changed(X, lambda rows: np.full(rows.shape, "a")))
+    assert_refused(case, X, changed(X, lambda rows: rows + 1j))
+    if of_sequences(case):
+        assert_refused(case, X, np.full(X[1].shape, "a"))
 
 
 @all_readers
 def test_read_only_and_memory_mapped_data(case, rng, tmp_path):
     X, _ = case.data(rng)
-    np.save(tmp_path / "X.npy", X)
+    rows = np.concatenate(X) if of_sequences(case) else X
+    np.save(tmp_path / "X.npy", rows)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    frozen = X.copy()
+    frozen = rows.copy()
     frozen.flags.writeable = False
     for data in (mapped, frozen):
-        assert_same_fit(case, data, X)
+        assert_same_fit(case, data, rows)
+    if of_sequences(case):
+        lengths = [len(sequence) for sequence in X]
+        assert_same_fit(case, np.split(frozen, np.cumsum(lengths)[:-1]), X)
+        found, expected = (case(max_iter=2).fit(x, lengths=lengths) for x in (mapped, rows))
+        assert_identical(arrays(found.model_), arrays(expected.model_))
     # Nor is anything written to data that could be.
-    before = X.copy()
-    case().fit(X).partial_fit(X).predict(X)
-    assert_array_equal(X, before)
+    before = rows.copy()
+    case(max_iter=2).fit(rows).partial_fit(rows).transform(rows)
+    assert_array_equal(rows, before)
 
 
 @all_readers
 def test_layouts(case, rng):
     X, _ = case.data(rng)
-    buffer = np.empty(X.nbytes + 1, dtype=np.uint8)
-    misaligned = buffer[1:].view(X.dtype).reshape(X.shape)
-    misaligned[...] = X
+    rows = np.concatenate(X) if of_sequences(case) else X
+    buffer = np.empty(rows.nbytes + 1, dtype=np.uint8)
+    misaligned = buffer[1:].view(rows.dtype).reshape(rows.shape)
+    misaligned[...] = rows
     assert not misaligned.flags.aligned
-    wide = np.zeros((len(X), 2 * X.shape[1]))
-    wide[:, ::2] = X
-    for data in (np.asfortranarray(X), X[::-1].copy()[::-1], wide[:, ::2], misaligned):
-        assert_same_fit(case, data, X)
+    wide = np.zeros((len(rows), 2 * rows.shape[1]))
+    wide[:, ::2] = rows
+    for data in (np.asfortranarray(rows), rows[::-1].copy()[::-1], wide[:, ::2], misaligned):
+        assert_same_fit(case, data, rows)
+        if of_sequences(case):
+            assert_same_fit(case, [data], [rows])
 
 
-# ----------------------------------------------------------------------------------- sparse counts
+@sequence_readers
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+def test_sparse_sequences_are_refused(case, form, rng):
+    X, _ = case.data(rng)
+    assert_refused(case, X, form(X[1]), kinds=(TypeError, ValueError))
+    assert_refused(case, X, [form(x) for x in X], kinds=(TypeError, ValueError))
 
 
-@where(lambda case: case.is_document)
+# ---------------------------------------------------------------------------------------- supports
+
+
+@mixtures_where(lambda case: case.is_document)
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_a_document_without_words(case, form, rng):
     X, _ = case.data(rng)
@@ -389,7 +550,17 @@ def test_a_document_without_words(case, form, rng):
     assert_finite(mixture.partial_fit(form(X[5:6])), form(X))
 
 
-@all_estimators
+def test_a_document_without_words_says_as_much_as_a_row_that_was_not_observed(rng):
+    case = next(case for case in SEQUENCE_ESTIMATORS if case.make is MultinomialHMM)
+    X, _ = case.data(rng)
+    empty, gap = (changed(X, with_value(x, column=slice(None))) for x in (0.0, np.nan))
+    hmm = case().fit(empty)
+    assert_finite(hmm, empty)
+    assert_allclose(hmm.score_samples(empty), hmm.score_samples(gap), rtol=1e-12)
+    assert_allclose(hmm.predict_proba(np.zeros((1, 5)))[0], hmm.startprob_, rtol=1e-12)
+
+
+@all_mixtures
 def test_nothing_but_zeros(case, rng):
     X, _ = case.data(rng)
     with warnings.catch_warnings():
@@ -403,25 +574,23 @@ def test_nothing_but_zeros(case, rng):
 @where(lambda case: case.refuses_negative)
 def test_negative_values(case, rng):
     good, _ = case.data(rng)
-    bad = good.copy()
-    bad[3, 1] = -1.0
+    bad = changed(good, with_value(-1.0))
     assert_refused(case, good, bad)
-    if case.sparse:
+    if not of_sequences(case) and case.sparse:
         assert_refused(case, good, sparse.csr_array(bad))
 
 
 @pytest.mark.parametrize("value", [-0.5, 1.5])
 def test_values_that_are_no_bits(value, rng):
     good = rng.random((50, 4))
-    bad = good.copy()
-    bad[3, 1] = value
+    bad = changed(good, with_value(value))
     assert_refused(lambda: BernoulliMixture(2, binarize=None, random_state=0), good, bad)
 
 
-def test_codes_that_are_not_whole(rng):
-    good = rng.integers(0, 4, (50, 3)).astype(float)
-    bad = good + np.eye(50, 3) / 2.0
-    assert_refused(lambda: Mixture(2, family=Categorical(4), random_state=0), good, bad)
+@where(lambda case: case.is_nominal)
+def test_codes_that_are_not_whole(case, rng):
+    good, _ = case.data(rng)
+    assert_refused(case, good, changed(good, with_value(0.5)))
 
 
 @pytest.mark.parametrize(
@@ -432,90 +601,44 @@ def test_codes_that_are_not_whole(rng):
 def test_rows_that_are_no_covariances(matrix, rng):
     case = next(case for case in ESTIMATORS if case.make is WishartMixture)
     good, _ = case.data(rng)
-    bad = good.copy()
-    bad[3] = matrix
-    assert_refused(case, good, bad)
-
-
-def test_rows_that_are_no_matrices(rng):
-    with pytest.raises(ValueError, match="WishartMixture.*square"):
-        WishartMixture(2).fit(rng.random((50, 5)))
+    assert_refused(case, good, changed(good, with_value(matrix, column=slice(None))))
 
 
 @where(lambda case: case.is_count)
 @pytest.mark.parametrize("scale", [1e15, 1e19])
 def test_huge_counts(case, scale, rng):
-    X, y = case.data(rng)
-    huge = X * scale
-    for data in (huge, sparse.csr_array(huge)):
-        mixture = case().fit(data).partial_fit(data)
-        assert_finite(mixture, data)
-    if scale == 1e15:
+    X, _ = case.data(rng)
+    huge = each(lambda rows: rows * scale, X)
+    for data in (huge,) if of_sequences(case) else (huge, sparse.csr_array(huge)):
+        assert_finite(case().fit(data).partial_fit(data), data)
+    if scale == 1e15 and not of_sequences(case):
         whole = huge.astype(np.int64)
         assert_array_equal(case().fit(whole).predict(whole), case().fit(huge).predict(huge))
 
 
-# ---------------------------------------------------------------------------- weights, components
+CATEGORICAL = [
+    (Mixture(2, family="categorical"), Mixture(2, family=Categorical(n_categories=4))),
+    (CategoricalHMM(2), CategoricalHMM(2, n_features=4)),
+]
 
 
-@all_readers
-@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf, 0.0, "rows"])
-def test_weights_that_are_none(case, weight, rng):
-    X, _ = case.data(rng)
-    if weight == "rows":
-        weights = np.ones(len(X) - 1)
-    else:
-        weights = np.full(len(X), weight) if weight == 0.0 else np.ones(len(X))
-        weights[3] = weight
-    assert_refused(case, X, X, predicted=False, sample_weight=weights)
-
-
-@all_estimators
-def test_rows_of_weight_0_are_as_none(case, rng):
-    X, y = case.data(rng)
-    weights = (np.arange(len(X)) % 3 > 0).astype(float)
-    init = np.array([X[y == k].mean(axis=0) for k in range(3)])
-    found = case(init=init).fit(X, sample_weight=weights)
-    expected = case(init=init).fit(X[weights > 0])
-    assert_close(found.model_, expected.model_, rtol=1e-9)
-
-
-@all_estimators
-@pytest.mark.parametrize("solver", ["online", "batch"])
-def test_a_component_without_rows(case, solver, rng):
-    """All rows are labelled, none with the last label."""
-    X, y = case.data(rng)
-    y = np.minimum(y, 1)
-    mixture = case(solver=solver, batch_size=100, semi_supervised=True).fit(X, y)
-    assert_finite(mixture, X)
-    assert mixture.weights_[2] < 0.1
-    for start in range(0, 300, 50):
-        mixture.partial_fit(X[start : start + 50], y[start : start + 50])
-        assert_finite(mixture, X)
-    assert_finite(mixture.partial_fit(X), X)
-    assert np.isfinite(case.rows_of(mixture.sample(20)[0])).all()
-
-
-# ---------------------------------------------------------------------------------- other faults
-
-
-def test_unseen_codes(rng):
-    X = rng.integers(0, 3, (100, 2)).astype(float)
-    wide = Mixture(2, family=Categorical(n_categories=4), random_state=0).fit(X)
-    assert np.isfinite(wide.score_samples([[3.0, 0.0]])).all()
-    narrow = Mixture(2, family="categorical", random_state=0).fit(X)
+@pytest.mark.parametrize(("narrow", "wide"), CATEGORICAL, ids=["Mixture", "HMM"])
+def test_unseen_codes(narrow, wide, rng):
+    X = rng.integers(0, 3, (100, 1)).astype(float)
+    narrow, wide = (clone(one).set_params(random_state=0) for one in (narrow, wide))
+    score = wide.fit(X).score([[3.0]])
+    # The documented floor of the probabilities; mixtures have a prior.
+    assert score == pytest.approx(np.log(1e-10), rel=1e-6) or score > np.log(1e-3)
+    before = state_of(narrow.fit(X))
     for code in (3.0, 1e10):
-        with error_of(narrow):
-            narrow.predict([[code, 0.0]])
-        with error_of(narrow):
-            narrow.partial_fit([[code, 0.0]])
-
-
-def test_a_code_of_1e10_allocates_nothing(rng):
-    X = rng.integers(0, 3, (100, 2)).astype(float)
-    X[3, 1] = 1e10
-    with pytest.raises(ValueError, match="Mixture"):
-        Mixture(2, family="categorical").fit(X)
+        for method in (narrow.predict, narrow.partial_fit):
+            with error_of(narrow):
+                method([[0.0], [code]])
+    assert_identical(state_of(narrow), before)
+    X[3] = 1e10  # which allocates nothing
+    for estimator in (narrow, wide):
+        with error_of(estimator):
+            clone(estimator).fit(X)
 
 
 def test_unseen_words(rng):
@@ -527,23 +650,170 @@ def test_unseen_words(rng):
     assert MultinomialMixture(2, random_state=0).fit(X).score([[0.0, 0.0, 0.0, 1.0]]) > -10.0
 
 
-@all_readers
+# ---------------------------------------------------------------- weights, lengths, components
+
+
+@row_readers
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf, 0.0, "rows"])
+def test_weights_that_are_none(case, weight, rng):
+    X, _ = case.data(rng)
+    if weight == "rows":
+        weights = np.ones(len(X) - 1)
+    else:
+        weights = np.full(len(X), weight) if weight == 0.0 else np.ones(len(X))
+        weights[3] = weight
+    assert_refused(case, X, X, predicted=False, sample_weight=weights)
+
+
+@sequence_readers
+@pytest.mark.parametrize("lengths", [[0, 5], [-1, 6], [2.0, 3.0], [2, 2], [], [[2, 3]]], ids=repr)
+def test_lengths_that_are_none(case, lengths, rng):
+    good, _ = case.data(rng)
+    bad = np.concatenate(good)[:5]
+    assert_refused(case, good, bad, kinds=(ValueError, TypeError), lengths=lengths)
+
+
+@with_components
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_a_component_without_rows(case, solver, rng):
+    """All rows are labelled, none with the last label."""
+    X, y = case.data(rng)
+    y = each(lambda labels: np.minimum(labels, 1), y)
+    step, arguments = 50, {"batch_size": 100}
+    if of_sequences(case):
+        step, arguments = 5, {"batch_size": 5, "max_iter": 5}
+    estimator = case(solver=solver, semi_supervised=True, **arguments).fit(X, y)
+    assert_finite(estimator, X)
+    assert of_sequences(case) or estimator.weights_[2] < 0.1
+    for start in range(0, len(X), step):
+        estimator.partial_fit(X[start : start + step], y[start : start + step])
+        assert_finite(estimator, X)
+    assert_finite(estimator.partial_fit(X), X)
+    drawn = estimator.sample(20)[0]
+    assert np.isfinite(drawn if of_sequences(case) else case.rows_of(drawn)).all()
+
+
+@all_hmms
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_sequences_of_one_row(case, solver, rng):
+    """Nothing is ever left, so that transitions stay what they were."""
+    X = list(case.rows(rng, np.arange(30) % N_STATES)[:, None, :])
+    transmat = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+    if case.ends_by_itself:
+        transmat = 0.5 * transmat
+    hmm = case(solver=solver, transmat_init=transmat).fit(X)
+    assert_finite(hmm, X)
+    if not case.ends_by_itself:
+        assert_allclose(hmm.transmat_, transmat, rtol=1e-9)
+    assert_finite(hmm.partial_fit(X[:7]).partial_fit(X[7]), X)
+
+
+@all_hmms
+def test_a_state_that_is_never_left(case, rng):
+    """Rows of the last state come last, in every sequence."""
+    y = np.repeat([0, 1, 2], [5, 5, 1])
+    X = [case.rows(rng, y) for _ in range(20)]
+    hmm = case(solver="batch").fit(X, [y] * 20)
+    assert_finite(hmm, X)
+    assert_finite(hmm.partial_fit(X[:5], [y] * 5), X)
+
+
+@all_hmms
+def test_left_to_right_models_stay_so(case, rng):
+    transmat = np.array([[0.8, 0.2, 0.0], [0.0, 0.8, 0.2], [0.0, 0.0, 1.0]])
+    if case.ends_by_itself:
+        transmat = 0.9 * transmat
+    y = np.repeat([0, 1, 2], 6)
+    X = [case.rows(rng, y) for _ in range(20)]
+    hmm = case(
+        transmat_init=transmat, startprob_init=[1, 0, 0], transmat_prior=2.0, startprob_prior=2.0,
+        init=case.centres(X, [y] * 20),
+    ).fit(X)  # fmt: skip
+    for _ in range(2):
+        assert_finite(hmm, X)
+        assert_array_equal(hmm.transmat_[transmat == 0], 0.0)
+        assert_array_equal(hmm.startprob_, [1.0, 0.0, 0.0])
+        assert np.mean(np.concatenate(hmm.predict(X)) == np.tile(y, 20)) > 0.95
+        hmm.partial_fit(X[:4])
+
+
+# -------------------------------------------------------------------------------------- parameters
+
+
+OUT_OF_RANGE = [
+    ("eta0", 0.0), ("eta0", -1.0), ("eta0", np.nan), ("beta", -0.1), ("beta", 1.1),
+    ("n_components", 0), ("tol", -1.0), ("max_iter", -1), ("batch_size", 0), ("n_init", 0),
+    ("solver", "gradient"), ("schedule", "random"), ("init", "nowhere"), ("stopping", "never"),
+]  # fmt: skip
+OUT_OF_RANGE_OF_CHAINS = [
+    ("termination", "infinite"), ("algorithm", "best"), ("params", "stx"),
+    ("startprob_init", [1.0, -1.0, 1.0]), ("startprob_init", [0.5, 0.5]),
+    ("startprob_init", [0.0, 0.0, 0.0]), ("transmat_init", np.zeros((3, 3))),
+    ("transmat_init", np.full((3, 3), np.nan)), ("transmat_init", [0.5, 0.5]),
+    ("transmat_prior", 0.0), ("transmat_prior", [[1.0, -1.0, 1.0]]), ("startprob_prior", -2.0),
+    ("absorbing_states", [3]), ("absorbing_states", [-1]),
+]  # fmt: skip
+OUT_OF_RANGE_OF_SYSTEMS = [
+    ("n_dim_state", 0), ("em_vars", ["transition_matrix"]), ("em_vars", "some"),
+    ("transition_matrices", np.ones((2, 3))), ("transition_matrices", np.full((2, 2), np.nan)),
+    ("transition_matrices", np.ones((5, 2, 2))), ("observation_matrices", np.ones((2, 2))),
+    ("transition_covariance", -np.eye(2)), ("transition_covariance", [[1.0, 0.5], [0.0, 1.0]]),
+    ("observation_covariance", np.zeros((4, 4))), ("initial_state_mean", [1.0, 2.0, 3.0]),
+    ("transition_covariance_type", "tied"), ("prior", {"emission": {}}), ("init", "k-means"),
+    ("eta0", 0.0), ("beta", 1.1), ("reg_covar", -1.0), ("solver", "gradient"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "parameter, value",
+    ("case", "parameter", "value"),
     [
-        ("eta0", 0.0), ("eta0", -1.0), ("eta0", np.nan), ("beta", -0.1), ("beta", 1.1),
-        ("n_components", 0), ("tol", -1.0), ("max_iter", -1), ("batch_size", 0), ("n_init", 0),
-        ("solver", "gradient"), ("schedule", "random"), ("init", "nowhere"), ("stopping", "never"),
+        *((case, *one) for case in ROW_READERS for one in OUT_OF_RANGE),
+        *((SEQUENCE_ESTIMATORS[0], *one) for one in OUT_OF_RANGE + OUT_OF_RANGE_OF_CHAINS),
+        *((KALMAN_FILTERS[0], *one) for one in OUT_OF_RANGE_OF_SYSTEMS),
     ],
-)  # fmt: skip
+    ids=str,
+)
 def test_parameters_out_of_range(case, parameter, value, rng):
     X, _ = case.data(rng)
-    mixture = case(**{parameter: value})  # no error yet
-    for method in (mixture.fit, mixture.partial_fit):
-        with pytest.raises(ValueError, match=f"(?s){parameter}.*{type(mixture).__name__}"):
+    estimator = case().set_params(**{parameter: value})  # no error yet
+    for method in (estimator.fit, estimator.partial_fit):
+        with pytest.raises(ValueError, match=f"(?s){parameter}") as raised:
             method(X)
+        assert type(estimator).__name__ in str(raised.value)
     with pytest.raises(NotFittedError):
-        mixture.predict(X)
+        estimator.score(X)
+
+
+@pytest.mark.parametrize(
+    "hmm",
+    [
+        GaussianHMM(2, means_init=np.zeros((2, 3))),
+        GaussianHMM(2, covars_init=np.zeros((2, 2))),
+        GaussianHMM(2, covars_init=np.ones((2, 3))),
+        GaussianHMM(2, covariance_type="full", covars_init=[np.ones((2, 2))] * 2),
+        PoissonHMM(2, lambdas_init=[[-1.0, 1.0], [1.0, 1.0]]),
+        PoissonHMM(2, lambdas_init=[[1.0], [1.0]]),
+        MultinomialHMM(2, emissionprob_init=[[-1.0, 2.0], [0.5, 0.5]]),
+        PoissonHMM(2, prior={"shape": np.nan}),
+        HMM(2, family="exponential", prior={"rate": -1.0}),
+        HMM(2, family="exponential", prior={"spread": 1.0}),
+        GaussianHMM(2, prior={"mean_precision": np.nan}),
+        GaussianHMM(2, covariance_type="full", prior={"degrees_of_freedom": -50.0}),
+        GaussianHMM(2, means_prior=[0.0, np.nan], means_weight=1.0),
+        GaussianHMM(2, covars_prior=-np.eye(2)),
+        GaussianHMM(2, startprob_prior=[np.inf, 1.0]),
+        MultinomialHMM(2, emissionprob_prior=[0.0, 1.0]),
+        MultinomialHMM(2, emissionprob_prior=[np.nan, 1.0]),
+        MultinomialHMM(2, emissionprob_prior=[1.0, 1.0, 1.0]),
+        CategoricalHMM(2, n_features=3, emissionprob_init=np.ones((2, 4))),
+    ],
+    ids=repr,
+)
+def test_start_values_that_are_none(hmm, rng):
+    X = rng.integers(0, 2, (30, 1 if isinstance(hmm, CategoricalHMM) else 2))
+    for method in (hmm.fit, hmm.partial_fit):
+        with error_of(hmm):
+            method(X)
 
 
 def assert_no_means(case, X, means):
@@ -555,7 +825,7 @@ def assert_no_means(case, X, means):
         mixture.predict(X)
 
 
-@where(lambda case: case.means_have_bounds)
+@mixtures_where(lambda case: case.means_have_bounds)
 @pytest.mark.parametrize("value", [-1.0, np.nan])
 def test_means_outside_of_the_support(case, value, rng):
     X, y = case.data(rng)
@@ -585,7 +855,7 @@ def test_means_that_are_none(kind, mean, rng):
         assert_no_means(case, X, means)
 
 
-@where(lambda case: case.means_have_bounds and case.takes_zeros)
+@mixtures_where(lambda case: case.means_have_bounds and case.takes_zeros)
 def test_means_at_the_edge_of_the_support(case, rng):
     X, y = case.data(rng)
     means = np.array([X[y == k].mean(axis=0) for k in range(3)])
@@ -597,7 +867,7 @@ def test_means_at_the_edge_of_the_support(case, rng):
         assert_finite(mixture.partial_fit(X[5:10]), X)
 
 
-@all_estimators
+@all_mixtures
 def test_priors_that_are_none(case, rng):
     X, _ = case.data(rng)
     for name in hyperparameters(case().fit(X).model_.family):
@@ -612,7 +882,7 @@ def test_priors_that_are_none(case, rng):
                 mixture.predict(X)
 
 
-@all_readers
+@row_readers
 def test_hyper_parameters_that_there_are_not(case, rng):
     X, _ = case.data(rng)
     allowed = hyperparameters(case().fit(X).model_.family)
@@ -634,7 +904,7 @@ def test_priors_at_their_limits(case, rng):
                 assert_finite(case(prior={name: value}).partial_fit(X[:5]), X)
 
 
-@all_readers
+@row_readers
 @pytest.mark.parametrize("parameter, value", [("eta0", 0.0), ("beta", 1.1)])
 def test_parameters_set_out_of_range_in_mid_stream(case, parameter, value, rng):
     X, _ = case.data(rng)
@@ -645,7 +915,7 @@ def test_parameters_set_out_of_range_in_mid_stream(case, parameter, value, rng):
     assert_identical(state_of(mixture), before)
 
 
-@pytest.mark.parametrize("case", READERS[:1], ids=repr)
+@pytest.mark.parametrize("case", ROW_READERS[:1], ids=repr)
 @pytest.mark.parametrize("eta", [None, "0.5", -1.0])
 def test_schedules_that_give_no_rates(case, eta, rng):
     X, _ = case.data(rng)
@@ -659,7 +929,7 @@ def test_schedules_that_give_no_rates(case, eta, rng):
     assert_identical(state_of(mixture), before)
 
 
-@all_estimators
+@all_mixtures
 def test_a_fit_that_fails_leaves_a_fitted_estimator_usable(case, rng):
     X, _ = case.data(rng)
     mixture = case().fit(X)

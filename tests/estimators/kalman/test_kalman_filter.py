@@ -6,36 +6,12 @@ from cases.comparing import assert_identical
 from cases.kalman_filters import K, drawn, known
 from numpy.testing import assert_allclose
 from scipy import linalg
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_onlineem import KalmanFilter
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-@pytest.mark.parametrize(
-    "parameter, value",
-    [
-        ("n_dim_state", 0), ("em_vars", ["transition_matrix"]), ("em_vars", "some"),
-        ("transition_matrices", np.ones((2, 3))), ("transition_matrices", np.full((2, 2), np.nan)),
-        ("transition_matrices", np.ones((5, 2, 2))), ("observation_matrices", np.ones((2, 2))),
-        ("transition_covariance", -np.eye(2)), ("transition_covariance", [[1.0, 0.5], [0.0, 1.0]]),
-        ("observation_covariance", np.zeros((3, 3))), ("initial_state_mean", [1.0, 2.0, 3.0]),
-        ("transition_covariance_type", "tied"), ("prior", {"emission": {}}), ("init", "k-means"),
-        ("eta0", 0.0), ("beta", 1.1), ("reg_covar", -1.0), ("solver", "gradient"),
-    ],
-)  # fmt: skip
-def test_parameters_out_of_range(system, parameter, value):
-    X = drawn(system)
-    kalman = KalmanFilter(**{"n_dim_state": K, parameter: value})  # no error yet
-    for method in (kalman.fit, kalman.partial_fit):
-        with pytest.raises(ValueError, match=rf"(?s){parameter}") as raised:
-            method(X)
-        assert "KalmanFilter" in str(raised.value)
-    with pytest.raises(NotFittedError):
-        kalman.score(X)
 
 
 def test_forecasts_of_no_steps_are_an_error(system):

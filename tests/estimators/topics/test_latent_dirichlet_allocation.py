@@ -277,26 +277,6 @@ def test_work_does_not_grow_with_counts(way, rng):
 
 
 @all_ways
-def test_counts_of_1e15_are_refused_by_name_or_leave_numbers(way, rng):
-    X, _ = documents(rng, 30)
-    fits = [lda(**{**way, "max_iter": 5}) for _ in range(2)]
-    if {"e_step": "map"}.items() <= way.items() or way.get("solver") == "batch":
-        model = fits[0].fit(X * 1e15)
-        assert np.isfinite(model.components_).all() and np.isfinite(model.score(X * 1e15))
-        assert_allclose(model.transform(X * 1e15).sum(axis=1), 1.0)
-        fits = [model]
-    else:
-        with pytest.raises(ValueError, match="LatentDirichletAllocation: .*16777215.*map"):
-            fits[0].fit(X * 1e15)
-        fits[1].fit(X)
-        with pytest.raises(ValueError, match="LatentDirichletAllocation: .*16777215.*map"):
-            fits[1].score(X * 1e15)
-        with pytest.raises(ValueError, match=r"LatentDirichletAllocation: .*(16777215|2\*\*24)"):
-            fits[-1].perplexity(X * 1e15)
-    assert np.isfinite(fits[-1].perplexity(X))
-
-
-@all_ways
 def test_documents_and_topics_may_be_empty(way, rng):
     X, _ = documents(rng, 40)
     X[3] = 0
