@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -22,14 +21,11 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators.parameters import are_same
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_openmp
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families.capabilities import ConjugatePriors, Correlations
-from sklearn_onlineem.models import Model
+from sklearn_onlineem.families.capabilities import Correlations
 from sklearn_onlineem.models.mixture import MixtureModel
-from sklearn_onlineem.statistics import Statistics
 
 
 class Initialiser(ABC):
@@ -72,84 +68,6 @@ class Initialiser(ABC):
     @abstractmethod
     def stream_model(self, data, random_state):
         """Return a start from the first batch, and pseudo-statistics to keep it proper, or None."""
-
-
-@dataclass(frozen=True, eq=False)
-class LearntPrior:
-    """A fitted model as a prior, which `as_prior` returns and the parameter `prior` takes.
-
-    Its `statistics` are those of the model itself, per observation, and count for `weight`
-    observations. Learning starts from its model, so that components keep their numbers.
-    """
-
-    made_by: str
-    structure: dict
-    n_features: int
-    model: Model
-    statistics: Statistics
-    weight: float
-
-    def check(self, estimator):
-        """Raise ValueError unless an estimator has a model of the same shape and no other start."""
-        if type(estimator).__name__ != self.made_by:
-            raise ValueError(
-                f"prior was learnt by a {self.made_by}, not by a {type(estimator).__name__}."
-            )
-        for name, value in self.structure.items():
-            if not are_same(value, getattr(estimator, name)):
-                now = getattr(estimator, name)
-                raise ValueError(
-                    f"prior was learnt with {name}={value!r}, but the estimator has {now!r}."
-                )
-        for name in estimator._start_parameters():
-            if not are_same(estimator._defaults[name], getattr(estimator, name)):
-                raise ValueError(
-                    f"{name} cannot be combined with a LearntPrior, which sets the initial model."
-                )
-
-    def __repr__(self):
-        return f"LearntPrior({self.made_by}, weight={self.weight:g})"
-
-
-@dataclass(frozen=True)
-class LearntStart(Initialiser):
-    """The model of a learnt prior as the start, bound to the first data."""
-
-    prior: LearntPrior
-    bound: Callable
-
-    def given(self, data):
-        if data.n_features != self.prior.n_features:
-            raise ValueError(
-                f"X has {data.n_features} features, but prior was learnt from"
-                f" {self.prior.n_features}."
-            )
-        return self.bound(self.prior.model, data)
-
-    def estimated(self, data, random_state):
-        raise AssertionError("a learnt prior always gives a start")
-
-    def stream_model(self, data, random_state):
-        return self.given(data), None
-
-
-def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_sizes):
-    """Return hyper-parameters as pseudo-statistics; errors call them `name`.
-
-    Sizes are further arguments of the family's `prior_statistics`.
-    """
-    if not isinstance(hyperparameters, dict):
-        raise ValueError(f"{name} must be a dict, got {hyperparameters!r}.")
-    if not isinstance(family, ConjugatePriors):
-        raise ValueError(f"{name}: {type(family).__name__} {ConjugatePriors.lacking}.")
-    known = family.prior_keys
-    unknown = [key for key in hyperparameters if key not in known] if known is not None else []
-    if unknown:
-        raise ValueError(f"{name} has the key {unknown[0]!r}; it may have {known}.")
-    try:
-        return family.prior_statistics(*sizes, **named_sizes, **hyperparameters)
-    except ours(TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from error
 
 
 # More rows than this, or than so many for each component, do not improve a start.

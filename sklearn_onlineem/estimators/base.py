@@ -22,7 +22,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
-from sklearn_onlineem.em.settings import check_number
 from sklearn_onlineem.em.solvers import SOLVERS, Auto, Online, Plan, Solver, solvers_for
 from sklearn_onlineem.em.stages.base import Stage, Stream
 from sklearn_onlineem.em.stages.opening import Opening
@@ -31,13 +30,11 @@ from sklearn_onlineem.em.stages.sample import Challenge
 from sklearn_onlineem.em.state import Constants, History, State
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._known import KnownModel
-from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
 from sklearn_onlineem.estimators._stream_start import StreamStarts
 from sklearn_onlineem.estimators.fitted import Fitted, FittedState
 from sklearn_onlineem.estimators.learnt import RELEARNT
 from sklearn_onlineem.estimators.parameters import (
     Parameterised,
-    available_if,
     estimator,
     parameter,
 )  # fmt: skip
@@ -61,7 +58,6 @@ from sklearn_onlineem.estimators.validation import (
     is_empty,
     raise_named,
 )
-from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.coordinates import has_coordinates
 
@@ -205,6 +201,8 @@ class OnlineEM(KnownModel, FittedState, CallbackSupportMixin, DensityMixin, Para
     _keeps_first_rows = True
     # Whether arrays of one dimension, in a list, are sequences of symbols.
     _takes_symbols = False
+    # A fitted model that is the prior, see `TakesPrior`.
+    _learnt_prior = None
 
     # ------------------------------------------------------------------ provided by a subclass
 
@@ -224,19 +222,17 @@ class OnlineEM(KnownModel, FittedState, CallbackSupportMixin, DensityMixin, Para
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
 
+    def _start(self):
+        """Return the initialiser of a fit, or of a stream."""
+        return self._initialiser()
+
+    def _pseudo_statistics(self, model, n_features):
+        """Return the whole prior as pseudo-statistics, or None."""
+        return self._prior(model, n_features)
+
     def _settling_batch(self, n):
         """Return how many of n first observations of a stream are a batch while it is settled."""
         return n
-
-    def _emission_prior(self, family, n_features):
-        """Return the parameter `prior` as pseudo-statistics of the components, or None."""
-        given = self._hyperparameters
-        if given == "auto":
-            given = (isinstance(family, ConjugatePriors) and family.smoothing(n_features)) or None
-        if given is None:
-            return None
-        n_components = getattr(self, "n_components", 1)
-        return prior_statistics(family, given, n_components, n_features=n_features)
 
     @property
     def _expected_size(self):
@@ -354,29 +350,6 @@ class OnlineEM(KnownModel, FittedState, CallbackSupportMixin, DensityMixin, Para
             except ours(ValueError):
                 if passes is tried[-1][-1] or progress.is_calling:
                     raise
-
-    @property
-    def _learnt_prior(self):
-        prior = getattr(self, "prior", None)
-        return prior if isinstance(prior, LearntPrior) else None
-
-    @property
-    def _hyperparameters(self):
-        return None if self._learnt_prior is not None else self.prior
-
-    def _start(self):
-        """Return the initialiser of the parameters, or of a learnt prior."""
-        learnt = self._learnt_prior
-        return self._initialiser() if learnt is None else LearntStart(learnt, self._bound)
-
-    def _pseudo_statistics(self, model, n_features):
-        """Return the whole prior as pseudo-statistics, or None."""
-        prior, learnt = self._prior(model, n_features), self._learnt_prior
-        if learnt is None:
-            return prior
-        learnt.check(self)
-        statistics = learnt.statistics.scale(learnt.weight)
-        return statistics if prior is None else prior + statistics
 
     def _state_of(self, model, data, seed, is_known=False):
         """Return the state in which a model starts to learn."""
@@ -603,100 +576,6 @@ class OnlineEM(KnownModel, FittedState, CallbackSupportMixin, DensityMixin, Para
             state = self._state_of(model, data, _drawn_seed(random_state))
             self._commit(Progress(state), reader.attributes)
         return self
-
-    def _may_be_prior(self):
-        if "prior" not in self._defaults:
-            raise AttributeError(f"{type(self).__name__} has no parameter 'prior'.")
-        return True
-
-    @available_if(_may_be_prior)
-    def as_prior(self, weight: float) -> LearntPrior:
-        """Return the fitted model as a prior, for example for the data of the next day.
-
-        Parameters
-        ----------
-        weight : float
-            Number of observations that it counts for, above 0; ``n_samples_seen_`` keeps all of its
-            weight.
-
-        Returns
-        -------
-        prior : LearntPrior
-            For the parameter `prior` of an estimator of the same class and shape, which then starts
-            from its model.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or the weight is not a number above 0.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> before = PoissonMixture().fit([[2], [4]])
-        >>> after = PoissonMixture(prior=before.as_prior(2.0)).fit([[9], [9]])
-        >>> after.means_
-        array([[6.]])
-        """
-        seen = self._seen()
-        with error_context(self):
-            check_number("weight", weight, 0.0, math.inf)
-            fitted, starts = seen._fitted, self._start_parameters()
-            shape = zip(self._structural_parameters, fitted.structure, strict=True)
-            return LearntPrior(
-                type(self).__name__, {name: x for name, x in shape if name not in starts},
-                seen.n_features_in_, fitted.state.model, fitted.state.own_statistics, float(weight),
-            )  # fmt: skip
-
-    @available_if(_may_be_prior)
-    def log_posterior(self, X: object, y: object = None, **where: object) -> float:
-        r"""Return the log-likelihood of all of X plus the log density of the prior, in nats.
-
-        .. math:: \sum_n w_n \log p(x_n \mid \theta) + \log p(\theta)
-
-        Batch EM with a prior maximises it on its data. The prior is that of the estimator's
-        parameters, without the constant that does not depend on the model: compare models with one
-        prior.
-
-        Parameters
-        ----------
-        X : object
-            Data, as `fit` takes them.
-        y : object, default=None
-            Labels or targets, as `fit` takes them.
-        **where
-            Further data of `fit`: `sample_weight`, `lengths` or `groups`.
-
-        Returns
-        -------
-        log_posterior : float
-
-        Raises
-        ------
-        NotFittedError, ValueError, TypeError
-            If the estimator is not fitted, or X or the further data are invalid.
-
-        References
-        ----------
-        Brochu, de Freitas & Bao, "Owed to a Martingale", 2004, whose experiments compare it.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> X = [[2], [4]]
-        >>> mixture = PoissonMixture(prior={"shape": 3.0, "rate": 1.0}).fit(X)
-        >>> round(2 * mixture.score(X), 3), round(mixture.log_posterior(X), 3)
-        (-3.32, -4.025)
-        """
-        seen = self._seen()
-        with error_context(self):
-            where = where if y is None else {"y": y, **where}
-            data, model = seen._input().read(X, **where), seen.model_
-            prior = seen._resumed().prior
-            with single_threaded_blas(data.n_rows):
-                log_likelihood = data.total_weight * model.e_step(data)[1]
-                log_prior = 0.0 if prior is None else model.expected_log_likelihood(prior)
-            return float(log_likelihood + log_prior)
 
     def _drawn_seed(self):
         return _drawn_seed(check_random_state(self.random_state))

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
-from sklearn_onlineem.estimators._start import STARTS, LearntPrior, bound
+from sklearn_onlineem.estimators._start import STARTS, bound
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
@@ -25,6 +25,7 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
 )
 from sklearn_onlineem.estimators.learnt import fixed_entries, with_masks
 from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
@@ -74,7 +75,7 @@ def _masks_of_transitions(hmm):
 
 
 @estimator
-class BaseHMM(FromParameters, SequenceEstimator):
+class BaseHMM(FromParameters, TakesPrior, SequenceEstimator):
     """Base of the hidden Markov models: they say which family, and name its parameters.
 
     Parameters

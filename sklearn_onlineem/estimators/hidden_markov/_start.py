@@ -11,12 +11,12 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators._start import (
     Initialiser,
     check_columns,
-    prior_statistics,
     start_model,
     warn_of_few,
     wide_pseudo_rows,
     without_gaps,
 )
+from sklearn_onlineem.estimators.priors import prior_statistics
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.validation import finite_start, shares
 from sklearn_onlineem.families import Family

@@ -10,7 +10,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
-from sklearn_onlineem.estimators._start import LearntPrior
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.learnt import (
     learnt_gaussians,
@@ -18,6 +17,7 @@ from sklearn_onlineem.estimators.learnt import (
     masks_of_means,
 )
 from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.priors import LearntPrior
 from sklearn_onlineem.estimators.validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
 from sklearn_onlineem.families._checks import at_least, finite, positive_semidefinite

@@ -14,7 +14,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import FromParameters, Settable
-from sklearn_onlineem.estimators._start import LearntPrior
 from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.kalman._start import (
     FIELDS,
@@ -26,6 +25,7 @@ from sklearn_onlineem.estimators.kalman._start import (
     system_prior,
 )
 from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators.validation import filled
 from sklearn_onlineem.families import Gaussian
@@ -49,7 +49,7 @@ def _array(name: str) -> Settable[Floats]:
 
 
 @estimator
-class KalmanFilter(FromParameters, SequenceEstimator):
+class KalmanFilter(FromParameters, TakesPrior, SequenceEstimator):
     r"""Linear dynamical system learnt by EM: like pykalman's, with `partial_fit`.
 
     .. math::

@@ -28,7 +28,6 @@ from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
     STARTS,
     Initialiser,
-    LearntPrior,
     bound,
     check_columns,
     start_model,
@@ -38,6 +37,7 @@ from sklearn_onlineem.estimators._start import (
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.learnt import fixed_entries, with_masks
 from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter
+from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import (
     error_context,
@@ -169,7 +169,7 @@ def _handles_missing(mixture):
 
 
 @estimator
-class MixtureParameters:
+class MixtureParameters(TakesPrior):
     """Mixin of the estimators of mixtures, whatever their data are.
 
     Parameters

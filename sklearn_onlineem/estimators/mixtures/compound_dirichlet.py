@@ -15,9 +15,10 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._known import FromParameters, put_parameters, settable
 from sklearn_onlineem.estimators._rows import RowEstimator
-from sklearn_onlineem.estimators._start import Initialiser, LearntPrior
+from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.validation import checked_lengths, finite_start
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families._checks import above
@@ -32,7 +33,7 @@ def _put_alpha(family, parameters, alpha):
 
 
 @estimator
-class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, RowEstimator):
+class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, TakesPrior, RowEstimator):
     r"""Compound Dirichlet (Dirichlet-multinomial, Polya) counts, learnt online or in batch.
 
     .. math:: h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h)
