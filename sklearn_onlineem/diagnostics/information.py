@@ -196,9 +196,9 @@ def missing_information(
     _, coordinates = coordinates_at(estimator, model, data)
     missing = missing_of(coordinates, data, single=tol >= _SINGLE and not _is_small(coordinates))
     values, vectors = _leading(coordinates, missing, n_values, tol)
-    shown = coordinates.shown_by(estimator)
+    views = coordinates.shown_by(estimator)
     directions = (
-        _direction(coordinates, missing, value, x, shown)
+        _direction(coordinates, missing, value, x, views)
         for value, x in zip(values, vectors, strict=True)
     )
     return MissingInformation(values, tuple(directions), coordinates.what)
@@ -235,16 +235,15 @@ def _leading(coordinates, missing, n_values, tol):
     return np.maximum(values[best], 0.0), vectors.T[best].reshape(-1, *shape)
 
 
-def _direction(coordinates, missing, value, x, shown):
+def _direction(coordinates, missing, value, x, views):
     v = coordinates.direction(x)
     moves = x**2
     moves /= max(moves.sum(), np.finfo(float).tiny)
-    derivatives = coordinates.derivatives(v)
     parts = {name: float(moves[:, columns].sum()) for name, columns in coordinates.parts.items()}
     overlaps = None if missing.overlaps is None else missing.overlaps(v)
     if overlaps is not None and overlaps.sum() > 0.0:
         overlaps = overlaps / (0.5 * overlaps.sum())
-    derivatives = {name: derivatives[name] for name in shown}
+    derivatives = coordinates.derivatives(v, views)
     return Direction(float(value), moves.sum(axis=1), parts, overlaps, derivatives)
 
 

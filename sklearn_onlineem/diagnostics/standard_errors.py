@@ -257,20 +257,16 @@ def standard_errors(
     check_converged(coordinates, statistics, inverse, data.total_weight)
     if robust:
         inverse = inverse @ (basis @ missing.squares() @ basis.T) @ inverse
-    attributes, shown = coordinates.attributes(), coordinates.shown_by(estimator)
-    errors = _errors(coordinates, basis, inverse / data.total_weight, shown)
-    # A single component has attributes without an axis of components.
-    shapes = {}
-    for name in shown:
-        value = getattr(estimator, name, attributes[name].value)
-        if isinstance(value, list):  # Columns of several numbers of categories are side by side.
-            value = attributes[name].value
-        shapes[name] = (len(value),) if isinstance(value, dict) else np.shape(value)
-    return StandardErrors(
-        {name: attributes[name].value.reshape(shapes[name]).copy() for name in shown},
-        {name: errors[name].reshape(shapes[name]) for name in shown},
-        {name: attributes[name].kind for name in shown},
-    )
+    views = coordinates.shown_by(estimator)
+    errors, estimates = _errors(coordinates, basis, inverse / data.total_weight, views), {}
+    for name, part in views.items():
+        estimates[name] = np.array(part.get(model), dtype=np.float64)
+        # A single component has attributes without an axis of components.
+        value = getattr(estimator, name, None)
+        if isinstance(value, np.ndarray):
+            estimates[name] = estimates[name].reshape(value.shape)
+            errors[name] = errors[name].reshape(value.shape)
+    return StandardErrors(estimates, errors, {name: part.kind for name, part in views.items()})
 
 
 def _errors_of_topics(estimator, model, data):
@@ -312,11 +308,11 @@ def check_converged(coordinates, statistics, inverse, n, stacklevel=3):
         )
 
 
-def _errors(coordinates, basis, covariance, shown):
+def _errors(coordinates, basis, covariance, views):
     """Return the roots of the variances of attributes, by the delta method."""
-    along = [coordinates.derivatives(row.reshape(coordinates.shape)) for row in basis]
+    along = [coordinates.derivatives(row.reshape(coordinates.shape), views) for row in basis]
     errors = {}
-    for name in shown:
+    for name in views:
         gradient = np.array([derivatives[name] for derivatives in along])
         flat = gradient.reshape(len(basis), -1)
         variances = np.einsum("ij,ij->j", flat, covariance @ flat)

@@ -14,6 +14,7 @@ from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Sums
 
 # Smallest difference from 1 in double precision.
@@ -45,6 +46,10 @@ class Bernoulli(ExponentialColumns, _collapsed.CollapsedCounts):
 
     support_is_convex = True
     takes_sparse = True
+    parts = (
+        means_part("probability"),
+        Part("probabilities", "probability", lambda family, parameters: parameters),
+    )
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, _LEAST, 0.5)

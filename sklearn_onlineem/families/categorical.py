@@ -21,6 +21,7 @@ from sklearn_onlineem.families._checks import LEAST, above, check_setting
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families._independent_columns import ExponentialColumns, filled
 from sklearn_onlineem.families._start_coordinates import unchanged
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Sums
 
 # A stray code of 1e10 must be an error, not an allocation; nor are tables made for codes that are
@@ -62,6 +63,11 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
 
     determined_by_means = False
     is_nominal = True
+    parts = (
+        means_part(),
+        Part("probabilities", "probability", lambda family, parameters: parameters),
+        Part("emissionprob", "probability", lambda family, parameters: parameters),
+    )
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)

@@ -39,6 +39,7 @@ from sklearn_onlineem.families.capabilities import (
     Means,
 )
 from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
+from sklearn_onlineem.families.parts import Part, means_part
 
 # Proportions drawn at a time.
 _BLOCK_VALUES = 1 << 18
@@ -91,6 +92,10 @@ class CompoundDirichlet(
 
     support_is_convex = True
     takes_sparse = True
+    parts = (
+        means_part(),
+        Part("alpha", "positive", lambda family, parameters: parameters.alpha),
+    )
 
     def __post_init__(self):
         check_setting("min_alpha", self.min_alpha, LEAST, MOST_SHAPE)

@@ -21,6 +21,7 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Sums
 
 
@@ -29,6 +30,11 @@ class Durations(ExponentialColumns, _collapsed.CollapsedCounts):
 
     # s
     shape: float
+
+    parts = (
+        means_part("positive"),
+        Part("rates", "positive", lambda family, parameters: family.shape / parameters),
+    )
 
     def start_coordinates(
         self, X: Floats, sample_weight: Floats | None = None

@@ -24,6 +24,7 @@ from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.exponential import Durations, floored_mean
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Sums
 
 
@@ -78,6 +79,10 @@ class _PositiveData(ExponentialColumns):
             raise ValueError("Gamma data must be above 0, but there are zeros.")
 
 
+def _part(name, place, kind="positive"):
+    return Part(name, kind, lambda family, parameters: family.shapes_and_rates(parameters)[place])
+
+
 @dataclass(frozen=True)
 class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
     r"""Independent gamma variables with shape a and rate r, both learnt.
@@ -112,6 +117,7 @@ class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
     max_shape: float = 1e6
 
     determined_by_means = False
+    parts = (means_part("positive"), _part("shapes", 0), _part("rates", 1))
 
     def __post_init__(self):
         check_setting("max_shape", self.max_shape, LEAST_SHAPE, MOST_SHAPE)
@@ -214,6 +220,8 @@ class FixedShapeGamma(Durations, _PositiveData):
     """
 
     shape: float = 1.0
+
+    parts = (*Durations.parts, _part("shapes", 0, kind=None))
 
     def __post_init__(self):
         check_setting("shape", self.shape, LEAST_SHAPE, MOST_SHAPE)

@@ -42,6 +42,7 @@ from sklearn_onlineem.families.covariance_shapes import (
     kept_where_empty,
     location,
 )
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Moments
 
 _RELATIVE_FLOOR = 1e-6
@@ -119,6 +120,18 @@ class Gaussian(
     known: Gaussians | None = None
 
     determined_by_means = False
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (
+            means_part("real"),
+            Part(
+                "covariances",
+                self.covariance.kind,
+                lambda family, parameters: parameters.covariance[family.covariance.shown],
+            ),
+            Part("covars", "covariance", lambda _, parameters: parameters.covariance_matrices),
+        )
 
     def __post_init__(self):
         check_covariance("covariance", self.covariance)

@@ -26,6 +26,7 @@ from sklearn_onlineem.families.covariance_shapes import (
 )
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian, square_roots
+from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.statistics import Moments
 
 _BLOCK = 1024
@@ -96,6 +97,13 @@ class Regressions(Rebuilt):
         return Moments(weights, weights, np.zeros(scatter.shape[:2]), scatter)
 
 
+def _noise(family, parameters):
+    """Return the covariances of the noise in the shape that the family says."""
+    shape, covariance = family.noise, parameters.covariance
+    is_full = isinstance(shape, Full)
+    return covariance if is_full else np.einsum("kpp->kp", covariance)[shape.shown]
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianRegression(
     Family[Regressions, Moments],
@@ -157,6 +165,14 @@ class GaussianRegression(
     noise: Covariance = Full()
     reg_covar: float | None = None
     floor: Floats | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (
+            Part("coef", "real", lambda _, parameters: parameters.matrix),
+            Part("intercept", "real", lambda _, parameters: parameters.offset),
+            Part("covariances", self.noise.kind, _noise),
+        )
 
     def __post_init__(self):
         if not isinstance(self.n_inputs, int | np.integer) or self.n_inputs < 1:

@@ -14,6 +14,7 @@ from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._independent_columns import IndependentColumns
 from sklearn_onlineem.families._medians import Pull, minimisers, objective, observed_weights
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Means
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Listed, Statistics
 
 _RELATIVE_FLOOR = 1e-3
@@ -106,6 +107,11 @@ class Laplace(
 
     support_is_convex = True
     is_conjugate = False
+    parts = (
+        Part("locations", "real", lambda family, parameters: parameters.location),
+        means_part("real"),
+        Part("scales", "positive", lambda family, parameters: parameters.scale),
+    )
 
     def __post_init__(self):
         if self.min_scale is not None:

@@ -17,6 +17,7 @@ from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.capabilities import FewValues
 from sklearn_onlineem.families.multinomial import GroupedCounts
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Sums
 
 _LONGEST = float(1 << 62)
@@ -66,6 +67,25 @@ class MarkovChain(GroupedCounts, FewValues):
     >>> np.exp(MarkovChain().log_density(chain, np.array([[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]])))
     array([[0.046875]])
     """
+
+    parts = (
+        means_part(),
+        Part(
+            "startprob",
+            lambda parameters: "probability" if has_starts(parameters.shape[1]) else None,
+            lambda family, parameters: family.start_probabilities(parameters),
+        ),
+        Part(
+            "transmat",
+            "probability",
+            lambda family, parameters: family.transition_probabilities(parameters),
+        ),
+        Part(
+            "probabilities",
+            "probability",
+            lambda family, parameters: family.probabilities(parameters),
+        ),
+    )
 
     def _groups(self, flat):
         # The start, if any, and the transitions from each symbol.

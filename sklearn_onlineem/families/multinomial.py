@@ -31,6 +31,7 @@ from sklearn_onlineem.families._word_tables import (
     few_words,
     word_divergences,
 )
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.poisson import log_factorial_sums
 from sklearn_onlineem.statistics import Sums
 
@@ -124,6 +125,10 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
         return divergences
 
 
+def _probabilities(name):
+    return Part(name, "probability", lambda family, parameters: family.probabilities(parameters))
+
+
 @dataclass(frozen=True)
 class Multinomial(GroupedCounts):
     r"""Counts of n categories in documents whose lengths are given, not modelled.
@@ -154,6 +159,8 @@ class Multinomial(GroupedCounts):
     >>> np.exp(Multinomial().log_density(np.array([[1.0, 3.0]]), np.array([[1.0, 1.0]])))
     array([[0.375]])
     """
+
+    parts = (means_part(), _probabilities("probabilities"), _probabilities("emissionprob"))
 
     def log_partition(self, natural: Floats) -> Floats:
         # For one draw; 0 for normalised probabilities.

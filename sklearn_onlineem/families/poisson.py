@@ -23,6 +23,7 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Sums
 
 
@@ -73,6 +74,11 @@ class Poisson(ExponentialColumns, _collapsed.CollapsedCounts):
 
     support_is_convex = True
     takes_sparse = True
+    parts = (
+        means_part("positive"),
+        Part("rates", "positive", lambda family, parameters: parameters),
+        Part("lambdas", "positive", lambda family, parameters: parameters),
+    )
 
     def __post_init__(self):
         check_setting("min_rate", self.min_rate, LEAST, MOST)

@@ -33,6 +33,7 @@ from sklearn_onlineem.families.covariance_shapes import (
 )
 from sklearn_onlineem.families.gamma import gamma_shapes
 from sklearn_onlineem.families.gaussian import Gaussian, range_of, variance_floor
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Moments, Statistics, Sums, combine
 
 _LEARNT = ("each", "shared")
@@ -160,6 +161,24 @@ class StudentT(
             check_setting("reg_covar", self.reg_covar, 0.0, MOST)
         if not self.learns_degrees:
             check_setting("degrees_of_freedom", self.degrees_of_freedom, *self.range_of_degrees)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (
+            means_part("real"),
+            Part(
+                "scales",
+                self.covariance.kind,
+                lambda family, parameters: parameters.gaussians.covariance[family.covariance.shown],
+            ),
+            Part(
+                "degrees_of_freedom",
+                "positive" if self.learns_degrees else None,
+                lambda _, parameters: np.broadcast_to(
+                    parameters.degrees_of_freedom, len(parameters.gaussians.mean)
+                ),
+            ),
+        )
 
     @property
     def learns_degrees(self) -> bool:

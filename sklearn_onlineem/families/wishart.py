@@ -26,6 +26,7 @@ from sklearn_onlineem.families._checks import (
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.gamma import increasing_root
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Sums
 
 _LOG_2 = math.log(2.0)
@@ -33,10 +34,19 @@ _LOG_2 = math.log(2.0)
 _LEAST_VARIANCE = 1e-145
 
 
+def _part(name, kind, place):
+    return Part(name, kind, lambda family, parameters: family.degrees_and_scales(parameters)[place])
+
+
 class _Matrices(ExponentialFamily[Floats, Sums]):
     """Base of both Wishart families: rows are flattened symmetric matrices."""
 
     support_is_convex = True
+    parts = (
+        _part("degrees_of_freedom", None, 0),
+        _part("scales", "covariance", 1),
+        means_part("real"),
+    )
 
     @abstractmethod
     def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
@@ -113,6 +123,7 @@ class Wishart(_Matrices, ConjugatePriors[Floats, Sums]):
     max_degrees: float = 1e6
 
     determined_by_means = False
+    parts = (_part("degrees_of_freedom", "positive", 0), *_Matrices.parts[1:])
 
     def __post_init__(self):
         check_setting("max_degrees", self.max_degrees, LEAST_SHAPE, MOST_SHAPE)

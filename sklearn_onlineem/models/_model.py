@@ -13,11 +13,23 @@ from scipy.special import rel_entr
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Loaded, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
+from sklearn_onlineem.families import Family
+from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.statistics import Statistics
 
 # Data of a model, and its statistics.
 Data = TypeVar("Data", bound=Batch)
 Evidence = TypeVar("Evidence", bound=Statistics)
+
+
+def parts_of(family: Family, parameters: object) -> tuple[Part, ...]:
+    """Return the parts of a family with these parameters as those of models that have it."""
+
+    def lifted(part):
+        kind = part.kind(parameters) if callable(part.kind) else part.kind
+        return Part(part.name, kind, lambda model: part.get(model.family, model.parameters))
+
+    return tuple(map(lifted, family.parts))
 
 
 class Model(Loaded, ABC, Generic[Data, Evidence]):
@@ -37,6 +49,8 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
     is_conjugate = True
     # Whether hidden variables are choices of one of `n_components`.
     has_components = True
+    # Parameters as users know them.
+    parts: tuple[Part, ...] = ()
 
     @abstractmethod
     def e_step(self, data: Data, rng: np.random.Generator | None = None) -> tuple[Evidence, float]:

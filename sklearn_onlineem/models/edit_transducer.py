@@ -10,8 +10,9 @@ from scipy.special import xlogy
 from sklearn_onlineem._kernels import _edit_lattice
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
+from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models.edit_operations import Operations
+from sklearn_onlineem.models.edit_operations import FullOperations, Operations
 from sklearn_onlineem.statistics import Statistics
 
 # Cells of a lattice that a chunk has; Python looks for Ctrl-C between chunks.
@@ -69,6 +70,17 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     probabilities: Floats
 
     has_components = False
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        def table(i):
+            return lambda model: model.operations.tables(model.probabilities)[i]
+
+        views = {"operations": lambda model: model.operations.by_kind(model.probabilities)}
+        if isinstance(self.operations, FullOperations):
+            names = ("substitution", "deletion", "insertion")
+            views |= {f"{name}_probabilities": table(i) for i, name in enumerate(names)}
+        return tuple(Part(name, "probability", get) for name, get in views.items())
 
     def e_step(
         self, data: StringPairs, rng: np.random.Generator | None = None

@@ -18,8 +18,9 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
+from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
-from sklearn_onlineem.models._model import Model, divergences, matching
+from sklearn_onlineem.models._model import Model, divergences, matching, parts_of
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -118,6 +119,22 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         # Kernels do not convert them.
         array_of("start", self.start)
         array_of("transmat", self.transmat, ndim=2)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        n = self.n_components
+        chain = {
+            "startprob": lambda model: model.start,
+            "transmat": lambda model: model.transmat[:, :n],
+            "endprob": lambda model: model.transmat[:, n],
+        }
+        if self.transmat.shape[1] == n:
+            del chain["endprob"]
+        # A family may have start and transition probabilities, too.
+        emissions = [
+            part for part in parts_of(self.family, self.parameters) if part.name not in chain
+        ]
+        return (*emissions, *(Part(name, "probability", get) for name, get in chain.items()))
 
     @property
     def n_components(self) -> int:

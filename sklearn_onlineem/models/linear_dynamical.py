@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
@@ -19,6 +21,7 @@ from sklearn_onlineem.families import Full
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
+from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._kalman import (
     LinearDynamicalStatistics,
     Padded,
@@ -39,6 +42,29 @@ from sklearn_onlineem.statistics import combine
 LEAST_SQUARE, _LEAST_GAIN = 30.0, 30.0
 # A jump is at the first row with this share of the largest surprise in nats.
 _SHARE = 0.05
+
+
+class Field(NamedTuple):
+    """Place in a linear dynamical system of a parameter with a name of pykalman."""
+
+    part: str
+    parameter: str
+    # k for the state, d for the rows.
+    axes: str
+
+
+FIELDS = {
+    "initial_state_mean": Field("initial", "offset", "k"),
+    "initial_state_covariance": Field("initial", "covariance", "kk"),
+    "transition_matrices": Field("transitions", "matrix", "kk"),
+    "transition_offsets": Field("transitions", "offset", "k"),
+    "transition_covariance": Field("transitions", "covariance", "kk"),
+    "observation_matrices": Field("emissions", "matrix", "dk"),
+    "observation_offsets": Field("emissions", "offset", "d"),
+    "observation_covariance": Field("emissions", "covariance", "dd"),
+}
+# The other way round.
+NAMES = {(field.part, field.parameter): name for name, field in FIELDS.items()}
 
 
 def relocated(model, data, means, covariances):
@@ -171,6 +197,16 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     has_components = False
     is_chained = True
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        def part(name, field):
+            is_learnt = field.parameter in getattr(self, field.part).learnt
+            kind = "covariance" if field.parameter == "covariance" else "real"
+            place = attrgetter(f"{field.part}.{field.parameter}")
+            return Part(name, kind if is_learnt else None, place)
+
+        return tuple(part(name, field) for name, field in FIELDS.items())
 
     def __post_init__(self):
         k, d = self.n_components, self.n_features

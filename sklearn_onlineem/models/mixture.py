@@ -33,7 +33,8 @@ from sklearn_onlineem.families.capabilities import (
     n_shared_parameters,
     require,
 )
-from sklearn_onlineem.models._model import Model, divergences, matching
+from sklearn_onlineem.families.parts import Part
+from sklearn_onlineem.models._model import Model, divergences, matching, parts_of
 from sklearn_onlineem.models.capabilities import (
     Chain,
     ComponentUpdates,
@@ -141,6 +142,11 @@ class MixtureModel(
         values = self.__dict__
         values["family"], values["weights"], values["parameters"] = family, weights, parameters
         values["fixed"] = fixed
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        weights = Part("weights", "probability", lambda model: model.weights)
+        return (weights, *parts_of(self.family, self.parameters))
 
     @property
     def n_components(self) -> int:

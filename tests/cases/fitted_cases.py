@@ -16,7 +16,6 @@ from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Bernoulli, Categorical, CompoundDirichlet, Laplace, Wishart
 from sklearn_onlineem.families.tangents import TANGENTS
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
-from sklearn_onlineem.models.coordinates import coordinates_of
 from sklearn_onlineem.models.edit_operations import FullOperations
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
@@ -63,8 +62,8 @@ class Still:
 
     def attribute(self, name):
         """The value of a fitted attribute as a function of vectors."""
-        place, like = self.place, self.model.e_step(self.data)[0]
-        return lambda x: coordinates_of(place.decode(x), like).attributes()[name].value
+        place, view = self.place, {f"{part.name}_": part for part in self.model.parts}[name]
+        return lambda x: view.get(place.decode(x))
 
 
 @cache

@@ -168,21 +168,6 @@ def test_eigenvalues_are_those_of_the_jacobian_of_em(build):
 
 
 @pytest.mark.parametrize("build", SYSTEMS)
-def test_derivatives_are_those_of_what_moves(build, rng):
-    found = still(build)
-    coordinates, like = coordinates_at(found), found.model.e_step(found.data)[0]
-    v, step = rng.standard_normal(coordinates.shape), 1e-5
-    ahead, behind = (
-        coordinates_of(coordinates.moved(s * v), like).attributes() for s in (step, -step)
-    )
-    derivatives = coordinates.derivatives(v)
-    assert derivatives.keys() == ahead.keys()
-    for name, value in derivatives.items():
-        expected = (ahead[name].value - behind[name].value) / (2.0 * step)
-        np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-8, err_msg=name)
-
-
-@pytest.mark.parametrize("build", SYSTEMS)
 def test_complete_data_bring_unit_information(build, rng):
     found = still(build)
     coordinates, like = coordinates_at(found), found.model.e_step(found.data)[0]

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
@@ -22,7 +21,11 @@ from sklearn_onlineem.estimators.validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel, LinearDynamicalStatistics
+from sklearn_onlineem.models.linear_dynamical import (
+    FIELDS,
+    LinearDynamicalModel,
+    LinearDynamicalStatistics,
+)
 from sklearn_onlineem.models.linear_dynamical_start import (
     START_STATES,
     filled,
@@ -34,25 +37,6 @@ from sklearn_onlineem.models.regression import Regression
 SHAPES = {"full": Full(), "diag": Diagonal(), "diagonal": Diagonal(), "spherical": Spherical()}
 
 
-class Field(NamedTuple):
-    """Place in the model of a parameter with a name of pykalman."""
-
-    part: str
-    parameter: str
-    # k for the state, d for the rows.
-    axes: str
-
-
-FIELDS = {
-    "initial_state_mean": Field("initial", "offset", "k"),
-    "initial_state_covariance": Field("initial", "covariance", "kk"),
-    "transition_matrices": Field("transitions", "matrix", "kk"),
-    "transition_offsets": Field("transitions", "offset", "k"),
-    "transition_covariance": Field("transitions", "covariance", "kk"),
-    "observation_matrices": Field("emissions", "matrix", "dk"),
-    "observation_offsets": Field("emissions", "offset", "d"),
-    "observation_covariance": Field("emissions", "covariance", "dd"),
-}
 _IDENTIFIABLE = tuple(name for name in FIELDS if name != "transition_offsets")
 # Names of the parts: pykalman's, and ours.
 _PARTS = {"initial": "initial", "transition": "transitions", "observation": "emissions"}

@@ -16,7 +16,6 @@ from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import FromParameters, Settable
 from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.kalman._start import (
-    FIELDS,
     SHAPES,
     System,
     SystemInitialiser,
@@ -30,6 +29,7 @@ from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesIn
 from sklearn_onlineem.estimators.validation import filled
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._checks import MOST
+from sklearn_onlineem.models.linear_dynamical import FIELDS
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
 

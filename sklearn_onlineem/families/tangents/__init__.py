@@ -10,7 +10,7 @@ TANGENTS = ByClass(
     {
         "bernoulli.Bernoulli": "base.BernoulliTangents",
         "categorical.Categorical": "base.CategoricalTangents",
-        "compound_dirichlet.CompoundDirichlet": "compound_dirichlet.CompoundDirichletTangents",
+        "compound_dirichlet.CompoundDirichlet": "base.CompoundDirichletTangents",
         "exponential.Exponential": "base.DurationTangents",
         "wishart.FixedDegreesWishart": "wishart.FixedDegreesWishartTangents",
         "gamma.FixedShapeGamma": "base.DurationTangents",

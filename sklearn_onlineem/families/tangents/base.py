@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import polygamma
+from scipy.special import polygamma, psi
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _counts, _natural
@@ -25,13 +24,6 @@ from sklearn_onlineem.families._family import NOTHING
 _NEAR_ZERO, _GROWTH = 1e-3, 1.005
 # Smaller probabilities, and rates relative to the largest component's, are fixed at their bound.
 _BOUND = 1e-8
-
-
-class Attribute(NamedTuple):
-    """The value of a fitted attribute, and its range: a key of intervals of standard errors."""
-
-    value: np.ndarray
-    kind: str
 
 
 @dataclass(frozen=True)
@@ -60,10 +52,6 @@ class Shares:
     def logarithms(self, v):
         """Return the derivative of log p along v."""
         return v * self._inverse_root - (self.root * v).sum(axis=-1, keepdims=True)
-
-    def probabilities(self, v):
-        """Return the derivative of p along v."""
-        return self.p * self.logarithms(v)
 
     def score(self, counts):
         """Return the scores of counts, the adjoint of `logarithms`."""
@@ -238,21 +226,9 @@ class Tangents(ABC):
         """
         return None
 
-    @abstractmethod
-    def attributes(self):
-        """Return the attributes of estimators: dict of `Attribute` by name."""
-
-    @abstractmethod
-    def derivatives(self, v):
-        """Return the derivatives of the attributes along v, by name: dict of ndarrays."""
-
 
 class _ProductTangents(Tangents):
     """Tangents of independent features, each with one natural parameter."""
-
-    # Attributes whose values are the means.
-    names = ("means_",)
-    kind = "positive"
 
     @property
     @abstractmethod
@@ -269,17 +245,9 @@ class _ProductTangents(Tangents):
     def whitened(self, raw):
         return raw / self.deviation
 
-    def attributes(self):
-        return {name: Attribute(self.parameters, self.kind) for name in self.names}
-
-    def derivatives(self, v):
-        return {name: self.deviation * v for name in self.names}
-
 
 class PoissonTangents(_ProductTangents):
     """Directions of the rates of Poisson distributions."""
-
-    names = ("means_", "rates_", "lambdas_")
 
     @property
     def deviation(self):
@@ -299,9 +267,6 @@ class PoissonTangents(_ProductTangents):
 
 class BernoulliTangents(_ProductTangents):
     """Directions of probabilities of bits."""
-
-    names = ("means_", "probabilities_")
-    kind = "probability"
 
     def is_proper(self, prior):
         return bool(((0.0 <= prior.total) & (prior.total <= prior.weight[:, None])).all())
@@ -340,14 +305,6 @@ class DurationTangents(_ProductTangents):
     def moved(self, v):
         return self.parameters * np.exp(v / np.sqrt(self._shape))
 
-    def attributes(self):
-        rates = Attribute(self._shape / self.parameters, "positive")
-        return super().attributes() | {"rates_": rates}
-
-    def derivatives(self, v):
-        relative = v / np.sqrt(self._shape)
-        return super().derivatives(v) | {"rates_": -self._shape / self.parameters * relative}
-
 
 class GammaTangents(Tangents):
     """Tangents of shapes a and rates r, by a Cholesky factor of the covariance of log x and x."""
@@ -373,20 +330,12 @@ class GammaTangents(Tangents):
         return np.concatenate([of_log / a, (of_x - b * of_log / a) / c], axis=1)
 
     def moved(self, v):
-        # Positive for any v.
-        natural = self.family.to_natural(self.parameters)
-        return self.family.from_natural(natural * np.exp(self.natural(v) / natural))
-
-    def attributes(self):
-        shapes, rates = self.family.shapes_and_rates(self.parameters)
-        values = {"means_": shapes / rates, "shapes_": shapes, "rates_": rates}
-        return {name: Attribute(value, "positive") for name, value in values.items()}
-
-    def derivatives(self, v):
-        shapes, rates = self.family.shapes_and_rates(self.parameters)
+        # Shapes and rates are positive for any v.
+        before = np.concatenate(self.family.shapes_and_rates(self.parameters), axis=1)
         of_shapes, negative = np.split(self.natural(v), 2, axis=1)
-        of_means = (of_shapes + shapes / rates * negative) / rates
-        return {"means_": of_means, "shapes_": of_shapes, "rates_": -negative}
+        change = np.concatenate([of_shapes, -negative], axis=1)
+        shapes, rates = np.split(before * np.exp(change / before), 2, axis=1)
+        return self.family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
 
 
 class _ShareTangents(Tangents):
@@ -432,14 +381,6 @@ class _ShareTangents(Tangents):
     def _with(self, rows):
         """Return parameters with other probabilities."""
 
-    def attributes(self):
-        p = Attribute(self._shares.p.reshape(self.mean.shape), "probability")
-        return {"probabilities_": p, "emissionprob_": p}
-
-    def derivatives(self, v):
-        change = self._by_row(self._shares.probabilities, v)
-        return {"probabilities_": change, "emissionprob_": change}
-
 
 class MultinomialTangents(_ShareTangents):
     """Tangents of probabilities of counts, each of which is an observation."""
@@ -480,10 +421,6 @@ class CategoricalTangents(_ShareTangents):
     def is_free(self):
         return self._with(self._shares.is_free)
 
-    def attributes(self):
-        p = Attribute(self.parameters, "probability")
-        return {"probabilities_": p, "emissionprob_": p}
-
 
 class MarkovChainTangents(_ShareTangents):
     """Tangents of first symbols and transitions, given the visits of each symbol in the data."""
@@ -517,15 +454,51 @@ class MarkovChainTangents(_ShareTangents):
     def _has_starts(self):
         return has_starts(self.mean.shape[1])
 
-    def attributes(self):
-        probabilities = self.family.probabilities(self.parameters)
-        named = self._named(probabilities)
-        return {name: Attribute(value, "probability") for name, value in named.items()}
 
-    def derivatives(self, v):
-        return self._named(self._by_row(self._shares.probabilities, v))
+class CompoundDirichletTangents(Tangents):
+    r"""Tangents of alpha, by the symmetric root of the information of proportions.
 
-    def _named(self, flat):
-        groups = flat.reshape(len(flat), -1, self._n_symbols)
-        named = {"transmat_": groups[:, -self._n_symbols :], "probabilities_": flat}
-        return {"startprob_": groups[:, 0], **named} if self._has_starts else named
+    .. math:: \operatorname{diag}(\psi'(\alpha)) - \psi'(\alpha_0) 1 1'
+        = D^{1/2} (I - c u u') D^{1/2} = L L', \quad L = D^{1/2} (I - \gamma u u')
+
+    Proportions are hidden: there are no features of rows, only their expectations.
+    """
+
+    has_features = False
+    parts = {"alpha": slice(None)}
+
+    unsolved = Tangents.score
+
+    @cached_property
+    def mean(self):
+        return psi(self.parameters.alpha) - psi(self.parameters.precision)
+
+    @property
+    def is_free(self):
+        alpha = self.parameters.alpha
+        return alpha > 2.0 * self.family.min_alpha
+
+    @cached_property
+    def _root(self):
+        """Return D^1/2, u, and the d of (I - gamma u u')^-1 = I + d u u'."""
+        root = np.sqrt(polygamma(1, self.parameters.alpha))
+        u = 1.0 / root
+        square = (u**2).sum(axis=1, keepdims=True)
+        left = np.sqrt(1.0 - polygamma(1, self.parameters.precision) * square)
+        return root, u, (1.0 - left) / (left * square)
+
+    def natural(self, v):
+        root, u, d = self._root
+        return (v + d * u * (u * v).sum(axis=1, keepdims=True)) / root
+
+    def whitened(self, raw):
+        root, u, d = self._root
+        raw = raw / root
+        return raw + d * u * (u * raw).sum(axis=1, keepdims=True)
+
+    def size(self, v):
+        return np.maximum(np.abs(v), np.abs(self.natural(v)) / self.parameters.alpha).max()
+
+    def moved(self, v):
+        alpha = self.parameters.alpha * np.exp(self.natural(v) / self.parameters.alpha)
+        return self.family.dirichlets(alpha, self.parameters.length)

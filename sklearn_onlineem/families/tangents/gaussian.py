@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical, Tied
 from sklearn_onlineem.families.covariance_shapes import LARGEST_GUARD, NEGLIGIBLE
-from sklearn_onlineem.families.tangents.base import Attribute, Tangents, symmetric_exponential
+from sklearn_onlineem.families.tangents.base import Tangents, symmetric_exponential
 
 
 class _GaussianTangents(Tangents):
@@ -115,14 +115,6 @@ class _GaussianTangents(Tangents):
         squares = np.einsum("kii->ki", squares) if squares.ndim == 3 else squares
         return -0.5 * float((self._degrees(statistics)[:, None] * squares * floor).sum())
 
-    def attributes(self):
-        parameters = self.parameters
-        return {
-            "means_": Attribute(parameters.mean, "real"),
-            "covariances_": Attribute(self._in_shape(parameters.covariance), self.kind),
-            "covars_": Attribute(parameters.covariance_matrices, "covariance"),
-        }
-
 
 @lru_cache(maxsize=8)
 def _upper_triangle(d):
@@ -135,8 +127,6 @@ def _upper_triangle(d):
 
 class MatrixTangents(_GaussianTangents):
     """Tangents of Gaussians with full and tied covariances."""
-
-    kind = "covariance"
 
     @property
     def n_spread(self):
@@ -201,17 +191,6 @@ class MatrixTangents(_GaussianTangents):
         roots = self._root[:n] @ symmetric_exponential(0.5 * self._matrices(v[:n, self.d :]))
         return means, roots @ roots.mT
 
-    def _in_shape(self, matrices):
-        return matrices[0] if self.family.covariance.is_shared else matrices
-
-    def derivatives(self, v):
-        R = self._root
-        means = (R @ v[:, : self.d, None])[:, :, 0]
-        covariances = R @ self._matrices(v[:, self.d :]) @ R.mT
-        return {
-            "means_": means, "covariances_": self._in_shape(covariances), "covars_": covariances,
-        }  # fmt: skip
-
     @cached_property
     def _guard(self):
         """Squares of the data in units of the narrowest component."""
@@ -231,8 +210,6 @@ class MatrixTangents(_GaussianTangents):
 
 class AxisTangents(_GaussianTangents):
     """Tangents of Gaussians with diagonal and spherical covariances."""
-
-    kind = "positive"
 
     @property
     def n_spread(self):
@@ -283,19 +260,6 @@ class AxisTangents(_GaussianTangents):
         relative, parameters = self._unit * v[:, self.d :], self.parameters
         means = parameters.mean + v[:, : self.d] / parameters.precision_factor
         return means, parameters.covariance * np.exp(relative)
-
-    def _in_shape(self, variances):
-        return variances[:, 0] if isinstance(self.family.covariance, Spherical) else variances
-
-    def derivatives(self, v):
-        parameters = self.parameters
-        variances = parameters.covariance * self._unit * v[:, self.d :]
-        matrices = np.broadcast_to(variances, self.shift.shape)[:, :, None] * np.eye(self.d)
-        return {
-            "means_": v[:, : self.d] / parameters.precision_factor,
-            "covariances_": self._in_shape(variances),
-            "covars_": matrices,
-        }
 
     @cached_property
     def _guard(self):

@@ -8,10 +8,10 @@ what they score as a Gaussian, along the directions in which z takes part.
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical
+from sklearn_onlineem.families import Full, Gaussian, Gaussians, Spherical
 from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.families.linear_gaussian import joined
-from sklearn_onlineem.families.tangents.base import Attribute, Tangents, symmetric_exponential
+from sklearn_onlineem.families.tangents.base import Tangents, symmetric_exponential
 from sklearn_onlineem.families.tangents.gaussian import MatrixTangents
 
 
@@ -53,12 +53,6 @@ class _Combined(Tangents):
 
     def whitened(self, raw):
         return self._tangents.whitened(raw) @ self._basis
-
-    def attributes(self):
-        return {}
-
-    def derivatives(self, v):
-        return {}
 
 
 class RegressionTangents(_Combined):
@@ -110,49 +104,19 @@ class RegressionTangents(_Combined):
         arrays = regressions.input_covariance, regressions.covariance
         return tuple(np.linalg.cholesky(values) for values in arrays)
 
-    def _changes(self, v):
-        """Return the changes of the expected outputs at the mean inputs and of B, and V."""
-        root_x, root_y = self._roots
-        p, q = self.parameters.matrix.shape[1:]
+    def moved(self, v):
+        regressions, (root_x, root_y) = self.parameters, self._roots
+        p, q = regressions.matrix.shape[1:]
         u, U, _ = (v[:, columns] for columns in self.parts.values())
         noise = v[:, self.parts["covariances"]] @ self._basis[:, self.parts["covariances"]].T
         V = self._tangents._matrices(noise[:, p + q :])[:, q:, q:]
-        at_mean = (root_y @ u[:, :, None])[:, :, 0]
+        mean = regressions.mean.copy()
+        mean[:, q:] += (root_y @ u[:, :, None])[:, :, 0]
         # U R_x^-1, by the transposed equations.
         slopes = np.linalg.solve(root_x.mT, U.reshape(-1, q, p)).mT
-        return at_mean, root_y @ slopes, V
-
-    def moved(self, v):
-        regressions, (at_mean, slopes, V) = self.parameters, self._changes(v)
-        mean, q = regressions.mean.copy(), self.family.n_inputs
-        mean[:, q:] += at_mean
-        roots = self._roots[1] @ symmetric_exponential(0.5 * V)
-        matrix = regressions.matrix + slopes
+        roots = root_y @ symmetric_exponential(0.5 * V)
+        matrix = regressions.matrix + root_y @ slopes
         return Regressions(mean, matrix, roots @ roots.mT, regressions.input_covariance)
-
-    def attributes(self):
-        regressions = self.parameters
-        kind = "covariance" if isinstance(self.family.noise, Full) else "positive"
-        return {
-            "coef_": Attribute(regressions.matrix, "real"),
-            "intercept_": Attribute(regressions.offset, "real"),
-            "covariances_": Attribute(self._in_shape(regressions.covariance), kind),
-        }
-
-    def derivatives(self, v):
-        at_mean, slopes, V = self._changes(v)
-        inputs, root = self.parameters.mean[:, : self.family.n_inputs], self._roots[1]
-        return {
-            "coef_": slopes,
-            "intercept_": at_mean - (slopes @ inputs[:, :, None])[:, :, 0],
-            "covariances_": self._in_shape(root @ V @ root.mT),
-        }
-
-    def _in_shape(self, matrices):
-        if isinstance(self.family.noise, Full):
-            return matrices
-        variances = np.einsum("kpp->kp", matrices)
-        return variances if isinstance(self.family.noise, Diagonal) else variances[:, 0]
 
 
 def _basis(q, p, noise):

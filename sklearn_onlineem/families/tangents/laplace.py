@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sklearn_onlineem.families.tangents.base import Attribute, Tangents
+from sklearn_onlineem.families.tangents.base import Tangents
 
 
 class LaplaceTangents(Tangents):
@@ -72,18 +72,6 @@ class LaplaceTangents(Tangents):
         locations, scales = np.split(v, 2, axis=1)
         location, scale = self.parameters
         return type(self.parameters)(location + scale * locations, scale * np.exp(scales))
-
-    def attributes(self):
-        location, scale = self.parameters
-        locations = Attribute(location, "real")
-        scales = Attribute(scale, "positive")
-        return {"locations_": locations, "means_": locations, "scales_": scales}
-
-    def derivatives(self, v):
-        locations, scales = np.split(v, 2, axis=1)
-        scale = self.parameters.scale
-        locations, scales = scale * locations, scale * scales
-        return {"locations_": locations, "means_": locations, "scales_": scales}
 
 
 class _ScoreTangents(LaplaceTangents):

@@ -5,7 +5,7 @@ from scipy.special import polygamma, psi
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families import Gaussians
-from sklearn_onlineem.families.tangents.base import Attribute, Tangents
+from sklearn_onlineem.families.tangents.base import Tangents
 from sklearn_onlineem.families.tangents.gaussian import gaussian_tangents
 
 # Relative distance.
@@ -122,18 +122,3 @@ class StudentTTangents(Tangents):
         gaussians = self._gaussian.moved(v[:, : self._gaussian.n_own])
         gaussians = Gaussians(gaussians.mean, self._bounded(gaussians.covariance))
         return type(self.parameters)(gaussians, degrees)
-
-    def attributes(self):
-        found = self._named(self._gaussian.attributes())
-        if self._n_degrees:
-            found["degrees_of_freedom_"] = Attribute(2.0 * self._halves[0][:, 0], "positive")
-        return found
-
-    def derivatives(self, v):
-        found = self._named(self._gaussian.derivatives(v[:, : self._gaussian.n_own]))
-        if self._n_degrees:
-            found["degrees_of_freedom_"] = 2.0 * (self._halves[0] * self._relative(v))[:, 0]
-        return found
-
-    def _named(self, of_gaussian):
-        return {"means_": of_gaussian["means_"], "scales_": of_gaussian["covariances_"]}

@@ -12,7 +12,6 @@ from scipy.special import polygamma
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families.tangents.base import (
-    Attribute,
     Tangents,
     symmetric_exponential,
     symmetric_units,
@@ -89,21 +88,6 @@ class FixedDegreesWishartTangents(Tangents):
     def size(self, v):
         return max(np.abs(v).max(), 2.0 * np.abs(self._relative(v)).max())
 
-    def attributes(self):
-        return {
-            "scales_": Attribute(self._scales, "covariance"),
-            "means_": Attribute(self.family.means(self.parameters), "real"),
-        }
-
-    def derivatives(self, v):
-        return self._changes(self._relative(v), np.zeros(len(v)))
-
-    def _changes(self, V, of_degrees):
-        """Return derivatives along moves V of natural parameters, and moves of degrees."""
-        scales = 2.0 * self._root @ V @ self._root.mT
-        means = self._degrees[:, None, None] * scales + of_degrees[:, None, None] * self._scales
-        return {"scales_": scales, "means_": means.reshape(len(V), -1)}
-
 
 class WishartTangents(FixedDegreesWishartTangents):
     """Directions of the degrees of freedom and scales of Wishart distributions."""
@@ -151,11 +135,3 @@ class WishartTangents(FixedDegreesWishartTangents):
         return max(
             np.abs(v).max(), 2.0 * np.abs(V).max(), np.abs(2.0 * halves / self._degrees).max()
         )
-
-    def attributes(self):
-        degrees = Attribute(self._degrees, "positive")
-        return {"degrees_of_freedom_": degrees, **super().attributes()}
-
-    def derivatives(self, v):
-        halves, V = self._moves(v)
-        return {"degrees_of_freedom_": 2.0 * halves, **self._changes(V, 2.0 * halves)}

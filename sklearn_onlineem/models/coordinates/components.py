@@ -12,7 +12,11 @@ import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.families.tangents import TANGENTS
-from sklearn_onlineem.families.tangents.base import Attribute, Shares, inverse
+from sklearn_onlineem.families.tangents.base import Shares, inverse
+
+# Step of differences, relative to the size of the direction: some 1e-11 of them is curvature, and
+# some 1e-13 of the values rounding.
+_STEP, _TINY = 3e-3, np.finfo(float).tiny
 
 
 class Coordinates(ABC):
@@ -79,19 +83,26 @@ class Coordinates(ABC):
         They become a share of their row's mean; None: there are no such entries.
         """
 
-    @abstractmethod
-    def attributes(self):
-        """Return the attributes of estimators: dict of `Attribute` by name."""
+    @property
+    def views(self):
+        """Parts of the model that are learnt, by the names of fitted attributes."""
+        return {f"{part.name}_": part for part in self.model.parts if part.kind}
 
     def shown_by(self, estimator):
-        """Return the names of the attributes that an estimator has; all, if it takes any family."""
+        """Return the views of attributes that an estimator has; all, if it takes any family."""
         kind = type(estimator)
         shows_all = hasattr(kind, "parameters_")
-        return [name for name in self.attributes() if shows_all or hasattr(kind, name)]
+        return {name: part for name, part in self.views.items() if shows_all or hasattr(kind, name)}
 
-    @abstractmethod
-    def derivatives(self, v):
-        """Return the derivatives of the attributes along v: dict of ndarrays by name."""
+    def derivatives(self, v, views):
+        """Return the derivatives of views along v, by differences of fourth order: by name."""
+        step = _STEP / max(self.size(v), _TINY)
+        models = [self.moved(factor * step * v) for factor in (1.0, -1.0, 2.0, -2.0)]
+        found = {}
+        for name, part in views.items():
+            ahead, behind, far_ahead, far_behind = map(part.get, models)
+            found[name] = (8.0 * (ahead - behind) - (far_ahead - far_behind)) / (12.0 * step)
+        return found
 
     @property
     @abstractmethod
@@ -230,14 +241,6 @@ class MixtureCoordinates(ComponentCoordinates):
     def _joined(self, rows, own):
         return np.concatenate([rows.T, own], axis=1)
 
-    def attributes(self):
-        weights = Attribute(self.model.weights, "probability")
-        return {"weights_": weights, **self.tangents.attributes()}
-
-    def derivatives(self, v):
-        weights = self.shares.probabilities(self._rows(v))[0]
-        return {"weights_": weights, **self.tangents.derivatives(self._own(v))}
-
     @property
     def parts(self):
         return {"weights": slice(0, 1), **super().parts}
@@ -275,23 +278,6 @@ class ChainCoordinates(ComponentCoordinates):
         for part, columns in zip("ste", parts, strict=True):
             free[:, columns] &= part in learnt
         return free
-
-    def attributes(self):
-        chain = self._split(self.shares.p)
-        chain = {name: Attribute(value, "probability") for name, value in chain.items()}
-        # A family may have start and transition probabilities, too.
-        return self.tangents.attributes() | chain
-
-    def derivatives(self, v):
-        rows = self.shares.probabilities(self._rows(v))
-        return self.tangents.derivatives(self._own(v)) | self._split(rows)
-
-    def _split(self, rows):
-        n_states = len(rows) - 1
-        named = {"startprob_": rows[0, :n_states], "transmat_": rows[1:, :n_states]}
-        if rows.shape[1] > n_states:
-            named["endprob_"] = rows[1:, n_states]
-        return named
 
     @property
     def parts(self):

@@ -12,14 +12,11 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
-from sklearn_onlineem.families.tangents.base import Attribute, Shares, inverse
+from sklearn_onlineem.families.tangents.base import Shares, inverse
 from sklearn_onlineem.models.coordinates.components import Coordinates
-from sklearn_onlineem.models.edit_operations import KINDS, FullOperations
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.edit_operations import KINDS
+from sklearn_onlineem.models.linear_dynamical import NAMES, LinearDynamicalModel
 from sklearn_onlineem.models.regression import Regression
-
-# Attributes of estimators, of full operations.
-_TABLES = "substitution_probabilities_", "deletion_probabilities_", "insertion_probabilities_"
 
 
 class TransducerCoordinates(Coordinates):
@@ -56,20 +53,6 @@ class TransducerCoordinates(Coordinates):
     def raised(self, after, share):
         rows = self._shares.raised(Shares(after.probabilities[None]), share)
         return None if rows is None else replace(self.model, probabilities=rows[0])
-
-    def _named(self, vector):
-        operations = self.model.operations
-        named = {"operations_": operations.by_kind(vector)}
-        if isinstance(operations, FullOperations):
-            named |= zip(_TABLES, operations.tables(vector), strict=True)
-        return named
-
-    def attributes(self):
-        named = self._named(self.model.probabilities)
-        return {name: Attribute(value, "probability") for name, value in named.items()}
-
-    def derivatives(self, v):
-        return self._named(self._shares.probabilities(v)[0])
 
     @property
     def parts(self):
@@ -192,21 +175,12 @@ class RegressionCoordinates:
         ratio = lapack.dpotrs(self._root, np.diag(floor), lower=1)[0]
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
-    def _along(self, v, is_tangent=False):
-        """Return arrays moved along v, or their derivatives, and the size of v, as the kernel."""
-        arrays = [array.copy() for array in self.regression.parameters._arrays]
-        size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v), is_tangent)
-        return arrays, size
-
     def moved(self, v):
         """Return the regression moved along v, and the size of v."""
-        arrays, size = self._along(v)
+        arrays = [array.copy() for array in self.regression.parameters._arrays]
+        size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v), False)
         parameters = AffineGaussian(*arrays)
         return Regression(self.regression.family, parameters, self.regression.learnt), size
-
-    def derivatives(self, v):
-        found = dict(zip(_KINDS, self._along(v, is_tangent=True)[0], strict=True))
-        return {name: found[name][0] for name in self.columns}
 
 
 @cache
@@ -220,21 +194,7 @@ def _columns(shape, learnt, p, q):
     return columns, start
 
 
-# Attributes of estimators, by part and parameter of a system.
-_NAMES = {
-    "initial": {"offset": "initial_state_mean_", "covariance": "initial_state_covariance_"},
-    "transitions": {
-        "matrix": "transition_matrices_",
-        "offset": "transition_offsets_",
-        "covariance": "transition_covariance_",
-    },
-    "emissions": {
-        "matrix": "observation_matrices_",
-        "offset": "observation_offsets_",
-        "covariance": "observation_covariance_",
-    },
-}
-_KINDS = {"matrix": "real", "offset": "real", "covariance": "covariance"}
+_REGRESSIONS = "initial", "transitions", "emissions"
 
 
 class SystemCoordinates(Coordinates):
@@ -251,7 +211,7 @@ class SystemCoordinates(Coordinates):
         self._latest = None
         parts = (
             RegressionCoordinates(name, getattr(model, name), getattr(statistics, name))
-            for name in _NAMES
+            for name in _REGRESSIONS
             if getattr(model, name).learnt
         )
         self._coordinates = [part for part in parts if part.columns]
@@ -275,7 +235,7 @@ class SystemCoordinates(Coordinates):
         told = set() if prior is None else set(self._told_by(prior))
         n_changes, moved = unseen_changes(self.model, self._sizes, told)
         if n_changes:
-            names = ", ".join(_NAMES[part][what] for part, what in moved)
+            names = ", ".join(f"{NAMES[place]}_" for place in moved)
             raise ValueError(
                 f"The data do not determine {names}: changes of the coordinates of the states, in"
                 f" a space of {n_changes} dimensions, change these but not the likelihood. Leave"
@@ -284,7 +244,7 @@ class SystemCoordinates(Coordinates):
 
     def _told_by(self, prior):
         """Yield the parameters on which a prior has information, by part and name."""
-        for part in _NAMES:
+        for part in _REGRESSIONS:
             moments, n_inputs = getattr(prior, part), getattr(self.model, part).matrix.shape[1]
             if moments.scatter[0, :n_inputs, :n_inputs].any():
                 yield part, "matrix"
@@ -343,33 +303,16 @@ class SystemCoordinates(Coordinates):
         return self._latest[1]
 
     def moved(self, v):
-        parts = {name: getattr(self.model, name) for name in _NAMES}
-        for part, (moved, _) in zip(self._coordinates, self._along(v), strict=True):
-            parts[part.name] = moved
-        return LinearDynamicalModel(**parts)
+        parts = zip(self._coordinates, self._along(v), strict=True)
+        return replace(self.model, **{part.name: moved for part, (moved, _) in parts})
 
     def size(self, v):
         return max(size for _, size in self._along(v))
 
-    def attributes(self):
-        return {
-            _NAMES[part.name][what]: Attribute(getattr(part.regression, what), _KINDS[what])
-            for part in self._coordinates
-            for what in part.columns
-        }
-
-    def derivatives(self, v):
-        parts = zip(self._coordinates, self._by_part(v), strict=True)
-        return {
-            _NAMES[part.name][what]: value
-            for part, own in parts
-            for what, value in part.derivatives(own).items()
-        }
-
     @property
     def parts(self):
         return {
-            _NAMES[part.name][what].rstrip("_").replace("_", " "): slice(
+            NAMES[part.name, what].replace("_", " "): slice(
                 columns.start + own.start, columns.start + own.stop
             )
             for part, columns in zip(self._coordinates, self._columns, strict=True)
