@@ -22,6 +22,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import aligned, frozen, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import Constants, State
+from sklearn_onlineem.estimators._start import StartValues
 from sklearn_onlineem.estimators.learnt import learnt_parts
 from sklearn_onlineem.estimators.validation import (
     LARGEST_SQUARE,
@@ -49,10 +50,13 @@ class Settable(Generic[Value]):
         optional: bool | Callable[[Any], bool] = False,
         letters: str = "",
         masks: str | Callable[[Any], str] | None = None,
+        start: Callable[[Any, str, object, dict[str, int]], Floats] | None = None,
+        can_be_set: bool = True,
     ) -> None:
-        self._settings = (axes, put, parts, optional, letters, masks)
+        self._settings = (axes, put, parts, optional, letters, masks, start, can_be_set)
         self.read, self.axes, self._put = read, axes, put
         self.optional, self.letters, self.masks = optional, letters, masks
+        self.start, self.can_be_set = start, can_be_set
         wraps(read)(self)
 
     def __set_name__(self, owner, name):
@@ -61,7 +65,7 @@ class Settable(Generic[Value]):
 
     def but(self, **settings: Any) -> Settable[Value]:
         """Return the same attribute with other settings, for the class of another family."""
-        names = ("axes", "put", "parts", "optional", "letters", "masks")
+        names = ("axes", "put", "parts", "optional", "letters", "masks", "start", "can_be_set")
         return Settable(self.read, **{**dict(zip(names, self._settings, strict=True)), **settings})
 
     @overload
@@ -80,6 +84,8 @@ class Settable(Generic[Value]):
         return frozen(self.read(instance._seen()))
 
     def __set__(self, instance: object, value: object) -> None:
+        if not self.can_be_set:
+            raise AttributeError(f"{self.name} of {type(instance).__name__} cannot be set.")
         instance._set_known({self.name: value})
 
     def converted(self, estimator, value):
@@ -102,14 +108,14 @@ class Settable(Generic[Value]):
             raise ValueError(f"{self.name} must not be empty, got shape {values.shape}.")
         return finite_start(self.name, values, shape, LARGEST_SQUARE), sizes
 
-    def put(self, model, value):
-        """Return the model with the value; ValueError if it is invalid."""
+    def put(self, model, value, name=None):
+        """Return the model with the value; ValueError, which has its name, if it is invalid."""
         try:
             return self._put(model, value)
         except ours(ValueError) as error:
-            if str(error).startswith(self.name):
-                raise
-            raise ValueError(f"{self.name}: {error}") from error
+            text, name = str(error), name or self.name
+            what = text.removeprefix(self.name) if text.startswith(self.name) else f": {text}"
+            raise ValueError(f"{name}{what}") from error
 
 
 def settable(
@@ -126,6 +132,8 @@ def settable(
     it determines: "" is its own, of its name, which a model needs unless it is `optional`, True or
     a function of the estimator. `letters` of `params` say whether it is learnt, or masks with one
     of the `masks`, the axes of each, or a function of the estimator; None: `params` knows it not.
+    `start` returns a start value, which has the name of a parameter, as it is put; None: it has the
+    axes of the attribute. Unless it `can_be_set`, it has a start value only.
     """
     return lambda read: Settable(read, axes, put, parts, **settings)
 
@@ -145,7 +153,7 @@ def _settables(kind):
     for base in reversed(kind.__mro__):
         for name, value in vars(base).items():
             found.pop(name, None)
-            if isinstance(value, Settable):
+            if isinstance(value, Settable) and value.can_be_set:
                 found[name] = value
     return found
 
@@ -214,7 +222,7 @@ def check_definite(name: str, matrices: Floats) -> None:
     """Raise ValueError unless matrices are positive definite, or variances above 0."""
     if matrices.ndim == 2:
         wrong = np.flatnonzero(~(matrices > 1.0 / LARGEST_SQUARE).all(axis=1))
-        what = "above 0"
+        what = "above 0, so that matrices are positive definite"
     else:
         scale = np.abs(matrices).max(axis=(1, 2))
         gap = np.abs(matrices - matrices.transpose(0, 2, 1)).max(axis=(1, 2))
@@ -230,7 +238,7 @@ def check_definite(name: str, matrices: Floats) -> None:
 
 
 # Rounding of symmetric matrices, relative to their largest entry.
-_ASYMMETRY = 1e-8
+_ASYMMETRY = 1e-5
 
 
 class KnownModel:
@@ -247,6 +255,14 @@ class KnownModel:
         """Return sizes that parameters, or values that are no arrays, determine, by axes."""
         sizes = {axis: getattr(self, name) for axis, name in self._sizes.items()}
         return {axis: size for axis, size in sizes.items() if size is not None}
+
+    def _standard(self, family, n_components, n_features):
+        """Return parameters of this shape, into which values are put."""
+        return np.full((n_components, n_features), 1.0 / n_features)
+
+    def _start_sizes(self, model, data):
+        """Return the sizes of start values, by axes."""
+        return {**self._known_sizes({}), "d": data.n_features}
 
     def _features_of(self, sizes, given):
         """Return the number of columns, 0 if data have none; None if no attribute shows it yet."""
@@ -276,6 +292,36 @@ class KnownModel:
             self.params, letters | {whole: "" if is_told else of_whole}, masks | {whole: "k"},
             self.n_components,
         )  # fmt: skip
+
+    def _start_values(self):
+        """Return the start values that parameters give, but for those of a chain."""
+        lines = {
+            name: getattr(type(self), name.removesuffix("init"))
+            for name in self._defaults
+            if name.endswith("_init") and name not in ("n_init", "startprob_init", "transmat_init")
+        }
+        needed = set(self._missing_parts(())) - {"weights", "startprob", "transmat"}
+        if "means_init" in lines and self._family().determined_by_means:
+            needed = lines["means_init"].parts
+        names = [name for name, line in lines.items() if line.parts & needed]
+        if not needed <= frozenset().union(*(lines[name].parts for name in names)):
+            names = []
+        is_told = names and all(getattr(self, name) is not None for name in names)
+        given = {line: x for name, line in lines.items() if (x := getattr(self, name)) is not None}
+
+        def put(model, data):
+            sizes = self._start_sizes(model, data)
+            for line, value in given.items():
+                name = f"{line.name}init"
+                if line.start is not None:
+                    values = line.start(self, name, value, sizes)
+                else:
+                    shape = tuple(map(sizes.get, _said(line.axes, self, value)))
+                    values = finite_start(name, value, shape, LARGEST_SQUARE)
+                model = line.put(model, values, name)
+            return model
+
+        return StartValues(put, self._standard if is_told else None, names)
 
     def _known_model(self, data):
         """Return the known model, bound to its first data, or None if there is none."""

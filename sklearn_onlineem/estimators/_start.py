@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -68,6 +69,27 @@ class Initialiser(ABC):
     @abstractmethod
     def stream_model(self, data, random_state):
         """Return a start from the first batch, and pseudo-statistics to keep it proper, or None."""
+
+
+@dataclass(frozen=True)
+class StartValues:
+    """Start values among the parameters of an estimator.
+
+    `put` returns a model with those that are given, for data. If they are all parameters of the
+    components, `standard` returns others of the same shape, into which they are put; else it is
+    None. `names` are those that together need no clusters, if there are any.
+    """
+
+    put: Callable = lambda model, data: model
+    standard: Callable | None = None
+    names: Sequence[str] = ()
+
+    def parameters(self, family, rows, n_components):
+        """Return parameters into which all start values are put, with the lengths of the rows."""
+        parameters = self.standard(family, n_components, rows.n_features)
+        if parameters is None or not hasattr(family, "with_mean_length"):
+            return parameters
+        return family.with_mean_length(parameters, rows.X, rows.sample_weight)
 
 
 # More rows than this, or than so many for each component, do not improve a start.

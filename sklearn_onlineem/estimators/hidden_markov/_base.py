@@ -160,10 +160,6 @@ class BaseHMM(FromParameters, TakesPrior, SequenceEstimator):
     # Whether rows must not be negative, and whether some of their values may be missing.
     _takes_positive_only = False
     _handles_missing = False
-    # Methods for initial parameters of the emissions, if a class has any: one returns the family
-    # and the parameters that they determine, or None, and the other replaces some parameters.
-    _given_emissions = None
-    _with_given_emissions = None
 
     @abstractmethod
     def _family(self):
@@ -176,7 +172,7 @@ class BaseHMM(FromParameters, TakesPrior, SequenceEstimator):
     def _initialiser(self):
         return HiddenMarkovInitialiser(
             self._family(), self._chain(), self._learnt_letters(), self.init, self._emission_prior,
-            self._given_emissions, self._with_given_emissions, self._fixed(),
+            self._fixed(), self._start_values(),
         )  # fmt: skip
 
     def _chain(self):
@@ -253,17 +249,13 @@ class BaseHMM(FromParameters, TakesPrior, SequenceEstimator):
     def _blank(self, sizes, n_features, given):
         start, transmat, termination = self._chain().parts(2.0)
         family = self._known_family(sizes)
-        parameters = self._standard(family, n_features)
+        parameters = self._standard(family, self.n_components, n_features)
         return HiddenMarkovModel(
             family, start, transmat, parameters, termination, self._learnt_letters(), self._fixed()
         )
 
     def _known_family(self, sizes):
         return self._family()
-
-    def _standard(self, family, n_features):
-        """Return parameters of this shape, into which values are put."""
-        return np.full((self.n_components, n_features), 1.0 / n_features)
 
     def _bound(self, model, data):
         rows = observed_rows(data)

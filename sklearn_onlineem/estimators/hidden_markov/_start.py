@@ -10,6 +10,7 @@ import numpy as np
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators._start import (
     Initialiser,
+    StartValues,
     check_columns,
     start_model,
     warn_of_few,
@@ -18,7 +19,7 @@ from sklearn_onlineem.estimators._start import (
 )
 from sklearn_onlineem.estimators.priors import prior_statistics
 from sklearn_onlineem.estimators.sequences import observed_rows
-from sklearn_onlineem.estimators.validation import finite_start, shares
+from sklearn_onlineem.estimators.validation import finite_start, relative_shares, shares
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.models.fixed import Fixed
@@ -114,21 +115,18 @@ def dirichlet_prior(concentration, family, n_components, n_features):
     return prior_statistics(family, hyperparameters, n_components, n_features=n_features, name=name)
 
 
-def checked_probabilities(emissionprob_init, shape):
-    """Return `emissionprob_init` with rows that add up to 1."""
-    given = finite_start("emissionprob_init", emissionprob_init, shape)
-    totals = given.sum(axis=1, keepdims=True)
-    if given.min() < 0 or not totals.all():
-        raise ValueError("emissionprob_init must not be negative.")
-    return given / totals
+def start_probabilities(hmm, name, values, sizes):
+    """Return start values of probabilities, which need not add up to 1 in each group."""
+    shape = hmm.n_components, sizes.get("s", sizes["d"])
+    values = relative_shares(name, values, shape).reshape(len(values), sizes.get("groups", 1), -1)
+    return (values / values.sum(axis=2, keepdims=True)).reshape(shape)
 
 
 @dataclass(frozen=True)
 class HiddenMarkovInitialiser(Initialiser):
     """Emissions start from clusters of the rows in any order, the chain from given probabilities.
 
-    Given start values make the emissions without clusters: `given_emissions` returns their family
-    and parameters, or None. Or they replace part of them (`with_given`). The `prior` of the
+    Start values make the emissions without clusters, or replace part of them. The `prior` of the
     emissions is for rows that alone determine no parameters.
     """
 
@@ -137,15 +135,14 @@ class HiddenMarkovInitialiser(Initialiser):
     learnt: str = "ste"
     init: object = "k-means"
     prior: Callable | None = None
-    given_emissions: Callable | None = None
-    with_given: Callable | None = None
     fixed: Fixed | None = None
+    values: StartValues = StartValues()
 
     def given(self, data):
-        if self.given_emissions is None:
+        if self.values.standard is None:
             return None
-        given = self.given_emissions(*self._complete(data))
-        return None if given is None else self._model(*given, data)
+        family, rows = self._complete(data)
+        return self._model(family, self.values.parameters(family, rows, self.chain.n_states), data)
 
     def estimated(self, data, random_state):
         (family, rows), n_states = self._complete(data, random_state), self.chain.n_states
@@ -226,12 +223,11 @@ class HiddenMarkovInitialiser(Initialiser):
         parameters = start_model(
             init, family, rows, n_states, random_state, pseudo_rows, self.prior
         ).parameters
-        if self.with_given is not None:
-            parameters = self.with_given(family, parameters)
         return self._model(family, parameters, data)
 
     def _model(self, family, parameters, data):
         start, transmat, termination = self.chain.parts(data.n_rows / len(data))
-        return HiddenMarkovModel(
+        model = HiddenMarkovModel(
             family, start, transmat, parameters, termination, self.learnt, self.fixed
         )
+        return self.values.put(model, data)

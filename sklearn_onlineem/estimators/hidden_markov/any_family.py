@@ -74,7 +74,7 @@ class HMM(ColumnFamilies, BaseHMM):
         default="gaussian_diag", valid=[StrOptions(set(FAMILIES)), Family, dict], structural=True
     )
 
-    def _standard(self, family, n_features):
+    def _standard(self, family, n_components, n_features):
         return None
 
     def _features_of(self, sizes, given):

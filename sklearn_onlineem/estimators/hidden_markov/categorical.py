@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -11,10 +12,10 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.hidden_markov._start import checked_probabilities, dirichlet_prior
+from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.families import Categorical
-from sklearn_onlineem.models.fixed import floored
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
 
@@ -85,21 +86,27 @@ class CategoricalHMM(BaseHMM):
     def _family(self):
         return Categorical(self.n_features)
 
-    def _given_emissions(self, family, rows):
-        has_mask = isinstance(self._learnt()["emissionprob"], np.ndarray)
-        if has_mask and self.n_features is None and rows.n_features > 1:
-            raise ValueError("params with masks of several columns needs n_features.")
-        if self.emissionprob_init is None:
-            return None
-        family = self._family()
-        if self.n_features is None:
-            # The first data may lack the last symbol.
-            n_columns = self.n_components * rows.n_features
-            family = Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
-        shape = (self.n_components, rows.n_features * family.n_categories)
-        given = checked_probabilities(self.emissionprob_init, shape)
-        family.check(rows.X)
-        return family, floored(family, given, self._fixed(), self._learnt_letters())
+    def _initialiser(self):
+        start = super()._initialiser()
+
+        def put(model, data):
+            has_mask = isinstance(self._learnt()["emissionprob"], np.ndarray)
+            if has_mask and self.n_features is None and data.n_features > 1:
+                raise ValueError("params with masks of several columns needs n_features.")
+            if self.emissionprob_init is not None and self.n_features is None:
+                # The first data may lack the last symbol.
+                n_columns = self.n_components * data.n_features
+                family = Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
+                family.check(observed_rows(data).X)
+                parameters = self._standard(family, self.n_components, data.n_features)
+                model = replace(model, family=family, parameters=parameters)
+            return start.values.put(model, data)
+
+        return replace(start, values=replace(start.values, put=put))
+
+    def _start_sizes(self, model, data):
+        groups = {"s": model.parameters.shape[1], "groups": data.n_features}
+        return {**super()._start_sizes(model, data), **groups}
 
     def _emission_prior(self, family, n_features):
         if self.emissionprob_prior is None:
@@ -120,10 +127,10 @@ class CategoricalHMM(BaseHMM):
     def _known_family(self, sizes):
         return Categorical(self.n_features or sizes.get("s", 1))
 
-    def _standard(self, family, n_features):
-        shape = self.n_components, n_features * family.n_categories
+    def _standard(self, family, n_components, n_features):
+        shape = n_components, n_features * family.n_categories
         return np.full(shape, 1.0 / family.n_categories)
 
-    @settable("ks", _put_probabilities, masks="ks")
+    @settable("ks", _put_probabilities, masks="ks", start=start_probabilities)
     def emissionprob_(self) -> Floats:
         return self._exposed(self.model_.parameters)

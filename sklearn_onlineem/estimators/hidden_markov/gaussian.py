@@ -55,6 +55,15 @@ def _put_covars(family, parameters, covars):
     return Gaussians(parameters.mean, stored)
 
 
+def _start_covars(hmm, name, values, sizes):
+    """Return start values of covariances, which may have further axes of length 1."""
+    shape = tuple(map(sizes.get, _AXES[hmm.covariance_type]))
+    values = np.asarray(values, dtype=np.float64)
+    if [n for n in values.shape if n != 1] == [n for n in shape if n != 1]:
+        values = values.reshape(shape)
+    return finite_start(name, values, shape, LARGEST_SQUARE)
+
+
 @estimator
 class GaussianHMM(BaseHMM):
     """Hidden Markov model with Gaussian emissions: like hmmlearn's, with `partial_fit`.
@@ -159,37 +168,6 @@ class GaussianHMM(BaseHMM):
             learns_covariances=covariances,
         )
 
-    def _given_emissions(self, family, rows):
-        if self.means_init is None or self.covars_init is None:
-            return None
-        d = rows.n_features
-        return family, Gaussians(self._given_means(d), self._given_covars(d))
-
-    def _with_given_emissions(self, family, parameters):
-        d = parameters.mean.shape[1]
-        if self.means_init is not None:
-            parameters = Gaussians(self._given_means(d), parameters.covariance)
-        if self.covars_init is not None:
-            parameters = Gaussians(parameters.mean, self._given_covars(d))
-        return parameters
-
-    def _given_means(self, d):
-        return finite_start("means_init", self.means_init, (self.n_components, d))
-
-    def _given_covars(self, d):
-        """Return `covars_init` in the shape of the family, with further axes of length 1."""
-        K = self.n_components
-        shapes = {"full": (K, d, d), "tied": (1, d, d), "diag": (K, d), "spherical": (K, 1)}
-        shape = shapes[self.covariance_type]
-        values = np.asarray(self.covars_init, dtype=np.float64)
-        if [n for n in values.shape if n != 1] == [n for n in shape if n != 1]:
-            values = values.reshape(shape)
-        values = finite_start("covars_init", values, shape, LARGEST_SQUARE)
-        variances = values if values.ndim == 2 else np.einsum("kii->ki", values)
-        if variances.min() <= 0.0:
-            raise ValueError("covars_init must be positive definite.")
-        return values
-
     def _emission_prior(self, family, n_features):
         has_own = self.covars_prior is not None or self.means_weight or self.covars_weight > 1.0
         if not has_own or self._hyperparameters not in (None, "auto"):
@@ -206,14 +184,14 @@ class GaussianHMM(BaseHMM):
             degrees=max(0.0, finite("covars_weight", self.covars_weight) - certain),
         )
 
-    def _standard(self, family, n_features):
-        unit = np.tile(np.eye(n_features), (self.n_components, 1, 1))
+    def _standard(self, family, n_components, n_features):
+        unit = np.tile(np.eye(n_features), (n_components, 1, 1))
         return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
 
     @settable("kd", _put_means, letters="me", masks=masks_of_means)
     def means_(self) -> Floats:
         return self._exposed(self.model_.parameters.mean)
 
-    @settable(_axes, _put_covars, letters="ce", masks=masks_of_covariances)
+    @settable(_axes, _put_covars, letters="ce", masks=masks_of_covariances, start=_start_covars)
     def covars_(self) -> Floats:
         return self._exposed(self.model_.parameters.covariance_matrices)

@@ -9,10 +9,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.hidden_markov._start import checked_probabilities, dirichlet_prior
+from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Multinomial
-from sklearn_onlineem.models.fixed import floored
 
 
 @put_probabilities
@@ -70,21 +69,12 @@ class MultinomialHMM(BaseHMM):
     def _family(self):
         return Multinomial()
 
-    def _given_emissions(self, family, rows):
-        if self.emissionprob_init is None:
-            return None
-        shape = (self.n_components, rows.n_features)
-        given = checked_probabilities(self.emissionprob_init, shape)
-        # Totals are not modelled, but the inertia of a state depends on them.
-        given = given * rows.X.sum(axis=1).mean()
-        return family, floored(family, given, self._fixed(), self._learnt_letters())
-
     def _emission_prior(self, family, n_features):
         if self.emissionprob_prior is None:
             return super()._emission_prior(family, n_features)
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
-    @settable("kd", _put_probabilities, masks="kd")
+    @settable("kd", _put_probabilities, masks="kd", start=start_probabilities)
     def emissionprob_(self) -> Floats:
         model = self.model_
         return self._exposed(model.family.probabilities(model.parameters))

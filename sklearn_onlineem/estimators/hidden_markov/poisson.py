@@ -10,7 +10,6 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import put_parameters, settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.validation import finite_start
 from sklearn_onlineem.families import Poisson
 from sklearn_onlineem.families._checks import at_least, finite
 from sklearn_onlineem.statistics import Sums
@@ -73,15 +72,6 @@ class PoissonHMM(BaseHMM):
 
     def _family(self):
         return Poisson()
-
-    def _given_emissions(self, family, rows):
-        if self.lambdas_init is None:
-            return None
-        shape = (self.n_components, rows.n_features)
-        given = finite_start("lambdas_init", self.lambdas_init, shape)
-        if given.min() < 0:
-            raise ValueError("lambdas_init must not be negative.")
-        return family, family.regularise(given)
 
     def _emission_prior(self, family, n_features):
         if self.lambdas_prior == self.lambdas_weight == 0.0:

@@ -14,7 +14,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config
 from sklearn.utils.validation import _check_feature_names_in
 
-from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
@@ -28,6 +27,7 @@ from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
     STARTS,
     Initialiser,
+    StartValues,
     bound,
     check_columns,
     start_model,
@@ -43,7 +43,6 @@ from sklearn_onlineem.estimators.validation import (
     error_context,
     finite_start,
     relative_shares,
-    shares,
 )
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Means, require
@@ -55,31 +54,24 @@ from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 class MixtureInitialiser(Initialiser):
     """Clusters of rows, and start values that the user gave.
 
-    An estimator's own start values make the components without clusters (`given_parameters`), or
-    replace part of them (`with_given`); those named `sufficient` together need no clusters. The
-    `prior` of the components is for rows that alone determine no parameters.
+    These make the components without clusters, or replace part of them. The `prior` of the
+    components is for rows that alone determine no parameters.
     """
 
     family: Family
     n_components: int
     init: object = "k-means"
-    weights: object = None
-    means: object = None
     prior: Callable | None = None
-    given_parameters: Callable | None = None
-    with_given: Callable | None = None
-    sufficient: tuple = ()
     fixed: Fixed | None = None
+    values: StartValues = StartValues()
 
     def given(self, data):
-        from_means = self.means is not None and self.family.determined_by_means
-        if self.given_parameters is None and not from_means:
+        if self.values.standard is None:
             return None
-        family, parameters = bound(self.family, data, self.n_components), None
-        if self.given_parameters is not None:
-            parameters = self.given_parameters(family, data)
+        family = bound(self.family, data, self.n_components)
+        parameters = self.values.parameters(family, data, self.n_components)
         uniform = np.full(self.n_components, 1.0 / self.n_components)
-        return self._with_given(MixtureModel(family, uniform, parameters), data)
+        return self.values.put(MixtureModel(family, uniform, parameters, self.fixed), data)
 
     def another(self, data, random_state):
         # Seeds differ more than clusters of k-means, and EM from them is as likely on average.
@@ -108,10 +100,7 @@ class MixtureInitialiser(Initialiser):
         model = start_model(
             init, family, data, self.n_components, random_state, pseudo_rows, self.prior
         )
-        if self.with_given is not None:
-            parameters = self.with_given(family, model.parameters)
-            model = MixtureModel(family, model.weights, parameters)
-        return self._with_given(model, data)
+        return self.values.put(replace(model, fixed=self.fixed), data)
 
     def _complete(self, data, random_state):
         """Return the family, bound to rows without gaps, and these rows, for the start."""
@@ -125,30 +114,12 @@ class MixtureInitialiser(Initialiser):
         """Refuse fewer rows than components."""
         if len(data) >= self.n_components:
             return
-        by_means = ("means_init",) if self.family.determined_by_means else ()
-        names = ", ".join(self.sufficient or by_means)
+        names = ", ".join(self.values.names)
         instead = f", or all of the initial parameters: {names}" if names else ""
         raise ValueError(
             f"at least n_components={self.n_components} rows are needed to start from, got"
             f" n_samples={len(data)}. Pass more rows{instead}."
         )
-
-    def _with_given(self, model, data):
-        """Return the model with the given start values."""
-        weights, parameters = model.weights, model.parameters
-        if self.weights is not None:
-            weights = shares("weights_init", self.weights, (self.n_components,))
-            weights = weights / weights.sum()
-        if self.means is not None:
-            require(model.family, Means)
-            shape = (self.n_components, data.n_features)
-            means = finite_start("means_init", self.means, shape)
-            try:
-                model.family.check_means(means)
-            except ours(ValueError) as error:
-                raise ValueError(f"means_init: {error}") from error
-            parameters = model.family.with_means(parameters, means)
-        return MixtureModel(model.family, weights, parameters, self.fixed)
 
 
 def _put_weights(model, values):
@@ -273,10 +244,6 @@ class MixtureParameters(TakesPrior):
         parameters = self._standard(family, n_components, n_features)
         return MixtureModel(family, uniform, parameters, self._fixed())
 
-    def _standard(self, family, n_components, n_features):
-        """Return parameters of this shape, into which values are put."""
-        return np.full((n_components, n_features), 1.0 / n_features)
-
     def _bound(self, model, data):
         return replace(model, family=bound(model.family, data, self.n_components))
 
@@ -318,8 +285,8 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
 
     def _initialiser(self):
         return MixtureInitialiser(
-            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
-            self._emission_prior, fixed=self._fixed(),
+            self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
+            self._start_values(),
         )  # fmt: skip
 
     @settable("kd", put_means)

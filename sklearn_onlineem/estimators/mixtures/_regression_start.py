@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sklearn_onlineem.estimators._start import Initialiser, distinct_rows, wide_pseudo_rows
+from sklearn_onlineem.estimators._start import (
+    Initialiser,
+    StartValues,
+    distinct_rows,
+    wide_pseudo_rows,
+)
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser
 from sklearn_onlineem.estimators.validation import relative_shares
 from sklearn_onlineem.families import GaussianRegression
@@ -36,9 +41,9 @@ class RegressionInitialiser(Initialiser):
     reg_covar: float | None
     n_components: int
     init: object = SHORT_EM
-    weights: object = None
     prior: Callable | None = None
     fixed: Fixed | None = None
+    values: StartValues = StartValues()
 
     def estimated(self, data, random_state):
         return self._clusters(data, random_state).estimated(data, random_state)
@@ -61,9 +66,7 @@ class RegressionInitialiser(Initialiser):
                 bound = family.bind(data.X, data.sample_weight)
                 model = _likeliest(bound, data, n_components, random_state, self.prior)
                 init = model.posterior(data).astype(np.float64)
-        return MixtureInitialiser(
-            family, n_components, init, self.weights, prior=self.prior, fixed=self.fixed
-        )
+        return MixtureInitialiser(family, n_components, init, self.prior, self.fixed, self.values)
 
 
 def _likeliest(family, rows, n_components, rng, prior):

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 from sklearn.utils._param_validation import StrOptions
 
-from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import FAMILIES, ColumnFamilies
 from sklearn_onlineem.estimators._known import n_features_of, put_all_parameters, settable
-from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Family
@@ -67,10 +65,7 @@ class Mixture(ColumnFamilies, BaseMixture):
     def _features_of(self, sizes, given):
         return n_features_of(self._family(), given)
 
-    # The parameters determine them.
-    @fitted_property
-    def means_(self) -> Floats:
-        return BaseMixture.means_.read(self)
+    means_ = BaseMixture.means_.but(can_be_set=False)
 
     @settable(None, put_all_parameters, "parameters lengths")
     def parameters_(self) -> object:

@@ -12,7 +12,6 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import NominalColumns
 from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
-from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Categorical
@@ -130,10 +129,7 @@ class CategoricalMixture(NominalColumns, BaseMixture):
         parameters = np.tile(parameters, (self.n_components, 1))
         return MixtureModel(family, uniform, parameters, self._fixed())
 
-    # The probabilities determine them.
-    @fitted_property
-    def means_(self) -> Floats:
-        return BaseMixture.means_.read(self)
+    means_ = BaseMixture.means_.but(can_be_set=False)
 
     @settable(None, _put_probabilities)
     def probabilities_(self) -> list[Floats]:

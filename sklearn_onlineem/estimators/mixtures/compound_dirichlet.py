@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +14,7 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._known import FromParameters, put_parameters, settable
 from sklearn_onlineem.estimators._rows import RowEstimator
-from sklearn_onlineem.estimators._start import Initialiser
-from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture, MixtureInitialiser
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.validation import checked_lengths, finite_start
@@ -30,6 +28,12 @@ from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 def _put_alpha(family, parameters, alpha):
     alpha = above("alpha_", np.atleast_2d(alpha), 0.0, parameters.alpha.shape)
     return family.dirichlets(alpha, parameters.length)
+
+
+def _start_alpha(estimator, name, alpha, sizes):
+    """Return start values of alpha, which may be one for all components."""
+    shape = (sizes.get("k", 1), sizes["d"])
+    return np.broadcast_to(finite_start(name, alpha, shape[2 - np.ndim(alpha) :]), shape)
 
 
 @estimator
@@ -100,7 +104,7 @@ class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, TakesPrior, RowEst
         return Family()
 
     def _initialiser(self):
-        return SingleInitialiser(self.alpha_init)
+        return SingleInitialiser(Family(), 1, values=self._start_values())
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
@@ -109,9 +113,12 @@ class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, TakesPrior, RowEst
     _sizes = {}
 
     def _blank(self, sizes, n_features, given):
-        return MixtureModel(Family(), np.ones(1), _standard(1, n_features))
+        return MixtureModel(Family(), np.ones(1), self._standard(Family(), 1, n_features))
 
-    @settable("d", _put_alpha)
+    def _standard(self, family, n_components, n_features):
+        return Dirichlets(np.ones((n_components, n_features)), np.ones(n_components))
+
+    @settable("d", _put_alpha, start=_start_alpha)
     def alpha_(self) -> Floats:
         return self._exposed(self.model_.parameters.alpha[0])
 
@@ -224,18 +231,11 @@ class CompoundDirichletMixture(BaseMixture):
     def _family(self):
         return Family()
 
-    def _initialiser(self):
-        given = None
-        if self.alpha_init is not None:
-            given = partial(given_dirichlets, self.alpha_init, self.n_components)
-        return replace(super()._initialiser(), given_parameters=given, sufficient=("alpha_init",))
-
     means_ = BaseMixture.means_.but(parts="lengths")
 
-    def _standard(self, family, n_components, n_features):
-        return _standard(n_components, n_features)
+    _standard = CompoundDirichlet._standard
 
-    @settable("kd", _put_alpha)
+    @settable("kd", _put_alpha, start=_start_alpha)
     def alpha_(self) -> Floats:
         return self._exposed(self.model_.parameters.alpha)
 
@@ -269,39 +269,15 @@ class CompoundDirichletMixture(BaseMixture):
         return seen._exposed(X), components
 
 
-def _standard(n_components, n_features):
-    return Dirichlets(np.ones((n_components, n_features)), np.ones(n_components))
-
-
 @dataclass(frozen=True)
-class SingleInitialiser(Initialiser):
+class SingleInitialiser(MixtureInitialiser):
     """A single component: the given one, or that of the moments of the documents."""
 
-    alpha: object = None
-
-    def given(self, data):
-        if self.alpha is None:
-            return None
-        family = Family()
-        return MixtureModel(family, np.ones(1), given_dirichlets(self.alpha, 1, family, data))
-
-    def estimated(self, data, random_state):
-        family = Family()
-        return MixtureModel(family, np.ones(1), family.of_moments(data))
+    def estimated(self, data, random_state, pseudo_rows=None):
+        return MixtureModel(self.family, np.ones(1), self.family.of_moments(data))
 
     def stream_model(self, data, random_state):
         return self.estimated(data, random_state), None
-
-
-def given_dirichlets(alpha, n_components, family, rows):
-    """Return parameters of the given alpha, with the mean length of the documents."""
-    n_features = rows.n_features
-    shape = (n_features,) if np.ndim(alpha) == 1 else (n_components, n_features)
-    alpha = finite_start("alpha_init", alpha, shape)
-    if not alpha.min() > 0:
-        raise ValueError("alpha_init must be above 0.")
-    length = np.full(n_components, rows.X.sum(dtype=np.float64) / len(rows))
-    return family.dirichlets(np.broadcast_to(alpha, (n_components, n_features)), length)
 
 
 def _sampled(estimator, n_samples, lengths):

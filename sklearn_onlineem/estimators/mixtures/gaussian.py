@@ -20,18 +20,12 @@ from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import (
-    LARGEST_SQUARE,
     converted,
     error_context,
-    finite_start,
 )
 from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
-
-# Smaller ones have no finite inverse.
-_LEAST_PRECISION = 1e-300
-
 
 _AXES = {"full": "kdd", "tied": "dd", "diag": "kd", "spherical": "k"}
 
@@ -186,44 +180,8 @@ class GaussianMixture(BaseMixture):
         )
 
     def _initialiser(self):
-        is_given = self.means_init is not None and self.precisions_init is not None
-        return replace(
-            super()._initialiser(),
-            init=self.init if self.init_params is None else self.init_params,
-            given_parameters=self._given_parameters if is_given else None,
-            with_given=self._with_given,
-            sufficient=("means_init", "precisions_init"),
-        )
-
-    def _given_parameters(self, family, rows):
-        somewhere = np.zeros((self.n_components, rows.n_features))
-        return Gaussians(somewhere, self._given_covariances(rows.n_features))
-
-    def _with_given(self, family, parameters):
-        if self.precisions_init is None:
-            return parameters
-        covariances = self._given_covariances(parameters.mean.shape[1])
-        return Gaussians(parameters.mean, covariances)
-
-    def _given_covariances(self, d):
-        """Invert the given precisions, into the shape that the family stores."""
-        K = self.n_components
-        shapes = {"full": (K, d, d), "tied": (d, d), "diag": (K, d), "spherical": (K,)}
-        precisions = finite_start(
-            "precisions_init", self.precisions_init, shapes[self.covariance_type], LARGEST_SQUARE
-        )
-        is_diagonal = self.covariance_type in ("diag", "spherical")
-        matrices = precisions.reshape(K, -1) if is_diagonal else precisions.reshape(-1, d, d)
-        eigenvalues = matrices if is_diagonal else np.linalg.eigvalsh(matrices)
-        is_symmetric = is_diagonal or (
-            (np.abs(matrices - matrices.mT) <= 1e-5 * (1e-3 + np.abs(matrices))).all()
-        )
-        if not (is_symmetric and (eigenvalues > _LEAST_PRECISION).all()):
-            raise ValueError(
-                "precisions_init must be symmetric and positive definite, with eigenvalues above"
-                f" {_LEAST_PRECISION:g}."
-            )
-        return _inverse(matrices)
+        start = super()._initialiser()
+        return start if self.init_params is None else replace(start, init=self.init_params)
 
     # ----------------------------------------------------------------------------- fitted values
 

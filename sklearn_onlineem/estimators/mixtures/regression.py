@@ -208,7 +208,7 @@ class RegressionMixture(FromParameters, MixtureParameters, RegressorMixin, Onlin
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
         return RegressionInitialiser(
             COVARIANCES[self.covariance_type], reg_covar, self.n_components, self.init,
-            self.weights_init, self._emission_prior, self._fixed(),
+            self._emission_prior, self._fixed(), self._start_values(),
         )  # fmt: skip
 
     def _prior(self, model, n_features):
