@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +10,6 @@ from itertools import chain, islice
 from numbers import Integral, Real
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
-from weakref import WeakValueDictionary
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -50,7 +47,7 @@ from sklearn_onlineem.estimators.progress import (
     warn_of_unused_rates,
     warn_user,
 )
-from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.threads import Locked, single_threaded_blas
 from sklearn_onlineem.estimators.validation import (
     INVALID,
     converted,
@@ -88,7 +85,7 @@ class Rules(NamedTuple):
 
 
 @estimator
-class OnlineEM(KnownModel, FittedState, CallbackSupportMixin, DensityMixin, Parameterised):
+class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMixin, Parameterised):
     """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
 
     Parameters
@@ -411,20 +408,6 @@ class OnlineEM(KnownModel, FittedState, CallbackSupportMixin, DensityMixin, Para
         warn_of_passes(self, progress, data, may_converge)
         warn_of_unused_rates(self, progress)
 
-    def _lock(self):
-        """Return the lock of the estimator, held while it learns; a thread takes it once."""
-        try:
-            lock = self.__dict__["_mutex"]
-        except KeyError:
-            _LOCKED[id(self)] = self
-            return self.__dict__.setdefault("_mutex", threading.RLock())
-        if lock._is_owned():
-            raise RuntimeError(
-                f"{type(self).__name__} is learning: a callback must not call its fit or"
-                " partial_fit. A callback with two arguments gets a copy, which may learn."
-            )
-        return lock
-
     def _partial_fit(self, X, y=None, with_end=None, **where):
         """Update with a batch; `with_end` returns the state after it and the `end` of the fit."""
         with self._lock():
@@ -559,8 +542,7 @@ class OnlineEM(KnownModel, FittedState, CallbackSupportMixin, DensityMixin, Para
         return [name for name in self._defaults if name in starts] + ends
 
     def _has_start_values(self):
-        values = map(partial(getattr, self), self._start_parameters())
-        return not all(isinstance(value, str | None) for value in values)
+        return not all(isinstance(getattr(self, x), str | None) for x in self._start_parameters())
 
     def _begin(self, X, y=None, **where):
         """Set the model that EM starts from, and learn nothing from X."""
@@ -589,22 +571,6 @@ def _warn(estimator, stages, before, after, learnt):
     for stage in stages:
         if what := stage.warning(before, after, learnt):
             warn_user(f"{type(estimator).__name__}: {what}")
-
-
-# Estimators that have a lock, by id, as subclasses of users need not be hashable.
-_LOCKED = WeakValueDictionary()
-
-
-def _drop_locks():
-    """Drop the locks that threads of the parent hold, in a forked process."""
-    for learner in [*_LOCKED.values()]:
-        if "_mutex" in vars(learner) and not vars(learner)["_mutex"]._is_owned():
-            for name in learner._transient:
-                vars(learner).pop(name, None)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drop_locks)
 
 
 def _drawn_seed(random_state):

@@ -1,9 +1,10 @@
-"""Threads run over blocks of rows, each with a single-threaded BLAS."""
+"""Threads: one learns at a time, over blocks of rows in several, each with single-threaded BLAS."""
 
 import os
 import threading
 from contextlib import nullcontext
 from functools import cache
+from weakref import WeakValueDictionary
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
@@ -69,3 +70,37 @@ class _BlasLimit:
             library.set_num_threads(n_threads)
             # From threadpoolctl 3.8 on, one thread at a time may set limits.
             getattr(library, "clear_controlling_thread", lambda: None)()
+
+
+class Locked:
+    """Mixin of estimators that one thread at a time may teach."""
+
+    def _lock(self):
+        """Return the lock of the estimator, held while it learns; a thread takes it once."""
+        try:
+            lock = self.__dict__["_mutex"]
+        except KeyError:
+            _LOCKED[id(self)] = self
+            return self.__dict__.setdefault("_mutex", threading.RLock())
+        if lock._is_owned():
+            raise RuntimeError(
+                f"{type(self).__name__} is learning: a callback must not call its fit or"
+                " partial_fit. A callback with two arguments gets a copy, which may learn."
+            )
+        return lock
+
+
+# Estimators that have a lock, by id, as subclasses of users need not be hashable.
+_LOCKED = WeakValueDictionary()
+
+
+def _drop_locks():
+    """Drop the locks that threads of the parent hold, in a forked process."""
+    for learner in [*_LOCKED.values()]:
+        if "_mutex" in vars(learner) and not vars(learner)["_mutex"]._is_owned():
+            for name in learner._transient:
+                vars(learner).pop(name, None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_locks)
