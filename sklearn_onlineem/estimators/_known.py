@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache, wraps
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -38,35 +38,37 @@ from sklearn_onlineem.models.fixed import floored
 Value = TypeVar("Value")
 
 
+@dataclass(eq=False)
 class Settable(Generic[Value]):
-    """Descriptor of a fitted attribute that can be set; see `settable`."""
+    """Descriptor of a fitted attribute that can be set: a line of an estimator's table."""
 
-    def __init__(
-        self,
-        read: Callable[[Any], Value],
-        axes: str | Callable[[Any, Any], str] | None,
-        put: Callable[..., Model],
-        parts: str = "",
-        optional: bool | Callable[[Any], bool] = False,
-        letters: str = "",
-        masks: str | Callable[[Any], str] | None = None,
-        start: Callable[[Any, str, object, dict[str, int]], Floats] | None = None,
-        can_be_set: bool = True,
-    ) -> None:
-        self._settings = (axes, put, parts, optional, letters, masks, start, can_be_set)
-        self.read, self.axes, self._put = read, axes, put
-        self.optional, self.letters, self.masks = optional, letters, masks
-        self.start, self.can_be_set = start, can_be_set
-        wraps(read)(self)
+    # A letter for each axis, "k" for components or states, "d" for columns of the data, or a
+    # function of the estimator and the values; None: the value is no array.
+    axes: str | Callable[[Any, Any], str] | None
+    # Returns a model with new values, or raises ValueError.
+    put_into: Callable[..., Model]
+    # What it determines of the model, separated by blanks. "": its own part, of its name.
+    parts: str = ""
+    # Whether a model need not have its own part from attributes: True; the name of a parameter that
+    # says it, unless it is None; or a function of the estimator.
+    optional: bool | str | Callable[[Any], bool] = False
+    # Setting without which models have no such part.
+    requires: str = ""
+    # Letters of `params`, each of which learns it, and axes of the masks that it may have there,
+    # such as "k kd", or a function of the estimator. None: `params` knows it not.
+    letters: str = ""
+    masks: str | Callable[[Any], str] | None = None
+    # Makes what is put of a start value, a parameter with its name: a function of the estimator,
+    # that name, the value, and sizes by axes. None: start values have its axes.
+    start: Callable[[Any, str, object, dict[str, int]], Floats] | None = None
+    # Otherwise it only has start values.
+    can_be_set: bool = True
+    # Function of the estimator that returns its values; None: those of the part of the model.
+    read: Callable[[Any], Value] | None = None
 
     def __set_name__(self, owner, name):
         self.name, self.part = name, name.removesuffix("_")
-        self.parts = frozenset(self._settings[2].split() or [self.part])
-
-    def but(self, **settings: Any) -> Settable[Value]:
-        """Return the same attribute with other settings, for the class of another family."""
-        names = ("axes", "put", "parts", "optional", "letters", "masks", "start", "can_be_set")
-        return Settable(self.read, **{**dict(zip(names, self._settings, strict=True)), **settings})
+        self.determines = frozenset(self.parts.split() or [self.part])
 
     @overload
     def __get__(self, instance: None, owner: type) -> Settable[Value]: ...
@@ -81,12 +83,28 @@ class Settable(Generic[Value]):
         if self.name in given and "_fitted" not in instance.__dict__:
             value = given[self.name]
             return frozen(value.copy()) if isinstance(value, np.ndarray) else value
-        return frozen(self.read(instance._seen()))
+        seen = instance._seen()
+        return frozen(self._of_model(seen) if self.read is None else self.read(seen))
+
+    def _of_model(self, estimator):
+        model = estimator.model_
+        if self.axes is None:
+            return getattr(model, self.part)
+        for part in model.parts:
+            if part.name == self.part:
+                return estimator._exposed(part.get(model))
+        raise AttributeError(f"{self.name} requires {self.requires}.")
 
     def __set__(self, instance: object, value: object) -> None:
         if not self.can_be_set:
             raise AttributeError(f"{self.name} of {type(instance).__name__} cannot be set.")
         instance._set_known({self.name: value})
+
+    def is_optional(self, estimator):
+        """Return whether models of an estimator need not have its part from attributes."""
+        if isinstance(self.optional, str):
+            return getattr(estimator, self.optional) is not None
+        return _said(self.optional, estimator)
 
     def converted(self, estimator, value):
         """Return the value as an array, and its sizes by the letters of its axes."""
@@ -111,31 +129,11 @@ class Settable(Generic[Value]):
     def put(self, model, value, name=None):
         """Return the model with the value; ValueError, which has its name, if it is invalid."""
         try:
-            return self._put(model, value)
+            return self.put_into(model, value)
         except ours(ValueError) as error:
             text, name = str(error), name or self.name
             what = text.removeprefix(self.name) if text.startswith(self.name) else f": {text}"
             raise ValueError(f"{name}{what}") from error
-
-
-def settable(
-    axes: str | Callable[[Any, Any], str] | None,
-    put: Callable[..., Model],
-    parts: str = "",
-    **settings: Any,
-) -> Callable[[Callable[[Any], Value]], Settable[Value]]:
-    """Declare a fitted attribute that can be set, by the function that reads it.
-
-    `axes` are a letter for each axis, "k" for components or states, "d" for columns of the data, or
-    a function of the estimator and the values; None: the value is no array. `put` returns a model
-    with new values, or raises ValueError. `parts`, separated by blanks, are those of the model that
-    it determines: "" is its own, of its name, which a model needs unless it is `optional`, True or
-    a function of the estimator. `letters` of `params` say whether it is learnt, or masks with one
-    of the `masks`, the axes of each, or a function of the estimator; None: `params` knows it not.
-    `start` returns a start value, which has the name of a parameter, as it is put; None: it has the
-    axes of the attribute. Unless it `can_be_set`, it has a start value only.
-    """
-    return lambda read: Settable(read, axes, put, parts, **settings)
 
 
 def _said(setting, *arguments):
@@ -302,9 +300,9 @@ class KnownModel:
         }
         needed = set(self._missing_parts(())) - {"weights", "startprob", "transmat"}
         if "means_init" in lines and self._family().determined_by_means:
-            needed = lines["means_init"].parts
-        names = [name for name, line in lines.items() if line.parts & needed]
-        if not needed <= frozenset().union(*(lines[name].parts for name in names)):
+            needed = lines["means_init"].determines
+        names = [name for name, line in lines.items() if line.determines & needed]
+        if not needed <= frozenset().union(*(lines[name].determines for name in names)):
             names = []
         is_told = names and all(getattr(self, name) is not None for name in names)
         given = {line: x for name, line in lines.items() if (x := getattr(self, name)) is not None}
@@ -370,7 +368,7 @@ class KnownModel:
         sizes = {"d": self._fitted.attributes.get("n_features_in_")}
         for line in _settables(type(self)).values():
             # Others take longer to compute.
-            is_cheap = line.part in line.parts and line.axes is not None
+            is_cheap = line.part in line.determines and line.axes is not None
             values = getattr(self, line.name, None) if is_cheap else None
             if values is not None:
                 sizes |= zip(_said(line.axes, self, values), values.shape, strict=True)
@@ -393,8 +391,10 @@ class KnownModel:
         table, given = _settables(type(self)), dict(self.__dict__.get("_given", {}))
         for name in new:
             # What has the same meaning is replaced.
-            parts = table[name].parts
-            given = {old: value for old, value in given.items() if not table[old].parts <= parts}
+            parts = table[name].determines
+            given = {
+                old: value for old, value in given.items() if not table[old].determines <= parts
+            }
             given[name] = new[name]
         given, sizes = self._checked(given, self._known_sizes(given))
         n_features = self._features_of(sizes, given)
@@ -431,7 +431,7 @@ class KnownModel:
 
     def _parts_of(self, names):
         """Return the parts that attributes determine."""
-        return frozenset().union(*(_settables(type(self))[name].parts for name in names))
+        return frozenset().union(*(_settables(type(self))[name].determines for name in names))
 
     def _missing_parts(self, given):
         """Return the parts that neither attributes nor parameters determine."""
@@ -439,14 +439,14 @@ class KnownModel:
         return [
             line.part
             for line in _settables(type(self)).values()
-            if line.part in line.parts - found and not _said(line.optional, self)
+            if line.part in line.determines - found and not line.is_optional(self)
         ]
 
     def _missing(self, given, end="_"):
         """Return the names of the attributes that are missing, with alternatives."""
         missing, table = self._missing_parts(given), _settables(type(self))
         names = [
-            " or ".join(line.part + end for line in table.values() if part in line.parts)
+            " or ".join(line.part + end for line in table.values() if part in line.determines)
             for part in missing
         ]
         return " and ".join(dict.fromkeys(names)) or "an attribute that shows the number of columns"

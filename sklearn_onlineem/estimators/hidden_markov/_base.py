@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
+from sklearn_onlineem.estimators._known import FromParameters, Settable, shares_as_given
 from sklearn_onlineem.estimators._start import STARTS, bound
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -264,21 +264,13 @@ class BaseHMM(FromParameters, TakesPrior, SequenceEstimator):
             rows = Rows(model.family.sample(model.parameters, states, np.random.default_rng(0)))
         return replace(model, family=bound(model.family, rows, self.n_components))
 
-    @settable("k", _put_start, letters="s", masks="k")
-    def startprob_(self) -> Floats:
-        return self._exposed(self.model_.start)
+    startprob_ = Settable[Floats]("k", _put_start, letters="s", masks="k")
 
-    @settable("kk", _put_transitions, letters="t", masks=_masks_of_transitions)
-    def transmat_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.transmat[:, : model.n_components])
+    transmat_ = Settable[Floats]("kk", _put_transitions, letters="t", masks=_masks_of_transitions)
 
-    @settable("k", _put_end, optional=True)
-    def endprob_(self) -> Floats | None:
-        model = self.model_
-        if not isinstance(model.termination, EndState):
-            raise AttributeError("endprob_ requires termination='end_state'.")
-        return self._exposed(model.transmat[:, -1])
+    endprob_ = Settable[Floats | None](
+        "k", _put_end, optional=True, requires="termination='end_state'"
+    )
 
     def get_stationary_distribution(self) -> Floats:
         """Return the stationary distribution of the transitions.

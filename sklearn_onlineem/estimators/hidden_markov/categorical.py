@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
+from sklearn_onlineem.estimators._known import Settable, put_probabilities, shares_as_given
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
@@ -131,6 +131,6 @@ class CategoricalHMM(BaseHMM):
         shape = n_components, n_features * family.n_categories
         return np.full(shape, 1.0 / family.n_categories)
 
-    @settable("ks", _put_probabilities, masks="ks", start=start_probabilities)
-    def emissionprob_(self) -> Floats:
-        return self._exposed(self.model_.parameters)
+    emissionprob_ = Settable[Floats](
+        "ks", _put_probabilities, masks="ks", start=start_probabilities
+    )

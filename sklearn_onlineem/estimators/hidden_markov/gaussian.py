@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
+from sklearn_onlineem.estimators._known import Settable, check_definite, put_parameters
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.learnt import (
     learnt_gaussians,
@@ -188,10 +188,8 @@ class GaussianHMM(BaseHMM):
         unit = np.tile(np.eye(n_features), (n_components, 1, 1))
         return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
 
-    @settable("kd", _put_means, letters="me", masks=masks_of_means)
-    def means_(self) -> Floats:
-        return self._exposed(self.model_.parameters.mean)
+    means_ = Settable[Floats]("kd", _put_means, letters="me", masks=masks_of_means)
 
-    @settable(_axes, _put_covars, letters="ce", masks=masks_of_covariances, start=_start_covars)
-    def covars_(self) -> Floats:
-        return self._exposed(self.model_.parameters.covariance_matrices)
+    covars_ = Settable[Floats](
+        _axes, _put_covars, letters="ce", masks=masks_of_covariances, start=_start_covars
+    )

@@ -7,7 +7,7 @@ from numbers import Real
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
+from sklearn_onlineem.estimators._known import Settable, put_probabilities, shares_as_given
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
@@ -74,7 +74,6 @@ class MultinomialHMM(BaseHMM):
             return super()._emission_prior(family, n_features)
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
-    @settable("kd", _put_probabilities, masks="kd", start=start_probabilities)
-    def emissionprob_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.family.probabilities(model.parameters))
+    emissionprob_ = Settable[Floats](
+        "kd", _put_probabilities, masks="kd", start=start_probabilities
+    )

@@ -7,7 +7,7 @@ from numbers import Real
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import put_parameters, settable
+from sklearn_onlineem.estimators._known import Settable, put_parameters
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Poisson
@@ -80,6 +80,4 @@ class PoissonHMM(BaseHMM):
         weight = finite("lambdas_weight", self.lambdas_weight, shape[:1])
         return Sums(weight.copy(), finite("lambdas_prior", self.lambdas_prior, shape).copy())
 
-    @settable("kd", _put_rates)
-    def lambdas_(self) -> Floats:
-        return self._exposed(self.model_.parameters)
+    lambdas_ = Settable[Floats]("kd", _put_rates)

@@ -19,7 +19,6 @@ from sklearn_onlineem.estimators.kalman._start import (
     SHAPES,
     System,
     SystemInitialiser,
-    array_of,
     put_array,
     system_prior,
 )
@@ -38,14 +37,8 @@ _ARRAY = [None, Real, "array-like"]
 
 def _array(name: str) -> Settable[Floats]:
     """Return the settable attribute of an array by its name in pykalman."""
-
-    def read(estimator: KalmanFilter) -> Floats:
-        return estimator._exposed(array_of(estimator.model_, name))
-
-    def is_told(estimator: KalmanFilter) -> bool:
-        return name.endswith("_offsets") or getattr(estimator, name) is not None
-
-    return Settable(read, FIELDS[name].axes, partial(put_array, name), optional=is_told)
+    is_told = True if name.endswith("_offsets") else name
+    return Settable(FIELDS[name].axes, partial(put_array, name), optional=is_told)
 
 
 @estimator

@@ -19,8 +19,8 @@ from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._known import (
     FromParameters,
+    Settable,
     put_parameters,
-    settable,
     shares_as_given,
 )
 from sklearn_onlineem.estimators._rows import RowEstimator
@@ -247,9 +247,7 @@ class MixtureParameters(TakesPrior):
     def _bound(self, model, data):
         return replace(model, family=bound(model.family, data, self.n_components))
 
-    @settable("k", _put_weights, letters="w", masks="k")
-    def weights_(self) -> Floats:
-        return self._exposed(self.model_.weights)
+    weights_ = Settable[Floats]("k", _put_weights, letters="w", masks="k")
 
     @fitted_property
     def n_components_(self) -> int:
@@ -289,10 +287,11 @@ class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParame
             self._start_values(),
         )  # fmt: skip
 
-    @settable("kd", put_means)
-    def means_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.family.means(model.parameters))
+    means_ = Settable[Floats](
+        "kd",
+        put_means,
+        read=lambda self: self._exposed(self.model_.family.means(self.model_.parameters)),
+    )
 
     @property
     def _n_features_out(self):

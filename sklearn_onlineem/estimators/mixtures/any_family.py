@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem.estimators._columns import FAMILIES, ColumnFamilies
-from sklearn_onlineem.estimators._known import n_features_of, put_all_parameters, settable
+from sklearn_onlineem.estimators._known import Settable, n_features_of, put_all_parameters
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Family
@@ -65,8 +66,6 @@ class Mixture(ColumnFamilies, BaseMixture):
     def _features_of(self, sizes, given):
         return n_features_of(self._family(), given)
 
-    means_ = BaseMixture.means_.but(can_be_set=False)
+    means_ = replace(BaseMixture.means_, can_be_set=False)
 
-    @settable(None, put_all_parameters, "parameters lengths")
-    def parameters_(self) -> object:
-        return self.model_.parameters
+    parameters_ = Settable[object](None, put_all_parameters, "parameters lengths")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import NominalColumns
-from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
+from sklearn_onlineem.estimators._known import Settable, put_probabilities, shares_as_given
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Categorical
@@ -43,6 +44,12 @@ def _tables(values):
     if any(table.ndim != 2 or not table.size for table in tables):
         raise ValueError("probabilities_ must be arrays of shape (n_components, n_categories).")
     return tables
+
+
+def _probabilities(mixture):
+    """Return the probabilities of each column; model parts have them side by side."""
+    model = mixture.model_
+    return list(map(mixture._exposed, model.family.probabilities(model.parameters)))
 
 
 @estimator
@@ -129,9 +136,6 @@ class CategoricalMixture(NominalColumns, BaseMixture):
         parameters = np.tile(parameters, (self.n_components, 1))
         return MixtureModel(family, uniform, parameters, self._fixed())
 
-    means_ = BaseMixture.means_.but(can_be_set=False)
+    means_ = replace(BaseMixture.means_, can_be_set=False)
 
-    @settable(None, _put_probabilities)
-    def probabilities_(self) -> list[Floats]:
-        model = self.model_
-        return list(map(self._exposed, model.family.probabilities(model.parameters)))
+    probabilities_ = Settable[list[Floats]](None, _put_probabilities, read=_probabilities)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import FromParameters, put_parameters, settable
+from sklearn_onlineem.estimators._known import FromParameters, Settable, put_parameters
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, MixtureInitialiser
 from sklearn_onlineem.estimators.parameters import estimator, parameter
@@ -118,9 +118,12 @@ class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, TakesPrior, RowEst
     def _standard(self, family, n_components, n_features):
         return Dirichlets(np.ones((n_components, n_features)), np.ones(n_components))
 
-    @settable("d", _put_alpha, start=_start_alpha)
-    def alpha_(self) -> Floats:
-        return self._exposed(self.model_.parameters.alpha[0])
+    alpha_ = Settable[Floats](
+        "d",
+        _put_alpha,
+        start=_start_alpha,
+        read=lambda self: self._exposed(self.model_.parameters.alpha[0]),
+    )
 
     def transform(self, X: RowData) -> Floats:
         """Return the posterior mean proportions, (v + alpha) / (L + alpha_0), a dense array.
@@ -231,13 +234,11 @@ class CompoundDirichletMixture(BaseMixture):
     def _family(self):
         return Family()
 
-    means_ = BaseMixture.means_.but(parts="lengths")
+    means_ = replace(BaseMixture.means_, parts="lengths")
 
     _standard = CompoundDirichlet._standard
 
-    @settable("kd", _put_alpha, start=_start_alpha)
-    def alpha_(self) -> Floats:
-        return self._exposed(self.model_.parameters.alpha)
+    alpha_ = Settable[Floats]("kd", _put_alpha, start=_start_alpha)
 
     def sample(
         self, n_samples: int = 1, lengths: ArrayLike | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import sparse
 from sklearn.preprocessing import binarize
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import put_probabilities, settable, shares_as_given
+from sklearn_onlineem.estimators._known import Settable, put_probabilities, shares_as_given
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Bernoulli, Multinomial, Poisson
@@ -56,9 +57,7 @@ class PoissonMixture(BaseMixture):
     def _family(self):
         return Poisson()
 
-    @settable("kd", put_means, "means")
-    def rates_(self) -> Floats:
-        return self.means_
+    rates_ = Settable[Floats]("kd", put_means, "means")
 
 
 @put_probabilities
@@ -111,12 +110,9 @@ class MultinomialMixture(BaseMixture):
     def _family(self):
         return Multinomial()
 
-    means_ = BaseMixture.means_.but(parts="lengths probabilities")
+    means_ = replace(BaseMixture.means_, parts="lengths probabilities")
 
-    @settable("kd", _put_probabilities)
-    def probabilities_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.family.probabilities(model.parameters))
+    probabilities_ = Settable[Floats]("kd", _put_probabilities)
 
 
 @estimator
@@ -171,6 +167,4 @@ class BernoulliMixture(BaseMixture):
             return binarize(X, threshold=self.binarize)
         return np.where(np.isnan(X), X, X > self.binarize).astype(X.dtype)
 
-    @settable("kd", put_means, "means")
-    def probabilities_(self) -> Floats:
-        return self.means_
+    probabilities_ = Settable[Floats]("kd", put_means, "means")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import put_parameters, settable
+from sklearn_onlineem.estimators._known import Settable, put_parameters
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.progress import warn_user
@@ -76,9 +77,7 @@ class ExponentialMixture(BaseMixture):
     def _family(self):
         return Exponential()
 
-    @settable("kd", _put_exponential_rates, "means")
-    def rates_(self) -> Floats:
-        return 1.0 / self.means_
+    rates_ = Settable[Floats]("kd", _put_exponential_rates, "means")
 
 
 @estimator
@@ -145,14 +144,8 @@ class GammaMixture(BaseMixture):
         # Of shape 1 and rate 1.
         return family.from_natural(np.concatenate([0.0 * means, -means], axis=1))
 
-    @settable("kd", _put_shapes, optional=lambda self: self.shape is not None)
-    def shapes_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.family.shapes_and_rates(model.parameters)[0])
+    shapes_ = Settable[Floats]("kd", _put_shapes, optional="shape")
 
-    means_ = BaseMixture.means_.but(parts="rates")
+    means_ = replace(BaseMixture.means_, parts="rates")
 
-    @settable("kd", _put_rates)
-    def rates_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.family.shapes_and_rates(model.parameters)[1])
+    rates_ = Settable[Floats]("kd", _put_rates)

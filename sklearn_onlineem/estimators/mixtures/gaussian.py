@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
+from sklearn_onlineem.estimators._known import Settable, check_definite, put_parameters
 from sklearn_onlineem.estimators.learnt import (
     learnt_gaussians,
     masks_of_covariances,
@@ -83,6 +83,16 @@ def unit_gaussians(family, n_components, n_features):
 
 def _inverse(matrices):
     return 1.0 / matrices if matrices.ndim == 2 else np.linalg.inv(matrices)
+
+
+def _shown(name):
+    """Return a function that reads parameters of Gaussians, without shared axes."""
+
+    def read(mixture):
+        model = mixture.model_
+        return mixture._exposed(getattr(model.parameters, name)[model.family.covariance.shown])
+
+    return read
 
 
 @estimator
@@ -185,25 +195,22 @@ class GaussianMixture(BaseMixture):
 
     # ----------------------------------------------------------------------------- fitted values
 
-    def _in_shape(self, values):
-        return self._exposed(without_shared_axes(self.model_.family.covariance, values))
-
     def _standard(self, family, n_components, n_features):
         return unit_gaussians(family, n_components, n_features)
 
-    means_ = BaseMixture.means_.but(letters="mp", masks=masks_of_means)
+    means_ = replace(BaseMixture.means_, letters="mp", masks=masks_of_means)
 
-    @settable(covariance_axes, _put_covariances, letters="cp", masks=masks_of_covariances)
-    def covariances_(self) -> Floats:
-        return self._in_shape(self.model_.parameters.covariance)
+    covariances_ = Settable[Floats](
+        covariance_axes, _put_covariances, letters="cp", masks=masks_of_covariances
+    )
 
-    @settable(covariance_axes, _put_precisions, "covariances")
-    def precisions_(self) -> Floats:
-        return self._in_shape(self.model_.parameters.precision)
+    precisions_ = Settable[Floats](
+        covariance_axes, _put_precisions, "covariances", read=_shown("precision")
+    )
 
-    @settable(covariance_axes, _put_precision_factors, "covariances")
-    def precisions_cholesky_(self) -> Floats:
-        return self._in_shape(self.model_.parameters.precision_factor)
+    precisions_cholesky_ = Settable[Floats](
+        covariance_axes, _put_precision_factors, "covariances", read=_shown("precision_factor")
+    )
 
     # --------------------------------------------------------------------------------- inference
 
@@ -254,10 +261,3 @@ class GaussianMixture(BaseMixture):
                 )
             with single_threaded_blas(len(X)):
                 return conditional(seen.model_, X, columns)
-
-
-def without_shared_axes(covariance, values):
-    """Return covariances, or values of their shape, without the axes of length 1."""
-    if isinstance(covariance, Tied):
-        return values[0]
-    return values[:, 0] if isinstance(covariance, Spherical) else values

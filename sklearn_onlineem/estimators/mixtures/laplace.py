@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import put_parameters, settable
+from sklearn_onlineem.estimators._known import Settable, put_parameters
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
 from sklearn_onlineem.estimators.parameters import estimator
 from sklearn_onlineem.families import Laplace
@@ -70,10 +70,6 @@ class LaplaceMixture(BaseMixture):
     def _standard(self, family, n_components, n_features):
         return Laplaces(*np.full((2, n_components, n_features), 1.0))
 
-    @settable("kd", put_means, "means")
-    def locations_(self) -> Floats:
-        return self._exposed(self.model_.parameters.location)
+    locations_ = Settable[Floats]("kd", put_means, "means")
 
-    @settable("kd", _put_scales)
-    def scales_(self) -> Floats:
-        return self._exposed(self.model_.parameters.scale)
+    scales_ = Settable[Floats]("kd", _put_scales)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Self
@@ -16,7 +17,7 @@ from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats, Integers, Method, SequenceData
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
 from sklearn_onlineem.data.batch import room
-from sklearn_onlineem.estimators._known import put_parameters, settable, shares_as_given
+from sklearn_onlineem.estimators._known import Settable, put_parameters, shares_as_given
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators.fitted import rollback
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -278,20 +279,14 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             return sequence_form(X, lengths, groups, partial(symbol_column, self))
 
     _sizes = {"k": "n_components", "s": "n_symbols"}
-    means_ = BaseMixture.means_.but(parts="lengths startprob transmat")
+    means_ = replace(BaseMixture.means_, parts="lengths startprob transmat")
 
     def _features_of(self, sizes, given):
         return sizes.get("d") or ("s" in sizes and sizes["s"] * (sizes["s"] + 1)) or None
 
-    @settable("ks", _put_start)
-    def startprob_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.family.start_probabilities(model.parameters))
+    startprob_ = Settable[Floats]("ks", _put_start)
 
-    @settable("kss", _put_transitions)
-    def transmat_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.family.transition_probabilities(model.parameters))
+    transmat_ = Settable[Floats]("kss", _put_transitions)
 
     # ------------------------------------------------------------------------------------ fitting
 

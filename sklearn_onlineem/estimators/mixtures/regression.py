@@ -19,9 +19,9 @@ from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.stages.memories import Memories
 from sklearn_onlineem.estimators._known import (
     FromParameters,
+    Settable,
     check_definite,
     put_parameters,
-    settable,
 )
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._start import STARTS
@@ -506,22 +506,11 @@ class RegressionMixture(FromParameters, MixtureParameters, RegressorMixin, Onlin
     def _n_targets(self):
         return self.model_.parameters.covariance.shape[1]
 
-    @settable("kpd", _put_coefficients)
-    def coef_(self) -> Floats:
-        return self._exposed(self.model_.parameters.matrix)
+    coef_ = Settable[Floats]("kpd", _put_coefficients)
 
-    @settable("kp", _put_intercepts)
-    def intercept_(self) -> Floats:
-        return self._exposed(self.model_.parameters.offset)
+    intercept_ = Settable[Floats]("kp", _put_intercepts)
 
-    @settable(_covariance_axes, _put_covariances)
-    def covariances_(self) -> Floats:
-        covariances = self.model_.parameters.covariance
-        if self.covariance_type != "full":
-            covariances = np.einsum("kpp->kp", covariances)
-        if self.covariance_type == "spherical":
-            covariances = covariances[:, 0]
-        return self._exposed(covariances)
+    covariances_ = Settable[Floats](_covariance_axes, _put_covariances)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

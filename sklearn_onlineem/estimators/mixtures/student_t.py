@@ -8,13 +8,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
+from sklearn_onlineem.estimators._known import Settable, check_definite, put_parameters
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.mixtures.gaussian import (
     as_stored,
     covariance_axes,
     unit_gaussians,
-    without_shared_axes,
 )
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Gaussians, StudentT
@@ -134,14 +133,8 @@ class StudentTMixture(BaseMixture):
         gaussians = unit_gaussians(family, n_components, n_features)
         return StudentTs(gaussians, np.full(n_degrees, degrees))
 
-    @settable(covariance_axes, _put_scales)
-    def scales_(self) -> Floats:
-        model = self.model_
-        scales = model.parameters.gaussians.covariance
-        return self._exposed(without_shared_axes(model.family.covariance, scales))
+    scales_ = Settable[Floats](covariance_axes, _put_scales)
 
-    @settable("k", _put_degrees, optional=lambda self: isinstance(self.degrees_of_freedom, Real))
-    def degrees_of_freedom_(self) -> Floats:
-        model = self.model_
-        degrees = model.parameters.degrees_of_freedom
-        return self._exposed(np.broadcast_to(degrees, model.n_components).copy())
+    degrees_of_freedom_ = Settable[Floats](
+        "k", _put_degrees, optional=lambda self: isinstance(self.degrees_of_freedom, Real)
+    )

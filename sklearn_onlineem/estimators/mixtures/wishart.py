@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from numbers import Real
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import check_definite, put_parameters, settable
+from sklearn_onlineem.estimators._known import Settable, check_definite, put_parameters
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Wishart
@@ -98,14 +99,8 @@ class WishartMixture(BaseMixture):
         unit = np.tile(np.eye(side), (n_components, 1, 1))
         return _wisharts(family, np.full(n_components, side + 1.0), unit)
 
-    @settable("k", _put_degrees, optional=lambda self: self.degrees_of_freedom is not None)
-    def degrees_of_freedom_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.family.degrees_and_scales(model.parameters)[0])
+    degrees_of_freedom_ = Settable[Floats]("k", _put_degrees, optional="degrees_of_freedom")
 
-    means_ = BaseMixture.means_.but(parts="scales")
+    means_ = replace(BaseMixture.means_, parts="scales")
 
-    @settable("kss", _put_scales)
-    def scales_(self) -> Floats:
-        model = self.model_
-        return self._exposed(model.family.degrees_and_scales(model.parameters)[1])
+    scales_ = Settable[Floats]("kss", _put_scales)

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.estimators._known import FromParameters, settable, shares_as_given
+from sklearn_onlineem.estimators._known import FromParameters, Settable, shares_as_given
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.fitted import FittedAttribute, FitTransformMixin
@@ -187,12 +187,16 @@ def _put_symbols(model, symbols):
     return model
 
 
-def _is_full(edit):
-    return edit.parametrization == "full"
+def _operations(edit):
+    model = edit.model_
+    return dict(zip(KINDS, model.operations.by_kind(model.probabilities).tolist(), strict=True))
 
 
-def _is_tied(edit):
-    return edit.parametrization == "tied"
+# Settings of attributes that only the full parametrization has.
+_FULL = {
+    "optional": lambda edit: edit.parametrization == "tied",
+    "requires": "parametrization='full'",
+}
 
 
 # Concentration of the default prior of the full parametrization, in which symbols mostly match.
@@ -629,32 +633,28 @@ class EditDistance(FromParameters, ClassNamePrefixFeaturesOutMixin, FitTransform
         makes_text = all(isinstance(symbol, str) and len(symbol) == 1 for symbol in codes)
         return {"symbols_": [*codes], "_codes": codes, "_makes_text": makes_text}
 
-    @settable(None, _put_symbols, optional=lambda self: self.alphabet is not None)
-    def symbols_(self) -> list[object]:
-        return self._fitted.attributes["symbols_"]
+    symbols_ = Settable[list[object]](
+        None,
+        _put_symbols,
+        optional="alphabet",
+        read=lambda self: self._fitted.attributes["symbols_"],
+    )
 
     _codes = FittedAttribute("Codes of the symbols, a dict.")
     _makes_text = FittedAttribute("Whether all strings of the first data were text.")
 
-    @settable(None, _put_operations, optional=_is_full)
-    def operations_(self) -> dict[str, float]:
-        model = self.model_
-        return dict(zip(KINDS, model.operations.by_kind(model.probabilities).tolist(), strict=True))
+    operations_ = Settable[dict[str, float]](
+        None,
+        _put_operations,
+        optional=lambda self: self.parametrization == "full",
+        read=_operations,
+    )
 
-    @settable("bb", partial(_put_table, 0), optional=_is_tied)
-    def substitution_probabilities_(self) -> Floats:
-        return self._table(0)
+    substitution_probabilities_ = Settable[Floats]("bb", partial(_put_table, 0), **_FULL)
 
-    @settable("b", partial(_put_table, 1), optional=_is_tied)
-    def deletion_probabilities_(self) -> Floats:
-        return self._table(1)
+    deletion_probabilities_ = Settable[Floats]("b", partial(_put_table, 1), **_FULL)
 
-    @settable("b", partial(_put_table, 2), optional=_is_tied)
-    def insertion_probabilities_(self) -> Floats:
-        return self._table(2)
+    insertion_probabilities_ = Settable[Floats]("b", partial(_put_table, 2), **_FULL)
 
-    def _table(self, i):
-        model = self.model_
-        if not isinstance(model.operations, FullOperations):
-            raise AttributeError("Only parametrization='full' has probabilities by symbol.")
-        return model.operations.tables(model.probabilities)[i].copy()
+    def _exposed(self, values):
+        return values.copy()

@@ -21,7 +21,7 @@ from sklearn_onlineem.em import Batch, Gibbs, Stochastic
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers import Solver
 from sklearn_onlineem.em.stages.memories import Remember
-from sklearn_onlineem.estimators._known import FromParameters, settable
+from sklearn_onlineem.estimators._known import FromParameters, Settable
 from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.fitted import fitted_property
@@ -449,9 +449,9 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
             return {}
         return {"_tokens_set": (n_steps, _sums(given["components_"])[:, 0])}
 
-    @settable("kd", _put_topics)
-    def components_(self) -> Floats:
-        return self._exposed(self._pseudo_counts())
+    components_ = Settable[Floats](
+        "kd", _put_topics, read=lambda self: self._exposed(self._pseudo_counts())
+    )
 
     @fitted_property
     def exp_dirichlet_component_(self) -> Floats:
@@ -467,9 +467,12 @@ class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin,
             tokens += self.topic_word_prior_ * len(model.topics_T)
         return np.ascontiguousarray((model.topics_T * tokens).T)
 
-    @settable(_one_or_each, _put_alpha, optional=lambda self: self.doc_topic_prior is not None)
-    def doc_topic_prior_(self) -> Floats:
-        return self._exposed(self.model_.alpha)
+    doc_topic_prior_ = Settable[Floats](
+        _one_or_each,
+        _put_alpha,
+        optional="doc_topic_prior",
+        read=lambda self: self._exposed(self.model_.alpha),
+    )
 
     @fitted_property
     def topic_word_prior_(self) -> Floats:
