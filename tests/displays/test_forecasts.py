@@ -122,24 +122,3 @@ def test_bands_of_others():
     display = ForecastDisplay([1.0, 2.5], predicted=band)
     display.plot(kinds=["predicted"])
     assert_allclose(display.innovations[:, 0], [0.0, 5.0])
-    with pytest.raises(ValueError, match="kinds must be among .*; got 'smoothed'"):
-        display.plot()
-    with pytest.raises(ValueError, match="predicted must be two arrays"):
-        ForecastDisplay([1.0], predicted=band)
-    with pytest.raises(ValueError, match="imputed must be of shape"):
-        ForecastDisplay([1.0], imputed=[1.0])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"mass": 1.0}, "mass must be"),
-        ({"feature": 2}, "no feature 2"),
-        ({"kinds": ["guessed"]}, "kinds must be among .*; got 'guessed'"),
-        ({"n_lags": 60}, "n_lags must be"),
-        ({"n_steps": -1}, "n_steps must be"),
-    ],
-)
-def test_arguments_act_or_are_refused(kalman, X, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        ForecastDisplay.from_estimator(kalman, X, **arguments)

@@ -1,12 +1,10 @@
 """Sites and what they were merged into."""
 
 import numpy as np
-import pytest
 from scipy import stats
 from sklearn.datasets import load_iris
-from sklearn.exceptions import NotFittedError
 
-from sklearn_onlineem import GaussianMixture, LaplaceMixture, PoissonMixture, combine_estimators
+from sklearn_onlineem import GaussianMixture, LaplaceMixture, combine_estimators
 from sklearn_onlineem.displays import MergeDisplay, MixtureDisplay
 
 X = load_iris().data
@@ -89,25 +87,3 @@ def test_laplace_components_are_drawn_in_features():
     pairs = [merged.means_[0, [i, j]] for i in range(4) for j in range(i)]
     pairs = [pair[::-1] for pair in pairs]
     assert min(np.abs(found - pair).max() for pair in pairs) < 1e-9
-
-
-def test_what_cannot_be_drawn_is_refused_by_name():
-    merged, sites = sites_of()
-    with pytest.raises(NotFittedError, match="GaussianMixture"):
-        MergeDisplay.from_estimator(merged, [*sites, GaussianMixture(3)])
-    with pytest.raises(TypeError, match="sites must be a list"):
-        MergeDisplay.from_estimator(merged, 3)
-    with pytest.raises(ValueError, match="needs sites"):
-        MergeDisplay.from_estimator(merged, [])
-    with pytest.raises(ValueError, match="a name for each; got 3, 3 and 1"):
-        MergeDisplay.from_estimator(merged, sites, names=["one"])
-    with pytest.raises(ValueError, match=r"sites\[0\], a GaussianMixture, has n_features_in_=2"):
-        MergeDisplay.from_estimator(merged, sites_of(X[:, :2])[1])
-    with pytest.raises(ValueError, match="sites must be two, got 1"):
-        MergeDisplay.from_estimator(merged, sites, features=[0])
-    with pytest.raises(ValueError, match="sites must be two, got 1"):
-        MergeDisplay.from_estimator(*sites_of(X[:, :1]))
-    with pytest.raises(ValueError, match="Poisson components cannot be drawn in a plane"):
-        MergeDisplay.from_estimator(*sites_of(np.rint(X), kind=PoissonMixture))
-    with pytest.raises(ValueError, match="masses"):
-        MergeDisplay.from_estimator(merged, sites, mass=0.0)

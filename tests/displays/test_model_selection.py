@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -119,36 +117,3 @@ def test_fifty_numbers_are_told_apart_without_colours():
     assert len({mark.get_marker() for mark in display.marks_.values()}) == 3
     ticks = display.ax_.get_xticks()
     assert (ticks == np.rint(ticks)).all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({}, "at least one of bic, aic and score"),
-        ({"bic": [1.0, 2.0]}, "needs n_samples"),
-        ({"score": [1.0]}, r"score of ModelSelectionDisplay must be of shape \(2,\)"),
-    ],
-    ids=str,
-)
-def test_what_does_not_fit_together_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        ModelSelectionDisplay([1, 2], **arguments)
-
-
-def test_what_cannot_be_compared_is_refused_by_name():
-    unfitted = GridSearchCV(GaussianMixture(), {"n_components": [1]})
-    with pytest.raises(NotFittedError, match="GridSearchCV"):
-        ModelSelectionDisplay.from_estimator(unfitted)
-    with pytest.raises(TypeError, match="got GaussianMixture; use from_estimators"):
-        ModelSelectionDisplay.from_estimator(fitted([1])[0])
-    with pytest.raises(TypeError, match="got list"):
-        ModelSelectionDisplay.from_estimator(fitted([1]))
-    with pytest.raises(ValueError, match="did not search over one n_components"):
-        found = search(GaussianMixture(2, random_state=0), {"covariance_type": ["diag"]})
-        ModelSelectionDisplay.from_estimator(found)
-    with pytest.raises(TypeError, match="KMeans cannot be compared with others: it has no bic"):
-        ModelSelectionDisplay.from_estimators([KMeans(2).fit(X)], X)
-    with pytest.raises(NotFittedError, match="GaussianMixture"):
-        ModelSelectionDisplay.from_estimators([GaussianMixture(2)], X)
-    with pytest.raises(ValueError, match="from_estimators must not be empty"):
-        ModelSelectionDisplay.from_estimators([], X)

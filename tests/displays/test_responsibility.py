@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
-from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import GaussianHMM, GaussianMixture
 from sklearn_onlineem.displays import ResponsibilityDisplay
@@ -70,18 +68,3 @@ def test_axes_may_be_given_and_looks_changed():
     display = ResponsibilityDisplay.from_predictions(drawn(9, 2), **options)
     assert display.ax_ is ax and len(display.figure_.axes) == 1
     assert display.image_.get_cmap().name == "Blues" and display.image_.get_clim() == (-1.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    "found", [[0.5, 0.5], np.empty((0, 2)), [[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]]], ids=str
-)
-def test_what_is_no_table_of_shares_is_refused(found):
-    with pytest.raises(ValueError, match="responsibilities must"):
-        ResponsibilityDisplay.from_predictions(found)
-
-
-def test_estimators_without_responsibilities_are_refused_by_name():
-    with pytest.raises(TypeError, match="KMeans has no predict_proba"):
-        ResponsibilityDisplay.from_estimator(KMeans(2).fit(X), X)
-    with pytest.raises(NotFittedError, match="GaussianMixture"):
-        ResponsibilityDisplay.from_estimator(GaussianMixture(2), X)

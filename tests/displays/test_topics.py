@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from sklearn import decomposition
-from sklearn.exceptions import NotFittedError
 
-from sklearn_onlineem import GaussianMixture, LatentDirichletAllocation
+from sklearn_onlineem import LatentDirichletAllocation
 from sklearn_onlineem.displays import TopicsDisplay
 
 WORDS = [f"word{j}" for j in range(12)]
@@ -85,38 +84,3 @@ def test_axes_may_be_given():
     axes = Figure().subplots(3, 1)
     display = TopicsDisplay.from_estimator(fitted(), ax=axes)
     assert list(display.ax_) == list(axes)
-    with pytest.raises(ValueError, match="must be 3 Axes, got 2"):
-        TopicsDisplay.from_estimator(fitted(), ax=axes[:2])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"feature_names": ["one"]}, "feature_names must be 12 names"),
-        ({"n_words": 0}, "n_words of TopicsDisplay must be at least 1, got 0"),
-        ({"topics": [3]}, "topics must be numbers of the 3 topics of LatentDirichletAllocation"),
-        ({"topics": []}, "topics must be numbers"),
-    ],
-    ids=str,
-)
-def test_bad_arguments_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        TopicsDisplay.from_estimator(fitted(), **options)
-
-
-def test_parts_have_to_fit_together():
-    with pytest.raises(ValueError, match="of one number of topics"):
-        TopicsDisplay([["a", "b"]], [[0.5, 0.2], [0.1, 0.1]])
-    with pytest.raises(ValueError, match="of one number of topics"):
-        TopicsDisplay([["a", "b"]], [[0.5, 0.2]], shares=[0.5, 0.5])
-
-
-def test_estimators_without_topics_are_refused_by_name():
-    with pytest.raises(NotFittedError, match="LatentDirichletAllocation"):
-        TopicsDisplay.from_estimator(LatentDirichletAllocation(2))
-    with pytest.raises(TypeError, match="GaussianMixture has no topics"):
-        TopicsDisplay.from_estimator(GaussianMixture(1).fit([[0.0], [1.0]]))
-    signed = decomposition.PCA(2).fit(np.random.default_rng(0).normal(size=(9, 3)))
-    assert signed.components_.min() < 0.0
-    with pytest.raises(TypeError, match="PCA has no topics"):
-        TopicsDisplay.from_estimator(signed)

@@ -97,22 +97,6 @@ def test_a_mixture_of_chains_has_a_matrix_for_each_component(rng):
         TransitionDisplay.from_estimator(hmm, component=0)
 
 
-@pytest.mark.parametrize(
-    "transmat", [[0.5, 0.5], [[0.5, 0.5]], [[0.7, 0.7], [0.5, 0.5]], [[1.5, -0.5], [0.0, 1.0]]]
-)
-def test_what_is_no_transition_matrix_is_refused(transmat):
-    with pytest.raises(ValueError, match="transmat must"):
-        TransitionDisplay(transmat)
-
-
-def test_arguments_act_or_are_refused():
+def test_states_that_are_never_left_last_for_ever():
     display = TransitionDisplay(np.eye(2))
     assert_array_equal(display.durations, np.inf)
-    with pytest.raises(ValueError, match="require kind='graph'"):
-        display.plot(threshold=0.5)
-    with pytest.raises(ValueError, match="kind must be"):
-        display.plot(kind="circle")
-    with pytest.raises(ValueError, match="positions must be"):
-        display.plot(kind="graph", positions=[[0.0, 1.0]])
-    with pytest.raises(ValueError, match="names must name all 2 states"):
-        TransitionDisplay(np.eye(2), names=["one"])

@@ -222,30 +222,3 @@ def test_shares_of_zero_keep_out_rows_that_overflow(shape, rng):
     assert_allclose(whole.mean, without.mean, rtol=1e-13)
     assert_allclose(whole.scatter, without.scatter, rtol=1e-13)
     assert_array_equal(family.marginal_log_density(parameters, X)[-1], -np.inf)
-
-
-@by_shape
-def test_rows_of_nothing_say_what_the_component_is(shape, rng):
-    family, parameters = Gaussian(shape), gaussians(rng, shape, 4, 3)
-    weights = np.array([0.2, 0.3, 0.5])
-    X = np.full((50, 4), np.nan)
-    counts, statistics, log_likelihood = family.marginal_e_step(
-        parameters, np.log(weights), Rows(X)
-    )
-    own = family.own_statistics(parameters, weights)
-    assert_allclose(log_likelihood, 0.0, atol=1e-14)
-    assert_allclose(counts, weights, rtol=1e-13)
-    assert_allclose(statistics.mean, own.mean, rtol=1e-13)
-    assert_allclose(statistics.scatter, own.scatter, rtol=1e-13, atol=1e-15)
-
-
-@by_shape
-def test_complete_rows_are_as_ever(shape, rng):
-    family, parameters = Gaussian(shape), gaussians(rng, shape, 7, 5)
-    log_weights, rows = np.log(rng.dirichlet(np.ones(5))), Rows(rng.normal(size=(300, 7)))
-    one = family.marginal_e_step(parameters, log_weights, rows)
-    other = family.e_step(parameters, log_weights, rows)
-    assert_allclose(one[2], other[2], rtol=1e-12)
-    assert_allclose(one[0], other[0], rtol=1e-11)
-    assert_allclose(one[1].mean, other[1].mean, rtol=1e-10, atol=1e-12)
-    assert_allclose(one[1].scatter, other[1].scatter, rtol=1e-10, atol=1e-12)

@@ -8,8 +8,6 @@ from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.states import state_of
 from cases.streams import AT_ONCE
-from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
@@ -45,27 +43,6 @@ def with_gaps(X, rng, share=0.2):
     X, missing = np.array(X, dtype=float), rng.random(np.shape(X)) < share
     missing[np.arange(len(X)), rng.integers(X.shape[1], size=len(X))] = False
     return np.where(missing, np.nan, X)
-
-
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
-def test_scores_are_those_of_what_is_observed(kind, rng):
-    X, _ = TAKE_GAPS[0].data(rng)
-    mixture = GaussianMixture(3, covariance_type=kind, random_state=0).fit(X)
-    gaps = with_gaps(X[:50], rng, 0.5)
-    parameters = mixture.model_.parameters
-    covariances = parameters.covariance_matrices
-    for row, score, shares in zip(
-        gaps, mixture.score_samples(gaps), mixture.predict_proba(gaps), strict=True
-    ):
-        o = np.flatnonzero(~np.isnan(row))
-        log_joint = [
-            np.log(weight) + multivariate_normal.logpdf(row[o], mean[o], matrix[np.ix_(o, o)])
-            for weight, mean, matrix in zip(
-                mixture.weights_, parameters.mean, covariances, strict=True
-            )
-        ]
-        assert_close(score, logsumexp(log_joint), rtol=1e-9)
-        assert_close(shares, np.exp(log_joint - logsumexp(log_joint)), rtol=1e-8, atol=1e-12)
 
 
 @all_mixtures
@@ -250,24 +227,6 @@ def test_rows_of_nothing_count_for_nothing(case, rng):
 
 
 @all_mixtures
-def test_weights_are_repetitions(case, rng):
-    X = with_gaps(case.data(rng, 90)[0], rng)
-    weight = rng.integers(1, 4, size=len(X))
-    weighted = case(max_iter=4, solver="batch").fit(X, sample_weight=weight)
-    repeated = case(max_iter=4, solver="batch").partial_fit(np.repeat(X, weight, axis=0))
-    # The start draws what is missing once for each row.
-    start = weighted.model_
-    steps = [case(solver=AT_ONCE) for _ in range(2)]
-    for step in steps:
-        step._begin(X)
-        step._fitted = step._fitted._replace(state=step._fitted.state._replace(model=start))
-    steps[0].partial_fit(X, sample_weight=weight)
-    steps[1].partial_fit(np.repeat(X, weight, axis=0))
-    assert_close(steps[0].model_, steps[1].model_, rtol=1e-9)
-    assert np.isfinite(repeated.score(X))
-
-
-@all_mixtures
 def test_what_is_imputed_is_the_mean_of_what_is_drawn(case, rng):
     whole, _ = case.data(rng)
     X = with_gaps(whole, rng)
@@ -300,26 +259,11 @@ def test_shards_add_up(case, rng):
 
 
 @all_mixtures
-def test_threads_do_not_matter(case, rng):
-    X = with_gaps(case.data(rng, 3000)[0], rng)
-    one, two = (case(max_iter=3, n_jobs=n).fit(X) for n in (1, 2))
-    assert_identical(state_of(one), state_of(two))
-
-
-@all_mixtures
 def test_known_components(case, rng):
     whole, y = case.data(rng)
     X, known = with_gaps(whole, rng), np.where(rng.random(len(y)) < 0.3, y, -1)
     mixture = case(semi_supervised=True, max_iter=20).fit(X, known)
     assert (mixture.predict(whole) == y).mean() > 0.9
-
-
-@all_mixtures
-def test_single_precision(case, rng):
-    X = with_gaps(case.data(rng)[0], rng)
-    single, double = (case(max_iter=5).fit(X.astype(dtype)) for dtype in ("f4", "f8"))
-    assert single.impute(X.astype("f4")).dtype == single.means_.dtype == np.float32
-    assert_close(single.score(X.astype("f4")), double.score(X), rtol=0.02)
 
 
 def test_diagnostics_count_what_is_observed(rng):

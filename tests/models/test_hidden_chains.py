@@ -1,12 +1,11 @@
 """Forward-backward, filtering, Viterbi and drawn paths against enumeration of all paths."""
 
-import math
 import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases.enumeration import Enumeration, LogDensities, filtered_by_enumeration
+from cases.enumeration import Enumeration, LogDensities
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
@@ -92,15 +91,6 @@ def test_recursions_are_as_all_paths_say(termination, n_states, rng):
 
 
 @all_terminations
-def test_filtered_states_know_no_later_rows(termination, rng):
-    model = chain(rng, termination)
-    data = sequences(3.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
-    parts = np.split(data.X, data.offsets[1:-1])
-    expected = np.concatenate([filtered_by_enumeration(model, part) for part in parts])
-    assert_allclose(model.filtered(data), expected, rtol=1e-10, atol=1e-14)
-
-
-@all_terminations
 def test_rows_given_those_before_add_up_to_sequences(termination, rng):
     model = chain(rng, termination)
     data = sequences(3.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
@@ -123,13 +113,6 @@ def test_rows_that_only_unlikely_rows_lead_to(dtype, rng):
     assert_allclose(totals, model.log_likelihood(data), rtol=1e-6)
     part = sequences(X[:4].astype(dtype), [4])  # rows do not know later ones
     assert_allclose(rows[:4], model.row_log_likelihoods(part), rtol=1e-6)
-
-
-@pytest.mark.parametrize("n_states", [8, 9, 16, 17, 33])
-def test_more_states_than_a_vector_holds(n_states, rng):
-    model = chain(rng, GivenLength(), n_states)
-    data = sequences(3.0 * rng.standard_normal((6, n_states)), [1, 2, 1, 2])
-    assert_as_enumerated(model, data)
 
 
 @all_terminations
@@ -252,37 +235,6 @@ def test_a_million_steps(rng):
 
 
 # ------------------------------------------------------------------------------------ drawn paths
-
-
-def frequencies(model, data, rng, n_draws):
-    """Averages of drawn starts and moves, each with its standard error."""
-    draws = [model.e_step(data, rng=rng)[0] for _ in range(n_draws)]
-    values = np.array([np.append(draw.start, draw.transitions.ravel()) for draw in draws])
-    return values.mean(axis=0), values.std(axis=0) / math.sqrt(n_draws)
-
-
-@all_terminations
-def test_drawn_paths_have_the_frequencies_of_the_posterior(termination, rng):
-    model = chain(rng, termination)
-    data = sequences(2.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
-    evidence, _ = model.e_step(data)
-    expected = np.append(evidence.start, evidence.transitions.ravel())
-    found, error = frequencies(model, data, rng, 2000)
-    assert (np.abs(found - expected) <= 5.0 * error + 1e-12).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_drawn_paths_go_where_only_unlikely_rows_lead(dtype, rng):
-    """The filtered shares of the states that later rows need are below the smallest number."""
-    model = chain(rng, GivenLength(), transmat=LEFT_TO_RIGHT.copy())
-    X = rng.standard_normal((6, 3))
-    X[:3, 1:] += 2000.0
-    X[3:, 0] += 6000.0
-    data = sequences(X.astype(dtype), [6])
-    drawn, _ = model.e_step(data, rng=rng)
-    assert_array_equal(drawn.start, [1.0, 0.0, 0.0])
-    assert_array_equal(drawn.transitions, np.diag([5.0, 0.0, 0.0]))
-    assert_array_equal(drawn.emissions.weight, [6.0, 0.0, 0.0])
 
 
 def test_drawn_paths_of_long_sequences_follow_what_is_certain(rng):

@@ -18,7 +18,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Diagonal
-from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.families.linear_gaussian import LinearGaussian
 
 
 def joint(model, T):
@@ -369,17 +369,6 @@ def test_em_recovers_the_model_from_its_own_sample(rng):
 
 
 # ------------------------------------------------------------------------------- linear-Gaussian
-
-
-def test_a_regression_is_that_of_least_squares(rng):
-    x, y = rng.standard_normal((50, 3)), rng.standard_normal((50, 1))
-    moments = LinearGaussian().expected_statistics(np.hstack([x, y]), np.ones((50, 1)))
-    zeros = AffineGaussian.zeros(1, n_inputs=3, n_outputs=1)
-    found = LinearGaussian().m_step(moments, zeros)
-    design = np.hstack([x, np.ones((50, 1))])
-    expected, residual, *_ = np.linalg.lstsq(design, y)
-    assert_allclose(np.append(found.matrix, found.offset), expected.ravel(), rtol=1e-10)
-    assert_allclose(found.covariance[0], residual[:, None] / 50, rtol=1e-10)
 
 
 def test_the_floor_is_added_and_taken_off_again(rng):

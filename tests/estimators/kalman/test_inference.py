@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from cases.kalman_filters import D, K, drawn, known, with_gaps
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import KalmanFilter
@@ -34,19 +33,6 @@ def joint_of_rows(system, n_rows):
             blocks[s, t] = blocks[t, s].T
     mean = np.concatenate([C @ m + system["observation_offsets"] for m in means])
     return mean, blocks.transpose(0, 2, 1, 3).reshape(n_rows * D, n_rows * D)
-
-
-def test_imputed_values_and_likelihood_are_those_of_the_joint_gaussian(system, rng):
-    X = with_gaps(rng, drawn(system, 7))
-    mean, covariance = joint_of_rows(system, 7)
-    flat, gone = X.ravel(), np.isnan(X.ravel())
-    seen = ~gone
-    weights = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, gone)]).T
-    expected = flat.copy()
-    expected[gone] = mean[gone] + weights @ (flat[seen] - mean[seen])
-    assert_allclose(known(system).impute(X).ravel(), expected, atol=1e-9)
-    density = stats.multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)])
-    assert_allclose(known(system).score(X), density.logpdf(flat[seen]), rtol=1e-9)
 
 
 def test_forecasts_are_those_of_the_joint_gaussian(system):
