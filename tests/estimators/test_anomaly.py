@@ -7,8 +7,6 @@ from cases.comparing import assert_identical
 from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.cluster import KMeans
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity
 from sklearn.pipeline import make_pipeline
@@ -178,24 +176,6 @@ def test_what_fails_changes_nothing():
             method(wrong)
     assert vars(detector) == before[0]
     assert detector.estimator_.n_steps_ == before[1]
-
-
-def test_what_is_wrong_is_named():
-    X = rows()
-    for contamination in (0.0, 0.6, "auto"):
-        with pytest.raises(ValueError, match="'contamination' parameter of AnomalyDetector"):
-            AnomalyDetector(mixture(), contamination=contamination).partial_fit(X)
-    with pytest.raises(ValueError, match="'estimator' parameter of AnomalyDetector"):
-        AnomalyDetector(KMeans(2)).fit(X)
-    with pytest.raises(NotFittedError, match="AnomalyDetector"):
-        AnomalyDetector(mixture()).predict(X)
-    with pytest.raises(TypeError, match="lengths"):
-        AnomalyDetector(mixture()).fit(X, lengths=[500, 500])
-    ends = GaussianHMM(2, termination="end_state", random_state=0)
-    with pytest.raises(ValueError, match="continues=True requires termination='given_length'"):
-        AnomalyDetector(ends).fit([X]).predict(X, continues=True)
-    with pytest.raises(ValueError, match="continues of GaussianHMM must be a bool"):
-        GaussianHMM(2).fit(X).score_rows(X, continues="yes")
 
 
 def test_it_works_with_what_scikit_learn_has():

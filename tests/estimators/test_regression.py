@@ -7,13 +7,12 @@ from cases.comparing import assert_identical
 from cases.estimator_cases import covariance_matrices
 from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse, stats
+from scipy import stats
 from scipy.special import logsumexp
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
-from sklearn.mixture import GaussianMixture as SklearnMixture
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,7 +22,6 @@ from sklearn_onlineem import (
     AnomalyDetector,
     GaussianMixture,
     MixtureRegressor,
-    PoissonMixture,
     PrequentialSearch,
     StreamPipeline,
 )
@@ -358,31 +356,6 @@ def test_what_fails_changes_nothing(chosen):
             one.fit(X, y * 1e200)
     assert vars(regressor) == before
     assert_identical(state_of(regressor.mixture_), learnt)
-
-
-def test_what_is_wrong_is_named():
-    X, y = flat(bent(200))
-    for wrong in (PoissonMixture(2), SklearnMixture(2), 3):
-        with pytest.raises(ValueError, match="'mixture' parameter of MixtureRegressor"):
-            MixtureRegressor(wrong).fit(X, y)
-    with pytest.raises(NotFittedError, match="MixtureRegressor"):
-        MixtureRegressor().predict(X)
-    regressor = MixtureRegressor(mixture(2))
-    with pytest.raises(TypeError, match="MixtureRegressor: Sparse data"):
-        regressor.fit(sparse.csr_array(X), y)
-    regressor.fit(X, y)
-    with pytest.raises(TypeError, match="MixtureRegressor: Sparse data"):
-        regressor.predict(sparse.csr_array(X))
-    with pytest.raises(ValueError, match="return_std of MixtureRegressor.predict must be a bool"):
-        regressor.predict(X, return_std="yes")
-    with pytest.raises(ValueError, match="level of MixtureRegressor|MixtureRegressor: level"):
-        regressor.predict_interval(X, level=90)
-    with pytest.raises(ValueError, match="n_samples of MixtureRegressor"):
-        regressor.sample_y(X, 0)
-    with pytest.raises(ValueError, match="MixtureRegressor: X must be of shape"):
-        regressor.score_samples(X, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match="infinity"):
-        regressor.predict(np.full((1, 2), np.inf))
 
 
 def test_settings_are_chosen_in_one_pass():

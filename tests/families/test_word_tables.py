@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_onlineem import LatentDirichletAllocation, MultinomialMixture
+from sklearn_onlineem import MultinomialMixture
 from sklearn_onlineem.data.documents import Documents
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Online
@@ -277,21 +277,3 @@ def test_topics_are_those_of_arrays(smoothing, learns_alpha, monkeypatch):
         np.testing.assert_allclose(lazy.length, dense.length, rtol=1e-12)
     assert isinstance(vars(lazy)["topics_T"], WordTable)
     np.testing.assert_allclose(lazy.topics_T.sum(axis=0), 1.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize("e_step", ["gibbs", "map"])
-def test_topics_of_copies_continue_with_the_same_bits(e_step):
-    rng = np.random.default_rng(7)
-    topics = LatentDirichletAllocation(
-        K, e_step=e_step, random_state=0, solver=Online(start_rows=0)
-    )
-    for n in (40, 3, 3, 3):
-        topics.partial_fit(documents(rng, n))
-    assert isinstance(vars(topics.model_)["topics_T"], WordTable)
-    other = pickle.loads(pickle.dumps(topics))
-    for _ in range(10):
-        X = documents(rng, 3)
-        topics.partial_fit(X)
-        other.partial_fit(X)
-    assert other.history_ == topics.history_
-    np.testing.assert_array_equal(other.components_, topics.components_)

@@ -93,29 +93,15 @@ def _fitted(name, kind):
 def common_arguments(rng):
     """Arguments that have nothing to do with the data."""
     return {
-        "n_samples": one_of(rng, [1, 3]),
-        "predictive": False,
-        "weight": 3.0,
-        "n_sequences": 2,
-        "lengths": one_of(rng, [None, 5]),
-        "groups": None,
-        "n_steps": 2,
-        "n_neighbors": 2,
-        "return_cov": bool(rng.integers(2)),
-        "continues": bool(rng.integers(2)),
-        "lags": one_of(rng, [None, 0, 1, 5]),
-        "algorithm": one_of(rng, [None, "viterbi", "map"]),
-        "kind": one_of(rng, [None, "stochastic", "viterbi"]),
-        "input_features": None,
-        "transform": one_of(rng, [None, "default", "pandas"]),
-        "deep": True,
-        "features": one_of(rng, [None, [0]]),
-        "return_std": bool(rng.integers(2)),
-        "level": 0.8,
-        "random_state": 0,
-        "client": None,
-        "validation": None,
-    }
+        "n_samples": one_of(rng, [1, 3]), "predictive": False, "weight": 3.0, "n_sequences": 2,
+        "lengths": one_of(rng, [None, 5]), "groups": None, "n_steps": 2, "n_neighbors": 2,
+        "return_cov": bool(rng.integers(2)), "continues": bool(rng.integers(2)),
+        "lags": one_of(rng, [None, 0, 1, 5]), "algorithm": one_of(rng, [None, "viterbi", "map"]),
+        "kind": one_of(rng, [None, "stochastic", "viterbi"]), "input_features": None,
+        "transform": one_of(rng, [None, "default", "pandas"]), "deep": True,
+        "features": one_of(rng, [None, [0]]), "return_std": bool(rng.integers(2)), "level": 0.8,
+        "random_state": 0, "client": None, "validation": None,
+    }  # fmt: skip
 
 
 def of_rows(X, labels, takes_sparse=False):
@@ -188,19 +174,13 @@ def of_sequences(sequences, states, n_dim_state=2):
         }.get(form, flat)
         y = {"list": labels, "frames": labels, "cube": None}.get(form, np.concatenate(labels))
         return {
-            **common_arguments(rng),
-            "X": X,
-            "y": one_of(rng, [None, y]),
-            "lengths": lengths if form == "lengths" else None,
-            "groups": groups_of(lengths, form),
-            "sample_weight": None,
-            "row": flat[0],
-            "observation": flat[0],
-            "mean": np.zeros(n_dim_state),
-            "covariance": np.eye(n_dim_state),
+            **common_arguments(rng), "X": X, "y": one_of(rng, [None, y]),
+            "lengths": lengths if form == "lengths" else None, "groups": groups_of(lengths, form),
+            "sample_weight": None, "row": flat[0], "observation": flat[0],
+            "mean": np.zeros(n_dim_state), "covariance": np.eye(n_dim_state),
             "filtered_state_mean": np.zeros(n_dim_state),
             "filtered_state_covariance": np.eye(n_dim_state),
-        }
+        }  # fmt: skip
 
     return arguments
 
@@ -244,13 +224,9 @@ def of_pairs(rng):
     words = [pair[0] for pair in PAIRS[:4]]
     pairs = one_of(rng, [PAIRS, PAIRS[:1], TOKENS, np.array(PAIRS[:3]), pd.DataFrame(PAIRS)])
     return {
-        **common_arguments(rng),
-        "X": pairs,
-        "Y": one_of(rng, [None, words[:2]]),
-        "words": words,
-        "y": words[0],
-        "x": words[1],
-    }
+        **common_arguments(rng), "X": pairs, "Y": one_of(rng, [None, words[:2]]), "words": words,
+        "y": words[0], "x": words[1],
+    }  # fmt: skip
 
 
 def of_words(rng):
@@ -285,82 +261,59 @@ def sequence_benches():
         yield Bench(repr(case), make, of_sequences(sequences, states), {"X": sequences})
 
 
+def maker(kind, **defaults):
+    """Makes estimators of a class with these parameters, unless told otherwise."""
+    return lambda **parameters: kind(**{**defaults, **parameters})
+
+
 def other_benches():
     rng = np.random.default_rng(3)
     y = np.arange(N_ROWS) % 2
     documents, rows = document_clusters(rng, y), rng.standard_normal((N_ROWS, 2)) + 4.0 * y[:, None]
     quick = {**QUICK, "random_state": 0}
+    pair = {**quick, "n_components": 2}
+    topics = {**pair, "n_sweeps": 4, "burn_in": 2, "average": 1}
+    mixture, edit = GaussianMixture(2, **quick), {**quick, "parametrization": "tied"}
 
-    def compound(**parameters):
-        return CompoundDirichlet(**{**quick, **parameters})
-
-    def topics(**parameters):
-        sweeps = {"n_components": 2, "n_sweeps": 4, "burn_in": 2, "average": 1}
-        return LatentDirichletAllocation(**{**quick, **sweeps, **parameters})
-
-    def map_topics(**parameters):
-        return topics(**{"e_step": "map", "semi_supervised": True, **parameters})
-
-    def gibbs_topics(**parameters):
-        return topics(**{"solver": "gibbs", "semi_supervised": True, **parameters})
-
-    def chains(**parameters):
-        return MarkovChainMixture(**{**quick, "n_components": 2, **parameters})
-
-    def regressions(**parameters):
-        return RegressionMixture(**{**quick, "n_components": 2, **parameters})
-
-    def edit(parametrization="tied", **parameters):
-        return EditDistance(parametrization, **{**quick, **parameters})
-
-    def full_edit(**parameters):
-        return edit("full", **parameters)
-
-    def classifier(**parameters):
-        return EditDistanceClassifier(**{"edit_distance": edit(), **parameters})
-
-    def per_sequence(**parameters):
-        return PerSequence(**{"transformer": StandardScaler(), **parameters})
-
-    def odd_rows(**parameters):
-        return AnomalyDetector(**{"estimator": GaussianMixture(2, **quick), **parameters})
-
-    def odd_rows_of_sequences(**parameters):
-        return AnomalyDetector(**{"estimator": GaussianHMM(2, **quick), **parameters})
-
-    def regressor(**parameters):
-        return MixtureRegressor(**{"mixture": GaussianMixture(2, **quick), **parameters})
-
-    def distributed(**parameters):
-        chosen = {"estimator": GaussianMixture(2, **quick), "n_shards": 2, "n_jobs": 1}
-        return DistributedEM(**{**chosen, **parameters})
-
-    of_documents = of_rows(documents, y, takes_sparse=True)
-    yield Bench("CompoundDirichlet", compound, of_documents, {"X": documents})
-    of_topic_documents = of_topics(documents, y)
-    for name, make in {"": topics, "(map)": map_topics, "(collapsed)": gibbs_topics}.items():
+    of_documents, of_topic_documents = of_rows(documents, y, True), of_topics(documents, y)
+    yield Bench(
+        "CompoundDirichlet", maker(CompoundDirichlet, **quick), of_documents, {"X": documents}
+    )
+    for name, more in {
+        "": {},
+        "(map)": {"e_step": "map", "semi_supervised": True},
+        "(collapsed)": {"solver": "gibbs", "semi_supervised": True},
+    }.items():
+        make = maker(LatentDirichletAllocation, **topics, **more)
         bench = f"LatentDirichletAllocation{name}"
         yield Bench(bench, make, of_topic_documents, {"X": documents})
-    clicks = sequence_clusters(rng, y)
-    yield Bench("MarkovChainMixture(sequences)", chains, of_chains(clicks, y), {"X": clicks})
+    clicks, make = sequence_clusters(rng, y), maker(MarkovChainMixture, **pair)
+    yield Bench("MarkovChainMixture(sequences)", make, of_chains(clicks, y), {"X": clicks})
     targets = rows @ [1.0, -1.0] * (2.0 * y - 1.0) + rng.standard_normal(N_ROWS)
-    of_inputs = of_targets(rows, targets)
-    yield Bench("RegressionMixture", regressions, of_inputs, {"X": rows, "y": targets})
-    yield Bench("EditDistance(tied)", edit, of_pairs, {"X": PAIRS})
-    yield Bench("EditDistance(full)", full_edit, of_pairs, {"X": PAIRS})
+    of_inputs, make = of_targets(rows, targets), maker(RegressionMixture, **pair)
+    yield Bench("RegressionMixture", make, of_inputs, {"X": rows, "y": targets})
+    for kind in ("tied", "full"):
+        make = maker(EditDistance, **{**edit, "parametrization": kind})
+        yield Bench(f"EditDistance({kind})", make, of_pairs, {"X": PAIRS})
     words = dict(zip("Xy", map(list, zip(*PAIRS, strict=True)), strict=True))
-    yield Bench("EditDistanceClassifier", classifier, of_words, words)
+    make = maker(EditDistanceClassifier, edit_distance=EditDistance(**edit))
+    yield Bench("EditDistanceClassifier", make, of_words, words)
     sequences, states = [rows[:5], rows[5:]], [y[:5], y[5:]]
-    of_parts = of_sequences(sequences, states)
-    yield Bench("PerSequence", per_sequence, of_parts, {"X": sequences}, (OverflowError,), False)
-    yield Bench("AnomalyDetector", odd_rows, of_rows(rows, y), {"X": rows})
-    yield Bench("AnomalyDetector(HMM)", odd_rows_of_sequences, of_parts, {"X": sequences})
+    of_parts, make = (
+        of_sequences(sequences, states),
+        maker(PerSequence, transformer=StandardScaler()),
+    )
+    yield Bench("PerSequence", make, of_parts, {"X": sequences}, (OverflowError,), False)
+    make = maker(AnomalyDetector, estimator=mixture)
+    yield Bench("AnomalyDetector", make, of_rows(rows, y), {"X": rows})
+    make = maker(AnomalyDetector, estimator=GaussianHMM(2, **quick))
+    yield Bench("AnomalyDetector(HMM)", make, of_parts, {"X": sequences})
     targets = {"X": rows, "y": rows[:, 0] ** 2}
     # R^2 of one row is NaN.
-    yield Bench(
-        "MixtureRegressor", regressor, of_targets(rows, rows[:, 0] ** 2), targets, (), False
-    )
-    yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
+    make = maker(MixtureRegressor, mixture=mixture)
+    yield Bench("MixtureRegressor", make, of_targets(rows, targets["y"]), targets, (), False)
+    make = maker(DistributedEM, estimator=mixture, n_shards=2, n_jobs=1)
+    yield Bench("DistributedEM", make, of_rows(rows, y), {"X": rows})
 
 
 BENCHES = {bench.name: bench for bench in [*row_benches(), *sequence_benches(), *other_benches()]}

@@ -167,18 +167,12 @@ def family_world(case):
         arguments |= {"natural": family.to_natural(p), "regularise.mean": family.mean_statistics(p)}
     if case.is_gaussian:
         arguments |= {
-            "gaussians.mean": p.mean,
-            "gaussians.covariance": p.covariance,
-            "matrices": p.covariance_matrices,
-            "pseudo_moments.mean": 0.5,
-            "mean_weight": 2.0,
-            "pseudo_moments.scatter": np.array(1.0),
-            "pseudo_moments.degrees": 3.0,
-            "weight": statistics.weight,
-            "moments.degrees": statistics.degrees,
-            "moments.mean": statistics.mean,
-            "moments.scatter": statistics.scatter,
-        }
+            "gaussians.mean": p.mean, "gaussians.covariance": p.covariance,
+            "matrices": p.covariance_matrices, "pseudo_moments.mean": 0.5, "mean_weight": 2.0,
+            "pseudo_moments.scatter": np.array(1.0), "pseudo_moments.degrees": 3.0,
+            "weight": statistics.weight, "moments.degrees": statistics.degrees,
+            "moments.mean": statistics.mean, "moments.scatter": statistics.scatter,
+        }  # fmt: skip
     if case.n_inputs:
         arguments |= {"inputs": X[:, : case.n_inputs]}
     if hasattr(p, "alpha"):
@@ -199,39 +193,19 @@ def regression_world(case):
     single = AffineGaussian.single(p.matrix[0], p.offset[0], p.covariance[0])
     regression = Regression(family, single)
     arguments = {
-        **family_world(REGRESSION_LIKE)[1],
-        **common_arguments(),
-        "X": X,
-        "rows": Rows(X),
-        "parameters": p,
-        "previous": p,
-        "p": p,
-        "q": q,
-        "posterior": posterior,
-        "responsibilities": posterior,
-        "statistics": statistics,
-        "inputs": moments,
-        "sample.inputs": X[:, :n_inputs],
-        "components": np.zeros(N_ROWS, dtype=np.intp),
-        "in_coordinates.inputs": np.eye(n_inputs),
-        "outputs": np.eye(n_outputs),
-        "learnt": frozenset({"matrix", "offset"}),
-        "other": regression,
-        "predicted.means": np.zeros((3, n_inputs)),
-        "covariances": np.ones((3, n_inputs, n_inputs)),
-        "matrix": p.matrix[0],
-        "offset": p.offset[0],
-        "covariance": p.covariance[0],
-        "n_inputs": n_inputs,
-        "n_outputs": n_outputs,
-        "matrix_precision": 2.0,
-        "offset_precision": 2.0,
-        "degrees_of_freedom": 6.0,
-        "prior_statistics.matrix": 0.3,
-        "prior_statistics.offset": 0.5,
-        "prior_statistics.covariance": 1.5,
+        **family_world(REGRESSION_LIKE)[1], **common_arguments(), "X": X, "rows": Rows(X),
+        "parameters": p, "previous": p, "p": p, "q": q, "posterior": posterior,
+        "responsibilities": posterior, "statistics": statistics, "inputs": moments,
+        "sample.inputs": X[:, :n_inputs], "components": np.zeros(N_ROWS, dtype=np.intp),
+        "in_coordinates.inputs": np.eye(n_inputs), "outputs": np.eye(n_outputs),
+        "learnt": frozenset({"matrix", "offset"}), "other": regression,
+        "predicted.means": np.zeros((3, n_inputs)), "covariances": np.ones((3, n_inputs, n_inputs)),
+        "matrix": p.matrix[0], "offset": p.offset[0], "covariance": p.covariance[0],
+        "n_inputs": n_inputs, "n_outputs": n_outputs, "matrix_precision": 2.0,
+        "offset_precision": 2.0, "degrees_of_freedom": 6.0, "prior_statistics.matrix": 0.3,
+        "prior_statistics.offset": 0.5, "prior_statistics.covariance": 1.5,
         "prior_statistics.n_features": n_outputs,
-    }
+    }  # fmt: skip
     return [family, regression, p, *SHAPES, Tied()], arguments
 
 
@@ -292,14 +266,10 @@ def chain_objects(model, data, evidence):
     if not hasattr(model, "transmat"):
         return [], {}
     values = {
-        "start": model.start,
-        "transmat": model.transmat,
-        "transitions": model.termination.transitions(model.transmat),
-        "last": model.start,
-        "like": data,
-        "row": data.X[0],
-        "model": model,
-    }
+        "start": model.start, "transmat": model.transmat,
+        "transitions": model.termination.transitions(model.transmat), "last": model.start,
+        "like": data, "row": data.X[0], "model": model,
+    }  # fmt: skip
     lengths = data.length_distribution
     live = StateFilter(model)
     return [model.termination, live, lengths, data.rows], values | {"merge.other": lengths}
@@ -334,19 +304,11 @@ def string_objects(model, data, evidence):
     operations, p = model.operations, model.probabilities
     kinds, sums = operations.results(N_ROWS)
     values = {
-        "sources": data.sources,
-        "targets": data.targets,
-        "best": False,
-        "vector": p,
-        "spread.kinds": [0.5, 0.1, 0.1, 0.1, 0.2],
-        "kinds": np.zeros_like(kinds),
-        "sums": np.zeros_like(sums),
-        "n_pairs": 3,
-        "drawn": np.zeros(3, dtype=np.intp),
-        "symbols": data.sources.symbols,
-        "log": False,
-        "parts": [data.sources, data.targets],
-    }
+        "sources": data.sources, "targets": data.targets, "best": False, "vector": p,
+        "spread.kinds": [0.5, 0.1, 0.1, 0.1, 0.2], "kinds": np.zeros_like(kinds),
+        "sums": np.zeros_like(sums), "n_pairs": 3, "drawn": np.zeros(3, dtype=np.intp),
+        "symbols": data.sources.symbols, "log": False, "parts": [data.sources, data.targets],
+    }  # fmt: skip
     return [operations, data.sources], values
 
 
@@ -384,17 +346,11 @@ def topic_objects(model, data, evidence):
     prior = TopicStatistics(None, 0.5, 0.0, np.zeros(model.n_components))
     chain = model.chain(data, prior, np.random.default_rng(0))
     values = {
-        "prior": prior,
-        "model": model,
-        "n_sweeps": 4,
-        "sample.lengths": np.full(3, 4),
-        "topics_T": model.topics_T,
-        "alpha": model.alpha,
-        "__call__.seed": 3,
-        "__call__.scale": 0.5,
+        "prior": prior, "model": model, "n_sweeps": 4, "sample.lengths": np.full(3, 4),
+        "topics_T": model.topics_T, "alpha": model.alpha, "__call__.seed": 3, "__call__.scale": 0.5,
         "totals_T": np.empty_like(model.topics_T),
         "proportions": np.empty((len(data), model.n_components)),
-    }
+    }  # fmt: skip
     return [model.inference, chain, data.rows, swept], values
 
 
@@ -450,69 +406,24 @@ def algorithm_world(case):
     schedule = em.PowerDecay()
     plan = Plan(schedule, 2, lambda is_exact=True: KLStopping(1e-3), np.random.default_rng(0), True)
     values = {
-        "model": model,
-        "batch": data,
-        "like": data,
-        "schedule": schedule,
-        "kind": Opening,
-        "starts": None,
-        "plan": plan,
-        "progress": progress,
-        "prior": [(0.5, objects[2])],
-        "resumed.prior": objects[2],
-        "update": Update(model, 0.5, -1.0, data, 3.0),
-        "after_pass.model": model,
-        "changes": {},
-        "carrying.carry": Carry(),
-        "score.data": data,
-        "prior_of.prior": objects[2],
-        "state": state,
-        "solver": em.BayesianOnline(),
-        "running": RunningStatistics(4.0, objects[2]),
-        "evidence": objects[2],
-        "kept": 0.9,
-        "mass": 3.0,
-        "of_model.model": model,
-        "step": Step(0.5, -1.0, 0.1, 10),
-        "move": None,
-        "inertia": Exact(),
-        "pseudo_statistics": objects[2],
-        "n_passes": 2,
-        "eta": 0.5,
-        "gamma": 0.5,
-        "t": 3,
-        "n_seen": 10.0,
-        "size": 20.0,
-        "total_size": 40.0,
-        "mean_size": 1.0,
-        "new_model": arguments["other"],
-        "found": None,
-        "n_left_out": 0,
-        "q": 0.5,
+        "model": model, "batch": data, "like": data, "schedule": schedule, "kind": Opening,
+        "starts": None, "plan": plan, "progress": progress, "prior": [(0.5, objects[2])],
+        "resumed.prior": objects[2], "update": Update(model, 0.5, -1.0, data, 3.0),
+        "after_pass.model": model, "changes": {}, "carrying.carry": Carry(), "score.data": data,
+        "prior_of.prior": objects[2], "state": state, "solver": em.BayesianOnline(),
+        "running": RunningStatistics(4.0, objects[2]), "evidence": objects[2], "kept": 0.9,
+        "mass": 3.0, "of_model.model": model, "step": Step(0.5, -1.0, 0.1, 10), "move": None,
+        "inertia": Exact(), "pseudo_statistics": objects[2], "n_passes": 2, "eta": 0.5,
+        "gamma": 0.5, "t": 3, "n_seen": 10.0, "size": 20.0, "total_size": 40.0, "mean_size": 1.0,
+        "new_model": arguments["other"], "found": None, "n_left_out": 0, "q": 0.5,
         "after.log_likelihoods": np.array([-1.0, -9.0]),
-        "outliers.log_likelihoods": np.array([-1.0, -9.0]),
-        "log_likelihood": -1.0,
-        "value": -1.0,
-        "kl_divergence": 0.1,
-        "promised": 0.1,
-        "gain": 0.1,
-        "gains": [0.8, 0.4, 0.2, 0.1],
-        "lengths": None,
-        "sampled": False,
-        "callbacks": (),
-        "seed": (1, 2),
-        "name": "power",
-        "eta0": 1.0,
-        "beta": 0.6,
-        "observations_needed": 3.0,
-        "passes": [(-1.0, False), (-0.5, True)],
-        "max_iter": 3,
-        "report": None,
-        "deep": True,
-        "values": [0.4, 0.2, 0.1],
-        "share": 0.5,
-        "tol": 1e-3,
-    }
+        "outliers.log_likelihoods": np.array([-1.0, -9.0]), "log_likelihood": -1.0, "value": -1.0,
+        "kl_divergence": 0.1, "promised": 0.1, "gain": 0.1, "gains": [0.8, 0.4, 0.2, 0.1],
+        "lengths": None, "sampled": False, "callbacks": (), "seed": (1, 2), "name": "power",
+        "eta0": 1.0, "beta": 0.6, "observations_needed": 3.0,
+        "passes": [(-1.0, False), (-0.5, True)], "max_iter": 3, "report": None, "deep": True,
+        "values": [0.4, 0.2, 0.1], "share": 0.5, "tol": 1e-3,
+    }  # fmt: skip
     values_of = [
         *[solver() for solver in SOLVERS.values()],
         em.SplitMerge(), em.SplitMerge(n_components="fixed"), em.BayesianOnline("mean", 0.5, 0.9),
@@ -535,14 +446,9 @@ def algorithm_world(case):
 def merging_world(name):
     estimators = [BENCHES[name].fitted(), BENCHES[name].fitted("partial_fit")]
     arguments = {
-        "estimators": estimators,
-        "weights": np.array([1.0, 2.0]),
-        "method": "entropic",
-        "align": True,
-        "base": estimators[0],
-        "n_pseudo_samples": 20,
-        "random_state": 0,
-    }
+        "estimators": estimators, "weights": np.array([1.0, 2.0]), "method": "entropic",
+        "align": True, "base": estimators[0], "n_pseudo_samples": 20, "random_state": 0,
+    }  # fmt: skip
     return [combine_estimators], arguments
 
 
@@ -589,14 +495,9 @@ def information_world(name):
     mixture.fit(X)
     information = missing_information(mixture, X)
     arguments = {
-        "estimator": _determined(bench.fitted(), bench.first["X"]),
-        "X": bench.first["X"],
-        "n_values": 2,
-        "n_steps": 2,
-        "tol": 1e-3,
-        "robust": True,
-        "level": 0.9,
-    }
+        "estimator": _determined(bench.fitted(), bench.first["X"]), "X": bench.first["X"],
+        "n_values": 2, "n_steps": 2, "tol": 1e-3, "robust": True, "level": 0.9,
+    }  # fmt: skip
     forecasts = [forecast_moments] if isinstance(bench.fitted(), KalmanFilter) else []
     objects = [
         *forecasts,

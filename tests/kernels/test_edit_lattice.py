@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from cases.transducers import scripts
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import logsumexp
 
 from sklearn_onlineem._kernels import _edit_lattice as kernels
 
@@ -73,18 +72,6 @@ class Pairs:
 
 @by_tied
 @by_wide
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_expected_operations(tied, wide, n_threads):
-    pairs = Pairs(tied)
-    logs, counts = zip(*pairs.enumerated(), strict=True)
-    log_likelihoods, found = pairs.operations(wide, n_threads)
-    assert_allclose(log_likelihoods, [logsumexp(w) for w in logs], rtol=1e-12, atol=1e-12)
-    expected = [np.exp(w - logsumexp(w)) @ c for w, c in zip(logs, counts, strict=True)]
-    assert_allclose(found, expected if tied else np.sum(expected, axis=0), atol=1e-12)
-
-
-@by_tied
-@by_wide
 def test_drawn_operations_are_those_of_a_script(tied, wide, rng):
     pairs = Pairs(tied)
     lengths = [[len(x) for x in side] for side in pairs.strings]
@@ -108,17 +95,6 @@ def test_drawn_operations_are_those_of_a_script(tied, wide, rng):
     standard_errors = np.std(draws, axis=0) / len(draws) ** 0.5
     errors = np.mean(draws, axis=0) - expected.sum(axis=0)
     assert (np.abs(errors) <= 4.5 * standard_errors + 1e-12).all()
-
-
-@by_tied
-@by_wide
-@pytest.mark.parametrize("best", [False, True])
-def test_log_weights(tied, wide, best):
-    pairs = Pairs(tied)
-    weights, out = np.log(pairs.weights) if best else pairs.weights, np.empty(len(pairs.pairs))
-    kernels.log_weights(*pairs.arrays, weights, *pairs.singles, best, wide, out, 1)
-    expected = [w.max() if best else logsumexp(w) for w, _ in pairs.enumerated()]
-    assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
 
 
 @by_tied

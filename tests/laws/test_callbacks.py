@@ -288,15 +288,6 @@ def test_scores_are_those_of_the_start_that_goes_on():
     assert 0 < n_firsts < 4
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"patience": 0}, {"every": 1.5}, {"min_gain": -1.0}, {"patience": True}]
-)
-def test_parameters_of_early_stopping_are_checked(arguments):
-    (name,) = arguments
-    with pytest.raises(ValueError, match=f"{name} must be"):
-        EarlyStopping([[1]], **arguments)
-
-
 # ------------------------------------------------------------------- scikit-learn's own callbacks
 
 has_sklearn_callbacks = pytest.mark.skipif(

@@ -33,96 +33,46 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 # Another model, or another record of the step, from the next batch on.
 ACTS = {
-    "eta0": 0.3,
-    "schedule": "harmonic",
-    "beta": 0.9,
-    "solver": "stochastic",
-    "weight_concentration_prior": 50.0,
-    "startprob_prior": 50.0,
-    "transmat_prior": 50.0,
-    "operation_prior": 50.0,
-    "emissionprob_prior": 50.0,
-    "means_prior": 10.0,
-    "means_weight": 100.0,
-    "covars_prior": 50.0,
-    "covars_weight": 100.0,
-    "lambdas_prior": 500.0,
-    "lambdas_weight": 500.0,
-    "binarize": 2.0,
-    "zero_value": 0.5,
-    "e_step": "map",
-    "topic_word_prior": 3.0,
-    "total_samples": 1e6,
-    "learn_doc_topic_prior": False,
-}
+    "eta0": 0.3, "schedule": "harmonic", "beta": 0.9, "solver": "stochastic",
+    "weight_concentration_prior": 50.0, "startprob_prior": 50.0, "transmat_prior": 50.0,
+    "operation_prior": 50.0, "emissionprob_prior": 50.0, "means_prior": 10.0, "means_weight": 100.0,
+    "covars_prior": 50.0, "covars_weight": 100.0, "lambdas_prior": 500.0, "lambdas_weight": 500.0,
+    "binarize": 2.0, "zero_value": 0.5, "e_step": "map", "topic_word_prior": 3.0,
+    "total_samples": 1e6, "learn_doc_topic_prior": False,
+}  # fmt: skip
 # Of online steps alone, of which the start of a stream takes none.
 OF_STEPS = {"eta0", "schedule", "beta", "solver", "total_samples"}
 # Of how data are read, so that those read before stay as they were.
 OF_DATA = {"binarize", "zero_value"}
 # ValueError that names it: it shapes the model.
 RAISES = {
-    "n_components": 4,
-    "covariance_type": "tied",
-    "reg_covar": 0.5,
-    "termination": "absorbing_states",
-    "absorbing_states": [1],
-    "params": "st",
-    "family": Categorical(n_categories=9),
-    "n_features": 9,
-    "n_categories": 9,
-    "min_probability": 0.01,
-    "n_symbols": 9,
-    "shape": 7.0,
-    "degrees_of_freedom": 17.0,
-    "alphabet": "abcdxyz",
-    "parametrization": "other",
-    "em_vars": ["transition_matrices"],
-    "transition_covariance_type": "diag",
-    "observation_covariance_type": "spherical",
-    "n_dim_state": 3,
-    "doc_topic_prior": 0.3,
-}
+    "n_components": 4, "covariance_type": "tied", "reg_covar": 0.5,
+    "termination": "absorbing_states", "absorbing_states": [1], "params": "st",
+    "family": Categorical(n_categories=9), "n_features": 9, "n_categories": 9,
+    "min_probability": 0.01, "n_symbols": 9, "shape": 7.0, "degrees_of_freedom": 17.0,
+    "alphabet": "abcdxyz", "parametrization": "other", "em_vars": ["transition_matrices"],
+    "transition_covariance_type": "diag", "observation_covariance_type": "spherical",
+    "n_dim_state": 3, "doc_topic_prior": 0.3,
+}  # fmt: skip
 # Of `fit`, of the start of a stream, or of answers and messages: the next batch learns the same.
 OF_FIT = {
-    "batch_size": 7,
-    "max_iter": 3,
-    "tol": 0.5,
-    "stopping": "kl",
-    "warm_start": True,
-    "n_init": 3,
+    "batch_size": 7, "max_iter": 3, "tol": 0.5, "stopping": "kl", "warm_start": True, "n_init": 3,
     "average": 7,
-}
+}  # fmt: skip
 OF_THE_START = {
-    "init": "random",
-    "init_params": "random",
-    "random_state": 7,
-    "alpha_init": [1.0],
-    "weights_init": [1.0],
-    "means_init": [[1.0]],
-    "precisions_init": [1.0],
-    "startprob_init": [1.0],
-    "transmat_init": [[1.0]],
-    "covars_init": [1.0],
-    "lambdas_init": [[1.0]],
-    "emissionprob_init": [[1.0]],
-    "operations_init": {},
-    "transition_matrices": 0.3 * np.eye(2),
-    "observation_matrices": np.ones((4, 2)),
-    "transition_covariance": 3.0 * np.eye(2),
-    "observation_covariance": 3.0 * np.eye(4),
-    "observation_offsets": np.full(4, 3.0),
-    "initial_state_mean": np.full(2, 3.0),
-    "initial_state_covariance": 3.0 * np.eye(2),
-}
+    "init": "random", "init_params": "random", "random_state": 7, "alpha_init": [1.0],
+    "weights_init": [1.0], "means_init": [[1.0]], "precisions_init": [1.0], "startprob_init": [1.0],
+    "transmat_init": [[1.0]], "covars_init": [1.0], "lambdas_init": [[1.0]],
+    "emissionprob_init": [[1.0]], "operations_init": {}, "transition_matrices": 0.3 * np.eye(2),
+    "observation_matrices": np.ones((4, 2)), "transition_covariance": 3.0 * np.eye(2),
+    "observation_covariance": 3.0 * np.eye(4), "observation_offsets": np.full(4, 3.0),
+    "initial_state_mean": np.full(2, 3.0), "initial_state_covariance": 3.0 * np.eye(2),
+}  # fmt: skip
 SYSTEM = {name for name in OF_THE_START if np.ndim(OF_THE_START[name]) and "init" not in name}
 SYSTEM |= {"initial_state_mean", "initial_state_covariance"}
 OF_ANSWERS = {
-    "algorithm": "map",
-    "kind": "viterbi",
-    "n_jobs": 1,
-    "verbose": 1,
-    "verbose_interval": 2,
-}
+    "algorithm": "map", "kind": "viterbi", "n_jobs": 1, "verbose": 1, "verbose_interval": 2,
+}  # fmt: skip
 TABLES = {
     "acts": ACTS,
     "raises": RAISES,

@@ -3,7 +3,6 @@
 import copy
 import math
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from cases.numerical import minimiser
 from cases.streams import AT_ONCE
 from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import (
     HMM,
@@ -249,12 +248,6 @@ def test_members_that_started_apart_merge_into_a_good_model(rng):
     assert not hasattr(merged.fit(X), "aligned_members_")
 
 
-def test_align_is_checked():
-    one = fitted(PoissonMixture, 2)
-    with pytest.raises(ValueError, match="align must be True, False or 'auto', got 'yes'"):
-        combine_estimators([one, one], align="yes")
-
-
 def test_names_of_features_are_those_of_the_members_that_have_any():
     pd = pytest.importorskip("pandas")
     named = fitted(PoissonMixture, 2, rows=pd.DataFrame(X, columns=list("abc")))
@@ -481,20 +474,3 @@ def test_weights_must_be_shares(weights):
     one = fitted(PoissonMixture, 2)
     with pytest.raises(ValueError, match="weights must be"):
         combine_estimators([one, one], weights)
-
-
-def test_errors_name_members_that_can_not_be_merged():
-    one = fitted(PoissonMixture, 2)
-    with pytest.raises(NotFittedError, match=re.escape("estimators[1], a PoissonMixture")):
-        combine_estimators([one, PoissonMixture(2)])
-    with pytest.raises(TypeError, match=re.escape("estimators[1] cannot be str")):
-        combine_estimators([one, "another"])
-    with pytest.raises(ValueError, match="at least one"):
-        combine_estimators([])
-    with pytest.raises(ValueError, match="method must be"):
-        combine_estimators([one], method="best")
-    ahead = fitted(PoissonMixture, 2).partial_fit(X)
-    with pytest.raises(ValueError, match=r"estimators\[1\].*has seen 50.*base has seen 100;"):
-        combine_estimators([ahead, one], base=ahead)
-    with pytest.raises(TypeError, match="base is GaussianMixture, and estimators.0. is Poisson"):
-        combine_estimators([one], base=fitted(GaussianMixture, 2))

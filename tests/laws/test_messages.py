@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases.merged_cases import REPRESENTATIVES
 from cases.refusals import assert_refused_call, rows_of
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from sklearn_onlineem import (
     CategoricalHMM,
@@ -14,9 +14,15 @@ from sklearn_onlineem import (
     GaussianMixture,
     KalmanFilter,
     LatentDirichletAllocation,
+    MixtureRegressor,
     em,
 )
-from sklearn_onlineem.diagnostics import convergence_certificate, standard_errors
+from sklearn_onlineem.diagnostics import (
+    DriftWatch,
+    EarlyStopping,
+    convergence_certificate,
+    standard_errors,
+)
 
 SOLVERS = ("Batch", "Componentwise", "Gibbs", "Newton", "SplitMerge", "BayesianOnline")
 
@@ -52,6 +58,17 @@ def system(**parameters):
 def topics(**parameters):
     return LatentDirichletAllocation(2, random_state=0, max_iter=2, **parameters)
 
+
+def regressor():
+    return MixtureRegressor(mixture()).fit(X, X[:, 0])
+
+
+def ahead():
+    return mixture().partial_fit(X).partial_fit(X)
+
+
+PAIRS = [("ab", "ba"), ("a", "b")]
+START = dict(match=1, mismatch=1, delete=1, insert=1, end=1)
 
 # Mistakes, and the words that their messages have to have: the name of what complains, of the
 # argument, and something to go on with.
@@ -223,12 +240,102 @@ EditDistance().fit([('teh', 'the')]).distance(['teh'], ['the']) ->
     EditDistance: x and y are lists of unknown symbols, 'teh' the first & pairwise
 EditDistance().fit([('teh', 'the')]).align(['teh'], ['the']) ->
     EditDistance: x and y are lists of unknown symbols, 'teh' the first & pairwise
+# Estimators of estimators.
+AnomalyDetector(mixture(), contamination=0.0).partial_fit(X) ->
+    'contamination' parameter of AnomalyDetector
+AnomalyDetector(mixture(), contamination=0.6).partial_fit(X) ->
+    'contamination' parameter of AnomalyDetector
+AnomalyDetector(mixture(), contamination='auto').fit(X) ->
+    'contamination' parameter of AnomalyDetector
+AnomalyDetector(StandardScaler()).fit(X) -> 'estimator' parameter of AnomalyDetector
+AnomalyDetector(mixture()).predict(X) -> NotFittedError: AnomalyDetector
+AnomalyDetector(mixture()).fit(X, lengths=[30, 30]) -> TypeError: lengths
+AnomalyDetector(chain(termination='end_state')).fit([X]).predict(X, continues=True) ->
+    continues=True requires termination='given_length'
+chain().fit(X).score_rows(X, continues='yes') -> continues of GaussianHMM must be a bool
+MixtureRegressor(PoissonMixture(2)).fit(X, X[:, 0]) -> 'mixture' parameter of MixtureRegressor
+MixtureRegressor(StandardScaler()).fit(X, X[:, 0]) -> 'mixture' parameter of MixtureRegressor
+MixtureRegressor(3).fit(X, X[:, 0]) -> 'mixture' parameter of MixtureRegressor
+MixtureRegressor().predict(X) -> NotFittedError: MixtureRegressor
+MixtureRegressor(mixture()).fit(sparse.csr_array(X), X[:, 0]) ->
+    TypeError: MixtureRegressor: Sparse data
+regressor().predict(sparse.csr_array(X)) -> TypeError: MixtureRegressor: Sparse data
+regressor().predict(X, return_std='yes') -> return_std of MixtureRegressor.predict must be a bool
+regressor().predict_interval(X, level=90) -> level of MixtureRegressor|MixtureRegressor: level
+regressor().sample_y(X, 0) -> n_samples of MixtureRegressor
+regressor().score_samples(X, X) -> MixtureRegressor: X must be of shape
+regressor().predict(np.full((1, 2), np.inf)) -> infinity
+PerSequence(Normalizer()).fit(SEQUENCES).inverse_transform(SEQUENCES) ->
+    TypeError: PerSequence: transformer has no inverse_transform
+PerSequence(FunctionTransformer()).partial_fit(SEQUENCES) ->
+    TypeError: PerSequence: transformer has no partial_fit
+DriftWatch(action='start') -> action must be 'warn', 'restart', 'stop' or a function
+DriftWatch(action=None) -> action must be 'warn', 'restart', 'stop' or a function
+DriftWatch(threshold=0.0) -> threshold must be a finite number above 0
+DriftWatch(slack=-0.1) -> slack must be a finite number not below 0
+DriftWatch(warm_up=1) -> warm_up must be a whole number from 2 up
+DriftWatch(warm_up=3.0) -> warm_up must be a whole number from 2 up
+EarlyStopping([[1]], patience=0) -> patience must be
+EarlyStopping([[1]], patience=True) -> patience must be
+EarlyStopping([[1]], every=1.5) -> every must be
+EarlyStopping([[1]], min_gain=-1.0) -> min_gain must be
+# Mixtures of chains and of regressions.
+RegressionMixture(3).fit(X[:2], X[:2, 0]) -> at least n_components=3 rows
+MarkovChainMixture(2, n_symbols=10**9).fit(SYMBOLS) ->
+    n_symbols of MarkovChainMixture is too large
+MarkovChainMixture(2, n_symbols=3).fit(np.ones((4, 6))) ->
+    n_symbols of MarkovChainMixture is 3, but X has 6
+MarkovChainMixture(2, prior={'start_concentration': 2.0}).fit(np.eye(4)) ->
+    start_concentration must be 1, got 2.0
+# Topics and edit distances out of range.
+topics(doc_topic_prior=0.0).fit(COUNTS) -> doc_topic_prior
+topics(doc_topic_prior=1e21).fit(COUNTS) -> doc_topic_prior
+topics(doc_topic_prior=5e-324).partial_fit(COUNTS) -> doc_topic_prior
+topics(topic_word_prior=-1.0).fit(COUNTS) -> topic_word_prior
+topics(topic_word_prior=1e21).partial_fit(COUNTS) -> topic_word_prior
+topics(n_sweeps=2**31).fit(COUNTS) -> n_sweeps
+topics(solver='newton').fit(COUNTS) -> solver
+topics(e_step='exact').fit(COUNTS) -> e_step
+topics(burn_in=20).partial_fit(COUNTS) -> burn_in.*n_sweeps=20
+topics(total_samples=0.0).fit(COUNTS) -> total_samples
+EditDistance(parametrization='three').fit(PAIRS) -> EditDistance
+EditDistance(kind='other').fit(PAIRS) -> EditDistance
+EditDistance(eta0=0.0).partial_fit(PAIRS) -> EditDistance
+EditDistance(beta=2.0).fit(PAIRS) -> EditDistance
+EditDistance(operations_init={'match': 1.0}).fit(PAIRS) -> EditDistance
+EditDistance(operations_init={**START, 'mismatch': -1}).fit(PAIRS) -> EditDistance
+EditDistance(operations_init={**START, 'end': 0}).partial_fit(PAIRS) -> EditDistance
+EditDistance(operation_prior=0.5).fit(PAIRS) -> EditDistance
+EditDistance(operation_prior={'swap': 2.0}).partial_fit(PAIRS) -> EditDistance
+EditDistance(operation_prior=np.nan).fit(PAIRS) -> EditDistance
+EditDistance(alphabet=[]).fit(PAIRS) -> EditDistance
+EditDistance().fit(PAIRS).distance('a', 'b', kind='best') -> kind of EditDistance
+EditDistance().fit(PAIRS).substitution_probabilities_ -> AttributeError: full
+# Merging in rounds.
+combine_estimators([mixture().fit(X), 'another']) -> TypeError: estimators\[1\] cannot be str
+combine_estimators([mixture(), mixture().fit(X)]) ->
+    NotFittedError: estimators\[0\], a GaussianMixture
+combine_estimators([]) -> at least one
+combine_estimators([mixture().fit(X)], method='best') -> method must be
+combine_estimators([mixture().fit(X)], align='yes') ->
+    align must be True, False or 'auto', got 'yes'
+combine_estimators([ahead(), mixture().partial_fit(X)], base=ahead()) ->
+    estimators\[1\].*has seen 60.*base has seen 120;
+combine_estimators([mixture().fit(X)], base=chain().fit(X)) ->
+    TypeError: base is GaussianHMM, and estimators.0. is Gaussian
 """
 
 
+OTHERS = {
+    one.__name__: one
+    for one in (DriftWatch, EarlyStopping, FunctionTransformer, Normalizer, StandardScaler)
+}
+
+
 @pytest.mark.parametrize(("call", "words"), rows_of(MISTAKES))
+@pytest.mark.filterwarnings("ignore")
 def test_common_mistakes_are_told_who_complains_of_what_and_what_to_do(call, words):
-    assert_refused_call(call, words, {**globals(), "StandardScaler": StandardScaler})
+    assert_refused_call(call, words, {**globals(), **OTHERS})
 
 
 @pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)

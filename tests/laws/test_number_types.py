@@ -16,35 +16,17 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 # Small enough for int8, and so large that products of them are not.
 VALUES = {
-    "n_components": 2,
-    "n_dim_state": 2,
-    "n_features": 4,
-    "n_symbols": 3,
-    "n_categories": 4,
-    "batch_size": 100,
-    "max_iter": 2,
-    "n_init": 2,
-    "n_sweeps": 100,
-    "burn_in": 3,
-    "average": 2,
-    "n_jobs": 2,
-    "verbose_interval": 2,
-}
+    "n_components": 2, "n_dim_state": 2, "n_features": 4, "n_symbols": 3, "n_categories": 4,
+    "batch_size": 100, "max_iter": 2, "n_init": 2, "n_sweeps": 100, "burn_in": 3, "average": 2,
+    "n_jobs": 2, "verbose_interval": 2,
+}  # fmt: skip
 # Numbers that need not be whole, and may be.
 REALS = {
-    "weight_concentration_prior": 100,
-    "startprob_prior": 100,
-    "transmat_prior": 100,
-    "means_weight": 100,
-    "covars_weight": 100,
-    "lambdas_prior": 100,
-    "lambdas_weight": 100,
-    "degrees_of_freedom": 100,
-    "operation_prior": 100,
-    "doc_topic_prior": 100,
-    "topic_word_prior": 100,
-    "total_samples": 100,
-}
+    "weight_concentration_prior": 100, "startprob_prior": 100, "transmat_prior": 100,
+    "means_weight": 100, "covars_weight": 100, "lambdas_prior": 100, "lambdas_weight": 100,
+    "degrees_of_freedom": 100, "operation_prior": 100, "doc_topic_prior": 100,
+    "topic_word_prior": 100, "total_samples": 100,
+}  # fmt: skip
 
 
 def is_integer(case, name):

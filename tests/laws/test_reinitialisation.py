@@ -169,19 +169,6 @@ def test_after_a_jump_a_stream_is_as_good_as_it_can_be_and_says_so(seed):
     ]
 
 
-def test_a_stream_that_is_pickled_before_it_comes_back_goes_on_alike():
-    streams = []
-    for loads in (False, True):
-        mixture = GaussianMixture(2, schedule="forgetting", beta=0.98, random_state=1)
-        rng = np.random.default_rng(1)
-        jump(mixture, rng, 60)
-        mixture = pickle.loads(pickle.dumps(mixture)) if loads else mixture
-        with pytest.warns(UserWarning, match="was nearly empty"):
-            jump(mixture, rng, 140, before=0)
-        streams.append(mixture)
-    assert_identical(streams[0].model_, streams[1].model_)
-
-
 @pytest.mark.filterwarnings("error:.*was nearly empty")
 def test_where_the_warning_is_an_error_the_batch_is_not_learnt():
     mixture = GaussianMixture(2, schedule="forgetting", beta=0.98, random_state=1)

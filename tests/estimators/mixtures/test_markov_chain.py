@@ -58,23 +58,6 @@ def log_joints(sequences, weights, startprob, transmat):
 # ---------------------------------------------------------------------------- the model, elsewhere
 
 
-@pytest.mark.parametrize("length", [1, 2, 5])
-def test_probabilities_of_all_sequences_of_a_length_add_up_to_one(length, rng):
-    fitted = mixture().fit(walks(rng))
-    every = np.array([*product(range(N_SYMBOLS), repeat=length)])[:, :, None]
-    assert_allclose(np.exp(fitted.score_samples(every)).sum(), 1.0, rtol=1e-10)
-
-
-def test_scores_and_responsibilities_are_those_of_one_step_after_the_other(rng):
-    X = walks(rng)
-    fitted = mixture(3).fit(X)
-    joints = log_joints(X, fitted.weights_, fitted.startprob_, fitted.transmat_)
-    assert_allclose(fitted.score_samples(X), logsumexp(joints, axis=1), rtol=1e-10)
-    posterior = np.exp(joints - logsumexp(joints, axis=1)[:, None])
-    assert_allclose(fitted.predict_proba(X), posterior, atol=1e-10)
-    assert_array_equal(fitted.predict(X), posterior.argmax(axis=1))
-
-
 def plain_em(sequences, weights, startprob, transmat, n_iter, pseudo_counts=(0.0, 0.0)):
     """EM on the sequences themselves; returns the log-likelihoods before each step, too."""
     scores, firsts, moves = [], counts_of(sequences)[:, :3], counts_of(sequences)[:, 3:]
@@ -119,21 +102,6 @@ def test_priors_are_pseudo_counts(rng):
     assert_allclose(fitted.weights_, weights, rtol=1e-9)
     assert_allclose(fitted.startprob_, startprob, rtol=1e-9)
     assert_allclose(fitted.transmat_, transmat, rtol=1e-9)
-
-
-def test_an_online_step_weighs_each_row_by_its_visits(rng):
-    """The step of exponential families, written out."""
-    X, eta = walks(rng, 50), 0.3
-    (weights, startprob, transmat), given = given_start(rng)
-    fitted = mixture(schedule=lambda t: eta, prior=None, **given).partial_fit(X)
-    joints = log_joints(X, weights, startprob, transmat)
-    shares = np.exp(joints - logsumexp(joints, axis=1)[:, None])
-    used = weights / eta + shares.mean(axis=0)
-    totals = (weights / eta)[:, None] * given["means_init"] + shares.T @ counts_of(X) / len(X)
-    assert_allclose(fitted.weights_, used / used.sum(), rtol=1e-9)
-    assert_allclose(fitted.means_, totals / used[:, None], rtol=1e-9)
-    moves = totals[:, 3:].reshape(2, 3, 3)
-    assert_allclose(fitted.transmat_, moves / moves.sum(axis=2, keepdims=True), rtol=1e-9)
 
 
 def test_the_divergence_of_chains_is_that_of_all_their_sequences(rng):
@@ -283,17 +251,6 @@ def test_what_is_no_symbol_is_an_error(symbol, rng):
         mixture().fit([*walks(rng), np.array([[symbol]])])
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, "a", 1j])
-def test_values_that_are_no_numbers(value, rng):
-    with pytest.raises((ValueError, TypeError), match="MarkovChainMixture"):
-        mixture().fit([*walks(rng), np.array([[value]])])
-
-
-def test_more_symbols_than_there_is_memory_for(rng):
-    with pytest.raises(ValueError, match="n_symbols of MarkovChainMixture is too large"):
-        mixture(n_symbols=10**9).fit(walks(rng))
-
-
 def test_an_alphabet_of_one_symbol(rng):
     X = [np.zeros((n, 1)) for n in (1, 2, 5)]
     fitted = mixture().fit(X)
@@ -352,16 +309,6 @@ def test_what_is_neither_sequences_nor_counts(arguments, message, rng):
             method(**arguments)
         assert "MarkovChainMixture" in str(info.value)
     assert_identical(state_of(fitted), before)
-
-
-def test_columns_that_are_not_those_of_n_symbols():
-    with pytest.raises(ValueError, match="n_symbols of MarkovChainMixture is 3, but X has 6"):
-        mixture(n_symbols=3).fit(np.ones((4, 6)))
-
-
-def test_a_prior_on_starts_that_are_not_given():
-    with pytest.raises(ValueError, match="start_concentration must be 1, got 2.0"):
-        mixture(prior={"start_concentration": 2.0}).fit(np.eye(4))
 
 
 # ----------------------------------------------------------------------------------------- in use

@@ -166,16 +166,6 @@ def test_printed_alignments():
     assert str(words).splitlines()[2].split() == ["to", "see", "be"]
 
 
-@both
-def test_samples_teach_the_model_that_made_them(parametrization, rng):
-    edit = EditDistance(parametrization, random_state=0).fit(noisy_pairs(rng, 300))
-    pairs, scripts = edit.sample(3000)
-    assert len(pairs) == len(scripts) == 3000
-    assert all(isinstance(word, str) for pair in pairs for word in pair)
-    found = EditDistance(parametrization, operation_prior=1.0).fit(pairs).operations_
-    assert_allclose(list(found.values()), list(edit.operations_.values()), atol=0.02)
-
-
 def test_grid_search_and_pipelines_take_lists_of_pairs(rng):
     pairs = noisy_pairs(rng, 60)
     grid = {"parametrization": ["tied", "full"], "beta": [0.6, 0.9]}
@@ -189,30 +179,6 @@ def test_grid_search_and_pipelines_take_lists_of_pairs(rng):
         cv=KFold(3),
     ).fit([x for x, _ in pairs], [y for _, y in pairs])  # fmt: skip
     assert search.best_score_ > 0.5
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"parametrization": "three"}, {"kind": "other"}, {"eta0": 0.0}, {"beta": 2.0},
-        {"operations_init": {"match": 1.0}}, {"operation_prior": 0.5},
-        {"operation_prior": {"swap": 2.0}}, {"operation_prior": math.nan},
-        {"operations_init": dict(match=1, mismatch=-1, delete=1, insert=1, end=1)},
-        {"operations_init": dict(match=1, mismatch=1, delete=1, insert=1, end=0)}, {"alphabet": []},
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_invalid_parameters_are_refused_at_fit(parameters, rng):
-    for method in ("fit", "partial_fit"):
-        with pytest.raises(ValueError, match="EditDistance"):
-            getattr(EditDistance(**parameters), method)(noisy_pairs(rng, 20))
-
-
-def test_what_there_is_not_is_named():
-    with pytest.raises(ValueError, match="kind of EditDistance"):
-        EditDistance().fit([("a", "b")]).distance("a", "b", kind="best")
-    with pytest.raises(AttributeError, match="full"):
-        print(EditDistance().fit([("a", "b")]).substitution_probabilities_)
 
 
 def test_too_large_an_alphabet_for_a_table_is_refused():

@@ -234,31 +234,6 @@ def test_priors_are_what_was_asked_for(rng):
     assert_allclose(shares(flat), 1 / 12, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_components": 0}, "n_components"),
-        ({"doc_topic_prior": 0.0}, "doc_topic_prior"),
-        ({"doc_topic_prior": 1e21}, "doc_topic_prior"),
-        ({"doc_topic_prior": 5e-324}, "doc_topic_prior"),
-        ({"topic_word_prior": -1.0}, "topic_word_prior"),
-        ({"topic_word_prior": 1e21}, "topic_word_prior"),
-        ({"n_sweeps": 2**31}, "n_sweeps"),
-        ({"solver": "newton"}, "solver"),
-        ({"e_step": "exact"}, "e_step"),
-        ({"burn_in": 20}, "burn_in.*n_sweeps=20"),
-        ({"total_samples": 0.0}, "total_samples"),
-        ({"batch_size": 0}, "batch_size"),
-    ],
-    ids=repr,
-)
-def test_arguments_without_meaning_are_refused(arguments, message, rng):
-    X, _ = documents(rng, 20)
-    for learn in ("fit", "partial_fit"):
-        with pytest.raises(ValueError, match=f"{message}"):
-            getattr(lda().set_params(**arguments), learn)(X)
-
-
 # ------------------------------------------------------------------------------------------ data
 
 
