@@ -5,8 +5,6 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
-from pkgutil import resolve_name
-from typing import Any
 
 # Held while a name is imported, and while the process forks: a child would wait for ever for what
 # another thread of its parent was importing.
@@ -53,25 +51,3 @@ def lazy_names(
         return sorted({*vars(sys.modules[package]), *home, *subpackages})
 
     return list(home), __getattr__, __dir__
-
-
-class ByClass(dict[type, Any]):
-    """Values by class, imported when first asked for; None for other classes.
-
-    Parameters
-    ----------
-    kinds, values : str
-        The packages of the classes, and of the values.
-    homes : mapping of str to str
-        ``"module.name"`` of values by that of classes, each in its package.
-    """
-
-    def __init__(self, kinds: str, values: str, homes: Mapping[str, str]):
-        self.homes = {f"{kinds}.{kind}": f"{values}.{value}" for kind, value in homes.items()}
-
-    def __missing__(self, kind: type) -> Any:
-        home = self.homes.get(f"{kind.__module__}.{kind.__qualname__}")
-        if home is not None:
-            with _IMPORTING:
-                self[kind] = resolve_name(home)
-        return self.get(kind)

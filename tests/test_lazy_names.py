@@ -5,14 +5,11 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
 
 import pytest
 
 import sklearn_onlineem
 from sklearn_onlineem._lazy import lazy_names
-from sklearn_onlineem.families.tangents import TANGENTS
-from sklearn_onlineem.models.coordinates import COORDINATES
 
 LAZY = ["sklearn_onlineem", "sklearn_onlineem.estimators", "sklearn_onlineem.families"]
 
@@ -62,14 +59,6 @@ def test_one_estimator_does_not_import_the_others():
     for room in ("streams", "distributed", "diagnostics", "displays", "estimators.kalman",
                  "families.poisson", "families.student_t", "models.hidden_markov"):  # fmt: skip
         assert f"sklearn_onlineem.{room}" not in loaded
-
-
-@pytest.mark.parametrize("table", [COORDINATES, TANGENTS], ids=["coordinates", "tangents"])
-def test_classes_have_values_but_not_their_namesakes(table):
-    for home, value in table.homes.items():
-        kind = resolve_name(home)
-        assert table[kind] is resolve_name(value)
-        assert table[type(kind.__name__, (kind,), {})] is None
 
 
 def test_a_module_that_fails_says_why(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ from scipy import sparse
 from scipy.special import softmax
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families.tangents.base import inverse
-from sklearn_onlineem.models.coordinates.components import MixtureCoordinates
+from sklearn_onlineem.families.tangents import inverse
+from sklearn_onlineem.models.mixture import MixtureCoordinates
 
 _ROWS = 1024
 # Relative step of differences: errors are some 1e-8 by curvature, and 1e-12 by rounding.

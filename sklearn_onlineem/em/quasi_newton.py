@@ -19,11 +19,11 @@ from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.stopping import StoppingRule
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.coordinates import COORDINATES, coordinates_of, has_coordinates
+from sklearn_onlineem.models.coordinates import coordinates_of, has_coordinates
 from sklearn_onlineem.statistics import Statistics, combine
 
 if TYPE_CHECKING:
-    from sklearn_onlineem.models.coordinates.components import Coordinates
+    from sklearn_onlineem.models.coordinates import Coordinates
 
 __all__ = ["Evaluation", "QuasiNewton", "suits"]
 
@@ -160,7 +160,7 @@ class QuasiNewton:
         self._values.append(here.log_posterior)
         self.is_open = math.isfinite(here.log_posterior)
         n_gains = len(self._values) - 1
-        if not COORDINATES[type(here.model)].gains_tell:
+        if not type(here.model).coordinates.gains_tell:
             # Where other systems are as likely, first steps may lead far away among these.
             is_slow = n_gains >= _LEAST_GAINS
             is_slow |= n_gains == 1 and suits(here) and here.coordinates.are_determined

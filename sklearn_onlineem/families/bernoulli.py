@@ -15,10 +15,41 @@ from sklearn_onlineem.families._checks import above, check_setting, stored_value
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
 from sklearn_onlineem.families.parts import Part, means_part
+from sklearn_onlineem.families.tangents import (
+    BOUND,
+    ProductTangents,
+    Shares,
+)
 from sklearn_onlineem.statistics import Sums
 
 # Smallest difference from 1 in double precision.
 _LEAST = 1e-15
+
+
+class BernoulliTangents(ProductTangents):
+    """Directions of probabilities of bits."""
+
+    def is_proper(self, prior):
+        return bool(((0.0 <= prior.total) & (prior.total <= prior.weight[:, None])).all())
+
+    @property
+    def deviation(self):
+        return np.sqrt(self.parameters * (1.0 - self.parameters))
+
+    @property
+    def is_free(self):
+        return np.minimum(self.parameters, 1.0 - self.parameters) > BOUND
+
+    def size(self, v):
+        return np.abs(self.natural(v)).max()
+
+    @property
+    def _shares(self):
+        return Shares(np.stack([self.parameters, 1.0 - self.parameters], axis=-1))
+
+    def raised(self, after, share):
+        rows = self._shares.raised(after._shares, share)
+        return None if rows is None else rows[..., 0]
 
 
 @dataclass(frozen=True)
@@ -41,6 +72,8 @@ class Bernoulli(ExponentialColumns, _collapsed.CollapsedCounts):
     >>> np.exp(Bernoulli().log_density(np.array([[0.25, 0.5]]), np.array([[1.0, 0.0]])))
     array([[0.125]])
     """
+
+    tangents = BernoulliTangents
 
     min_probability: float = 1e-10
 

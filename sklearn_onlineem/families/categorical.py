@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import rel_entr
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _collapsed_counts, _counts
 from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
@@ -22,11 +23,44 @@ from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families._independent_columns import ExponentialColumns, filled
 from sklearn_onlineem.families._start_coordinates import unchanged
 from sklearn_onlineem.families.parts import Part, means_part
+from sklearn_onlineem.families.tangents import (
+    Shares,
+    ShareTangents,
+)
 from sklearn_onlineem.statistics import Sums
 
 # A stray code of 1e10 must be an error, not an allocation; nor are tables made for codes that are
 # neither below this nor below the number of rows, unless their number is given.
 _MOST_CATEGORIES, _MOST_UNASKED = 1 << 20, 1 << 12
+
+
+class CategoricalTangents(ShareTangents):
+    """Tangents of the probabilities of symbols in each column, which may have several numbers."""
+
+    @cached_property
+    def _places(self):
+        """Which numbers of a table of columns by the most symbols are of symbols, (d, C)."""
+        sizes = np.array([p.shape[1] for p in self.family.probabilities(self.parameters)])
+        return np.arange(sizes.max()) < sizes[:, None]
+
+    def _rows(self, flat):
+        out = np.zeros((len(flat), *self._places.shape))
+        out[:, self._places] = flat
+        return out.reshape(-1, out.shape[2])
+
+    @cached_property
+    def _shares(self):
+        return Shares(self._rows(self.parameters))
+
+    def _by_row(self, function, values):
+        return self._with(function(self._rows(values)))
+
+    def _with(self, rows):
+        return rows.reshape(-1, *self._places.shape)[:, self._places]
+
+    @property
+    def is_free(self):
+        return self._with(self._shares.is_free)
 
 
 @dataclass(frozen=True)
@@ -57,6 +91,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     array([[0.5],
            [0.2]])
     """
+
+    tangents = CategoricalTangents
 
     n_categories: int | ArrayLike | None = None
     min_probability: float = 1e-10

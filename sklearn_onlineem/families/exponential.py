@@ -22,6 +22,9 @@ from sklearn_onlineem.families._checks import (
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.parts import Part, means_part
+from sklearn_onlineem.families.tangents import (
+    ProductTangents,
+)
 from sklearn_onlineem.statistics import Sums
 
 
@@ -95,6 +98,21 @@ class Durations(ExponentialColumns, _collapsed.CollapsedCounts):
         return _collapsed_counts.DURATIONS, X, beta, {"weight": alpha, "step": self.shape}
 
 
+class DurationTangents(ProductTangents):
+    """Tangents of means of exponential variables, and of gamma variables of a known shape."""
+
+    @property
+    def _shape(self):
+        return getattr(self.family, "shape", 1.0)
+
+    @property
+    def deviation(self):
+        return self.parameters / np.sqrt(self._shape)
+
+    def moved(self, v):
+        return self.parameters * np.exp(v / np.sqrt(self._shape))
+
+
 @dataclass(frozen=True)
 class Exponential(Durations):
     r"""Independent waiting times, :math:`p(x \mid r) = \prod_j r_j e^{-r_j x_j}`.
@@ -116,6 +134,8 @@ class Exponential(Durations):
     array([[ 0.69314718],
            [-1.30685282]])
     """
+
+    tangents = DurationTangents
 
     min_mean: float = 1e-12
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, polygamma, psi
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import (
     LEAST_SHAPE,
@@ -23,8 +24,11 @@ from sklearn_onlineem.families._checks import (
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import ConjugatePriors
-from sklearn_onlineem.families.exponential import Durations, floored_mean
+from sklearn_onlineem.families.exponential import Durations, DurationTangents, floored_mean
 from sklearn_onlineem.families.parts import Part, means_part
+from sklearn_onlineem.families.tangents import (
+    Tangents,
+)
 from sklearn_onlineem.statistics import Sums
 
 
@@ -83,6 +87,38 @@ def _part(name, place, kind="positive"):
     return Part(name, kind, lambda family, parameters: family.shapes_and_rates(parameters)[place])
 
 
+class GammaTangents(Tangents):
+    """Tangents of shapes a and rates r, by a Cholesky factor of the covariance of log x and x."""
+
+    parts = {"shapes and rates": slice(None)}
+    unsolved = Tangents._unsolved_by_roots
+
+    @cached_property
+    def _factor(self):
+        shapes, rates = self.family.shapes_and_rates(self.parameters)
+        a = np.sqrt(polygamma(1, shapes))
+        b = 1.0 / (rates * a)
+        return a, b, np.sqrt(shapes / rates**2 - b**2)
+
+    def natural(self, v):
+        a, b, c = self._factor
+        first, second = np.split(v, 2, axis=1)
+        return np.concatenate([(first - b * second / c) / a, second / c], axis=1)
+
+    def whitened(self, raw):
+        a, b, c = self._factor
+        of_log, of_x = np.split(raw, 2, axis=1)
+        return np.concatenate([of_log / a, (of_x - b * of_log / a) / c], axis=1)
+
+    def moved(self, v):
+        # Shapes and rates are positive for any v.
+        before = np.concatenate(self.family.shapes_and_rates(self.parameters), axis=1)
+        of_shapes, negative = np.split(self.natural(v), 2, axis=1)
+        change = np.concatenate([of_shapes, -negative], axis=1)
+        shapes, rates = np.split(before * np.exp(change / before), 2, axis=1)
+        return self.family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
+
+
 @dataclass(frozen=True)
 class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
     r"""Independent gamma variables with shape a and rate r, both learnt.
@@ -113,6 +149,8 @@ class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
     >>> [x.round(12) for x in family.shapes_and_rates(mean)]
     [array([[2.]]), array([[2.]])]
     """
+
+    tangents = GammaTangents
 
     max_shape: float = 1e6
 
@@ -218,6 +256,8 @@ class FixedShapeGamma(Durations, _PositiveData):
     >>> FixedShapeGamma(shape=2.0).to_natural(np.array([[4.0]]))
     array([[-0.5]])
     """
+
+    tangents = DurationTangents
 
     shape: float = 1.0
 

@@ -42,6 +42,7 @@ from sklearn_onlineem.families.covariance_shapes import (
     kept_where_empty,
     location,
 )
+from sklearn_onlineem.families.gaussian_tangents import gaussian_tangents
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Moments
 
@@ -109,6 +110,8 @@ class Gaussian(
     >>> family.log_density(parameters, np.zeros((1, 2)))
     array([[-1.83787707]])
     """
+
+    tangents = gaussian_tangents
 
     covariance: Covariance = Full()
     reg_covar: float | None = None

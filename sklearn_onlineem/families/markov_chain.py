@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
@@ -18,9 +19,43 @@ from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.capabilities import FewValues
 from sklearn_onlineem.families.multinomial import GroupedCounts
 from sklearn_onlineem.families.parts import Part, means_part
+from sklearn_onlineem.families.tangents import Shares, ShareTangents
 from sklearn_onlineem.statistics import Sums
 
 _LONGEST = float(1 << 62)
+
+
+class MarkovChainTangents(ShareTangents):
+    """Tangents of first symbols and transitions, given the visits of each symbol in the data."""
+
+    @property
+    def _n_symbols(self):
+        return n_symbols_of(self.mean.shape[1])
+
+    @cached_property
+    def _shares(self):
+        return Shares(self.family.probabilities(self.parameters).reshape(-1, self._n_symbols))
+
+    def _visits(self, counts):
+        """Return the uses of each row of probabilities, for its entries, (K, n_features)."""
+        visits = counts.reshape(len(counts), -1, self._n_symbols).sum(axis=2)
+        return np.repeat(visits, self._n_symbols, axis=1)
+
+    def effective_counts(self, statistics):
+        return self._visits(statistics.total)
+
+    def _with(self, rows):
+        return self._visits(self.parameters) * rows.reshape(self.mean.shape)
+
+    @property
+    def parts(self):
+        n = self._n_symbols
+        moves = {"transitions": slice(-n * n, None)}
+        return {"first symbols": slice(0, n), **moves} if self._has_starts else moves
+
+    @property
+    def _has_starts(self):
+        return has_starts(self.mean.shape[1])
 
 
 @dataclass(frozen=True)
@@ -67,6 +102,8 @@ class MarkovChain(GroupedCounts, FewValues):
     >>> np.exp(MarkovChain().log_density(chain, np.array([[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]])))
     array([[0.046875]])
     """
+
+    tangents = MarkovChainTangents
 
     parts = (
         means_part(),

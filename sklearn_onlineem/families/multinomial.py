@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
@@ -33,6 +34,10 @@ from sklearn_onlineem.families._word_tables import (
 )
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.poisson import log_factorial_sums
+from sklearn_onlineem.families.tangents import (
+    Shares,
+    ShareTangents,
+)
 from sklearn_onlineem.statistics import Sums
 
 
@@ -129,6 +134,17 @@ def _probabilities(name):
     return Part(name, "probability", lambda family, parameters: family.probabilities(parameters))
 
 
+class MultinomialTangents(ShareTangents):
+    """Tangents of probabilities of counts, each of which is an observation."""
+
+    @cached_property
+    def _shares(self):
+        return Shares(self.family.probabilities(self.parameters))
+
+    def _with(self, rows):
+        return self.parameters.sum(axis=1, keepdims=True) * rows
+
+
 @dataclass(frozen=True)
 class Multinomial(GroupedCounts):
     r"""Counts of n categories in documents whose lengths are given, not modelled.
@@ -159,6 +175,8 @@ class Multinomial(GroupedCounts):
     >>> np.exp(Multinomial().log_density(np.array([[1.0, 3.0]]), np.array([[1.0, 1.0]])))
     array([[0.375]])
     """
+
+    tangents = MultinomialTangents
 
     parts = (means_part(), _probabilities("probabilities"), _probabilities("emissionprob"))
 

@@ -24,6 +24,7 @@ from sklearn_onlineem.families._checks import (
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
 from sklearn_onlineem.families.parts import Part, means_part
+from sklearn_onlineem.families.tangents import ProductTangents, raised_rows
 from sklearn_onlineem.statistics import Sums
 
 
@@ -37,6 +38,25 @@ def log_factorial_sums(X, n_threads=1, *, minus_that_of_the_sum=False):
     else:
         _log_factorials.log_factorial_sums(X, minus_that_of_the_sum, out, n_threads)
     return out
+
+
+class PoissonTangents(ProductTangents):
+    """Directions of the rates of Poisson distributions."""
+
+    @property
+    def deviation(self):
+        return np.sqrt(self.parameters)
+
+    @property
+    def is_free(self):
+        return super().is_free & (self.parameters > 2.0 * self.family.min_rate)
+
+    def size(self, v):
+        return np.maximum(np.abs(v), np.abs(self.natural(v))).max()
+
+    def raised(self, after, share):
+        rows = raised_rows(self.parameters.T, after.parameters.T, share)
+        return None if rows is None else rows.T
 
 
 @dataclass(frozen=True)
@@ -68,6 +88,8 @@ class Poisson(ExponentialColumns, _collapsed.CollapsedCounts):
     array([[-2.        ],
            [-1.30685282]])
     """
+
+    tangents = PoissonTangents
 
     min_rate: float = 1e-10
     mean_total: Floats | None = None

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import xlogy
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _edit_lattice
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
 from sklearn_onlineem.families.parts import Part
+from sklearn_onlineem.families.tangents import Shares, inverse
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models.edit_operations import FullOperations, Operations
+from sklearn_onlineem.models.coordinates import Coordinates
+from sklearn_onlineem.models.edit_operations import KINDS, FullOperations, Operations
 from sklearn_onlineem.statistics import Statistics
 
 # Cells of a lattice that a chunk has; Python looks for Ctrl-C between chunks.
@@ -31,6 +34,47 @@ class EditStatistics(Statistics):
     """
 
     counts: Floats
+
+
+class TransducerCoordinates(Coordinates):
+    """Coordinates of transducers: a single row, of the probabilities of operations and the end."""
+
+    what = "transducer"
+    remedy = "with tied operations"
+
+    def __init__(self, model, statistics):
+        self.model = model
+        self._shares = Shares(model.probabilities[None])
+        self._effective_count = np.maximum(statistics.counts.sum(), 0.0)
+
+    @property
+    def shape(self):
+        return self._shares.p.shape
+
+    @cached_property
+    def scale(self):
+        return np.where(self._shares.is_free, np.sqrt(inverse(self._effective_count)), 0.0)
+
+    def score(self, statistics):
+        return self._shares.score(statistics.counts[None])
+
+    def is_proper(self, prior):
+        return bool((prior.counts >= 0.0).all())
+
+    def moved(self, v):
+        return replace(self.model, probabilities=self._shares.moved(v)[0])
+
+    def size(self, v):
+        return np.abs(self._shares.logarithms(v)).max()
+
+    def raised(self, after, share):
+        rows = self._shares.raised(Shares(after.probabilities[None]), share)
+        return None if rows is None else replace(self.model, probabilities=rows[0])
+
+    @property
+    def parts(self):
+        spread = self.model.operations.spread
+        return {kind: spread(unit) > 0.0 for kind, unit in zip(KINDS, np.eye(5), strict=True)}
 
 
 @dataclass(frozen=True)
@@ -65,6 +109,8 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     >>> bool(abs(len(scripts.symbols) / 10_000 - 9.0) < 0.2)  # the end has a tenth
     True
     """
+
+    coordinates = TransducerCoordinates
 
     operations: Operations
     probabilities: Floats

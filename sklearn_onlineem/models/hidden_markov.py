@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from scipy.special import logsumexp, xlogy
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._typing import Floats, Integers
@@ -19,9 +20,11 @@ from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.families.parts import Part
+from sklearn_onlineem.families.tangents import Shares
 from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
 from sklearn_onlineem.models._model import Model, divergences, matching, parts_of
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
+from sklearn_onlineem.models.coordinates import ComponentCoordinates
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import emptied
@@ -65,6 +68,52 @@ class HiddenMarkovStatistics(Statistics):
         )
 
 
+class ChainCoordinates(ComponentCoordinates):
+    """Coordinates of hidden Markov models: start, transitions and emissions of a state."""
+
+    what = "states"
+
+    @property
+    def _n_before(self):
+        return 1 + self.model.transmat.shape[1]
+
+    @cached_property
+    def shares(self):
+        return Shares(_stacked(self.model.start, self.model.transmat))
+
+    def _sums(self, statistics):
+        return _stacked(statistics.start, statistics.transitions)
+
+    def _chances(self, rows):
+        return {"start": rows[0, : len(rows) - 1], "transmat": rows[1:]}
+
+    def _rows(self, v):
+        return _stacked(v[:, 0], v[:, 1 : self._n_before])
+
+    def _joined(self, rows, own):
+        return np.concatenate([rows[:1, : len(own)].T, rows[1:], own], axis=1)
+
+    @property
+    def _is_free(self):
+        learnt, free = self.model.learnt, super()._is_free
+        parts = slice(0, 1), slice(1, self._n_before), slice(self._n_before, None)
+        for part, columns in zip("ste", parts, strict=True):
+            free[:, columns] &= part in learnt
+        return free
+
+    @property
+    def parts(self):
+        chain = {"start": slice(0, 1), "transitions": slice(1, self._n_before)}
+        return chain | super().parts
+
+
+def _stacked(start, transitions):
+    """Return a row of the start above those of transitions, with a zero where these may end."""
+    rows = np.zeros((1 + len(start), transitions.shape[1]))
+    rows[0, : len(start)], rows[1:] = start, transitions
+    return rows
+
+
 @dataclass(frozen=True)
 class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics], Reinitialises):
     r"""A hidden Markov chain whose states emit rows.
@@ -106,6 +155,8 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     >>> model.decoded(data)[0]
     array([0, 0, 1, 1])
     """
+
+    coordinates = ChainCoordinates
 
     family: Family
     start: Floats

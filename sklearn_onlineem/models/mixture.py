@@ -34,6 +34,7 @@ from sklearn_onlineem.families.capabilities import (
     require,
 )
 from sklearn_onlineem.families.parts import Part
+from sklearn_onlineem.families.tangents import Shares
 from sklearn_onlineem.models._model import Model, divergences, matching, parts_of
 from sklearn_onlineem.models.capabilities import (
     Chain,
@@ -46,6 +47,7 @@ from sklearn_onlineem.models.capabilities import (
     SplitsAndMerges,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
+from sklearn_onlineem.models.coordinates import ComponentCoordinates
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.regrouping import regrouped
 from sklearn_onlineem.models.split_merge import (
@@ -95,6 +97,33 @@ class MixtureStatistics(Statistics):
         return MixtureStatistics(float(a) * self.counts, self.emissions.scale(a))
 
 
+class MixtureCoordinates(ComponentCoordinates):
+    """Coordinates of mixtures: the weight of a component, and its parameters."""
+
+    what = "components"
+    _n_before = 1
+
+    @cached_property
+    def shares(self):
+        return Shares(self.model.weights[None])
+
+    def _sums(self, statistics):
+        return statistics.counts[None]
+
+    def _chances(self, rows):
+        return {"weights": rows[0]}
+
+    def _rows(self, v):
+        return v[None, :, 0]
+
+    def _joined(self, rows, own):
+        return np.concatenate([rows.T, own], axis=1)
+
+    @property
+    def parts(self):
+        return {"weights": slice(0, 1), **super().parts}
+
+
 @dataclass(frozen=True)
 class MixtureModel(
     RowLikelihoods,
@@ -129,6 +158,8 @@ class MixtureModel(
     array([[1., 0.],
            [0., 1.]])
     """
+
+    coordinates = MixtureCoordinates
 
     family: Family
     weights: Floats

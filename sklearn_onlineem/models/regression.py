@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from scipy.linalg import lapack
 
+from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
 from sklearn_onlineem.statistics import Moments
 
@@ -173,3 +178,74 @@ def _only(values):
     if len(values) > 1:
         raise ValueError(f"there are {len(values)} regressions, not one.")
     return values[0]
+
+
+_TINY = np.finfo(float).tiny
+
+
+class RegressionCoordinates:
+    """Coordinates of the learnt parts of a regression: U by columns, u and W."""
+
+    def __init__(self, name, regression, statistics):
+        self.name, self.regression = name, regression
+        (p, q), learnt = regression.matrix.shape, regression.learnt
+        self.columns, self.n_columns = _columns(regression.family.shape, learnt, p, q)
+        if not self.columns:
+            return
+        degrees, noise_unit = float(statistics.degrees[0]), 0.0
+        if "covariance" in learnt:
+            if not degrees > 0.0:
+                raise ValueError(f"There are no data on the noise of the {self._said}.")
+            noise_unit = 1.0 / math.sqrt(0.5 * degrees)
+        learns_offset, inverse_root = "offset" in learnt, NOTHING
+        origin = statistics.mean[0, :q] if learns_offset else np.zeros(q)
+        if "matrix" in self.columns:
+            mean = statistics.mean[0, :q] - origin
+            squares = float(statistics.weight[0]) * np.outer(mean, mean)
+            root, failed = lapack.dpotrf(squares + statistics.scatter[0, :q, :q], lower=1)
+            if failed:
+                raise ValueError(f"The data do not determine the {self._said}.")
+            inverse_root = np.ascontiguousarray(lapack.dtrtri(root, lower=1)[0])
+        self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
+        if failed:
+            raise ValueError(f"The noise of the {self._said} has no density.")
+        # As kernels take it.
+        unit = 1.0 / math.sqrt(max(float(statistics.weight[0]), _TINY))
+        self._about = origin, inverse_root, unit, noise_unit, learns_offset
+
+    @property
+    def _said(self):
+        return {"initial": "first state", "emissions": "observations"}.get(self.name, self.name)
+
+    def score(self, statistics, out):
+        """Fill in the score of statistics."""
+        degrees = np.ascontiguousarray(statistics.degrees, dtype=np.float64)
+        _regressions.unit_score(
+            statistics.weight, degrees, statistics.mean, statistics.scatter,
+            self.regression.family._floor, *self.regression.parameters._arrays, *self._about, out,
+        )  # fmt: skip
+
+    def floor_penalty(self, statistics):
+        floor = self.regression.family._floor
+        if "covariance" not in self.columns or not len(floor):
+            return 0.0
+        ratio = lapack.dpotrs(self._root, np.diag(floor), lower=1)[0]
+        return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
+
+    def moved(self, v):
+        """Return the regression moved along v, and the size of v."""
+        arrays = [array.copy() for array in self.regression.parameters._arrays]
+        size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v), False)
+        parameters = AffineGaussian(*arrays)
+        return Regression(self.regression.family, parameters, self.regression.learnt), size
+
+
+@cache
+def _columns(shape, learnt, p, q):
+    """Return the columns of the coordinates of each learnt parameter, and their number."""
+    columns, start = {}, 0
+    for what, n in (("matrix", p * q), ("offset", p), ("covariance", shape.n_parameters(p))):
+        if what in learnt and n:
+            columns[what] = slice(start, start + n)
+            start += n
+    return columns, start

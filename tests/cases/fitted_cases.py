@@ -14,7 +14,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Bernoulli, Categorical, CompoundDirichlet, Laplace, Wishart
-from sklearn_onlineem.families.tangents import TANGENTS
+from sklearn_onlineem.families.tangents import tangents_of
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
 from sklearn_onlineem.models.edit_operations import FullOperations
 from sklearn_onlineem.models.terminations import EndState, GivenLength
@@ -24,7 +24,7 @@ TERMINATIONS = {GivenLength: "given_length", EndState: "end_state"}
 _COMPONENTS = [
     case
     for case in (*MIXTURES, *CHAINS)
-    if TANGENTS[type(case.case.family)]
+    if tangents_of(case.case.family)
     # These have tests of their own: medians have no derivatives, and proportions are hidden, too.
     and not isinstance(case.case.family, CompoundDirichlet | Laplace)
     and (case.is_mixture or case.termination in TERMINATIONS)

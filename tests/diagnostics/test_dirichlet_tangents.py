@@ -9,8 +9,8 @@ from sklearn_onlineem import CompoundDirichlet, CompoundDirichletMixture
 from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
+from sklearn_onlineem.families.compound_dirichlet import CompoundDirichletTangents
 from sklearn_onlineem.families.dirichlets import Dirichlets
-from sklearn_onlineem.families.tangents.base import CompoundDirichletTangents
 from sklearn_onlineem.models.mixture import MixtureModel
 
 ALPHA = np.array([[0.4, 1.5, 3.0], [4.0, 0.7, 0.5]])

@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn_onlineem import LaplaceMixture
 from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.families import Laplace
-from sklearn_onlineem.families.laplace import Laplaces
-from sklearn_onlineem.families.tangents.laplace import LaplaceTangents
+from sklearn_onlineem.families.laplace import Laplaces, LaplaceTangents
 
 # Log odds of the weights, locations, log scales.
 TRUTH, N_ROWS = np.array([0.4, -1.0, 1.5, np.log(0.7), np.log(1.2)]), 500.0

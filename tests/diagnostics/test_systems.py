@@ -16,7 +16,7 @@ from sklearn_onlineem.diagnostics import forecast_moments, missing_information, 
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.models.coordinates import coordinates_of
-from sklearn_onlineem.models.coordinates.systems import unseen_changes
+from sklearn_onlineem.models.linear_dynamical import unseen_changes
 
 EXACT = {"solver": "batch", "tol": 0.0, "reg_covar": 0.0}
 NOISES = ["transition_covariance", "observation_covariance"]

@@ -10,8 +10,7 @@ from scipy.special import logsumexp
 
 from sklearn_onlineem import Mixture, StudentTMixture
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical, StudentT, Tied
-from sklearn_onlineem.families.student_t import StudentTs
-from sklearn_onlineem.families.tangents.student_t import StudentTTangents
+from sklearn_onlineem.families.student_t import StudentTs, StudentTTangents
 
 CASES = [case for case in HIDDEN_FAMILIES if isinstance(case.family, StudentT)]
 all_cases = pytest.mark.parametrize("case", CASES, ids=repr)

@@ -26,8 +26,7 @@ from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, Tied, gamma, wishart
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.families.gamma import increasing_root
-from sklearn_onlineem.families.tangents import TANGENTS
-from sklearn_onlineem.families.tangents.base import Tangents
+from sklearn_onlineem.families.tangents import Tangents, tangents_of
 from sklearn_onlineem.models import component_steps
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
@@ -337,7 +336,7 @@ def test_a_shared_parameter_leaves_no_constant(rng):
 
 def is_iterated(case):
     """Whether parameters of components are found by iterations."""
-    unsolved = getattr(TANGENTS[type(case.case.family)], "unsolved", Tangents.unsolved)
+    unsolved = getattr(tangents_of(case.case.family), "unsolved", Tangents.unsolved)
     return unsolved is not Tangents.unsolved and getattr(case.case.family, "learns_degrees", True)
 
 

@@ -10,9 +10,16 @@ from functools import lru_cache, partial
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical, Tied
-from sklearn_onlineem.families.covariance_shapes import LARGEST_GUARD, NEGLIGIBLE
-from sklearn_onlineem.families.tangents.base import Tangents, symmetric_exponential
+from sklearn_onlineem.families.covariance_shapes import (
+    LARGEST_GUARD,
+    NEGLIGIBLE,
+    Diagonal,
+    Full,
+    Gaussians,
+    Spherical,
+    Tied,
+)
+from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
 
 
 class _GaussianTangents(Tangents):

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.special import polygamma, psi
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _counts, _natural
-from sklearn_onlineem.data._transitions import has_starts, n_symbols_of
 from sklearn_onlineem.families._family import NOTHING
 
 # Entries near zero, by the mean of their row, and the factor by which an M-step leaves zero.
 _NEAR_ZERO, _GROWTH = 1e-3, 1.005
 # Smaller probabilities, and rates relative to the largest component's, are fixed at their bound.
-_BOUND = 1e-8
+BOUND = 1e-8
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Shares:
 
     @cached_property
     def root(self):
-        return np.where(self.p > _BOUND, np.sqrt(self.p), 0.0)
+        return np.where(self.p > BOUND, np.sqrt(self.p), 0.0)
 
     @cached_property
     def _inverse_root(self):
@@ -46,7 +44,7 @@ class Shares:
     @cached_property
     def is_free(self):
         """Which coordinates move: none in rows with a single positive entry."""
-        positive = self.p > _BOUND
+        positive = self.p > BOUND
         return positive & (positive.sum(axis=1, keepdims=True) > 1)
 
     def logarithms(self, v):
@@ -67,7 +65,7 @@ class Shares:
 
     def raised(self, after, share):
         """Return probabilities as `Tangents.raised`; `after` are the `Shares` after an M-step."""
-        rows = _raised(self.p, after.p, share)
+        rows = raised_rows(self.p, after.p, share)
         if rows is None:
             return None
         return rows * self.p.sum(axis=-1, keepdims=True) * inverse(rows.sum(axis=-1, keepdims=True))
@@ -93,7 +91,7 @@ def inverse(x):
     return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0.0)
 
 
-def _raised(p, after, share):
+def raised_rows(p, after, share):
     """Return rows whose entries near zero that an M-step raises are a share of the row's mean.
 
     `after` are the rows after the M-step; None: there are no such entries. Zeros stay, as in EM.
@@ -227,7 +225,7 @@ class Tangents(ABC):
         return None
 
 
-class _ProductTangents(Tangents):
+class ProductTangents(Tangents):
     """Tangents of independent features, each with one natural parameter."""
 
     @property
@@ -237,7 +235,7 @@ class _ProductTangents(Tangents):
 
     @property
     def is_free(self):
-        return self.parameters > _BOUND * self.parameters.max(axis=0)
+        return self.parameters > BOUND * self.parameters.max(axis=0)
 
     def natural(self, v):
         return v / self.deviation
@@ -246,99 +244,7 @@ class _ProductTangents(Tangents):
         return raw / self.deviation
 
 
-class PoissonTangents(_ProductTangents):
-    """Directions of the rates of Poisson distributions."""
-
-    @property
-    def deviation(self):
-        return np.sqrt(self.parameters)
-
-    @property
-    def is_free(self):
-        return super().is_free & (self.parameters > 2.0 * self.family.min_rate)
-
-    def size(self, v):
-        return np.maximum(np.abs(v), np.abs(self.natural(v))).max()
-
-    def raised(self, after, share):
-        rows = _raised(self.parameters.T, after.parameters.T, share)
-        return None if rows is None else rows.T
-
-
-class BernoulliTangents(_ProductTangents):
-    """Directions of probabilities of bits."""
-
-    def is_proper(self, prior):
-        return bool(((0.0 <= prior.total) & (prior.total <= prior.weight[:, None])).all())
-
-    @property
-    def deviation(self):
-        return np.sqrt(self.parameters * (1.0 - self.parameters))
-
-    @property
-    def is_free(self):
-        return np.minimum(self.parameters, 1.0 - self.parameters) > _BOUND
-
-    def size(self, v):
-        return np.abs(self.natural(v)).max()
-
-    @property
-    def _shares(self):
-        return Shares(np.stack([self.parameters, 1.0 - self.parameters], axis=-1))
-
-    def raised(self, after, share):
-        rows = self._shares.raised(after._shares, share)
-        return None if rows is None else rows[..., 0]
-
-
-class DurationTangents(_ProductTangents):
-    """Tangents of means of exponential variables, and of gamma variables of a known shape."""
-
-    @property
-    def _shape(self):
-        return getattr(self.family, "shape", 1.0)
-
-    @property
-    def deviation(self):
-        return self.parameters / np.sqrt(self._shape)
-
-    def moved(self, v):
-        return self.parameters * np.exp(v / np.sqrt(self._shape))
-
-
-class GammaTangents(Tangents):
-    """Tangents of shapes a and rates r, by a Cholesky factor of the covariance of log x and x."""
-
-    parts = {"shapes and rates": slice(None)}
-    unsolved = Tangents._unsolved_by_roots
-
-    @cached_property
-    def _factor(self):
-        shapes, rates = self.family.shapes_and_rates(self.parameters)
-        a = np.sqrt(polygamma(1, shapes))
-        b = 1.0 / (rates * a)
-        return a, b, np.sqrt(shapes / rates**2 - b**2)
-
-    def natural(self, v):
-        a, b, c = self._factor
-        first, second = np.split(v, 2, axis=1)
-        return np.concatenate([(first - b * second / c) / a, second / c], axis=1)
-
-    def whitened(self, raw):
-        a, b, c = self._factor
-        of_log, of_x = np.split(raw, 2, axis=1)
-        return np.concatenate([of_log / a, (of_x - b * of_log / a) / c], axis=1)
-
-    def moved(self, v):
-        # Shapes and rates are positive for any v.
-        before = np.concatenate(self.family.shapes_and_rates(self.parameters), axis=1)
-        of_shapes, negative = np.split(self.natural(v), 2, axis=1)
-        change = np.concatenate([of_shapes, -negative], axis=1)
-        shapes, rates = np.split(before * np.exp(change / before), 2, axis=1)
-        return self.family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
-
-
-class _ShareTangents(Tangents):
+class ShareTangents(Tangents):
     """Tangents of probabilities of symbols, which sum to 1."""
 
     parts = {"probabilities": slice(None)}
@@ -382,123 +288,6 @@ class _ShareTangents(Tangents):
         """Return parameters with other probabilities."""
 
 
-class MultinomialTangents(_ShareTangents):
-    """Tangents of probabilities of counts, each of which is an observation."""
-
-    @cached_property
-    def _shares(self):
-        return Shares(self.family.probabilities(self.parameters))
-
-    def _with(self, rows):
-        return self.parameters.sum(axis=1, keepdims=True) * rows
-
-
-class CategoricalTangents(_ShareTangents):
-    """Tangents of the probabilities of symbols in each column, which may have several numbers."""
-
-    @cached_property
-    def _places(self):
-        """Which numbers of a table of columns by the most symbols are of symbols, (d, C)."""
-        sizes = np.array([p.shape[1] for p in self.family.probabilities(self.parameters)])
-        return np.arange(sizes.max()) < sizes[:, None]
-
-    def _rows(self, flat):
-        out = np.zeros((len(flat), *self._places.shape))
-        out[:, self._places] = flat
-        return out.reshape(-1, out.shape[2])
-
-    @cached_property
-    def _shares(self):
-        return Shares(self._rows(self.parameters))
-
-    def _by_row(self, function, values):
-        return self._with(function(self._rows(values)))
-
-    def _with(self, rows):
-        return rows.reshape(-1, *self._places.shape)[:, self._places]
-
-    @property
-    def is_free(self):
-        return self._with(self._shares.is_free)
-
-
-class MarkovChainTangents(_ShareTangents):
-    """Tangents of first symbols and transitions, given the visits of each symbol in the data."""
-
-    @property
-    def _n_symbols(self):
-        return n_symbols_of(self.mean.shape[1])
-
-    @cached_property
-    def _shares(self):
-        return Shares(self.family.probabilities(self.parameters).reshape(-1, self._n_symbols))
-
-    def _visits(self, counts):
-        """Return the uses of each row of probabilities, for its entries, (K, n_features)."""
-        visits = counts.reshape(len(counts), -1, self._n_symbols).sum(axis=2)
-        return np.repeat(visits, self._n_symbols, axis=1)
-
-    def effective_counts(self, statistics):
-        return self._visits(statistics.total)
-
-    def _with(self, rows):
-        return self._visits(self.parameters) * rows.reshape(self.mean.shape)
-
-    @property
-    def parts(self):
-        n = self._n_symbols
-        moves = {"transitions": slice(-n * n, None)}
-        return {"first symbols": slice(0, n), **moves} if self._has_starts else moves
-
-    @property
-    def _has_starts(self):
-        return has_starts(self.mean.shape[1])
-
-
-class CompoundDirichletTangents(Tangents):
-    r"""Tangents of alpha, by the symmetric root of the information of proportions.
-
-    .. math:: \operatorname{diag}(\psi'(\alpha)) - \psi'(\alpha_0) 1 1'
-        = D^{1/2} (I - c u u') D^{1/2} = L L', \quad L = D^{1/2} (I - \gamma u u')
-
-    Proportions are hidden: there are no features of rows, only their expectations.
-    """
-
-    has_features = False
-    parts = {"alpha": slice(None)}
-
-    unsolved = Tangents.score
-
-    @cached_property
-    def mean(self):
-        return psi(self.parameters.alpha) - psi(self.parameters.precision)
-
-    @property
-    def is_free(self):
-        alpha = self.parameters.alpha
-        return alpha > 2.0 * self.family.min_alpha
-
-    @cached_property
-    def _root(self):
-        """Return D^1/2, u, and the d of (I - gamma u u')^-1 = I + d u u'."""
-        root = np.sqrt(polygamma(1, self.parameters.alpha))
-        u = 1.0 / root
-        square = (u**2).sum(axis=1, keepdims=True)
-        left = np.sqrt(1.0 - polygamma(1, self.parameters.precision) * square)
-        return root, u, (1.0 - left) / (left * square)
-
-    def natural(self, v):
-        root, u, d = self._root
-        return (v + d * u * (u * v).sum(axis=1, keepdims=True)) / root
-
-    def whitened(self, raw):
-        root, u, d = self._root
-        raw = raw / root
-        return raw + d * u * (u * raw).sum(axis=1, keepdims=True)
-
-    def size(self, v):
-        return np.maximum(np.abs(v), np.abs(self.natural(v)) / self.parameters.alpha).max()
-
-    def moved(self, v):
-        alpha = self.parameters.alpha * np.exp(self.natural(v) / self.parameters.alpha)
-        return self.family.dirichlets(alpha, self.parameters.length)
+def tangents_of(family):
+    """Return what makes the tangents of a family, or None; a subclass may be another family."""
+    return vars(type(family)).get("tangents")

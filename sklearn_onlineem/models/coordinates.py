@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from sklearn_onlineem import families
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.families.tangents import TANGENTS
-from sklearn_onlineem.families.tangents.base import Shares, inverse
+from sklearn_onlineem.families.tangents import inverse, tangents_of
 
 # Step of differences, relative to the size of the direction: some 1e-11 of them is curvature, and
 # some 1e-13 of the values rounding.
@@ -126,7 +126,7 @@ class ComponentCoordinates(Coordinates):
 
     def __init__(self, model, statistics):
         self.model, self._statistics = model, statistics
-        self.tangents = TANGENTS[type(model.family)](model.family, model.parameters)
+        self.tangents = tangents_of(model.family)(model.family, model.parameters)
         rows = self._sums(statistics)
         rows = np.broadcast_to(rows.sum(axis=1, keepdims=True), rows.shape)
         counts = self.tangents.effective_counts(statistics.emissions)
@@ -219,74 +219,34 @@ class ComponentCoordinates(Coordinates):
         return {name: self._columns(own) for name, own in self.tangents.parts.items()}
 
 
-class MixtureCoordinates(ComponentCoordinates):
-    """Coordinates of mixtures: the weight of a component, and its parameters."""
-
-    what = "components"
-    _n_before = 1
-
-    @cached_property
-    def shares(self):
-        return Shares(self.model.weights[None])
-
-    def _sums(self, statistics):
-        return statistics.counts[None]
-
-    def _chances(self, rows):
-        return {"weights": rows[0]}
-
-    def _rows(self, v):
-        return v[None, :, 0]
-
-    def _joined(self, rows, own):
-        return np.concatenate([rows.T, own], axis=1)
-
-    @property
-    def parts(self):
-        return {"weights": slice(0, 1), **super().parts}
+def has_coordinates(model):
+    """Return whether complete data of models of this kind are an exponential family known here."""
+    is_learnt = getattr(model, "fixed", None) is None
+    return _kind_of(model) is not None and is_learnt and _has_tangents(model)
 
 
-class ChainCoordinates(ComponentCoordinates):
-    """Coordinates of hidden Markov models: start, transitions and emissions of a state."""
-
-    what = "states"
-
-    @property
-    def _n_before(self):
-        return 1 + self.model.transmat.shape[1]
-
-    @cached_property
-    def shares(self):
-        return Shares(_stacked(self.model.start, self.model.transmat))
-
-    def _sums(self, statistics):
-        return _stacked(statistics.start, statistics.transitions)
-
-    def _chances(self, rows):
-        return {"start": rows[0, : len(rows) - 1], "transmat": rows[1:]}
-
-    def _rows(self, v):
-        return _stacked(v[:, 0], v[:, 1 : self._n_before])
-
-    def _joined(self, rows, own):
-        return np.concatenate([rows[:1, : len(own)].T, rows[1:], own], axis=1)
-
-    @property
-    def _is_free(self):
-        learnt, free = self.model.learnt, super()._is_free
-        parts = slice(0, 1), slice(1, self._n_before), slice(self._n_before, None)
-        for part, columns in zip("ste", parts, strict=True):
-            free[:, columns] &= part in learnt
-        return free
-
-    @property
-    def parts(self):
-        chain = {"start": slice(0, 1), "transitions": slice(1, self._n_before)}
-        return chain | super().parts
+def coordinates_of(model, statistics):
+    """Return the coordinates of a model, or raise ValueError if it has none."""
+    kind = _kind_of(model)
+    if kind is None:
+        raise ValueError(
+            "The model must be a mixture, a hidden Markov model, a Kalman filter or a transducer,"
+            f" got a {type(model).__name__}."
+        )
+    if getattr(model, "fixed", None) is not None:
+        raise ValueError("Standard errors and rates need all parameters learnt; params fixes some.")
+    if not _has_tangents(model):
+        named = ((name, getattr(families, name)) for name in families.__all__)
+        known = ", ".join(sorted(name for name, kind in named if "tangents" in vars(kind)))
+        raise ValueError(f"The family must be one of {known}, got {type(model.family).__name__}.")
+    return kind(model, statistics)
 
 
-def _stacked(start, transitions):
-    """Return a row of the start above those of transitions, with a zero where these may end."""
-    rows = np.zeros((1 + len(start), transitions.shape[1]))
-    rows[0, : len(start)], rows[1:] = start, transitions
-    return rows
+def _has_tangents(model):
+    """Return whether the family of a model has tangents; all do that have no family."""
+    return not hasattr(model, "family") or tangents_of(model.family) is not None
+
+
+def _kind_of(model):
+    """Return the class of a model's coordinates, or None; a subclass may be another model."""
+    return vars(type(model)).get("coordinates")
