@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
+from cases.refusals import assert_refused_call, rows_of
+from scipy import stats
 from sklearn import decomposition
 from sklearn import mixture as theirs
 from sklearn.exceptions import NotFittedError
@@ -166,106 +168,59 @@ def test_filters_that_are_set_score_as_pykalmans(rng):
     assert half.partial_fit(X).score(X) == before
 
 
-def test_densities_of_other_families_are_scipys(rng):
-    from scipy import stats
-
-    rates = np.array([[1.0, 2.0], [3.0, 0.5]])
-    shapes = np.array([[2.0, 1.0], [0.5, 4.0]])
-    X = rng.gamma(2.0, size=(20, 2))
-    log_weights = np.log([0.25, 0.75])
-
-    def mixed(*parts):
-        return np.logaddexp(
-            *(w + part.sum(axis=1) for w, part in zip(log_weights, parts, strict=True))
-        )
-
-    weights = [0.25, 0.75]
-    known = GammaMixture.from_parameters(weights=weights, shapes=shapes, rates=rates)
-    expected = mixed(
-        *(stats.gamma(a, scale=1 / r).logpdf(X) for a, r in zip(shapes, rates, strict=True))
-    )
-    np.testing.assert_allclose(known.score_samples(X), expected, rtol=1e-8)
-    np.testing.assert_allclose(known.means_, shapes / rates, rtol=1e-9)
-    by_means = GammaMixture.from_parameters(weights=weights, means=shapes / rates, shapes=shapes)
-    np.testing.assert_allclose(by_means.score_samples(X), expected, rtol=1e-8)
-    fixed = GammaMixture.from_parameters(weights=weights, rates=rates, shape=2.0)
-    expected = mixed(*(stats.gamma(2.0, scale=1 / r).logpdf(X) for r in rates))
-    np.testing.assert_allclose(fixed.score_samples(X), expected, rtol=1e-8)
-    with pytest.raises(ValueError, match="GammaMixture: shapes_ is fixed by the parameter shape"):
-        fixed.shapes_ = shapes
-    known = ExponentialMixture.from_parameters(weights=weights, rates=rates)
-    expected = mixed(*(stats.expon(scale=1 / r).logpdf(X) for r in rates))
-    np.testing.assert_allclose(known.score_samples(X), expected, rtol=1e-8)
-    known = LaplaceMixture.from_parameters(weights=weights, locations=rates, scales=shapes)
-    expected = mixed(*(stats.laplace(*pair).logpdf(X) for pair in zip(rates, shapes, strict=True)))
-    np.testing.assert_allclose(known.score_samples(X), expected, rtol=1e-8)
-    known = PoissonMixture.from_parameters(weights=weights, rates=rates)
-    counts = rng.poisson(2.0, size=(20, 2))
-    expected = mixed(*(stats.poisson(r).logpmf(counts) for r in rates))
-    np.testing.assert_allclose(known.score_samples(counts), expected, rtol=1e-8)
-    known = BernoulliMixture.from_parameters(
-        weights=weights, probabilities=[[0.2, 0.7], [0.5, 0.1]]
-    )
-    bits = rng.integers(0, 2, (20, 2))
-    expected = mixed(*(stats.bernoulli(p).logpmf(bits) for p in ([0.2, 0.7], [0.5, 0.1])))
-    np.testing.assert_allclose(known.score_samples(bits), expected, rtol=1e-8)
-    shares = np.array([[0.2, 0.8], [0.5, 0.5]])
-    known = MultinomialMixture.from_parameters(weights=weights, probabilities=shares)
-    both = [w + stats.multinomial(counts.sum(axis=1), p).logpmf(counts)
-            for w, p in zip(log_weights, shares, strict=True)]  # fmt: skip
-    np.testing.assert_allclose(known.score_samples(counts), np.logaddexp(*both), rtol=1e-8)
-    alpha = np.array([[1.0, 2.0], [5.0, 0.5]])
-    known = CompoundDirichletMixture.from_parameters(weights=weights, alpha=alpha)
-    both = [w + stats.dirichlet_multinomial(a, counts.sum(axis=1)).logpmf(counts)
-            for w, a in zip(log_weights, alpha, strict=True)]  # fmt: skip
-    np.testing.assert_allclose(known.score_samples(counts), np.logaddexp(*both), rtol=1e-8)
-    scales, matrices = (
-        COVARIANCES["full"][:2],
-        stats.wishart(5.0, np.eye(2)).rvs(10, random_state=0),
-    )
-    known = WishartMixture.from_parameters(
-        weights=weights, scales=scales, degrees_of_freedom=[4.0, 6.0]
-    )
-    both = [w + stats.wishart(n, S).logpdf(matrices.transpose(1, 2, 0))
-            for w, n, S in zip(log_weights, (4.0, 6.0), scales, strict=True)]  # fmt: skip
-    np.testing.assert_allclose(
-        known.score_samples(matrices.reshape(10, 4)), np.logaddexp(*both), rtol=1e-8
-    )
+HALVES, SHAPES = np.array([0.25, 0.75]), np.array([[2.0, 1.0], [0.5, 4.0]])
+RATES, SHARES = np.array([[1.0, 2.0], [3.0, 0.5]]), np.array([[0.2, 0.8], [0.5, 0.5]])
+MATRICES, DEGREES, NONE = COVARIANCES["full"][:2], np.array([4.0, 6.0]), np.zeros((2, 2))
+DRAWN = np.random.default_rng(0)
+REAL, COUNTS = DRAWN.gamma(2.0, size=(20, 2)), DRAWN.poisson(2.0, size=(20, 2))
+WISHARTS = stats.wishart(5.0, np.eye(2)).rvs(10, random_state=0)
 
 
-def test_heavy_tails_and_latent_classes_are_those_of_scipy(rng):
-    from scipy import stats
+def columns(log_density, rows, *parameters):
+    """Log densities of components whose columns are independent."""
+    return [log_density(rows, *one).sum(axis=1) for one in zip(*parameters, strict=True)]
 
-    X, scales = rng.normal(scale=4.0, size=(20, 2)), COVARIANCES["full"]
-    degrees = np.array([3.0, 8.0, 100.0])
-    known = StudentTMixture.from_parameters(
-        weights=WEIGHTS, means=MEANS, scales=scales, degrees_of_freedom=degrees
-    )
-    log_joint = [
-        np.log(w) + stats.multivariate_t(m, S, df).logpdf(X)
-        for w, m, S, df in zip(WEIGHTS, MEANS, scales, degrees, strict=True)
-    ]
-    np.testing.assert_allclose(known.score_samples(X), np.logaddexp.reduce(log_joint), rtol=1e-8)
-    given = StudentTMixture.from_parameters(
-        weights=WEIGHTS, means=MEANS, scales=scales, degrees_of_freedom=3.0
-    )
-    np.testing.assert_array_equal(given.degrees_of_freedom_, [3.0, 3.0, 3.0])
-    with pytest.raises(ValueError, match="degrees_of_freedom_ is fixed by the parameter"):
-        given.degrees_of_freedom_ = [4.0, 4.0, 4.0]
-    shared = StudentTMixture(3, degrees_of_freedom="shared")
-    with pytest.raises(ValueError, match="degrees_of_freedom_ must be equal"):
-        shared.degrees_of_freedom_ = degrees
-    tables = [np.array([[0.2, 0.8], [0.5, 0.5]]), np.array([[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]])]
-    classes = CategoricalMixture.from_parameters(weights=[0.25, 0.75], probabilities=tables)
-    expected = 0.25 * 0.8 * 0.1 + 0.75 * 0.5 * 0.3
-    np.testing.assert_allclose(np.exp(classes.score_samples([[1, 0]])), [expected], rtol=1e-9)
-    assert classes.partial_fit([[1, 2], [0, 0]]).n_samples_seen_ == 2
-    with pytest.raises(
-        ValueError, match="probabilities_ has .2, 3. categories, n_categories .3, 3"
-    ):
-        CategoricalMixture.from_parameters(
-            weights=[0.25, 0.75], probabilities=tables, n_categories=3
-        )
+
+GAMMAS = columns(stats.gamma.logpdf, REAL, SHAPES, NONE, 1.0 / RATES)
+# Attributes and settings, rows, and log densities of the components by SciPy.
+DENSITIES = [
+    (GammaMixture, {"shapes": SHAPES, "rates": RATES}, REAL, GAMMAS),
+    (GammaMixture, {"means": SHAPES / RATES, "shapes": SHAPES}, REAL, GAMMAS),
+    (GammaMixture, {"rates": RATES, "shape": 2.0}, REAL,
+     columns(stats.gamma.logpdf, REAL, NONE + 2.0, NONE, 1.0 / RATES)),
+    (ExponentialMixture, {"rates": RATES}, REAL,
+     columns(stats.expon.logpdf, REAL, NONE, 1.0 / RATES)),
+    (LaplaceMixture, {"locations": RATES, "scales": SHAPES}, REAL,
+     columns(stats.laplace.logpdf, REAL, RATES, SHAPES)),
+    (PoissonMixture, {"rates": RATES}, COUNTS, columns(stats.poisson.logpmf, COUNTS, RATES)),
+    (BernoulliMixture, {"probabilities": SHARES}, COUNTS % 2,
+     columns(stats.bernoulli.logpmf, COUNTS % 2, SHARES)),
+    (MultinomialMixture, {"probabilities": SHARES}, COUNTS,
+     [stats.multinomial(COUNTS.sum(axis=1), p).logpmf(COUNTS) for p in SHARES]),
+    (CompoundDirichletMixture, {"alpha": SHAPES}, COUNTS,
+     [stats.dirichlet_multinomial(a, COUNTS.sum(axis=1)).logpmf(COUNTS) for a in SHAPES]),
+    (WishartMixture, {"scales": MATRICES, "degrees_of_freedom": DEGREES}, WISHARTS.reshape(10, 4),
+     [stats.wishart(n, S).logpdf(WISHARTS.transpose(1, 2, 0))
+      for n, S in zip(DEGREES, MATRICES, strict=True)]),
+    (StudentTMixture, {"means": MEANS[:2], "scales": MATRICES, "degrees_of_freedom": DEGREES}, REAL,
+     [stats.multivariate_t(m, S, n).logpdf(REAL)
+      for m, S, n in zip(MEANS[:2], MATRICES, DEGREES, strict=True)]),
+    (StudentTMixture, {"means": MEANS[:2], "scales": MATRICES, "degrees_of_freedom": 3.0}, REAL,
+     [stats.multivariate_t(m, S, 3.0).logpdf(REAL)
+      for m, S in zip(MEANS[:2], MATRICES, strict=True)]),
+    (CategoricalMixture, {"probabilities": [SHARES, SHARES[::-1]]}, COUNTS % 2,
+     [np.log(p[COUNTS[:, 0] % 2] * q[COUNTS[:, 1] % 2])
+      for p, q in zip(SHARES, SHARES[::-1], strict=True)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "known", "rows", "log_densities"), DENSITIES)
+def test_densities_of_other_families_are_scipys(make, known, rows, log_densities):
+    mixture = make.from_parameters(weights=HALVES, **known)
+    expected = np.logaddexp(*(np.log(HALVES)[:, None] + log_densities))
+    np.testing.assert_allclose(mixture.score_samples(rows), expected, rtol=1e-8)
+    if known.keys() == {"shapes", "rates"}:
+        np.testing.assert_allclose(mixture.means_, SHAPES / RATES, rtol=1e-9)
 
 
 def test_chains_follow_from_their_probabilities():
@@ -409,51 +364,115 @@ def test_ends_of_sequences_are_the_rest_of_the_transitions():
 # -------------------------------------------------------------------------------- what is refused
 
 
-def test_values_that_do_not_fit_together_are_refused():
+def half():
+    """A mixture of which the means alone are set."""
     mixture = GaussianMixture(2)
     mixture.means_ = [[0.0, 0.0], [1.0, 1.0]]
+    return mixture
+
+
+def other_kind():
+    mixture = half()
+    mixture.weights_, mixture.covariances_ = [0.5, 0.5], [np.eye(2), np.eye(2)]
+    return mixture.set_params(covariance_type="tied")
+
+
+def topics():
+    return LatentDirichletAllocation(2, doc_topic_prior=0.5)
+
+
+def full(symbols, **values):
+    edit = EditDistance("full")
+    for name, value in {"symbols": symbols, **values}.items():
+        setattr(edit, f"{name}_", value)
+    return edit
+
+
+REFUSED = r"""
+half().covariances_ = np.ones((2, 1, 1)) -> GaussianMixture: covariances_ has 1 columns, but 2
+half().weights_ = [0.2, 0.3, 0.5] -> GaussianMixture: weights_ has 3 components
+half().weights_ = [0.4, 0.5] -> weights_ must add up to 1, got a sum of 0\.9
+half().covariances_ = [np.eye(2), [[1.0, 2.0], [2.0, 1.0]]] ->
+    covariances_ must be symmetric and positive definite
+half().covariances_ = [np.eye(2), [[1.0, 0.5], [0.0, 1.0]]] -> number 1 is not
+half().precisions_cholesky_ = [np.eye(2), [[1.0, 0.0], [0.5, 1.0]]] ->
+    precisions_cholesky_ must be upper triangular
+half().predict([[0.0, 0.0]]) ->
+    NotFittedError: means_ is set. Set weights_ and covariances_ or precisions_
+half().covariances_ -> AttributeError: not fitted
+half().means_ = np.zeros((3, 2)) -> GaussianMixture: means_ has 3 components
+half().n_iter_ = 3 -> AttributeError:
+known_mixture().predict(np.zeros((1, 3))) -> X has 3 features
+GaussianMixture(-1).weights_ = [1.0] -> 'n_components' parameter of GaussianMixture
+other_kind().means_ = np.ones((2, 2)) -> call fit again
+known_mixture().covariances_ = [[[1e-320]], [[1.0]]] -> GaussianMixture: covariances_
+known_mixture().precisions_cholesky_ = [[[1e200]], [[1.0]]] -> GaussianMixture: precisions_cholesky_
+known_mixture().precisions_cholesky_ = [[[1e-200]], [[1.0]]] ->
+    GaussianMixture: precisions_cholesky_
+known_mixture().weights_ = np.ma.masked_array([0.5, 0.5], [True, False]) ->
+    GaussianMixture: weights_
+GaussianMixture(1, covariance_type='spherical').covariances_ = [1e-320] ->
+    GaussianMixture: covariances_
+GaussianMixture(1, covariance_type='spherical').precisions_ = [1e-320] ->
+    GaussianMixture: precisions_
+GaussianMixture(1, covariance_type='spherical').precisions_cholesky_ = [1e-320] ->
+    GaussianMixture: precisions_cholesky_
+Mixture(2, family='poisson').fit([[1, 2], [3, 4], [9, 9]]).parameters_ = np.ones((2, 3)) ->
+    Mixture: parameters_ has 3 columns, but 2 are expected
+Mixture.from_parameters(weights=[0.5, 0.5], parameters=[1.0]) ->
+    Mixture: parameters_ must be those of
+GaussianHMM(2, covariance_type='diag').covars_ = np.tile([[1.0, 0.5], [0.5, 1.0]], (2, 1, 1)) ->
+    GaussianHMM: covars_ must be of the covariance_type
+GaussianHMM(2, covariance_type='diag').covars_ = [[1.0, 0.0], [1.0, 1.0]] -> covars_ must be above 0
+GaussianHMM(2, covariance_type='tied').covars_ = [np.eye(2), 2.0 * np.eye(2)] ->
+    covars_ must be of the covariance_type
+GammaMixture(2, shape=2.0).shapes_ = SHAPES ->
+    GammaMixture: shapes_ is fixed by the parameter shape
+StudentTMixture(3, degrees_of_freedom=3.0).degrees_of_freedom_ = [4.0, 4.0, 4.0] ->
+    degrees_of_freedom_ is fixed by the parameter
+StudentTMixture(3, degrees_of_freedom='shared').degrees_of_freedom_ = [3.0, 8.0, 100.0] ->
+    degrees_of_freedom_ must be equal
+CategoricalMixture(2, n_categories=3).probabilities_ = [SHARES, np.ones((2, 3)) / 3.0] ->
+    probabilities_ has .2, 3. categories, n_categories .3, 3
+# Topics.
+topics().components_ = [[1.0, 2.0]] -> components_ has 1 components or states, but 2 are expected
+topics().components_ = [[1.0, 2.0], [0.0, 0.0]] -> components_ must not be negative, nor all 0
+topics().components_ = [1.0, 2.0] -> components_ must have 2 axes
+topics().doc_topic_prior_ = 0.0 -> doc_topic_prior_ must be from 1e-20 to 1e
+topics().doc_topic_prior_ = [1.0, -1.0] -> doc_topic_prior_ must be from 1e-20 to 1e
+topics().doc_topic_prior_ = [1.0, 1e30] -> doc_topic_prior_ must be from 1e-20 to 1e
+topics().topic_word_prior_ = 1.0 -> AttributeError: topic_word_prior_
+# Edit distances.
+EditDistance().operations_ = {'match': 0.5, 'end': 0.5} -> operations_ must have match, mismatch
+EditDistance().operations_ = {**OPERATIONS, 'end': 0.5} -> operations_ must add up to 1
+EditDistance().deletion_probabilities_ = DELETIONS ->
+    deletion_probabilities_: only parametrization='full'
+full('abc').insertion_probabilities_ = INSERTIONS ->
+    insertion_probabilities_ has 3 entries .* but 4 are
+full('ab').deletion_probabilities_ = DELETIONS[:2] -> deletion_probabilities_ has 2 entries
+full('ab', insertion_probabilities=INSERTIONS).distance('a', 'b') ->
+    NotFittedError: Set substitution_.* and deletion_.*, too
+full('ab', insertion_probabilities=INSERTIONS).substitution_probabilities_ = TOO_MUCH ->
+    probabilities_: .* add up to less than 1
+EditDistance.from_parameters(operations=OPERATIONS) -> needs symbols, too
+"""
+
+
+@pytest.mark.parametrize(("call", "words"), rows_of(REFUSED))
+@pytest.mark.filterwarnings("ignore")
+def test_values_that_do_not_fit_together_are_refused(call, words):
+    assert_refused_call(call, words, {**globals(), "TOO_MUCH": SUBSTITUTIONS / SUBSTITUTIONS.sum()})
+
+
+def test_values_that_were_set_can_be_read_before_the_last_one():
+    mixture = half()
     np.testing.assert_array_equal(mixture.means_, [[0.0, 0.0], [1.0, 1.0]])
-    with pytest.raises(ValueError, match="GaussianMixture: covariances_ has 1 columns, but 2"):
-        mixture.covariances_ = np.ones((2, 1, 1))
-    with pytest.raises(ValueError, match="GaussianMixture: weights_ has 3 components"):
-        mixture.weights_ = [0.2, 0.3, 0.5]
-    with pytest.raises(ValueError, match=r"weights_ must add up to 1, got a sum of 0\.9"):
-        mixture.weights_ = [0.4, 0.5]
-    with pytest.raises(ValueError, match="covariances_ must be symmetric and positive definite"):
-        mixture.covariances_ = [np.eye(2), [[1.0, 2.0], [2.0, 1.0]]]
-    with pytest.raises(ValueError, match="number 1 is not"):
-        mixture.covariances_ = [np.eye(2), [[1.0, 0.5], [0.0, 1.0]]]
-    with pytest.raises(ValueError, match="precisions_cholesky_ must be upper triangular"):
-        mixture.precisions_cholesky_ = [np.eye(2), [[1.0, 0.0], [0.5, 1.0]]]
-    message = "means_ is set. Set weights_ and covariances_ or precisions_"
-    with pytest.raises(NotFittedError, match=message):
-        mixture.predict([[0.0, 0.0]])
-    with pytest.raises(AttributeError, match="not fitted"):
-        mixture.covariances_  # noqa: B018
     mixture.weights_, mixture.covariances_ = [0.5, 0.5], [np.eye(2), np.eye(2)]
     assert mixture.n_features_in_ == 2
-    with pytest.raises(ValueError, match="X has 3 features"):
-        mixture.predict(np.zeros((1, 3)))
-    with pytest.raises(ValueError, match="GaussianMixture: means_ has 3 components"):
-        mixture.means_ = np.zeros((3, 2))
-    with pytest.raises(AttributeError):
-        mixture.n_iter_ = 3
-    with pytest.raises(ValueError, match="'n_components' parameter of GaussianMixture"):
-        GaussianMixture(-1).weights_ = [1.0]
-    mixture.set_params(covariance_type="tied")
-    with pytest.raises(ValueError, match="call fit again"):
-        mixture.means_ = np.ones((2, 2))
-
-
-def test_covariances_of_another_kind_are_refused():
-    hmm = GaussianHMM(2, covariance_type="diag")
-    with pytest.raises(ValueError, match="GaussianHMM: covars_ must be of the covariance_type"):
-        hmm.covars_ = np.tile([[1.0, 0.5], [0.5, 1.0]], (2, 1, 1))
-    with pytest.raises(ValueError, match="covars_ must be above 0"):
-        hmm.covars_ = [[1.0, 0.0], [1.0, 1.0]]
-    tied = GaussianHMM(2, covariance_type="tied")
-    with pytest.raises(ValueError, match="covars_ must be of the covariance_type"):
-        tied.covars_ = [np.eye(2), 2.0 * np.eye(2)]
+    # The parameter of the constructor is enough.
+    lda = topics()
+    lda.components_ = TOPICS
+    np.testing.assert_array_equal(lda.doc_topic_prior_, [0.5, 0.5])
 
 
 def test_symbols_are_as_many_as_the_probabilities():
@@ -484,27 +503,6 @@ def test_any_family_takes_its_parameters():
     ).sample(3)[0].shape == (3, 2)  # fmt: skip
     with pytest.raises(ValueError, match="Mixture: parameters_ must be those of 2 components"):
         Mixture.from_parameters(weights=[0.5, 0.5], parameters=gaussians)
-    with pytest.raises(ValueError, match="Mixture: parameters_ must be those of"):
-        Mixture.from_parameters(weights=[0.5, 0.5], parameters=[1.0])
-
-
-def test_extreme_and_masked_values_are_refused(rng):
-    known = known_mixture()
-    for name, values in (
-        ("covariances_", [[[1e-320]], [[1.0]]]),
-        ("precisions_cholesky_", [[[1e200]], [[1.0]]]),
-        ("precisions_cholesky_", [[[1e-200]], [[1.0]]]),
-        ("weights_", np.ma.masked_array([0.5, 0.5], [True, False])),
-    ):
-        with pytest.raises(ValueError, match=f"GaussianMixture: {name}"):
-            setattr(known, name, values)
-    flat = GaussianMixture(1, covariance_type="spherical")
-    for name in ("covariances_", "precisions_", "precisions_cholesky_"):
-        with pytest.raises(ValueError, match=f"GaussianMixture: {name}"):
-            setattr(flat, name, [1e-320])
-    fitted = Mixture(2, family="poisson", random_state=0).fit(rng.poisson(3.0, (20, 2)))
-    with pytest.raises(ValueError, match="Mixture: parameters_ has 3 columns, but 2 are expected"):
-        fitted.parameters_ = np.ones((2, 3))
 
 
 def test_lengths_of_documents_are_those_of_first_data():
@@ -654,25 +652,6 @@ def test_settings_of_topic_models_hold_from_the_first_data_on(e_step, rng):
     assert known.model_.inference == LatentDirichletAllocation(e_step=e_step)._inference()
 
 
-def test_invalid_topics_are_named():
-    lda = LatentDirichletAllocation(2, doc_topic_prior=0.5)
-    for wrong, match in [
-        ([[1.0, 2.0]], "components_ has 1 components or states, but 2 are expected"),
-        ([[1.0, 2.0], [0.0, 0.0]], "components_ must not be negative, nor all 0"),
-        ([1.0, 2.0], "components_ must have 2 axes"),
-    ]:
-        with pytest.raises(ValueError, match=match):
-            lda.components_ = wrong
-    # The parameter of the constructor is enough.
-    lda.components_ = TOPICS
-    np.testing.assert_array_equal(lda.doc_topic_prior_, [0.5, 0.5])
-    for wrong in (0.0, [1.0, -1.0], [1.0, 1e30]):
-        with pytest.raises(ValueError, match="doc_topic_prior_ must be from 1e-20 to 1e"):
-            lda.doc_topic_prior_ = wrong
-    with pytest.raises(AttributeError, match="topic_word_prior_"):
-        lda.topic_word_prior_ = 1.0
-
-
 # -------------------------------------------------------------------------------- edit distances
 
 OPERATIONS = {"match": 0.5, "mismatch": 0.1, "delete": 0.1, "insert": 0.05, "end": 0.25}
@@ -745,26 +724,3 @@ def test_symbols_can_be_replaced_and_the_parameter_is_enough():
     other.symbols_ = ["c", "b"]
     assert other.symbols_ == ["c", "b"] and other.distance("b", "b") == before
     np.testing.assert_allclose(other.distance("a", ""), -np.log(END * DELETIONS[2]))
-
-
-def test_invalid_operations_are_named():
-    with pytest.raises(ValueError, match="operations_ must have match, mismatch"):
-        EditDistance().operations_ = {"match": 0.5, "end": 0.5}
-    with pytest.raises(ValueError, match="operations_ must add up to 1"):
-        EditDistance().operations_ = {**OPERATIONS, "end": 0.5}
-    with pytest.raises(ValueError, match="deletion_probabilities_: only parametrization='full'"):
-        EditDistance().deletion_probabilities_ = DELETIONS
-    full = EditDistance("full")
-    full.symbols_ = "abc"
-    with pytest.raises(ValueError, match="insertion_probabilities_ has 3 entries .* but 4 are"):
-        full.insertion_probabilities_ = INSERTIONS
-    full.symbols_ = "ab"
-    full.insertion_probabilities_ = INSERTIONS
-    with pytest.raises(ValueError, match="deletion_probabilities_ has 2 entries"):
-        full.deletion_probabilities_ = DELETIONS[:2]
-    with pytest.raises(NotFittedError, match="Set substitution_.* and deletion_.*, too"):
-        full.distance("a", "b")
-    with pytest.raises(ValueError, match="probabilities_: .* add up to less than 1"):
-        full.substitution_probabilities_ = SUBSTITUTIONS / SUBSTITUTIONS.sum()
-    with pytest.raises(ValueError, match="needs symbols, too"):
-        EditDistance.from_parameters(operations=OPERATIONS)
