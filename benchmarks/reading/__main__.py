@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 14_370,
     "public names": 93,
     "import circles": 0,
-    "test code": 37_560,
+    "test code": 37_505,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
