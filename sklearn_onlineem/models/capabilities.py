@@ -94,29 +94,19 @@ class SplitsAndMerges(ABC):
 
     @abstractmethod
     def split_merge_steps(
-        self, data: Batch, n_merges: int, prior: Statistics | None = None
+        self,
+        data: Batch,
+        rng: np.random.Generator,
+        prior: Sequence[tuple[float, Statistics]] = (),
+        price: float | None = None,
+        n_merges: int = 0,
     ) -> Iterator[Self]:
-        """Return an iterator of models with a pair of components merged, then with one split.
+        """Return an iterator of models after split and merge steps, the most promising first.
 
-        Parameters
-        ----------
-        data : Batch
-            Observations.
-        n_merges : int
-            How many pairs are tried for a merge, the most similar first.
-        prior : Statistics, default=None
-            As in `check_split_merge`, which raises the same errors.
-        """
-
-    @abstractmethod
-    def regrouped(
-        self, data: Batch, rng: np.random.Generator, prior: Sequence[tuple[float, Statistics]] = ()
-    ) -> Self | None:
-        """Return a model with two components merged and another one split, or several such triples.
-
-        It has as many components, and should be likelier, which is known only on a sample of the
-        data: take some passes of batch EM, and compare the likelihood of all data. None: no triple
-        that was tried is likelier.
+        With a fixed number of components there is at most one, with two components merged and
+        another one split, or several such triples. Else a pair is merged, or a component split. It
+        should be better, which is known only on a sample of the data: take some passes of batch EM,
+        and compare the criterion for all data.
 
         Parameters
         ----------
@@ -126,6 +116,10 @@ class SplitsAndMerges(ABC):
             Draws samples, and starts of splits.
         prior : sequence of (float, Statistics), default=()
             Weights and pseudo-statistics of conjugate priors, as in a step of batch EM.
+        price : float, default=None
+            What a parameter costs, in nats per observation. None: the number of components stays.
+        n_merges : int, default=0
+            How many pairs are tried for a merge, those that lose the least first.
         """
 
     @abstractmethod

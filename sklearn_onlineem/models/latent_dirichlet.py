@@ -32,7 +32,13 @@ from sklearn_onlineem.families._word_tables import (
 )
 from sklearn_onlineem.models._model import Model, matching
 from sklearn_onlineem.models.capabilities import Chain, Reinitialises, SampledChains, SplitMergeStep
-from sklearn_onlineem.models.split_merge import EMPTY_SHARE, LOG_ODDS, along_first_axis
+from sklearn_onlineem.models.split_merge import (
+    EMPTY_SHARE,
+    LOG_ODDS,
+    along_first_axis,
+    gain_of,
+    learners_and_judges,
+)  # fmt: skip
 from sklearn_onlineem.models.topic_inference import (
     ALL_TOPICS,
     LocalGibbs,
@@ -395,21 +401,19 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
     def reinitialised(self, data: Documents) -> SplitMergeStep | None:
         # Halves are learnt from half of some documents, and must make the others a million times
         # likelier, as in mixtures.
-        every = 2 * -(-len(data) // _SPLIT_DOCUMENTS)
-        known, unknown = (data.unnumbered()[start::every] for start in (0, every // 2))
-        if not len(unknown) or not known.total_weight > 0.0 < unknown.total_weight:
+        parts = learners_and_judges(data.unnumbered(), _SPLIT_DOCUMENTS)
+        if parts is None:
             return None
-        model = self._expecting()
-        counts = model.e_step(known)[0].counts_T.sum(axis=0)
+        model, (learners, judges) = self._expecting(), parts
+        counts = model.e_step(learners)[0].counts_T.sum(axis=0)
         new = int(np.argmin(counts))
         if not counts[new] * self.n_components < EMPTY_SHARE * counts.sum():
             return None
         largest = [int(k) for k in np.argsort(-counts, kind="stable") if k != new and counts[k] > 0]
-        trials = [(model._split(known, k, new), k) for k in largest[:_MOST_SPLIT]]
+        trials = [(model._split(learners, k, new), k) for k in largest[:_MOST_SPLIT]]
         if not trials:
             return None
-        trial, old = max(trials, key=lambda trial: trial[0].e_step(known)[1])
-        gain = trial.e_step(unknown)[1] - model.e_step(unknown)[1]
+        trial, old = max(trials, key=lambda trial: trial[0].e_step(learners)[1])
         # What documents lose, if they come back: those of the empty topic, and of the other one.
         others = self.topics_T.copy()
         alpha = trial.alpha[[old, new]]
@@ -417,7 +421,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         losses = np.minimum(_column_divergences(self.topics_T[:, [new, old]], others), LOG_ODDS)
         of_new, of_old = losses[0].min(), losses[1, new]
         lost = self.length[0] * (self.shares[new] * of_new + self.shares[old] * of_old)
-        if not gain * unknown.total_weight > LOG_ODDS or not gain > lost:
+        if not gain_of(trial, model, judges) > lost:
             return None
         return SplitMergeStep(replace(trial, inference=self.inference), new, old)
 

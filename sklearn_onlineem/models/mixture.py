@@ -49,7 +49,6 @@ from sklearn_onlineem.models.capabilities import (
 from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.models.coordinates import ComponentCoordinates
 from sklearn_onlineem.models.fixed import Fixed
-from sklearn_onlineem.models.regrouping import regrouped
 from sklearn_onlineem.models.split_merge import (
     EMPTY_SHARE,
     check_split_merge,
@@ -321,11 +320,6 @@ class MixtureModel(
             normalise(log_joint, NOTHING, NO_LABELS, NOTHING, out[start : start + len(block)])
         return out
 
-    def split_merge_steps(
-        self, data: Rows, n_merges: int, prior: MixtureStatistics | None = None
-    ) -> Iterator[MixtureModel]:
-        return split_merge_steps(self, self.without_gaps(data), n_merges, prior)
-
     def check_split_merge(
         self, prior: MixtureStatistics | None, data: Rows | None = None, fixed: bool = False
     ) -> None:
@@ -336,13 +330,15 @@ class MixtureModel(
         if self.fixed is not None:
             raise ValueError(f"{what} all parameters, but params fixes some.")
 
-    def regrouped(
+    def split_merge_steps(
         self,
         data: Rows,
         rng: np.random.Generator,
         prior: Sequence[tuple[float, MixtureStatistics]] = (),
-    ) -> MixtureModel | None:
-        return regrouped(self, data, rng, prior)
+        price: float | None = None,
+        n_merges: int = 0,
+    ) -> Iterator[MixtureModel]:
+        return split_merge_steps(self, data, rng, prior, price, n_merges)
 
     def has_empty(self, data: Rows) -> bool:
         # Mostly the lightest one has enough, which takes less time to see.

@@ -1,35 +1,60 @@
-"""Split and merge steps of mixtures, in batches and in streams."""
+"""Split and merge steps of mixtures: proposed, learnt locally, and accepted by a criterion.
+
+A component is split by a few steps of EM on its own rows, and similar pairs are merged. In fits,
+those steps that promise most are tried by EM of their components and of those that overlap them
+most, on their own rows. What a step gains there, with all other components as they are, is a lower
+bound of what it gains in the whole mixture. In streams, an empty component takes one of the halves.
+All of this is done on a sample of the rows, and others show the gain.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import combinations
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import lapack
 
-from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._values import components, take, with_components
-from sklearn_onlineem.families._e_step import NOTHING, per_row
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families.capabilities import n_shared_parameters
+from sklearn_onlineem.models._model import divergences
 from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import combine
 
-# Most rows used to cut a component in two.
-_SPLIT_ROWS = 10_000
+# Least gain of a trial that keeps the number of components: in nats per row, and in nats for each
+# parameter of a component.
+_LEAST_GAIN, _LEAST_PER_PARAMETER = 2e-3, 0.5
+# Fewest values for each parameter of a component that a trial makes smaller: the likelihood of very
+# few rows may be as high as a floor allows, and says nothing of others.
+_VALUES_PER_PARAMETER = 4
+# Rows of the sample: so many, or so many for each parameter of the mixture, if that is more. Most
+# rows for the losses of merges, for the split of a component, and for a trial.
+_ROWS, _ROWS_PER_PARAMETER = 4000, 3
+_MERGE_ROWS, _SPLIT_ROWS, _TRIAL_ROWS = 1000, 500, 2000
+# Rows with a smaller responsibility of some components are not theirs; smaller ones of a single
+# component count as 0.
+_LEAST_SHARE, _LEAST_KEPT = 1e-3, 1e-6
+# Pairs for each component whose loss is computed; least number of trials, and trials for each
+# component; most trials with the same split, or with the same pair.
+_PAIRS, _TRIALS, _TRIALS_PER_COMPONENT, _MOST_ALIKE = 2, 10, 0.4, 3
+# Components of a trial: its own, and those that overlap them most.
+_NEIGHBOURHOOD = 8
+# Steps of EM for each cut of a component, for the better cut, and for components as they are.
+_CUT_STEPS, _SPLIT_STEPS, _OLD_STEPS = 3, 4, 3
+# Steps of EM for trials in each stage, and the share of the trials that are left after it.
+_STAGES = ((4, 1 / 2), (4, 1 / 3), (12, 1 / 3))
+# Last steps of EM, on all rows of the sample, which also shows the gain on rows not used before.
+_LAST_STEPS = 3
+# EM ends when a step gains less than so many nats per row of the sample.
+_SETTLED = 1e-4
+# Numbers in a block of log densities.
+_BLOCK_VALUES = 1 << 18
 # Most features for which a first axis is that of a covariance; beyond, and for sparse rows, steps
 # of power iteration are faster, and their precision is enough.
 _MOST_FEATURES, _AXIS_STEPS = 64, 30
-
-
-def split_merge_steps(model, data, n_merges, prior=None):
-    """Return an iterator of mixtures: with the cheapest merges first, then all splits."""
-    # A merged component has weight 0; a split needs such an empty component, and rows with
-    # distances between them.
-    check_split_merge(prior, data)
-    return _candidates(model, data, n_merges)
 
 
 def has_labels(data):
@@ -57,69 +82,200 @@ def check_split_merge(prior, data=None, fixed=False):
         )
 
 
-def _candidates(model, data, n_merges):
-    active, empty = np.flatnonzero(model.weights > 0), np.flatnonzero(model.weights == 0)
-    costs = {pair: merged_pair(model, *pair)[1] for pair in combinations(active, 2)}
-    for pair in islice(sorted(costs, key=costs.get), n_merges):
-        yield merged_pair(model, *pair)[0]
-    if len(empty) and not model.family.is_nominal:
-        some = data[:: -(-len(data) // _SPLIT_ROWS)]
-        shares = weighted_posterior(model, some)
-        for k in active:
-            yield _split(model, k, empty[0], some, shares.copy())
+# ------------------------------------------------------------------------------------ steps of fits
 
 
-def merged_pair(model, i, j):
-    """Return the mixture of least divergence with component j merged into i, and the loss."""
-    # The loss is w_i KL(i || both) + w_j KL(j || both), in nats per row.
-    family, parameters, weights = model.family, model.parameters, model.weights
-    kept, moved = weights.copy(), np.zeros(len(weights))
-    kept[j], moved[i] = 0.0, weights[j]
-    order = np.arange(len(weights))
-    order[i] = j
-    twins = take(parameters, order)
-    both = family.own_statistics(parameters, kept) + family.own_statistics(twins, moved)
-    new = family.m_step(both, parameters)
-    loss = weights[i] * family.kl_divergence(parameters, new)[i]
-    loss += weights[j] * family.kl_divergence(twins, new)[i]
-    return replace(model, weights=kept + moved, parameters=new), loss
+def split_merge_steps(model, data, rng, prior=(), price=None, n_merges=0):
+    """Yield mixtures after split and merge steps that should be better, see `SplitsAndMerges`."""
+    if model.n_components < (3 if price is None else 2):
+        return
+    family, n = model.family, model.n_components
+    n_parameters = family.n_parameters(model.parameters)
+    rows = _some(data, max(_ROWS, _ROWS_PER_PARAMETER * n_parameters), rng)
+    if not rows.total_weight > 0.0:
+        return
+    rows = model.without_gaps(rows, rng)
+    whole = _Whole(model, rows, prior, data.total_weight)
+    if price is None:
+        halves = [_halved(whole, k, rng) for k in range(n)]
+        yield from _regrouped(whole, _trials(whole, halves, *_merges(whole, rng), rng))
+        return
+    if model.n_active > 1:
+        pairs, merged, losses = _merges(whole, rng, np.all)
+        for merge in np.argsort(losses, kind="stable")[:n_merges]:
+            one = components(merged, slice(merge, merge + 1), len(pairs))
+            yield _stepped(model, *pairs[merge], None, one, None)
+    empty = np.flatnonzero(model.weights == 0.0)
+    if not len(empty):
+        return
+    least = price * ((n_parameters - whole.n_shared) / n + 1)
+    halves = [(*_halved(whole, k, rng), k) for k in range(n)]
+    for two, gain, k in sorted(halves, key=lambda one: -one[1]):
+        if gain > least:
+            yield _stepped(model, None, empty[0], k, None, two)
 
 
-def weighted_posterior(model, data):
-    """Return responsibilities times weights of rows, float64 of shape (n_rows, K)."""
-    return _weighted(model.posterior(data), data)
+def _regrouped(whole, trials):
+    """Yield the mixture after all steps of triples that gain enough on some rows, if there are any.
+
+    They have to gain at all on all rows of the sample, too, and have no component in common.
+    """
+    model, n_trials = whole.model, len(trials)
+    for n_steps, share_left in _STAGES:
+        for trial in trials:
+            trial.advance(n_steps)
+        trials = sorted(trials, key=lambda trial: -trial.gain)[: math.ceil(n_trials * share_left)]
+    per_component = model.family.n_parameters(model.parameters) / model.n_components
+    least = max(_LEAST_GAIN, _LEAST_PER_PARAMETER * per_component / whole.n_rows)
+    trials = [trial for trial in trials if trial.gain > least]
+    for trial in trials:
+        trial.advance_on_all_rows(_LAST_STEPS)
+    taken = set()
+    for trial in sorted(trials, key=lambda trial: -trial.gain):
+        if trial.gain > 0.0 and taken.isdisjoint(trial.local.index):
+            taken.update(trial.local.index)
+            model = trial.local.replaced(model, trial.part)
+    if taken:
+        yield model
 
 
-def _weighted(posterior, data):
-    shares = posterior.astype(np.float64)
-    return shares if data.sample_weight is None else shares * data.sample_weight[:, None]
+def _some(rows, n_most, rng):
+    """Return at most `n_most` rows, drawn without replacement, in order."""
+    if len(rows) <= n_most:
+        return rows
+    return rows[np.sort(rng.choice(len(rows), n_most, replace=False))]
 
 
-def _split(model, k, empty, data, shares):
-    """Return the mixture in which component k leaves half of its rows to an empty one."""
-    # The cut is across the first principal axis of its rows, in the units of the features. `shares`
-    # of the components change in place.
-    beyond = along_first_axis(data.X, shares[:, k], units_of(model.family, data.X)) > 0.0
-    shares[beyond, empty], shares[beyond, k] = shares[beyond, k], 0.0
-    statistics = model.family.expected_statistics(data.X, np.ascontiguousarray(shares, data.dtype))
-    parameters = model.family.m_step(statistics, model.parameters)
-    weights = model.weights.copy()
-    weights[[k, empty]] = weights[k] * shares_of_halves(shares[:, k].sum(), shares[:, empty].sum())
-    return replace(model, weights=weights, parameters=parameters)
+class _Whole:
+    """A mixture, a sample of rows, and their responsibilities, CSR (n_components, n_rows)."""
+
+    def __init__(self, model, rows, prior, n_rows):
+        self.model, self.rows, self.prior = model, rows, prior
+        parts = []
+        for start, posterior in model.posterior_blocks(rows, np.empty(len(rows))):
+            number, k = np.nonzero(posterior > _LEAST_KEPT)
+            parts.append((posterior[number, k].astype(np.float64), k, number + start))
+        share, k, number = (np.concatenate(part) for part in zip(*parts, strict=True))
+        shape = model.n_components, len(rows)
+        self.shares = sparse.coo_array((share, (k, number)), shape).tocsr()
+        weight = rows.sample_weight
+        self.weight = np.ones(len(rows)) if weight is None else weight
+        self.n_shared = n_shared_parameters(model.family, model.parameters)
+        needed = _VALUES_PER_PARAMETER * model.observations_needed(rows) / model.n_components
+        self.n_rows, self.least_share = n_rows, needed / n_rows
+
+    def rows_of(self, index, n_most=None, rng=None):
+        """Return the rows of some components, by weighted responsibilities, and their share."""
+        ends, shares = self.shares.indptr, self.shares
+        parts = [slice(ends[k], ends[k + 1]) for k in index]
+        share = np.bincount(
+            np.concatenate([shares.indices[part] for part in parts]),
+            np.concatenate([shares.data[part] for part in parts]),
+            len(self.rows),
+        )
+        own = np.flatnonzero((share > _LEAST_SHARE) & (self.weight > 0.0))
+        weight = share[own] * self.weight[own]
+        if not len(own):
+            return None, 0.0
+        rows = Rows.unchecked(self.rows.X[own], weight)
+        share = weight.sum() / self.rows.total_weight
+        return rows if n_most is None else _some(rows, n_most, rng), share
 
 
-def shares_of_halves(kept, left):
-    """Return the shares of two halves; equal if there is too little evidence."""
-    total = kept + left
-    return np.array([kept, left]) / total if kept > 0.0 < left else np.array([0.5, 0.5])
+class _Local:
+    """Some components of a mixture, learnt alone from their own rows.
+
+    Values are log-likelihoods of these rows plus the logarithm of the prior, in nats per row.
+    """
+
+    def __init__(self, whole, index, rows, share):
+        model, n = whole.model, whole.model.n_components
+        self.index, self.share, self._n = index, share, n
+        self._rows, self._shares_parameters = rows, whole.n_shared > 0
+        weights = model.weights[index]
+        self.part = type(model)(
+            model.family, weights / weights.sum(), components(model.parameters, index, n)
+        )
+        self._prior = [
+            (a / share, type(of_all)(of_all.counts[index], of_all.emissions.components(index, n)))
+            for a, of_all in whole.prior
+        ]
+
+    def settled(self, part, n_steps):
+        """Return components after at most `n_steps` steps of EM, and their value."""
+        evidence, value = self._e_step(part)
+        for _ in range(n_steps):
+            new = self.m_step(part, evidence)
+            evidence, new_value = self._e_step(new)
+            gain = new_value - value
+            if not gain > 0.0:
+                break
+            part, value = new, new_value
+            if gain * self.share < _SETTLED:
+                break
+        return part, value
+
+    def _e_step(self, part):
+        evidence, value = part.e_step(self._rows)
+        return evidence, value + sum(a * part.expected_log_likelihood(s) for a, s in self._prior)
+
+    def m_step(self, part, evidence):
+        """Return the M-step; parameters that are shared with other components stay."""
+        new = part.m_step(combine([(1.0, evidence), *self._prior]))
+        if not self._shares_parameters:
+            return new
+        parameters = part.family.with_shared(new.parameters, part.parameters)
+        return type(part)(part.family, new.weights, parameters)
+
+    def replaced(self, model, part):
+        """Return the mixture in which these components are replaced."""
+        weights = model.weights.copy()
+        weights[self.index] = weights[self.index].sum() * part.weights
+        parameters = with_components(model.parameters, self.index, part.parameters, self._n)
+        return type(model)(model.family, weights, parameters)
 
 
-def units_of(family, X):
-    """Return units of the features: their standard deviations, or that of counts, which is one."""
-    if family.takes_sparse or sparse.issparse(X):
-        return np.ones(X.shape[1])
-    units = X.std(axis=0, dtype=np.float64)
-    return np.where(units > 0.0, units, 1.0)
+def _halved(whole, k, rng):
+    """Return a component as a mixture of two, and the gain in nats per row; None if it has none."""
+    nothing = None, -np.inf
+    if not whole.model.weights[k] > 0.0:
+        return nothing
+    rows, share = whole.rows_of([k], _SPLIT_ROWS, rng)
+    if rows is None or len(rows) < 4:
+        return nothing
+    try:
+        one, two = (_Local(whole, index, rows, share) for index in ([k], [k, k]))
+        before, after, best = one.settled(one.part, 1)[1], -np.inf, None
+        for beyond in _cuts(whole.model.family, rows, rng):
+            if beyond.any() and not beyond.all():
+                cut = Rows.unchecked(rows.X, rows.sample_weight, beyond.astype(np.intc))
+                halves = two.m_step(two.part, two.part.e_step(cut)[0])
+                halves, value = two.settled(halves, _CUT_STEPS)
+                if value > after:
+                    best, after = halves, value
+        if best is None:
+            return nothing
+        best, after = two.settled(best, _SPLIT_STEPS)
+    except ours(ValueError):
+        # Some rows determine no parameters.
+        return nothing
+    return best, share * (after - before)
+
+
+def _cuts(family, rows, rng):
+    """Return masks of rows beyond the middle of the first axis, and of two rows drawn at random."""
+    X, weight = rows.X, rows.sample_weight
+    if family.is_nominal:
+        X = family.sufficient_statistics(X)
+    units = np.ones(X.shape[1])
+    # The unit of counts is one.
+    if not (family.takes_sparse or sparse.issparse(X)):
+        units = X.std(axis=0, dtype=np.float64)
+        units = np.where(units > 0.0, units, 1.0)
+    pair = X[rng.choice(len(weight), 2, p=weight / weight.sum())]
+    pair = (pair.toarray() if sparse.issparse(pair) else pair).astype(np.float64)
+    axis = (pair[0] - pair[1]) / units**2
+    return along_first_axis(X, weight, units) > 0.0, X @ axis > pair.mean(axis=0) @ axis
 
 
 def along_first_axis(X, weight, units):
@@ -141,15 +297,125 @@ def along_first_axis(X, weight, units):
     return X @ axis - mean @ axis
 
 
+def _merges(whole, rng, weighted=np.any):
+    """Return similar pairs (n, 2), a component for each instead of both, and losses by row.
+
+    Any of a pair, or all, must have weight.
+    """
+    # The loss is the mean of (r_i + r_j) (log(w_i p_i + w_j p_j) - log((w_i + w_j) p_merged)).
+    model, rows, n = whole.model, whole.rows, whole.model.n_components
+    family, weights = model.family, model.weights
+    pairs = np.array(list(combinations(range(n), 2)))
+    pairs = pairs[weighted(weights[pairs], axis=1)]
+    i, j = pairs.T
+    between = divergences(model, model)
+    distance = weights[i] * weights[j] / (weights[i] + weights[j])
+    distance *= np.minimum(between[i, j], between[j, i])
+    pairs = pairs[np.argsort(distance, kind="stable")[: _PAIRS * n]]
+    i, j = pairs.T
+    total = weights[i] + weights[j]
+    of_i, of_j = (components(model.parameters, index, n) for index in (i, j))
+    both = family.own_statistics(of_i, weights[i] / total)
+    merged = family.m_step(both + family.own_statistics(of_j, weights[j] / total), of_i)
+    if whole.n_shared > 0:
+        merged = family.with_shared(merged, of_i)
+    some = np.arange(len(rows))
+    if len(rows) > _MERGE_ROWS:
+        some = np.sort(rng.choice(len(rows), _MERGE_ROWS, replace=False))
+    rows, weight, losses = rows[some], whole.weight[some], np.empty(len(pairs))
+    log_likelihood = np.empty(len(rows))
+    posterior = model.posterior(rows, log_likelihood).T.astype(np.float64)
+    for start in range(0, len(pairs), _BLOCK_VALUES // len(rows)):
+        own = slice(start, start + _BLOCK_VALUES // len(rows))
+        log_merged = family.log_density(components(merged, own, len(pairs)), rows.X)
+        shares = posterior[i[own]] + posterior[j[own]]
+        log_both = log_likelihood + np.log(np.maximum(shares, 1e-300))
+        log_merged = log_merged.T.astype(np.float64) + np.log(total[own])[:, None]
+        losses[own] = (shares * (log_both - log_merged)) @ weight
+    return pairs, merged, losses / weight.sum() if weight.any() else losses
+
+
+class _Trial:
+    """A triple and its neighbours: two components are merged, and another one is split."""
+
+    def __init__(self, whole, local, before, triple, merged, halves):
+        self._whole, self.local, self._before, self.gain = whole, local, before, -np.inf
+        self.part = _stepped(local.part, *np.searchsorted(local.index, triple), merged, halves)
+
+    def advance(self, n_steps):
+        """Take at most `n_steps` steps of EM."""
+        try:
+            self.part, value = self.local.settled(self.part, n_steps)
+        except ours(ValueError):
+            value = -np.inf
+        local = self.local
+        before, after = (local.share * part.weights for part in (local.part, self.part))
+        is_small = (after < before) & (after < self._whole.least_share)
+        gain = local.share * (value - self._before)
+        self.gain = gain if gain < np.inf and not is_small.any() else -np.inf
+
+    def advance_on_all_rows(self, n_steps):
+        """Take steps of EM, and compute the gain, on all rows of the sample."""
+        index = self.local.index
+        self.local = _Local(self._whole, index, *self._whole.rows_of(index))
+        self._before = self.local.settled(self.local.part, 0)[1]
+        self.advance(n_steps)
+
+
+def _stepped(model, i, j, k, merged, halves):
+    """Return the mixture in which i is `merged` from i and j, and j and k are halves of k."""
+    n, weights, parameters = model.n_components, model.weights.copy(), model.parameters
+    if merged is not None:
+        weights[i], weights[j] = weights[i] + weights[j], 0.0
+        parameters = with_components(parameters, [i], merged, n)
+    if halves is not None:
+        weights[[j, k]] = (weights[j] + weights[k]) * halves.weights
+        parameters = with_components(parameters, [j, k], halves.parameters, n)
+    return type(model)(model.family, weights, parameters)
+
+
+def _trials(whole, halves, pairs, merged, losses, rng):
+    """Return trials of the triples with the largest gains of splits less losses of merges."""
+    n = whole.model.n_components
+    n_trials = max(_TRIALS, int(_TRIALS_PER_COMPONENT * n))
+    gains = np.array([gain for _, gain in halves])
+    splits = np.argsort(-gains, kind="stable")[: 2 * n_trials]
+    merges = np.argsort(losses, kind="stable")[: 4 * n_trials]
+    promise = gains[splits][:, None] - losses[merges]
+    promise[(pairs[merges] == splits[:, None, None]).any(axis=2)] = -np.inf
+    overlap = (whole.shares.multiply(whole.weight).tocsr() @ whole.shares.T).toarray()
+    used_splits, used_merges, locals_, trials = np.zeros(n), np.zeros(len(pairs)), {}, []
+    for place in np.argsort(-promise, axis=None, kind="stable"):
+        row, column = np.unravel_index(place, promise.shape)
+        if len(trials) == n_trials or not promise[row, column] > -np.inf:
+            break
+        k, merge = splits[row], merges[column]
+        if used_splits[k] == _MOST_ALIKE or used_merges[merge] == _MOST_ALIKE:
+            continue
+        used_splits[k] += 1
+        used_merges[merge] += 1
+        triple = np.array([*pairs[merge], k])
+        nearness = overlap[triple].sum(axis=0)
+        nearness[triple] = np.inf
+        index = np.sort(np.argsort(-nearness, kind="stable")[:_NEIGHBOURHOOD])
+        key = tuple(index)
+        if key not in locals_:
+            local = _Local(whole, index, *whole.rows_of(index, _TRIAL_ROWS, rng))
+            locals_[key] = local, local.settled(local.part, _OLD_STEPS)[1]
+        one = components(merged, slice(merge, merge + 1), len(pairs))
+        trials.append(_Trial(whole, *locals_[key], triple, one, halves[k][0]))
+    return trials
+
+
+# --------------------------------------------------------------------------------- steps of streams
+
 # A component with less than this fraction of 1/K is nearly empty.
 EMPTY_SHARE = 0.2
-# Empty components of which the least needed one is taken, the lightest ones.
-_MOST_EMPTY = 8
-# Rows used; components tried, the largest ones; passes of EM for halves, and their tolerance in
-# nats per row.
-_MOST_ROWS, _MOST_TRIED, _SETTLING_PASSES, _SETTLED = 500, 2, 20, 1e-3
-# The other rows of the batch must be this many times likelier under the new model. Under the old
-# one that happens at most once in as many tries (Markov's inequality).
+# Empty components of which the least needed one is taken, the lightest ones; components tried, the
+# largest ones; most rows used.
+_MOST_EMPTY, _MOST_TRIED, _MOST_ROWS = 8, 2, 500
+# The judges must be this many times likelier under the new model. Under the old one that happens at
+# most once in as many tries (Markov's inequality).
 LOG_ODDS = math.log(1e6)
 # What a row loses without its component, at most, in nats.
 _MOST_LOST = 100.0
@@ -162,47 +428,72 @@ def emptied(weights):
     return alive & (weights < (EMPTY_SHARE / n_alive if n_alive > 1 else 0.0))
 
 
+def learners_and_judges(data, n_most):
+    """Return some observations to learn from and as many others, or None if there are too few."""
+    every = 2 * -(-len(data) // n_most)
+    both = [data[start::every] for start in (0, every // 2)]
+    return both if all(len(some) and some.total_weight > 0.0 for some in both) else None
+
+
+def gain_of(new, old, judges):
+    """Return the gain of a new model in nats per observation, 0 unless it is far likelier."""
+    gain = new.e_step(judges)[1] - old.e_step(judges)[1]
+    return gain if gain * judges.total_weight > LOG_ODDS else 0.0
+
+
 def reinitialised(model, data):
     """Return the step that reinitialises an empty component as half of another, or None."""
-    weights, empty = model.weights, np.flatnonzero(emptied(model.weights))
-    if not len(empty) or (halves := _halves_of(model.family, data)) is None:
+    family, weights, n = model.family, model.weights, model.n_components
+    empty = np.flatnonzero(emptied(weights))
+    if not len(empty) or family.is_nominal or len(data) < 4 or has_labels(data):
         return None
+    if (parts := learners_and_judges(data, _MOST_ROWS)) is None:
+        return None
+    learners, judges = parts
     lightest = empty[np.argsort(weights[empty], kind="stable")[:_MOST_EMPTY]]
     losses = [_loss_without(model, k) for k in lightest]
     least = np.argmin(weights[lightest] * losses)
     target, without = int(lightest[least]), losses[least]
-    halving, gain = _likelier_halving(model, target, *halves)
-    if halving is None:
+    # The same rows have the same draws.
+    whole, rng = _Whole(model, learners, (), learners.total_weight), np.random.default_rng(0)
+    shares = whole.shares @ whole.weight / learners.total_weight
+    largest = [int(k) for k in np.argsort(-shares, kind="stable") if k != target][:_MOST_TRIED]
+    tried = [(*_halved(whole, k, rng), k) for k in largest]
+    halves, _, k = max(tried, key=lambda one: one[1])
+    if halves is None:
         return None
-    k, (known, unknown) = halving.k, halves
-    posterior = weighted_posterior(model, known)
-    halved = weights.copy()
-    halved[[k, target]] = 0.5 * (weights[k] + weights[target])
-    own = posterior[:, [k]]
-    latest = _relearnt(model, halved, [target], known, own, halved[target] / own.sum())
-    new, gain_of_one = latest, _gain(model.e_step(unknown)[1], latest, unknown)
+    new = _stepped(model, None, target, k, None, halves)
+    if not (gain := gain_of(new, model, judges)) > 0.0:
+        return None
+    # Component k stays as it is, and the other half is learnt from all of its rows.
+    one = _Local(whole, [k], *whole.rows_of([k]))
+    learnt = one.settled(one.part, 1)[0].parameters
+    both, halved = [k, target], weights.copy()
+    halved[both] = 0.5 * weights[both].sum()
+    latest = type(model)(family, halved, with_components(model.parameters, [target], learnt, n))
+    gain_of_one = gain_of(latest, model, judges)
     # The share of what the model remembers that is not among the latest rows. Much of it may be
     # needed again, and then the other half has to keep what it knows.
-    absent = np.maximum(weights - posterior.sum(axis=0) / posterior.sum(), 0.0).sum()
-    are_two = (gain - gain_of_one) * unknown.total_weight > LOG_ODDS
-    twins = take(latest.parameters, np.full(len(weights), target))
+    absent = np.maximum(weights - shares, 0.0).sum()
+    are_two = (gain - gain_of_one) * judges.total_weight > LOG_ODDS
+    twins = take(latest.parameters, np.full(n, target))
     if are_two and absent < EMPTY_SHARE:
         # The latest rows are of two clusters. The halves are learnt from them alone, so the other
         # component must hardly remember other rows; the share of these is the least that makes it
         # as unlike the latest ones, if they are as unlike as the rows of another component.
-        share = model.family.kl_divergence(model.parameters, twins)[k] / _MOST_LOST
+        share = family.kl_divergence(model.parameters, twins)[k] / _MOST_LOST
         if share * weights[k] > EMPTY_SHARE / model.n_active:
             return None
-        new, gain_of_one, without = halving.model, gain, min(without, _MOST_LOST)
+        latest, gain_of_one, without = new, gain, min(without, _MOST_LOST)
     if absent - weights[target] > EMPTY_SHARE / model.n_active:
         # Then k, too, may remember other rows, which gain nothing. If it had the density of all its
         # rows, and a share a of them were like the latest ones, these would diverge from it by
         # log(1/a) at most.
-        gain_of_one *= math.exp(-model.family.kl_divergence(twins, model.parameters)[k])
+        gain_of_one *= math.exp(-family.kl_divergence(twins, model.parameters)[k])
     # If the source has stayed, the rows of the empty one lose less than all others gain.
     if not gain_of_one * weights[k] > without * weights[target]:
         return None
-    return SplitMergeStep(new, target, int(k))
+    return SplitMergeStep(latest, target, k)
 
 
 def _loss_without(model, k):
@@ -210,149 +501,3 @@ def _loss_without(model, k):
     twins = take(model.parameters, np.full(len(model.weights), k))
     losses = model.family.kl_divergence(twins, model.parameters)
     return losses[(model.weights > 0.0) & (np.arange(len(losses)) != k)].min()
-
-
-def _relearnt(model, weights, which, data, shares, row_weight):
-    """Return the mixture with these weights, and some components learnt from shares of rows."""
-    family, kept = model.family, weights.copy()
-    responsibilities = np.zeros((len(data), len(weights)), data.dtype)
-    kept[which], responsibilities[:, which] = 0.0, shares
-    evidence = family.expected_statistics(data.X, responsibilities)
-    others = family.own_statistics(model.parameters, kept)
-    parameters = family.m_step(combine([(1.0, others), (row_weight, evidence)]), model.parameters)
-    return replace(model, weights=weights, parameters=parameters)
-
-
-def _halves_of(family, data):
-    """Return some rows from which components are learnt and as many others, or None."""
-    # The others must be a million times likelier with what was learnt.
-    if family.is_nominal or len(data) < 4 or has_labels(data):
-        return None
-    every = 2 * -(-len(data) // _MOST_ROWS)
-    known, unknown = (data[start::every] for start in (0, every // 2))
-    return (known, unknown) if known.total_weight > 0.0 < unknown.total_weight else None
-
-
-def _likelier_halving(model, target, known, unknown):
-    """Return the settled split of a component into the target that is likelier, and its gain.
-
-    The gain is in nats per row. If there is no such split, return None and 0.
-    """
-    log_likelihoods = np.empty(len(known))
-    posterior = model.posterior(known, log_likelihoods)
-    shares, units = _weighted(posterior, known), units_of(model.family, known.X)
-    cuts = [
-        (k, shares[:, k, None] * np.column_stack([~beyond, beyond]))
-        for k in _heaviest(shares, target)
-        for beyond in _cuts(known.X, shares[:, k], units)
-    ]
-    if not cuts:
-        return None, 0.0
-    if n_shared_parameters(model.family, model.parameters) > 0:
-        trials = [_Halving(model, k, target, known).refitted(halves) for k, halves in cuts]
-        halving = max(trials, key=_Halving.log_likelihood)
-    else:
-        halving = _likeliest(model, target, known, posterior, log_likelihoods, cuts)
-    # Hardly ever are halves far likelier for the other rows once they are settled, if they are not
-    # likelier before.
-    before = model.e_step(unknown)[1]
-    if not halving.model.e_step(unknown)[1] > before:
-        return None, 0.0
-    halving = halving.settled()
-    gain = _gain(before, halving.model, unknown)
-    return (halving, gain) if gain > 0.0 else (None, 0.0)
-
-
-def _likeliest(model, target, data, posterior, log_likelihoods, cuts):
-    """Return the `_Halving` that fits best, of cuts (k, shares of the halves), all learnt at once.
-
-    The other components do not change, so that their share of the density is known.
-    """
-    family, n = model.family, len(model.weights)
-    halves = np.concatenate([halves for _, halves in cuts], axis=1)
-    evidence = family.expected_statistics(data.X, np.ascontiguousarray(halves, data.dtype))
-    index = np.array([component for k, _ in cuts for component in (k, target)])
-    learnt = family.m_step(
-        evidence.scale(1.0 / data.total_weight), components(model.parameters, index, n)
-    )
-    log_density, counts = family.log_density(learnt, data.X), halves.sum(axis=0)
-    log_joint, best = np.empty((len(data), 3)), None
-    for number, (k, _) in enumerate(cuts):
-        pair, others = slice(2 * number, 2 * number + 2), np.ones(n)
-        others[[k, target]] = 0.0
-        shares = (model.weights[k] + model.weights[target]) * shares_of_halves(*counts[pair])
-        with np.errstate(divide="ignore"):
-            log_joint[:, 0] = np.log(posterior @ others) + log_likelihoods
-            log_joint[:, 1:] = log_density[:, pair] + np.log(shares)
-        value = normalise(log_joint, *per_row(data), NOTHING, NOTHING)
-        if best is None or value > best[0]:
-            best = value, k, pair, shares
-    _, k, pair, shares = best
-    weights, both = model.weights.copy(), [k, target]
-    weights[both] = shares
-    own = components(learnt, pair, len(index))
-    parameters = with_components(model.parameters, both, own, n)
-    new = replace(model, weights=weights, parameters=parameters)
-    return _Halving(new, k, target, data)
-
-
-def _heaviest(shares, target):
-    """Return the components that have most of the rows, without the target."""
-    totals = shares.sum(axis=0)
-    heaviest = [k for k in np.argsort(-totals, kind="stable") if k != target and totals[k] > 0.0]
-    return heaviest[:_MOST_TRIED]
-
-
-def _gain(before, new, unknown):
-    """Return the gain of a new model in nats per row, 0 unless it is far likelier."""
-    gain = new.e_step(unknown)[1] - before
-    return gain if gain * unknown.total_weight > LOG_ODDS else 0.0
-
-
-def _cuts(X, weight, units):
-    """Return masks of rows beyond the middle of the first axis, and of the flattest feature."""
-    # Clusters in one component are apart on the first axis if its features are correlated; else one
-    # feature has two modes, and so a low kurtosis.
-    yield along_first_axis(X, weight, units) > 0.0
-    if not sparse.issparse(X):
-        weight = weight / weight.sum()
-        centred = X - weight @ X
-        greatest = np.abs(centred).max(axis=0)
-        squares = (centred / np.where(greatest > 0.0, greatest, 1.0)) ** 2
-        variances, fourth = weight @ squares, weight @ (squares * squares)
-        kurtosis = np.divide(
-            fourth, variances**2, out=np.full(len(fourth), np.inf), where=variances > 0.0
-        )
-        yield centred[:, np.argmin(kurtosis)] > 0.0
-
-
-@dataclass(frozen=True)
-class _Halving:
-    """A mixture in which component k leaves rows to a target; the others do not change."""
-
-    model: object
-    k: int
-    target: int
-    data: object
-
-    def refitted(self, shares):
-        """Return the same, both components refitted to the rows by shares of these, (n, 2)."""
-        both, weights = [self.k, self.target], self.model.weights.copy()
-        weights[both] = weights[both].sum() * shares_of_halves(*shares.sum(axis=0))
-        row_weight = 1.0 / self.data.total_weight
-        new = _relearnt(self.model, weights, both, self.data, shares, row_weight)
-        return replace(self, model=new)
-
-    def log_likelihood(self):
-        return self.model.e_step(self.data)[1]
-
-    def settled(self):
-        """Return the same after passes of EM for the two."""
-        halving, log_likelihood = self, self.log_likelihood()
-        for _ in range(_SETTLING_PASSES):
-            shares, before = weighted_posterior(halving.model, self.data), log_likelihood
-            halving = halving.refitted(shares[:, [self.k, self.target]])
-            log_likelihood = halving.log_likelihood()
-            if not log_likelihood - before > _SETTLED:
-                break
-        return halving

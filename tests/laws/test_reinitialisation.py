@@ -27,12 +27,7 @@ from sklearn_onlineem.em import BayesianOnline, Constant, Forgetting, Online, Re
 from sklearn_onlineem.families import Gaussians
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.models.mixture import MixtureModel
-from sklearn_onlineem.models.split_merge import (
-    _Halving,
-    _likeliest,
-    reinitialised,
-    weighted_posterior,
-)
+from sklearn_onlineem.models.split_merge import reinitialised
 
 all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 
@@ -76,25 +71,6 @@ def test_an_empty_component_is_reinitialised_as_half_of_what_covers_two_clusters
     found = move.model.posterior(data).argmax(axis=1)
     # Each cluster is one component's, but for few rows.
     assert sum(np.bincount(found[y == k]).max() for k in range(3)) > 0.9 * 400
-
-
-@all_mixtures
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_halves_that_are_learnt_at_once_are_those_learnt_alone(case, is_weighted, rng):
-    X, y = case.data(rng, 200)
-    model = nearly_empty(case, X, y)
-    if model.family.is_nominal or n_shared_parameters(model.family, model.parameters) > 0:
-        return
-    data, log_likelihoods = case()._input(fresh=True).read(X), np.empty(200)
-    if is_weighted:
-        data = replace(data, sample_weight=rng.integers(3, size=200) * rng.random(200))
-    posterior, shares = model.posterior(data, log_likelihoods), weighted_posterior(model, data)
-    cuts = [(k, shares[:, [k, k]] * np.eye(2)[rng.integers(2, size=200)]) for k in (0, 2, 0)]
-    trials = [_Halving(model, k, 1, data).refitted(halves) for k, halves in cuts]
-    best = max(trials, key=_Halving.log_likelihood)
-    found = _likeliest(model, 1, data, posterior, log_likelihoods, cuts)
-    assert found.k == best.k
-    assert_close(found.model, best.model, rtol=1e-6, atol=1e-8)
 
 
 @all_mixtures

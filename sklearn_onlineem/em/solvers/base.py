@@ -318,11 +318,6 @@ class Solver(Settings, ABC):
         """
 
 
-def has_settled(rule, step):
-    """Ask a stopping rule; False while the number of components changes."""
-    return rule(step.log_likelihood, step.kl_divergence) and step.n_components is None
-
-
 def shuffled(n, batch_size, rng):
     """Yield a random order of n observations in parts, of whole batches but for the last.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
+from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.models.capabilities import ComponentUpdates
 
 
@@ -83,4 +83,6 @@ class Componentwise(Solver):
         steps = self._required(state.model).component_steps(data, state.prior, self.order)
         for model, log_likelihood in steps:
             progress.take(progress.state.after_pass(model, log_likelihood, data))
-            yield log_likelihood, has_settled(settled, progress.state.step)
+            step = progress.state.step
+            is_last = settled(log_likelihood, step.kl_divergence) and step.n_components is None
+            yield log_likelihood, is_last

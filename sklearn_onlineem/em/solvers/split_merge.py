@@ -12,29 +12,33 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
+from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
 from sklearn_onlineem.statistics import Statistics
 
-# Steps of a fixed number of components begin when a pass of EM gains less, and end when the last
-# ones have gained less, in nats per row.
+# Steps begin when a pass of EM gains less, and those of a fixed number of components end when the
+# last ones have gained less, in nats per row.
 _NEARLY_SETTLED, _LEAST_GAIN = 1e-2, 2e-3
 # Passes of EM after each, and after what else leads out of an optimum.
 PASSES = 5
 
 
-def regrouping_step(
+def split_merge_step(
     model: SplitsAndMerges,
     data: Observations,
     rng: np.random.Generator,
     prior: Sequence[tuple[float, Statistics]] = (),
+    price: float | None = None,
+    n_merges: int = 0,
 ) -> tuple[SplitsAndMerges, float, float] | None:
-    """Merge and split components of which there are as many afterwards; take some passes of EM.
+    """Merge or split components, or both, and take some passes of EM.
 
-    Return None if that does not raise the likelihood of the data, times the prior; else the new
-    model, the mean log-likelihood of the data *under the old one*, and the gain per observation.
+    Return the new model, the mean log-likelihood of the data *under the old one*, and the gain of
+    the criterion per observation, or None if no step raises it. The criterion is the likelihood
+    times the prior; without a fixed number of components, the likelihood at the price of the
+    parameters.
 
     Parameters
     ----------
@@ -46,22 +50,30 @@ def regrouping_step(
         Draws samples, and starts of splits.
     prior : sequence of (float, Statistics), default=()
         Weights and pseudo-statistics of conjugate priors, as of `batch_step`.
+    price, n_merges
+        See `SplitsAndMerges.split_merge_steps`.
     """
-    new = model.regrouped(data, rng, prior)
-    if new is None:
-        return None
-    log_likelihood = model.e_step(data)[1]
-    try:
-        for _ in range(PASSES):
-            new, _ = batch_step(new, data, prior)
-    except ours(ValueError):
-        # Some rows determine no parameters.
-        return None
-    gain = new.e_step(data)[1] - log_likelihood
-    gain += sum(
-        a * (new.expected_log_likelihood(s) - model.expected_log_likelihood(s)) for a, s in prior
-    )
-    return (new, log_likelihood, gain) if gain > 0.0 else None
+    log_likelihood = None
+    for new in model.split_merge_steps(data, rng, prior, price, n_merges):
+        if log_likelihood is None:
+            log_likelihood = model.e_step(data)[1]
+        try:
+            for _ in range(PASSES):
+                new, _ = batch_step(new, data, prior)
+        except ours(ValueError):
+            # Some rows determine no parameters.
+            continue
+        gain = new.e_step(data)[1] - log_likelihood
+        if price is not None:
+            gain -= price * (new.n_parameters() - model.n_parameters())
+        else:
+            gain += sum(
+                a * (new.expected_log_likelihood(s) - model.expected_log_likelihood(s))
+                for a, s in prior
+            )
+        if gain > 0.0:
+            return new, log_likelihood, gain
+    return None
 
 
 @dataclass(frozen=True)
@@ -80,15 +92,15 @@ class SplitMerge(Solver):
 
     With ``n_components="free"``, the default, it also finds the number of components:
     `n_components` of the estimator is the largest number; unused components have a weight of
-    exactly 0, and `n_components_` counts the others. When batch EM has converged, it tries the
-    merges that lose the least, by the divergence of
-    :func:`~sklearn_onlineem.combine_estimators`, then splits across the first axis of a component.
-    EM converges again after each, and the step is kept if it raises
+    exactly 0, and `n_components_` counts the others. It tries the merges that lose the least on the
+    sample, then the splits that gain most. Five passes of EM follow each, and it is kept if that
+    raises
 
     .. math:: \sum_n \log p(x_n) - \tfrac{1}{2} \, \text{parameters} \times \log N,
 
-    which is Schwarz's criterion (BIC) times -1/2, with N the total weight of the rows. A fit ends
-    when no step raises it. Passes are those of batch EM, and the steps that are kept.
+    which is Schwarz's criterion (BIC) times -1/2, with N the total weight of the rows. When no step
+    raises it, batch EM goes on until `tol`. Passes are those of batch EM, and the steps that are
+    kept.
 
     Streams take online steps, and keep their components. See :ref:`number_of_components`.
 
@@ -102,9 +114,8 @@ class SplitMerge(Solver):
     Raises
     ------
     ValueError
-        In a fit, if the model is no mixture, or components are known. If the number is free: if a
-        prior gives weight to all components, or `tol` is 0. If it is fixed: if a prior removes
-        components.
+        In a fit, if the model is no mixture, or components are known; if the number is free, and a
+        prior gives weight to all components; or if it is fixed, and a prior removes components.
 
     References
     ----------
@@ -149,22 +160,18 @@ class SplitMerge(Solver):
             )
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
-        if self.n_components == "fixed":
-            return self._regrouping_passes(progress, data, plan)
-        return self._criterion_passes(progress, data, plan)
-
-    def _regrouping_passes(self, progress, data, plan):
-        state = progress.state
-        self._required(state.model).check_split_merge(state.prior, data, fixed=True)
+        is_free, state = self.n_components == "free", progress.state
+        self._required(state.model).check_split_merge(state.prior, data, fixed=not is_free)
         size, gain, before = state.size_of(data), math.inf, -math.inf
+        own = (_price(data), self.n_merges) if is_free else ()
         for log_likelihood, _ in Batch(None).passes(progress, data, plan):
             yield log_likelihood, False
             if not log_likelihood - before > _NEARLY_SETTLED:
                 break
             before = log_likelihood
-        while gain > _LEAST_GAIN:
+        while gain > (0.0 if is_free else _LEAST_GAIN):
             state = progress.state
-            found = regrouping_step(state.model, data, plan.rng, state.prior_terms(size))
+            found = split_merge_step(state.model, data, plan.rng, state.prior_terms(size), *own)
             if found is None:
                 break
             model, log_likelihood, gain = found
@@ -172,57 +179,13 @@ class SplitMerge(Solver):
             yield log_likelihood, False
         yield from Batch().passes(progress, data, plan)
 
-    def _criterion_passes(self, progress, data, plan):
-        settled, is_settled = plan.stopping(is_exact=False), False
-        if not settled.tol > 0.0:
-            raise ValueError(f"solver=SplitMerge() requires tol > 0, got {settled.tol!r}.")
-        # Models without split and merge steps are refused at once.
-        self._candidates(progress.state, data)
-        while not is_settled:
-            state = progress.state
-            size = state.size_of(data)
-            progress.take(state.after(self._stepped(state, data, math.inf, size, size)))
-            step = progress.state.step
-            is_settled = has_settled(settled, step)
-            yield step.log_likelihood, False
-        log_likelihood = progress.state.model.e_step(data)[1]
-        best = _criterion(progress.state.model, log_likelihood, data)
-        moves = self._candidates(progress.state, data)
-        while (candidate := next(moves, None)) is not None:
-            trial = _settled(candidate, progress.state, data, plan)
-            trial_log_likelihood = trial.e_step(data)[1]
-            criterion = _criterion(trial, trial_log_likelihood, data)
-            if criterion > best:
-                progress.take(progress.state.after_pass(trial, log_likelihood, data))
-                yield log_likelihood, False
-                log_likelihood, best = trial_log_likelihood, criterion
-                moves = self._candidates(progress.state, data)
-        yield from Batch().passes(progress, data, plan)
-
     def score(self, progress: Progress, data: Observations) -> float:
         score = super().score(progress, data)
         if self.n_components == "fixed":
             return score
-        return _criterion(progress.state.model, score, data)
-
-    def _candidates(self, state, data):
-        return self._required(state.model).split_merge_steps(data, self.n_merges, state.prior)
+        return score - _price(data) * progress.state.model.n_parameters()
 
 
-def _criterion(model, log_likelihood, data):
-    """Return minus half the BIC, in nats."""
-    n = data.total_weight
-    return n * log_likelihood - 0.5 * model.n_parameters() * math.log(n)
-
-
-def _settled(model, state, data, plan):
-    """Return a model after batch EM from it has converged."""
-    settled, terms = plan.stopping(is_exact=False), state.prior_terms(state.size_of(data))
-    # Most passes of batch EM that a split or merge step may take to converge.
-    for _ in range(100):
-        new_model, log_likelihood = batch_step(model, data, terms)
-        is_settled = settled(log_likelihood, new_model.kl_divergence(model, like=data))
-        if is_settled and new_model.n_active == model.n_active:
-            return new_model
-        model = new_model
-    return model
+def _price(data):
+    """Return what a parameter costs by half the BIC, in nats per observation."""
+    return 0.5 * math.log(data.total_weight) / data.total_weight

@@ -11,9 +11,9 @@ from sklearn.datasets import load_digits
 from sklearn_onlineem import GaussianMixture, PoissonMixture
 from sklearn_onlineem._values import components, with_components
 from sklearn_onlineem.em import Auto, SplitMerge
-from sklearn_onlineem.em.solvers.split_merge import regrouping_step
+from sklearn_onlineem.em.solvers.split_merge import split_merge_step
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.models import regrouping
+from sklearn_onlineem.models import split_merge
 
 FIXED = SplitMerge(n_components="fixed")
 all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
@@ -90,7 +90,7 @@ def test_a_step_raises_the_posterior_of_all_rows_or_is_none(case, rng):
         for _ in range(5):
             present, _ = batch_step(present, data, terms)
         before = log_joint(present, data, terms)
-        found = regrouping_step(present, data, rng, terms)
+        found = split_merge_step(present, data, rng, terms)
         if found is None:
             continue
         new, log_likelihood, gain = found
@@ -120,8 +120,8 @@ def test_weights_of_rows_lead_where_repeated_rows_do(covariance_type, rng):
 
 def test_a_sample_of_many_rows_is_enough(monkeypatch, rng):
     for name, value in {"_ROWS": 150, "_MERGE_ROWS": 60, "_SPLIT_ROWS": 40}.items():
-        monkeypatch.setattr(regrouping, name, value)
-    monkeypatch.setattr(regrouping, "_ROWS_PER_PARAMETER", 1)
+        monkeypatch.setattr(split_merge, name, value)
+    monkeypatch.setattr(split_merge, "_ROWS_PER_PARAMETER", 1)
     centres = 9.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1], [2, 2]])
     y = rng.integers(5, size=2000)
     X = centres[y] + rng.standard_normal((2000, 2))

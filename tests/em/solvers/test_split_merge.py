@@ -1,6 +1,7 @@
 """What holds for every mixture whose components are merged and split."""
 
 import pickle
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from sklearn_onlineem import (
 from sklearn_onlineem.em import SplitMerge
 from sklearn_onlineem.families import Tied
 from sklearn_onlineem.models import split_merge
-from sklearn_onlineem.models.split_merge import split_merge_steps
 
 # Those whose clusters are told apart by what their family says of them.
 QUICK = [case for case in ESTIMATORS if not case.hidden]
@@ -85,7 +85,7 @@ def test_a_component_over_two_clusters_is_split(rng):
 
 
 def test_of_several_starts_the_best_by_the_criterion_is_kept():
-    X = np.random.default_rng(6).standard_t(3, size=(200, 2))
+    X = np.random.default_rng(7).standard_t(3, size=(200, 2))
 
     def fitted(n_init, random_state):
         mixture = GaussianMixture(6, solver=SplitMerge(1), init="random", n_init=n_init)
@@ -102,7 +102,8 @@ def test_of_several_starts_the_best_by_the_criterion_is_kept():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_of_many_rows_some_say_where_to_cut(monkeypatch, dtype, rng):
-    monkeypatch.setattr(split_merge, "_SPLIT_ROWS", 100)
+    monkeypatch.setattr(split_merge, "_SPLIT_ROWS", 50)
+    monkeypatch.setattr(split_merge, "_ROWS", 100)
     X = rng.standard_normal((500, 2)) + 9.0 * rng.integers(3, size=(500, 1))
     mixture = GaussianMixture(6, solver=SplitMerge(), random_state=0).fit(X.astype(dtype))
     assert mixture.n_components_ == 3
@@ -127,7 +128,7 @@ def test_merges_are_sorted_by_what_they_lose_and_keep_the_moments(case, rng):
     mixture = case(5).fit(X)
     data = mixture._input().read(X)
     model = mixture.model_
-    for moved in split_merge_steps(model, data, 3):
+    for moved in islice(model.split_merge_steps(data, rng, price=0.01, n_merges=3), 3):
         assert np.count_nonzero(moved.weights) == 4
         assert moved.weights.sum() == pytest.approx(1.0, rel=1e-12)
         if model.family.determined_by_means:
@@ -154,12 +155,8 @@ def test_what_has_no_moves_is_refused_by_name(rng):
                 estimator.fit(X)
         with pytest.raises(ValueError, match="GaussianMixture: labels"):
             GaussianMixture(2, solver=solver, semi_supervised=True).fit(X, np.arange(40) % 2)
-    for arguments, message in [
-        ({"weight_concentration_prior": 2.0}, "leaves components without"),
-        ({"tol": 0.0}, "tol > 0"),
-    ]:
-        with pytest.raises(ValueError, match=f"GaussianMixture: .*{message}"):
-            GaussianMixture(4, solver=SplitMerge(), **arguments).fit(X)
+    with pytest.raises(ValueError, match="GaussianMixture: .*leaves components without"):
+        GaussianMixture(4, solver=SplitMerge(), weight_concentration_prior=2.0).fit(X)
 
 
 @pytest.mark.parametrize("units", [(1.0, 1.0), (1e-6, 1e6), (1e6, 1e-6)], ids=str)
