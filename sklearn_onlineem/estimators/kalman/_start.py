@@ -37,16 +37,9 @@ from sklearn_onlineem.models.regression import Regression
 SHAPES = {"full": Full(), "diag": Diagonal(), "diagonal": Diagonal(), "spherical": Spherical()}
 
 
-_IDENTIFIABLE = tuple(name for name in FIELDS if name != "transition_offsets")
 # Names of the parts: pykalman's, and ours.
 _PARTS = {"initial": "initial", "transition": "transitions", "observation": "emissions"}
 RELATIVE_FLOOR = 1e-6
-
-
-def array_of(model, name):
-    """Return the array of a model with this name of pykalman."""
-    field = FIELDS[name]
-    return getattr(getattr(model, field.part), field.parameter)
 
 
 @dataclass(frozen=True)
@@ -64,21 +57,24 @@ class System:
     reg_covar: float | str
 
     @property
+    def sizes(self):
+        """Sizes by axes: `n_dim_state`, else those of the given arrays, and else one state."""
+        sizes = {} if self.n_dim_state is None else {"k": self.n_dim_state}
+        for name, field in FIELDS.items():
+            if self.given[name] is not None:
+                shape = np.array(self.given[name], ndmin=len(field.axes)).shape
+                for axis, size in zip(reversed(field.axes), reversed(shape), strict=False):
+                    sizes.setdefault(axis, size)
+        return {"k": 1, **sizes}
+
+    @property
     def n_states(self):
-        """Dimension of the state: `n_dim_state`, else that of the given arrays, else 1."""
-        if self.n_dim_state is not None:
-            return self.n_dim_state
-        given = (
-            np.shape(self.given[name])
-            for name, field in FIELDS.items()
-            if field.axes.endswith("k") and self.given[name] is not None
-        )
-        return next((shape[-1] if shape else 1 for shape in given), 1)
+        return self.sizes["k"]
 
     def learnt(self):
         """Return the names of the arrays that the M-step changes."""
         if self.em_vars is None:
-            return frozenset(_IDENTIFIABLE)
+            return frozenset(FIELDS) - {"transition_offsets"}
         names = FIELDS if isinstance(self.em_vars, str) else list(self.em_vars)
         unknown = [name for name in names if name not in FIELDS]
         if unknown:
@@ -93,37 +89,29 @@ class System:
             for part in _PARTS.values()
         }
 
-    def known(self, n_features):
-        """Return given arrays, and defaults of those neither given nor learnt."""
-        sizes, learnt, known = {"k": self.n_states, "d": n_features}, self.learnt(), {}
+    def known(self, n_features, attributes=None):
+        """Return given arrays, and defaults of those neither given nor learnt.
+
+        With `attributes`, these come first, and all others are there.
+        """
+        sizes, learnt, known = {**self.sizes, "d": n_features}, self.learnt(), {}
+        attributes, learnt = attributes or {}, learnt if attributes is None else frozenset()
         for name, field in FIELDS.items():
             shape = tuple(sizes[axis] for axis in field.axes)
-            if self.given[name] is not None:
+            if f"{name}_" in attributes:
+                known[name] = _checked_array(name, attributes[f"{name}_"], shape, f"{name}_")
+            elif self.given[name] is not None:
                 known[name] = _checked_array(name, self.given[name], shape)
             elif name not in learnt:
                 known[name] = np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
         return known
 
-    def known_model(self, arrays, n_features):
-        """Return the model of arrays that need not be all: others are given, or the defaults."""
-        sizes = {"k": self.n_states, "d": n_features}
-        shapes = {name: [sizes[axis] for axis in field.axes] for name, field in FIELDS.items()}
-        defaults = {
-            name: np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
-            for name, shape in shapes.items()
-        }
-        checked = {
-            name: _checked_array(name, array, tuple(shapes[name]), f"{name}_")
-            for name, array in arrays.items()
-        }
-        arrays = {**defaults, **self.known(n_features), **checked}
-        return self.model(arrays, self.floor_of(arrays, n_features))
-
-    def floor_of(self, arrays, n_features):
-        """Return the floor of the variances of rows of a model that data do not determine."""
+    def known_model(self, arrays):
+        """Return the model of arrays, with a floor that data do not determine."""
+        variances = np.diag(arrays["observation_covariance"])
         if self.reg_covar == "relative":
-            return RELATIVE_FLOOR * np.diag(arrays["observation_covariance"])
-        return np.full(n_features, float(self.reg_covar))
+            return self.model(arrays, RELATIVE_FLOOR * variances)
+        return self.model(arrays, np.full(len(variances), float(self.reg_covar)))
 
     def start_arrays(self, X, begins, states, random_state):
         """Return arrays to start from; learnt noise has its shape."""
@@ -221,7 +209,7 @@ class SystemInitialiser(Initialiser):
         known = system.known(data.n_features)
         if not system.learnt() <= set(known):
             return None
-        return system.model(known, system.floor_of(known, data.n_features))
+        return system.known_model(known)
 
     def estimated(self, data, random_state):
         system = self.system

@@ -515,26 +515,21 @@ class KalmanFilter(FromParameters, TakesPrior, SequenceEstimator):
     _sizes = {"k": "n_dim_state"}
 
     def _known_sizes(self, given):
-        sizes, system = {}, self._system()
-        for name, field in FIELDS.items():
-            if field.axes[0] == "d" and system.given[name] is not None:
-                sizes["d"] = len(np.atleast_1d(system.given[name]))
-        return {**sizes, "k": system.n_states}
+        return self._system().sizes
 
     def _blank(self, sizes, n_features, given):
-        return self._system().known_model(
-            {name.removesuffix("_"): value for name, value in given.items()}, n_features
-        )
+        system = self._system()
+        return system.known_model(system.known(n_features, given))
 
     @fitted_property
     def filtered_state_(self) -> tuple[Floats, Floats]:
         return tuple(map(self._exposed, self._end()))
 
-    transition_matrices_ = _array("transition_matrices")
-    observation_matrices_ = _array("observation_matrices")
-    transition_covariance_ = _array("transition_covariance")
-    observation_covariance_ = _array("observation_covariance")
-    transition_offsets_ = _array("transition_offsets")
-    observation_offsets_ = _array("observation_offsets")
     initial_state_mean_ = _array("initial_state_mean")
     initial_state_covariance_ = _array("initial_state_covariance")
+    transition_matrices_ = _array("transition_matrices")
+    transition_offsets_ = _array("transition_offsets")
+    transition_covariance_ = _array("transition_covariance")
+    observation_matrices_ = _array("observation_matrices")
+    observation_offsets_ = _array("observation_offsets")
+    observation_covariance_ = _array("observation_covariance")

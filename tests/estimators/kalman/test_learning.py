@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.em import Online
-from sklearn_onlineem.estimators.kalman._start import FIELDS, array_of
+from sklearn_onlineem.estimators.kalman._start import FIELDS
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -48,7 +48,7 @@ def test_what_is_neither_given_nor_learnt_has_pykalmans_defaults(system):
         "initial_state_covariance": np.eye(K),
     }
     for name, default in defaults.items():
-        assert_array_equal(array_of(kalman.model_, name), default)
+        assert_array_equal(getattr(kalman, f"{name}_"), default)
 
 
 def test_the_dimension_of_the_state_is_that_of_the_arrays(system):
