@@ -169,8 +169,8 @@ def put_probabilities(put: Callable[[Any, Any, Floats], Floats]) -> Callable[...
     """Return as `put_parameters`, of probabilities, with floors where they are learnt."""
 
     def put_into(model, values):
-        given, learnt = put(model.family, model.parameters, values), getattr(model, "learnt", "e")
-        return replace(model, parameters=floored(model.family, given, model.fixed, learnt))
+        given = put(model.family, model.parameters, values)
+        return replace(model, parameters=floored(model.family, given, model.fixed))
 
     return put_into
 

@@ -83,12 +83,17 @@ def learnt_gaussians(learnt, covariances, of_components):
     return means, spread
 
 
-def fixed_entries(**learnt):
+def fixed_entries(n_components, **learnt):
     """Return the entries that are fixed, as models take them, or None if all are learnt.
 
-    Masks are of what is learnt, of the shapes of `Fixed`; True is all.
+    Masks are of what is learnt, of the shapes of `Fixed`; True is all, False no component.
     """
-    masks = {name: ~mask for name, mask in learnt.items() if mask is not True}
+    every = np.ones(n_components, dtype=bool)
+    masks = {
+        name: ~(mask if isinstance(mask, np.ndarray) else every & mask)
+        for name, mask in learnt.items()
+        if mask is not True
+    }
     return Fixed(**masks) if masks else None
 
 

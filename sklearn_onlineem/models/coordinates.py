@@ -221,8 +221,7 @@ class ComponentCoordinates(Coordinates):
 
 def has_coordinates(model):
     """Return whether complete data of models of this kind are an exponential family known here."""
-    is_learnt = getattr(model, "fixed", None) is None
-    return _kind_of(model) is not None and is_learnt and _has_tangents(model)
+    return _kind_of(model) is not None and not _is_fixed(model) and _has_tangents(model)
 
 
 def coordinates_of(model, statistics):
@@ -233,13 +232,19 @@ def coordinates_of(model, statistics):
             "The model must be a mixture, a hidden Markov model, a Kalman filter or a transducer,"
             f" got a {type(model).__name__}."
         )
-    if getattr(model, "fixed", None) is not None:
+    if _is_fixed(model):
         raise ValueError("Standard errors and rates need all parameters learnt; params fixes some.")
     if not _has_tangents(model):
         named = ((name, getattr(families, name)) for name in families.__all__)
         known = ", ".join(sorted(name for name, kind in named if "tangents" in vars(kind)))
         raise ValueError(f"The family must be one of {known}, got {type(model.family).__name__}.")
     return kind(model, statistics)
+
+
+def _is_fixed(model):
+    """Return whether coordinates of a model are fixed; those of hidden chains leave out parts."""
+    fixed = getattr(model, "fixed", None)
+    return fixed is not None and (fixed.is_partial or not hasattr(model, "learnt"))
 
 
 def _has_tangents(model):

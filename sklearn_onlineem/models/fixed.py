@@ -66,6 +66,12 @@ class Fixed:
         return np.where(mask | (totals <= 0.0), old, free * scale)
 
     @property
+    def is_partial(self) -> bool:
+        """Whether it fixes some entries of a part, and not all; a mask may fix none of them."""
+        masks = self.weights, self.transmat, self.components, self.probabilities
+        return any(mask is not None and not mask.all() for mask in masks)
+
+    @property
     def fixes_all_components(self) -> bool:
         """Whether no component learns, so that what all share stays, too."""
         return self.components is not None and bool(self.components.all())
@@ -128,7 +134,7 @@ class Fixed:
         return int(np.maximum(free.sum(axis=2) - 1, 0).sum())
 
 
-def floored(family: Any, given: Floats, fixed: Fixed | None, learnt: str = "e") -> Floats:
+def floored(family: Any, given: Floats, fixed: Fixed | None) -> Floats:
     """Return given probabilities, those that are learnt at the family's floor or above it.
 
     Parameters
@@ -139,10 +145,6 @@ def floored(family: Any, given: Floats, fixed: Fixed | None, learnt: str = "e") 
         Of all components.
     fixed : Fixed, default=None
         What is fixed, of a model with these parameters.
-    learnt : str, default="e"
-        Has no "e" if the model learns no parameters of components.
     """
-    if "e" not in learnt:
-        return given
     above = family.regularise(given)
     return above if fixed is None else fixed.parameters(above, given)

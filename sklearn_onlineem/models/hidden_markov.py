@@ -133,10 +133,8 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         The family's parameters of all states.
     termination : Termination, default=GivenLength()
         How sequences end.
-    learnt : str, default="ste"
-        Which of start, transitions and emissions the M-step changes.
     fixed : Fixed, default=None
-        Entries of these that it leaves as they are. None: all of them are learnt.
+        Entries that the M-step leaves as they are. None: all are learnt.
 
     References
     ----------
@@ -163,7 +161,6 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     transmat: Floats
     parameters: object
     termination: Termination = GivenLength()
-    learnt: str = "ste"
     fixed: Fixed | None = None
 
     def __post_init__(self):
@@ -212,20 +209,21 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     def effective_counts(self, statistics: HiddenMarkovStatistics) -> Floats:
         return self.family.effective_counts(statistics.emissions)
 
-    def n_parameters(self) -> int:
-        n_emissions = self.family.n_parameters(self.parameters)
+    @property
+    def learnt(self) -> str:
+        """Which of start (s), transitions (t) and emissions (e) are learnt, if only in part."""
         if self.fixed is None:
-            counts = {
-                "s": np.count_nonzero(self.start) - 1,
-                "t": np.count_nonzero(self.transmat) - self.n_components,
-                "e": n_emissions,
-            }
-        else:
-            counts = {
-                "s": self.fixed.n_free("weights", self.start > 0),
-                "t": self.fixed.n_free("transmat", self.transmat > 0),
-                "e": self.fixed.n_learnt(n_emissions),
-            }
+            return "ste"
+        masks = {"s": self.fixed.weights, "t": self.fixed.transmat, "e": self.fixed.components}
+        return "".join(part for part, mask in masks.items() if mask is None or not mask.all())
+
+    def n_parameters(self) -> int:
+        fixed = Fixed() if self.fixed is None else self.fixed
+        counts = {
+            "s": fixed.n_free("weights", self.start > 0),
+            "t": fixed.n_free("transmat", self.transmat > 0),
+            "e": fixed.n_learnt(self.family.n_parameters(self.parameters)),
+        }
         return sum(counts[part] for part in self.learnt)
 
     def observations_needed(self, data: Sequences) -> float:
@@ -383,26 +381,21 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
     def m_step(self, statistics: HiddenMarkovStatistics) -> HiddenMarkovModel:
         start, transmat, parameters = self.start, self.transmat, self.parameters
-        fixed = self.fixed
-        if "s" in self.learnt:
+        fixed, learnt = self.fixed, self.learnt
+        if "s" in learnt:
             start = np.empty_like(self.start)
             counts = statistics.start[None], self.start[None]
             _forward_backward.normalise_rows(*counts, start[None])
-        if "t" in self.learnt:
+        if "t" in learnt:
             transmat = np.empty_like(self.transmat)
             _forward_backward.normalise_rows(statistics.transitions, self.transmat, transmat)
-        if "e" in self.learnt:
+        if "e" in learnt:
             parameters = self.family.m_step(statistics.emissions, parameters)
         if fixed is not None:
-            if "s" in self.learnt:
-                start = fixed.shares("weights", start, self.start)
-            if "t" in self.learnt:
-                transmat = fixed.shares("transmat", transmat, self.transmat)
-            if "e" in self.learnt:
-                parameters = fixed.parameters(parameters, self.parameters)
-        return HiddenMarkovModel(
-            self.family, start, transmat, parameters, self.termination, self.learnt, fixed
-        )
+            start = fixed.shares("weights", start, self.start)
+            transmat = fixed.shares("transmat", transmat, self.transmat)
+            parameters = fixed.parameters(parameters, self.parameters)
+        return HiddenMarkovModel(self.family, start, transmat, parameters, self.termination, fixed)
 
     def expected_log_likelihood(self, statistics: HiddenMarkovStatistics) -> float:
         start = xlogy(statistics.start, self.start).sum()
@@ -432,7 +425,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         order = matching(occupancy, reference_occupancy, divergences(self, reference), *ends)
         if (order == np.arange(len(order))).all():
             return self
-        if self.fixed is not None:
+        if self._is_partial:
             raise ValueError("states of which some parameters are fixed cannot be renumbered.")
         columns = np.append(order, np.arange(len(order), self.transmat.shape[1]))
         return replace(
@@ -445,7 +438,11 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     # -------------------------------------------------------------------------- states of streams
 
     def has_empty(self, data: Sequences) -> bool:
-        return self.fixed is None and bool(emptied(self._shares(data)).any())
+        return not self._is_partial and bool(emptied(self._shares(data)).any())
+
+    @property
+    def _is_partial(self):
+        return self.fixed is not None and self.fixed.is_partial
 
     def _shares(self, data):
         """Return the shares of the states among the rows; in the long run for a piece."""

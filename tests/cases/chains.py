@@ -11,8 +11,18 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Categorical, Full, Laplace, Poisson
 from sklearn_onlineem.families.capabilities import Marginals
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
+
+
+def with_known(model, parts):
+    """The same chain, of which start (s), transitions (t) or emissions (e) are not learnt."""
+    masks = {"s": "weights", "t": "transmat", "e": "components"}
+    shapes = {"s": model.start.shape, "t": model.transmat.shape, "e": model.start.shape}
+    return replace(
+        model, fixed=Fixed(**{masks[part]: np.ones(shapes[part], bool) for part in parts})
+    )
 
 
 @dataclass(frozen=True)

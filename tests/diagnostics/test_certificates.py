@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases.chains import CHAINS
+from cases.chains import CHAINS, with_known
 from cases.dynamical import DYNAMICAL, draw_model
 from cases.estimator_cases import ESTIMATORS
 from cases.mixture_cases import MIXTURES
@@ -112,8 +112,8 @@ def test_the_gain_is_the_certificate_and_the_divergence_of_posteriors(case, rng)
 
 
 PARTLY_KNOWN = {
-    "transitions": lambda rng: (replace(CHAINS[0].draw(rng), learnt="t"), CHAINS[0]),
-    "start and emissions": lambda rng: (replace(CHAINS[0].draw(rng), learnt="se"), CHAINS[0]),
+    "transitions": lambda rng: (with_known(CHAINS[0].draw(rng), "se"), CHAINS[0]),
+    "start and emissions": lambda rng: (with_known(CHAINS[0].draw(rng), "t"), CHAINS[0]),
     "matrices": lambda rng: (
         draw_model(rng, 2, 2, learnt={"transitions__matrix", "emissions__matrix"}),
         DYNAMICAL[0],

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases.chains import with_known
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS
 from scipy import sparse
@@ -439,8 +440,8 @@ def test_structural_zeros_and_what_is_not_learnt_stay(make, rows):
     np.testing.assert_allclose(move.model.start.sum(), 1.0, rtol=1e-12)
     for transmat in ([[1.0, 0.0], [0.5, 0.5]], [[1.0 - 1e-6, 1e-6], [1.0, 0.0]]):
         assert replace(model, transmat=np.array(transmat)).reinitialised(data) is None
-    assert replace(model, learnt="se").reinitialised(data) is None
-    alone = replace(model, learnt="te").reinitialised(data)
+    assert with_known(model, "t").reinitialised(data) is None
+    alone = with_known(model, "s").reinitialised(data)
     assert_identical(alone.model.start, model.start)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases.chains import with_known
 from cases.comparing import assert_close
 from cases.enumeration import all_paths, log_prior_of
 from cases.family_cases import case_of
@@ -210,10 +211,8 @@ def test_online_step_minimises_bound_plus_divergence(termination, case, enumerat
 def test_online_step_minimises_over_what_is_learnt(termination, learnt, rng):
     case = case_of(Full)
     family = replace(case.family, learns_means="m" in learnt, learns_covariances="c" in learnt)
-    emissions = "e" if {"m", "c"} & set(learnt) else ""
-    old = replace(
-        draw(termination, case, rng), family=family, learnt=learnt.strip("mc") + emissions
-    )
+    known = "".join({"s", "t"} - set(learnt)) + "e" * (not {"m", "c"} & set(learnt))
+    old = replace(with_known(draw(termination, case, rng), known), family=family)
     data = batch(case, [3, 1, 4, 3, 2], rng)
     assert_step_is_minimiser(old, data, 0.7, PartlyKnown(old, case, learnt), OverPaths)
 

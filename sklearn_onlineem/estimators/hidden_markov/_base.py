@@ -27,7 +27,6 @@ from sklearn_onlineem.estimators.learnt import fixed_entries, with_masks
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
-from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
@@ -171,8 +170,8 @@ class BaseHMM(FromParameters, TakesPrior, SequenceEstimator):
 
     def _initialiser(self):
         return HiddenMarkovInitialiser(
-            self._family(), self._chain(), self._learnt_letters(), self.init, self._emission_prior,
-            self._fixed(), self._start_values(),
+            self._family(), self._chain(), self.init, self._emission_prior, self._fixed(),
+            self._start_values(),
         )  # fmt: skip
 
     def _chain(self):
@@ -186,42 +185,37 @@ class BaseHMM(FromParameters, TakesPrior, SequenceEstimator):
 
     _whole = ("emissions", "e")
 
-    def _learnt_letters(self):
-        """Return which of start, transitions and emissions are learnt at all, as models take it."""
-        learnt = self._learnt()
-        start, transmat, emissions = map(learnt.pop, ("startprob", "transmat", "emissions"))
-        letters = "s" * (start is not False) + "t" * (transmat is not False)
-        # What is left are parts of the emissions, if they have names.
-        learns_part = any(part is not False for part in learnt.values() or [True])
-        return letters + "e" * (emissions is not False and learns_part)
-
     def _fixed(self):
-        """Return what is fixed by masks, as models take it, or None."""
-        learnt = {name: True if mask is False else mask for name, mask in self._learnt().items()}
-        if not any(isinstance(mask, np.ndarray) for mask in learnt.values()):
-            return None
-        transmat = learnt["transmat"]
-        if self.termination == "end_state" and np.shape(transmat)[-1:] == (self.n_components,):
+        """Return what is fixed, as models take it, or None."""
+        learnt, n = self._learnt(), self.n_components
+        start, transmat, emissions = map(learnt.pop, ("startprob", "transmat", "emissions"))
+        # What is left are parts of the emissions, if they have names.
+        if learnt and all(part is False for part in learnt.values()):
+            emissions = False
+        symbols = learnt.pop("emissionprob", True)
+        if emissions is True and any(isinstance(mask, np.ndarray) for mask in learnt.values()):
+            emissions = np.ones(n, dtype=bool)  # The family has its masks.
+        if transmat is False:
+            transmat = np.zeros((n, n + (self.termination == "end_state")), dtype=bool)
+        elif self.termination == "end_state" and np.shape(transmat)[-1:] == (n,):
             # The end takes a part in the rest.
-            transmat = np.column_stack([transmat, np.ones(len(transmat), dtype=bool)])
-        symbols = learnt.get("emissionprob", True)
-        if symbols is not True:
+            transmat = np.column_stack([transmat, np.ones(n, dtype=bool)])
+        if isinstance(symbols, np.ndarray):
             n_symbols = getattr(self, "n_features", None) or symbols.shape[1]
             if symbols.shape[1] % n_symbols:
                 raise ValueError(
                     f"params has a mask of {symbols.shape[1]} probabilities of each state, which"
                     f" has n_features={n_symbols} for each column."
                 )
-            symbols = symbols.reshape(len(symbols), -1, n_symbols)
-        fixed = fixed_entries(
-            weights=learnt["startprob"], transmat=transmat, components=learnt["emissions"],
-            probabilities=symbols,
+            symbols = symbols.reshape(n, -1, n_symbols)
+        return fixed_entries(
+            n, weights=start, transmat=transmat, components=emissions,
+            probabilities=symbols if isinstance(symbols, np.ndarray) else True,
         )  # fmt: skip
-        return Fixed() if fixed is None else fixed
 
     def _learning(self, model):
         family = with_masks(model.family, self._family())
-        return replace(model, family=family, learnt=self._learnt_letters(), fixed=self._fixed())
+        return replace(model, family=family, fixed=self._fixed())
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
@@ -250,9 +244,7 @@ class BaseHMM(FromParameters, TakesPrior, SequenceEstimator):
         start, transmat, termination = self._chain().parts(2.0)
         family = self._known_family(sizes)
         parameters = self._standard(family, self.n_components, n_features)
-        return HiddenMarkovModel(
-            family, start, transmat, parameters, termination, self._learnt_letters(), self._fixed()
-        )
+        return HiddenMarkovModel(family, start, transmat, parameters, termination, self._fixed())
 
     def _known_family(self, sizes):
         return self._family()

@@ -132,7 +132,6 @@ class HiddenMarkovInitialiser(Initialiser):
 
     family: Family
     chain: Chain
-    learnt: str = "ste"
     init: object = "k-means"
     prior: Callable | None = None
     fixed: Fixed | None = None
@@ -180,12 +179,12 @@ class HiddenMarkovInitialiser(Initialiser):
         if not has_symbols and isinstance(self.init, str) and self.init in ("k-means", "kmeans"):
             other = replace(self, init="random_from_data")
         model, n_states = other.model(data, random_state), self.chain.n_states
-        start, transmat = model.start, model.transmat
+        start, transmat, learnt = model.start, model.transmat, model.learnt
         # Zeros and the probabilities to end stay.
-        if not has_symbols and self.chain.start is None and "s" in self.learnt:
+        if not has_symbols and self.chain.start is None and "s" in learnt:
             start = start * random_state.exponential(size=n_states)
             start = start / start.sum()
-        if self.chain.transmat is None and "t" in self.learnt:
+        if self.chain.transmat is None and "t" in learnt:
             before = transmat[:, :n_states]
             factors = random_state.exponential(size=before.shape)
             if not has_symbols:
@@ -227,7 +226,5 @@ class HiddenMarkovInitialiser(Initialiser):
 
     def _model(self, family, parameters, data):
         start, transmat, termination = self.chain.parts(data.n_rows / len(data))
-        model = HiddenMarkovModel(
-            family, start, transmat, parameters, termination, self.learnt, self.fixed
-        )
+        model = HiddenMarkovModel(family, start, transmat, parameters, termination, self.fixed)
         return self.values.put(model, data)

@@ -212,11 +212,8 @@ class MixtureParameters(TakesPrior):
         learnt = self._learnt()
         if all(value is True for value in learnt.values()):
             return None
-        every = np.ones(self.n_components, dtype=bool)
         parts = {"weights": learnt["weights"], "components": learnt["parameters"]}
-        fixed = fixed_entries(
-            **{name: part if part is True else every & part for name, part in parts.items()}
-        )
+        fixed = fixed_entries(self.n_components, **parts)
         # Families know the others.
         return Fixed() if fixed is None else fixed
 
