@@ -59,8 +59,8 @@ class Settable(Generic[Value]):
     letters: str = ""
     masks: str | Callable[[Any], str] | None = None
     # Makes what is put of a start value, a parameter with its name: a function of the estimator,
-    # that name, the value, and sizes by axes. None: start values have its axes.
-    start: Callable[[Any, str, object, dict[str, int]], Floats] | None = None
+    # that name, the value, and the model. None: start values have its axes.
+    start: Callable[[Any, str, object, Any], Floats] | None = None
     # Otherwise it only has start values.
     can_be_set: bool = True
     # Function of the estimator that returns its values; None: those of the part of the model.
@@ -258,10 +258,6 @@ class KnownModel:
         """Return parameters of this shape, into which values are put."""
         return np.full((n_components, n_features), 1.0 / n_features)
 
-    def _start_sizes(self, model, data):
-        """Return the sizes of start values, by axes."""
-        return {**self._known_sizes({}), "d": data.n_features}
-
     def _features_of(self, sizes, given):
         """Return the number of columns, 0 if data have none; None if no attribute shows it yet."""
         return sizes.get("d")
@@ -308,11 +304,11 @@ class KnownModel:
         given = {line: x for name, line in lines.items() if (x := getattr(self, name)) is not None}
 
         def put(model, data):
-            sizes = self._start_sizes(model, data)
+            sizes = {**self._known_sizes({}), "d": data.n_features}
             for line, value in given.items():
                 name = f"{line.name}init"
                 if line.start is not None:
-                    values = line.start(self, name, value, sizes)
+                    values = line.start(self, name, value, model)
                 else:
                     shape = tuple(map(sizes.get, _said(line.axes, self, value)))
                     values = finite_start(name, value, shape, LARGEST_SQUARE)
@@ -463,10 +459,6 @@ class KnownModel:
             f"{what}: {', '.join(given)} {'is' if len(given) == 1 else 'are'} set. Set"
             f" {self._missing(given)}, too, or call 'fit'."
         )
-
-
-class FromParameters:
-    """Mixin of estimators all of whose parameters can be set."""
 
     @classmethod
     def from_parameters(cls, **parameters: object) -> Self:

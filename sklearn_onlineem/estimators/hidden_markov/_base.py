@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators._known import FromParameters, Settable, shares_as_given
+from sklearn_onlineem.estimators._known import Settable, shares_as_given
 from sklearn_onlineem.estimators._start import STARTS, bound
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -74,7 +74,7 @@ def _masks_of_transitions(hmm):
 
 
 @estimator
-class BaseHMM(FromParameters, TakesPrior, SequenceEstimator):
+class BaseHMM(TakesPrior, SequenceEstimator):
     """Base of the hidden Markov models: they say which family, and name its parameters.
 
     Parameters

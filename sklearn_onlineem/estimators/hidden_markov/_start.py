@@ -115,11 +115,12 @@ def dirichlet_prior(concentration, family, n_components, n_features):
     return prior_statistics(family, hyperparameters, n_components, n_features=n_features, name=name)
 
 
-def start_probabilities(hmm, name, values, sizes):
+def start_probabilities(hmm, name, values, model):
     """Return start values of probabilities, which need not add up to 1 in each group."""
-    shape = hmm.n_components, sizes.get("s", sizes["d"])
-    values = relative_shares(name, values, shape).reshape(len(values), sizes.get("groups", 1), -1)
-    return (values / values.sum(axis=2, keepdims=True)).reshape(shape)
+    shape = model.parameters.shape
+    groups = -1, getattr(model.family, "n_categories", shape[1])
+    values = relative_shares(name, values, shape).reshape(groups)
+    return (values / values.sum(axis=1, keepdims=True)).reshape(shape)
 
 
 @dataclass(frozen=True)

@@ -104,10 +104,6 @@ class CategoricalHMM(BaseHMM):
 
         return replace(start, values=replace(start.values, put=put))
 
-    def _start_sizes(self, model, data):
-        groups = {"s": model.parameters.shape[1], "groups": data.n_features}
-        return {**super()._start_sizes(model, data), **groups}
-
     def _emission_prior(self, family, n_features):
         if self.emissionprob_prior is None:
             return super()._emission_prior(family, n_features)

@@ -16,6 +16,7 @@ from sklearn_onlineem.estimators.learnt import (
     masks_of_covariances,
     masks_of_means,
 )
+from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.priors import LearntPrior
 from sklearn_onlineem.estimators.validation import LARGEST_SQUARE, finite_start
@@ -55,9 +56,9 @@ def _put_covars(family, parameters, covars):
     return Gaussians(parameters.mean, stored)
 
 
-def _start_covars(hmm, name, values, sizes):
+def _start_covars(hmm, name, values, model):
     """Return start values of covariances, which may have further axes of length 1."""
-    shape = tuple(map(sizes.get, _AXES[hmm.covariance_type]))
+    shape = model.parameters.covariance[model.family.covariance.shown].shape
     values = np.asarray(values, dtype=np.float64)
     if [n for n in values.shape if n != 1] == [n for n in shape if n != 1]:
         values = values.reshape(shape)
@@ -184,9 +185,7 @@ class GaussianHMM(BaseHMM):
             degrees=max(0.0, finite("covars_weight", self.covars_weight) - certain),
         )
 
-    def _standard(self, family, n_components, n_features):
-        unit = np.tile(np.eye(n_features), (n_components, 1, 1))
-        return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
+    _standard = staticmethod(unit_gaussians)
 
     means_ = Settable[Floats]("kd", _put_means, letters="me", masks=masks_of_means)
 

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.estimators._known import FromParameters, Settable
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.kalman._start import (
     SHAPES,
@@ -42,7 +42,7 @@ def _array(name: str) -> Settable[Floats]:
 
 
 @estimator
-class KalmanFilter(FromParameters, TakesPrior, SequenceEstimator):
+class KalmanFilter(TakesPrior, SequenceEstimator):
     r"""Linear dynamical system learnt by EM: like pykalman's, with `partial_fit`.
 
     .. math::

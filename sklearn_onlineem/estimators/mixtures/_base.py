@@ -18,7 +18,6 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._known import (
-    FromParameters,
     Settable,
     put_parameters,
     shares_as_given,
@@ -252,7 +251,7 @@ class MixtureParameters(TakesPrior):
 
 
 @estimator
-class BaseMixture(FromParameters, ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
+class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
     """Base of the mixtures that cluster rows: they say which family, and name its parameters.
 
     Parameters

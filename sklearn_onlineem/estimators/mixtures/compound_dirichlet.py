@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import FromParameters, Settable, put_parameters
+from sklearn_onlineem.estimators._known import Settable, put_parameters
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, MixtureInitialiser
 from sklearn_onlineem.estimators.parameters import estimator, parameter
@@ -30,14 +30,14 @@ def _put_alpha(family, parameters, alpha):
     return family.dirichlets(alpha, parameters.length)
 
 
-def _start_alpha(estimator, name, alpha, sizes):
+def _start_alpha(estimator, name, alpha, model):
     """Return start values of alpha, which may be one for all components."""
-    shape = (sizes.get("k", 1), sizes["d"])
+    shape = model.parameters.alpha.shape
     return np.broadcast_to(finite_start(name, alpha, shape[2 - np.ndim(alpha) :]), shape)
 
 
 @estimator
-class CompoundDirichlet(FromParameters, OneToOneFeatureMixin, TakesPrior, RowEstimator):
+class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
     r"""Compound Dirichlet (Dirichlet-multinomial, Polya) counts, learnt online or in batch.
 
     .. math:: h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h)

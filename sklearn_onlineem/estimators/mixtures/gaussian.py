@@ -195,8 +195,7 @@ class GaussianMixture(BaseMixture):
 
     # ----------------------------------------------------------------------------- fitted values
 
-    def _standard(self, family, n_components, n_features):
-        return unit_gaussians(family, n_components, n_features)
+    _standard = staticmethod(unit_gaussians)
 
     means_ = replace(BaseMixture.means_, letters="mp", masks=masks_of_means)
 

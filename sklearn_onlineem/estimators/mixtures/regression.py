@@ -18,7 +18,6 @@ from sklearn_onlineem.data.rows import RowsWithInputs
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.stages.memories import Memories
 from sklearn_onlineem.estimators._known import (
-    FromParameters,
     Settable,
     check_definite,
     put_parameters,
@@ -124,7 +123,7 @@ def _put_covariances(family, parameters, values):
 
 
 @estimator
-class RegressionMixture(FromParameters, MixtureParameters, RegressorMixin, OnlineEM):
+class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
     r"""Mixture of linear regressions, learnt online or in batch: lines that rows follow.
 
     Rows belong to hidden components, and each of these has its own linear regression,

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.estimators._known import FromParameters, Settable, shares_as_given
+from sklearn_onlineem.estimators._known import Settable, shares_as_given
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.fitted import FittedAttribute, FitTransformMixin
@@ -204,7 +204,7 @@ _FULL_PRIOR = {"match": 1.5, "mismatch": 1.01, "delete": 1.1, "insert": 1.1}
 
 
 @estimator
-class EditDistance(FromParameters, ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM):
+class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM):
     r"""Stochastic edit distance, learnt from pairs of strings by online or batch EM.
 
     Both strings are made by a script of independent operations, which an end with probability
@@ -617,14 +617,6 @@ class EditDistance(FromParameters, ClassNamePrefixFeaturesOutMixin, FitTransform
         operations = self._initialiser().operations(sizes.get("b", 2))
         # Nothing but the end.
         return EditTransducer(operations, operations.spread([0.0, 0.0, 0.0, 0.0, 1.0]))
-
-    def _is_present(self, name, value):
-        if name not in ("symbols_", "operations_"):
-            return super()._is_present(name, value)
-        try:
-            return bool(value == getattr(self, name))
-        except (TypeError, ValueError):  # as of arrays
-            return False
 
     def _attributes_of(self, given, n_steps):
         if "symbols_" not in given and "_fitted" in self.__dict__:

@@ -21,7 +21,7 @@ from sklearn_onlineem.em import Batch, Gibbs, Stochastic
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers import Solver
 from sklearn_onlineem.em.stages.memories import Remember
-from sklearn_onlineem.estimators._known import FromParameters, Settable
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.fitted import fitted_property
@@ -215,7 +215,7 @@ def _no_criterion(self) -> NoReturn:
 
 
 @estimator
-class LatentDirichletAllocation(FromParameters, ClassNamePrefixFeaturesOutMixin, RowEstimator):
+class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     r"""Latent Dirichlet allocation: topics of documents, learnt online, in batch, or by sampling.
 
     .. math::
