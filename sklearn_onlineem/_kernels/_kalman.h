@@ -3,22 +3,17 @@
 #define SKLEARN_ONLINEEM_KALMAN_H
 
 #include "_kalman_steps.h"
-#include "_kalman_sums.h"
 
 OPTIMISE_BEGIN(WHOLE_TILES)
 
 /* Patterns of missing values that are remembered, and their memory. */
-#define FEWEST_PATTERNS 2
 #define MOST_PATTERNS 128
-#define MOST_PATTERN_BYTES (1 << 19)
+#define MOST_PATTERN_BYTES (1 << 20)
 
 /* Rows of a block, and their memory. */
 #define FEWEST_BLOCK_ROWS 16
 #define MOST_BLOCK_ROWS (1 << 15)
 #define MOST_BLOCK_BYTES (1 << 19)
-
-/* Between two looks for Ctrl-C: rows, times what a row costs about. */
-#define MOST_WORK (1 << 22)
 
 /* What to write of rows, T of them; NULL is not wanted. */
 typedef struct {
@@ -39,15 +34,13 @@ typedef struct {
 /* The scratch memory of a thread. */
 typedef struct {
     ptrdiff_t B;              /* rows of a block */
-    ptrdiff_t n_patterns;     /* at least 2 */
-    ObservedPattern patterns[MOST_PATTERNS];
+    Patterns patterns;
     Update update;
-    const ObservedPattern *pattern; /* of the row before; NULL at the first of a block */
+    Pattern *pattern;         /* of the row before; NULL at the first of a block */
     double *before;           /* (W, W): covariance that was predicted of it */
     int is_at_rest;           /* whether covariances are those of the row before */
     char *rests;              /* (B,): whether those of each filtered state are */
     SmootherStep step;
-    Imputation imputation;
     double *states;           /* B + 1 filtered ones; the last is the first of the block after */
     double *starts;           /* (most blocks, W + W W): predicted moments of their first rows */
     double *predicted;        /* (W + W W): of the next row, or of the first one of a sequence */
@@ -58,9 +51,7 @@ typedef struct {
     double *product;          /* (W, W) */
     double *vector;           /* (d + 3 W) */
     Sums sums;
-    ptrdiff_t n_rows;         /* until the next look for Ctrl-C */
-    int (*look)(void);        /* whether it has come */
-    volatile int *is_over;    /* whether it has for any thread, so that nothing matters any more */
+    Watch watch;
 } Workspace;
 
 SIMD_INLINE ptrdiff_t within(ptrdiff_t lowest, ptrdiff_t x, ptrdiff_t highest)
@@ -69,24 +60,14 @@ SIMD_INLINE ptrdiff_t within(ptrdiff_t lowest, ptrdiff_t x, ptrdiff_t highest)
     return capped > lowest ? capped : lowest;
 }
 
-SIMD_INLINE ptrdiff_t rows_until_look(const System *system)
-{
-    const ptrdiff_t W = system->W, d = system->d;
-    return MOST_WORK / (W * W * (W + d) + d * d * d / 64);
-}
-
-/* For sequences of at most `longest` rows. */
+/* For sequences of at most `longest` rows, of n in all. */
 SIMD_UNUSED static Workspace *lay_out_workspace(
-    const System *system, ptrdiff_t longest, Arena *arena)
+    const System *system, ptrdiff_t longest, ptrdiff_t n, Arena *arena)
 {
     const ptrdiff_t k = system->k, W = system->W, d = system->d;
     const ptrdiff_t row_bytes = filtered_size(W) * (ptrdiff_t)sizeof(double);
     Workspace *where = (Workspace *)take(arena, 1, sizeof(Workspace)), space;
-    Arena one = counting_arena();
-    lay_out_pattern(W, d, &one);
-    space.n_patterns =
-        within(FEWEST_PATTERNS, MOST_PATTERN_BYTES / (ptrdiff_t)one.used, MOST_PATTERNS);
-    space.n_rows = rows_until_look(system);
+    space.watch.left = space.watch.usual = rows_until_look(system);
     space.B = within(FEWEST_BLOCK_ROWS, MOST_BLOCK_BYTES / row_bytes, MOST_BLOCK_ROWS);
     if (space.B > longest) space.B = longest;
     start_line(arena);
@@ -108,13 +89,8 @@ SIMD_UNUSED static Workspace *lay_out_workspace(
     space.square = take_doubles(arena, W * W);
     space.update = lay_out_update(W, arena);
     space.vector = take_doubles(arena, d + 3 * W);
-    space.imputation.weights = take_doubles(arena, d * d);
-    space.imputation.rest = take_doubles(arena, d * d);
-    space.imputation.slope = take_doubles(arena, d * W);
-    space.imputation.product = take_doubles(arena, W);
     space.sums = lay_out_sums(k, W, d, arena);
-    for (ptrdiff_t i = 0; i < space.n_patterns; i++)
-        space.patterns[i] = lay_out_pattern(W, d, arena);
+    space.patterns = lay_out_patterns(W, d, 0, n, 1, MOST_PATTERNS, MOST_PATTERN_BYTES, arena);
     if (where) *where = space;
     return where;
 }
@@ -124,15 +100,7 @@ SIMD_UNUSED static void clear_workspace(const System *system, Workspace *space)
 {
     set_zero((space->B + 1) * filtered_size(system->W), space->states);
     clear_update(system->W, &space->update);
-}
-
-SIMD_INLINE int goes_on(const System *system, Workspace *space)
-{
-    if (RARELY(space->n_rows-- <= 0)) {
-        space->n_rows = rows_until_look(system);
-        if (space->look()) *space->is_over = 1;
-    }
-    return !*space->is_over;
+    clear_patterns(system->d, &space->patterns);
 }
 
 /* out, row t of those of n x k <- x (n, W), if it is wanted */
@@ -140,6 +108,15 @@ SIMD_UNUSED static void write_row(
     const double *x, ptrdiff_t t, ptrdiff_t n, ptrdiff_t k, ptrdiff_t W, double *out)
 {
     if (out) unpad(x, n, k, W, out + t * n * k);
+}
+
+/* space->pattern <- that of v; returns whether it is another one */
+SIMD_INLINE int take_pattern(const System *system, const double *v, Workspace *space)
+{
+    const uint64_t code = gap_code(v, system->d);
+    if (space->pattern && has_gaps(space->pattern, code, v, system->d)) return 0;
+    space->pattern = pattern_of(system, code, v, NULL, 0, &space->patterns, &space->sums);
+    return 1;
 }
 
 /* State i of a block <- moments given v and the past, from space->predicted, which moves on;
@@ -152,13 +129,9 @@ SIMD_UNUSED static double filter_row(
     const ptrdiff_t k = system->k, W = system->W;
     const FilteredState state = filtered_at(space->states, i, W);
     double *mean = space->predicted, *covariance = space->predicted + W, log_density = 0;
-    if (!space->pattern || !has_pattern(space->pattern, v, system->d)) {
-        space->pattern = pattern_of(system, v, space->n_patterns, space->patterns);
-        space->is_at_rest = 0;
-    } else if (!space->is_at_rest) {
-        space->is_at_rest = is_steady(space->before, covariance, k, W);
-    }
-    const ObservedPattern *pattern = space->pattern;
+    if (take_pattern(system, v, space)) space->is_at_rest = 0;
+    else if (!space->is_at_rest) space->is_at_rest = is_steady(space->before, covariance, k, W);
+    const Pattern *pattern = space->pattern;
     space->rests[i] = (char)space->is_at_rest;
     copy(mean, W, state.predicted);
     if (space->is_at_rest) {
@@ -186,7 +159,7 @@ SIMD_UNUSED static double filter_block(
     double log_likelihood = 0;
     /* So that a block is the same when it is filtered again. */
     space->pattern = NULL;
-    for (ptrdiff_t i = 0; i < n && goes_on(system, space); i++) {
+    for (ptrdiff_t i = 0; i < n && goes_on(&space->watch); i++) {
         ptrdiff_t t = begin + i, row = outputs->first + t;
         FilteredState state = filtered_at(space->states, i, W);
         write_row(space->predicted, row, 1, k, W, outputs->predicted);
@@ -213,13 +186,21 @@ SIMD_UNUSED static void write_smoothed(
     write_row(covariance, row, k, k, W, outputs->covariances);
     if (sums) sum_state(mean, covariance, arriving, t, T, k, W, sums);
     if (!sums && !outputs->filled) return;
-    ObservedPattern *pattern = pattern_of(system, v, space->n_patterns, space->patterns);
-    double *filled = sums ? sums->filled : outputs->filled + row * d;
+    take_pattern(system, v, space);
+    Pattern *pattern = space->pattern;
+    double *filled = sums ? sums->filled : outputs->filled + row * d, *residual = space->vector;
     copy(v, d, filled);
     if (sums && pattern->n_observed == 0) return;
-    if (pattern->n_observed < d)
-        impute(system, pattern, v, mean, covariance, &space->imputation, filled,
-               sums ? sums->across : NULL, sums ? sums->within : NULL);
+    if (pattern->n_observed < d) {
+        for (ptrdiff_t i = 0; i < d; i++)
+            residual[i] = (isnan(v[i]) ? 0 : v[i] - system->offset[i])
+                          - dot(system->C + i * W, mean, W);
+        impute(system, pattern, residual, 1, filled);
+        if (sums) {
+            pattern->n_rows++;
+            add(covariance, W * W, pattern->covariances);
+        }
+    }
     if (sums) sum_row(mean, covariance, k, W, d, sums);
 }
 
@@ -231,7 +212,7 @@ SIMD_UNUSED static void smooth_block(
     const ptrdiff_t k = system->k, W = system->W;
     double *mean = space->smoothed, *covariance = space->smoothed + W;
     int is_at_rest = 0;
-    for (ptrdiff_t i = n - 1; i >= 0 && goes_on(system, space); i--) {
+    for (ptrdiff_t i = n - 1; i >= 0 && goes_on(&space->watch); i--) {
         ptrdiff_t t = begin + i, row = outputs->first + t;
         FilteredState now = filtered_at(space->states, i, W);
         const double *noise = outputs->noise ? outputs->noise + row * k : NULL;

@@ -22,11 +22,11 @@ from ._kalman_sums cimport Evidence, add_evidence, lay_out_slabs, no_evidence
 from ._openmp cimport MOST_SLABS, first_block, is_interrupted, omp_get_thread_num, raise_waiting
 
 from _kalman_batches_h cimport (
-    BatchSpace, border_size, clear_batch, expect_batch, finish_batches, lay_out_batch,
-    most_batched, start_batches,
+    BatchSpace, border_size, clear_batch, expect_batch, finish_batches, lay_out_batch, most_batched,
+    start_batches,
 )
 from _kalman_h cimport Outputs, Workspace, clear_workspace, kalman_sequence, lay_out_workspace
-from _kalman_steps_h cimport System, padded_width, state_size
+from _kalman_steps_h cimport System, Watch, padded_width, state_size, take_all_gap_sums
 from _kalman_sums_h cimport finish_sums, start_sums
 from _small_matrices_h cimport LANES
 
@@ -36,68 +36,134 @@ def width(Py_ssize_t k):
     return padded_width(k)
 
 
+# Sequences, or segments of them in an order of falling length; and what is wanted of them.
+cdef struct Task:
+    System system
+    const double* X
+    Py_ssize_t n, S, longest
+    const double* start
+    Outputs outputs
+    double* log_likelihoods
+    # Of sequences one by one:
+    const int64_t* offsets
+    # Of segments side by side, which are whole sequences or parts of one:
+    const int64_t* begins
+    const int64_t* lengths
+    const int64_t* froms
+    const int64_t* untils
+    double* borders         # (S, 2, ...), or NULL
+    bint smooths
+
+
 # What a pass has in its memory.
 cdef struct Memory:
     void** spaces           # (n_threads,): each a Workspace, or a BatchSpace
     Evidence* slabs         # (n_slabs,): the sums of each; no array if they are not wanted
 
 
-cdef void* lay_out_space(
-    const System* system, Py_ssize_t longest, Py_ssize_t n_batched, Arena* arena
-) noexcept nogil:
-    """Of a thread: a Workspace, or a BatchSpace for so many rows in batches."""
-    if n_batched > 0:
-        return lay_out_batch(system, longest, n_batched, arena)
-    return lay_out_workspace(system, longest, arena)
+cdef void* lay_out_space(const Task* task, Arena* arena) noexcept nogil:
+    """Of a thread: a Workspace, or a BatchSpace."""
+    if task.offsets == NULL:
+        return lay_out_batch(&task.system, task.longest, task.n, arena)
+    return lay_out_workspace(&task.system, task.longest, task.n, arena)
 
 
 cdef Memory lay_out(
-    const System* system, Py_ssize_t longest, Py_ssize_t n_batched, int n_threads,
-    Py_ssize_t n_slabs, Arena* arena,
+    const Task* task, int n_threads, Py_ssize_t n_sums, Arena* arena
 ) noexcept nogil:
     cdef Memory memory
     cdef Arena counted = counting_arena(), own
     cdef Py_ssize_t i
-    lay_out_space(system, longest, n_batched, &counted)
+    lay_out_space(task, &counted)
     cdef char* threads = take_arenas(arena, n_threads, &counted)
     memory.spaces = <void**> take(arena, n_threads, sizeof(void*))
-    memory.slabs = lay_out_slabs(n_slabs, system.k, system.d, arena)
+    memory.slabs = lay_out_slabs(n_sums, task.system.k, task.system.d, arena)
     for i in range(n_threads if threads != NULL else 0):
         own = arena_of(threads, i, &counted)
-        memory.spaces[i] = lay_out_space(system, longest, n_batched, &own)
+        memory.spaces[i] = lay_out_space(task, &own)
     return memory
 
 
-cdef int read_system(System* system, Py_ssize_t k, tuple arrays) except -1:
+cdef int read_task(
+    Task* task, ndarray X, tuple arrays, Py_ssize_t k, ndarray start, ndarray log_likelihoods,
+    Py_ssize_t S,
+) except -1:
     A, At, b, Q, C, offset, R = arrays
     cdef Py_ssize_t W = extent(A, 0), d = extent(offset, 0)
+    cdef System* system = &task.system
+    memset(task, 0, sizeof(Task))
     require(0 < k and W == width(k) and d > 0, "states are padded to whole vectors")
+    require(extent(X, 1) == d and S > 0, "columns of the system; sequences")
     system.k, system.W, system.d = k, W, d
     system.A, system.At = readable(A, W * W), readable(At, W * W)
     system.b, system.Q = readable(b, W), readable(Q, W * W)
     system.C, system.R = readable(C, d * W), readable(R, d * d)
     system.offset = readable(offset, d)
+    task.n, task.S = extent(X, 0), S
+    task.X, task.start = readable(X, task.n * d), readable(start, state_size(W))
+    task.log_likelihoods = writable(log_likelihoods, S)
+    return 0
+
+
+cdef int read_sequences(Task* task, const int64_t[::1] offsets) except -1:
+    cdef Py_ssize_t s
+    task.offsets = &offsets[0]
+    require(offsets[0] == 0 and offsets[task.S] == task.n, "offsets of all rows")
+    for s in range(task.S):
+        require(offsets[s] < offsets[s + 1], "sequences have rows")
+        task.longest = max(task.longest, offsets[s + 1] - offsets[s])
     return 0
 
 
 cdef void pass_over_slab(
-    const System* system, const double* X, const int64_t* offsets, Py_ssize_t begin,
-    Py_ssize_t stop, const double* start, Workspace* space, const Outputs* outputs,
-    double* log_likelihoods, const Evidence* evidence,
+    const Task* task, Py_ssize_t begin, Py_ssize_t stop, Workspace* space, const Evidence* evidence
 ) noexcept nogil:
     """Sequences from begin to stop; evidence <- that of them, unless it is NULL."""
-    cdef Py_ssize_t s, k = system.k, W = system.W, d = system.d
-    cdef Outputs here = outputs[0]
+    cdef const System* system = &task.system
+    cdef Py_ssize_t s
+    cdef Outputs here = task.outputs
     if evidence != NULL:
-        start_sums(k, W, d, evidence, &space.sums)
+        start_sums(system.k, system.W, system.d, evidence, &space.sums)
         here.sums = &space.sums
     for s in range(begin, stop):
-        here.first = offsets[s]
-        memcpy(space.predicted, start, state_size(W) * sizeof(double))
-        log_likelihoods[s] = kalman_sequence(
-            system, X + here.first * d, offsets[s + 1] - here.first, space, &here)
+        here.first = task.offsets[s]
+        memcpy(space.predicted, task.start, state_size(system.W) * sizeof(double))
+        task.log_likelihoods[s] = kalman_sequence(
+            system, task.X + here.first * system.d, task.offsets[s + 1] - here.first, space, &here)
     if evidence != NULL:
-        finish_sums(k, W, d, &space.sums)
+        take_all_gap_sums(system, &space.patterns, &space.sums)
+        finish_sums(system.k, system.W, system.d, &space.sums)
+
+
+cdef void pass_over_batches(
+    const Task* task, Py_ssize_t begin, Py_ssize_t stop, BatchSpace* space,
+    const Evidence* evidence,
+) noexcept nogil:
+    """Batches from begin to stop."""
+    cdef double* of_rows[LANES]
+    cdef double of_segments[LANES]
+    cdef double* log_densities = task.outputs.log_densities
+    cdef Py_ssize_t batch, lane, n, s
+    start_batches(&task.system, evidence, space)
+    for batch in range(begin, stop):
+        n = min(LANES, task.S - batch * LANES)
+        for lane in range(LANES):
+            s = batch * LANES + (lane if lane < n else 0)
+            space.rows[lane] = task.X + task.begins[s] * task.system.d
+            space.lengths[lane] = task.lengths[s] if lane < n else 0
+            space.since[lane] = task.froms[s] if lane < n else 0
+            space.until[lane] = task.untils[s] if lane < n else 0
+            space.borders[lane] = NULL
+            if task.borders != NULL and lane < n:
+                space.borders[lane] = task.borders + s * 2 * border_size(task.system.k)
+            of_rows[lane] = log_densities + task.begins[s] if log_densities != NULL else NULL
+        space.T = space.lengths[0]
+        expect_batch(
+            &task.system, task.start, task.smooths, space,
+            NULL if log_densities == NULL else of_rows, of_segments)
+        for lane in range(n):
+            task.log_likelihoods[batch * LANES + lane] = of_segments[lane]
+    finish_batches(&task.system, space)
 
 
 cdef int look() noexcept nogil:
@@ -105,44 +171,44 @@ cdef int look() noexcept nogil:
     return omp_get_thread_num() == 0 and is_interrupted()
 
 
-cdef Py_ssize_t longest(const int64_t* offsets, Py_ssize_t S) except -1:
-    cdef Py_ssize_t s, most = 1
-    require(S > 0 and offsets[0] == 0, "offsets of all rows")
-    for s in range(S):
-        require(offsets[s] < offsets[s + 1], "sequences have rows")
-        most = max(most, offsets[s + 1] - offsets[s])
-    return most
+cdef void clear_space(const Task* task, void* space, volatile int* is_over) noexcept nogil:
+    cdef Watch* watch
+    if task.offsets == NULL:
+        clear_batch(&task.system, <BatchSpace*> space)
+        watch = &(<BatchSpace*> space).watch
+    else:
+        clear_workspace(&task.system, <Workspace*> space)
+        watch = &(<Workspace*> space).watch
+    watch.look, watch.is_over = look, is_over
 
 
-cdef int pass_over(
-    ndarray X, const int64_t[::1] offsets, tuple system_arrays, Py_ssize_t k, ndarray start,
-    const Outputs* outputs, ndarray log_likelihoods, Evidence* total, int n_threads,
-) except -1:
-    """`total` += sums over slabs of sequences, in order; NULL if not wanted."""
-    cdef System system
-    read_system(&system, k, system_arrays)
-    cdef Py_ssize_t S = offsets.shape[0] - 1, n_slabs = min(MOST_SLABS, S), slab
-    cdef Py_ssize_t n_sums = 0 if total == NULL else n_slabs, most = longest(&offsets[0], S)
-    require(extent(X, 1) == system.d and n_threads > 0, "columns of the system; threads")
-    cdef const double* rows = readable(X, offsets[S] * system.d)
-    cdef const double* start_state = readable(start, state_size(system.W))
-    cdef double* out = writable(log_likelihoods, S)
+cdef void pass_over_part(
+    const Task* task, Py_ssize_t begin, Py_ssize_t stop, void* space, const Evidence* evidence
+) noexcept nogil:
+    if task.offsets == NULL:
+        pass_over_batches(task, begin, stop, <BatchSpace*> space, evidence)
+    else:
+        pass_over_slab(task, begin, stop, <Workspace*> space, evidence)
+
+
+cdef int pass_over(const Task* task, Evidence* total, int n_threads) except -1:
+    """`total` += sums over slabs, in order; NULL if not wanted."""
+    cdef Py_ssize_t n = task.S if task.offsets != NULL else (task.S + LANES - 1) // LANES
+    cdef Py_ssize_t n_slabs = min(MOST_SLABS, n), n_sums = 0 if total == NULL else n_slabs, slab
+    require(n_threads > 0, "threads")
     n_threads = min(n_threads, n_slabs)
     cdef Arena arena = counting_arena()
-    lay_out(&system, most, 0, n_threads, n_sums, &arena)
+    lay_out(task, n_threads, n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(&system, most, 0, n_threads, n_sums, &arena)
-    cdef Workspace** spaces = <Workspace**> memory.spaces
+    cdef Memory memory = lay_out(task, n_threads, n_sums, &arena)
     cdef volatile int is_over = False
     for slab in range(n_threads):
-        clear_workspace(&system, spaces[slab])
-        spaces[slab].look, spaces[slab].is_over = look, &is_over
+        clear_space(task, memory.spaces[slab], &is_over)
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
-        pass_over_slab(
-            &system, rows, &offsets[0], first_block(slab, n_slabs, S),
-            first_block(slab + 1, n_slabs, S), start_state, spaces[omp_get_thread_num()],
-            outputs, out, NULL if total == NULL else memory.slabs + slab)
+        pass_over_part(
+            task, first_block(slab, n_slabs, n), first_block(slab + 1, n_slabs, n),
+            memory.spaces[omp_get_thread_num()], NULL if total == NULL else memory.slabs + slab)
     for slab in range(n_sums):
         add_evidence(memory.slabs + slab, total)
     free(scratch)
@@ -164,15 +230,17 @@ def filtered(
     int n_threads,
 ):
     """Moments of the states given the rows before, and up to, each; log p(v_t | past)."""
-    cdef Outputs outputs
+    cdef Task task
+    cdef Outputs* outputs = &task.outputs
     cdef Py_ssize_t n = extent(X, 0)
-    memset(&outputs, 0, sizeof(Outputs))
+    read_task(&task, X, system, k, start, log_likelihoods, offsets.shape[0] - 1)
+    read_sequences(&task, offsets)
     outputs.predicted = optional_writable(predicted, n * k)
     outputs.predicted_covariances = optional_writable(predicted_covariances, n * k * k)
     outputs.filtered = optional_writable(means, n * k)
     outputs.filtered_covariances = optional_writable(covariances, n * k * k)
     outputs.log_densities = optional_writable(log_densities, n)
-    pass_over(X, offsets, system, k, start, &outputs, log_likelihoods, NULL, n_threads)
+    pass_over(&task, NULL, n_threads)
 
 
 def smoothed(
@@ -189,14 +257,16 @@ def smoothed(
     int n_threads,
 ):
     """Moments of the states given all rows."""
-    cdef Outputs outputs
+    cdef Task task
+    cdef Outputs* outputs = &task.outputs
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1)
-    memset(&outputs, 0, sizeof(Outputs))
+    read_task(&task, X, system, k, start, log_likelihoods, offsets.shape[0] - 1)
+    read_sequences(&task, offsets)
     outputs.smoothed = writable(means, n * k)
     outputs.covariances = optional_writable(covariances, n * k * k)
     outputs.lags = optional_writable(lags, n * k * k)
     outputs.filled = optional_writable(filled, n * d)
-    pass_over(X, offsets, system, k, start, &outputs, log_likelihoods, NULL, n_threads)
+    pass_over(&task, NULL, n_threads)
 
 
 def expected(
@@ -214,57 +284,14 @@ def expected(
     int n_threads,
 ):
     """Sums over rows of expected moments."""
-    cdef Outputs outputs
-    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1)
-    cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
-    memset(&outputs, 0, sizeof(Outputs))
-    outputs.noise = optional_readable(noise, n * k)
-    outputs.log_densities = optional_writable(log_densities, n)
-    pass_over(X, offsets, system, k, start, &outputs, log_likelihoods, &total, n_threads)
-
-
-# Side by side
-# ------------
-
-# Segments of rows, in an order of falling length: whole sequences, or parts of one.
-cdef struct Segments:
-    Py_ssize_t S
-    const int64_t* begins
-    const int64_t* lengths
-    const int64_t* froms
-    const int64_t* untils
-    double* borders         # (S, 2, ...), or NULL
-
-
-cdef void pass_over_batches(
-    const System* system, const double* X, Segments segments, Py_ssize_t begin, Py_ssize_t stop,
-    const double* start, BatchSpace* space, bint smooths, double* log_densities,
-    double* log_likelihoods, const Evidence* evidence,
-) noexcept nogil:
-    """Batches from begin to stop."""
-    cdef double* of_rows[LANES]
-    cdef double of_segments[LANES]
-    cdef Py_ssize_t batch, lane, n, s, size = 2 * border_size(system.k)
-    start_batches(system, evidence, space)
-    for batch in range(begin, stop):
-        n = min(LANES, segments.S - batch * LANES)
-        for lane in range(LANES):
-            s = batch * LANES + (lane if lane < n else 0)
-            space.rows[lane] = X + segments.begins[s] * system.d
-            space.lengths[lane] = segments.lengths[s] if lane < n else 0
-            space.since[lane] = segments.froms[s] if lane < n else 0
-            space.until[lane] = segments.untils[s] if lane < n else 0
-            space.borders[lane] = NULL
-            if segments.borders != NULL and lane < n:
-                space.borders[lane] = segments.borders + s * size
-            of_rows[lane] = log_densities + segments.begins[s] if log_densities != NULL else NULL
-        space.T = space.lengths[0]
-        expect_batch(
-            system, start, smooths, space, NULL if log_densities == NULL else of_rows,
-            of_segments)
-        for lane in range(n):
-            log_likelihoods[batch * LANES + lane] = of_segments[lane]
-    finish_batches(system, space)
+    cdef Task task
+    cdef Py_ssize_t n = extent(X, 0)
+    read_task(&task, X, system, k, start, log_likelihoods, offsets.shape[0] - 1)
+    read_sequences(&task, offsets)
+    cdef Evidence total = no_evidence(initial, transitions, emissions, k, task.system.d)
+    task.outputs.noise = optional_readable(noise, n * k)
+    task.outputs.log_densities = optional_writable(log_densities, n)
+    pass_over(&task, &total, n_threads)
 
 
 SEQUENCES_PER_BATCH = LANES
@@ -294,46 +321,20 @@ def expected_in_batches(
     int n_threads,
 ):
     """Sums over rows of expected moments, of segments that are elements of vectors."""
-    cdef System arrays
-    cdef Segments segments
-    cdef Py_ssize_t n = extent(X, 0), S = parts.shape[1], slab, s, most
-    read_system(&arrays, k, system)
-    cdef Py_ssize_t d = arrays.d
-    require(parts.shape[0] == 4 and S > 0 and extent(X, 1) == d and n_threads > 0,
-            "segments of rows of the system; threads")
-    most = parts[1, 0]
-    require(most <= most_batched(k, d), "segments have room")
+    cdef Task task
+    cdef Py_ssize_t n = extent(X, 0), S = parts.shape[1], s
+    read_task(&task, X, system, k, start, log_likelihoods, S)
+    require(parts.shape[0] == 4, "segments of rows")
+    task.longest, task.smooths = parts[1, 0], smooths
+    require(task.longest <= most_batched(k, task.system.d), "segments have room")
     for s in range(S):
         require(0 <= parts[0, s] < n and 0 < parts[1, s] <= n - parts[0, s],
                 "segments are of rows of X")
         require(parts[1, s] <= parts[1, max(0, s - 1)], "lengths fall")
         require(0 <= parts[2, s] < parts[3, s] <= parts[1, s], "what counts is of a segment")
-    segments.S, segments.begins, segments.lengths = S, &parts[0, 0], &parts[1, 0]
-    segments.froms, segments.untils = &parts[2, 0], &parts[3, 0]
-    segments.borders = optional_writable(borders, S * 2 * border_size(k))
-    cdef const double* rows = readable(X, n * d)
-    cdef const double* first = readable(start, state_size(arrays.W))
-    cdef double* of_rows = optional_writable(log_densities, n)
-    cdef double* out = writable(log_likelihoods, S)
-    cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
-    cdef Py_ssize_t n_batches = (S + LANES - 1) // LANES, n_slabs = min(MOST_SLABS, n_batches)
-    n_threads = min(n_threads, n_slabs)
-    cdef Arena arena = counting_arena()
-    lay_out(&arrays, most, n, n_threads, n_slabs, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(&arrays, most, n, n_threads, n_slabs, &arena)
-    cdef BatchSpace** spaces = <BatchSpace**> memory.spaces
-    cdef volatile int is_over = False
-    for slab in range(n_threads):
-        clear_batch(&arrays, spaces[slab])
-        spaces[slab].look, spaces[slab].is_over = look, &is_over
-    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
-                       use_threads_if=n_threads > 1):
-        pass_over_batches(
-            &arrays, rows, segments, first_block(slab, n_slabs, n_batches),
-            first_block(slab + 1, n_slabs, n_batches), first,
-            spaces[omp_get_thread_num()], smooths, of_rows, out, memory.slabs + slab)
-    for slab in range(n_slabs):
-        add_evidence(memory.slabs + slab, &total)
-    free(scratch)
-    return raise_waiting() if is_over else None
+    task.begins, task.lengths = &parts[0, 0], &parts[1, 0]
+    task.froms, task.untils = &parts[2, 0], &parts[3, 0]
+    task.borders = optional_writable(borders, S * 2 * border_size(k))
+    task.outputs.log_densities = optional_writable(log_densities, n)
+    cdef Evidence total = no_evidence(initial, transitions, emissions, k, task.system.d)
+    pass_over(&task, &total, n_threads)

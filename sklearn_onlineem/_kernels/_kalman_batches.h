@@ -133,115 +133,10 @@ SIMD_INLINE void substitute_lanes_backward(
     }
 }
 
-/* Patterns of gaps
- * ----------------
- */
-
-/* Columns of rows whose gaps are the bits of a number. */
-#define MOST_GAP_COLUMNS 63
-/* Patterns that are remembered, powers of two above LANES, and their memory. */
+/* Patterns of gaps that are remembered, powers of two above LANES, and their memory. */
 #define FEWEST_GAP_PATTERNS (2 * LANES)
 #define MOST_GAP_PATTERNS 1024
-#define MOST_GAP_BYTES (1 << 22)
-
-/* What depends on the gaps of a row alone. */
-typedef struct {
-    uint64_t code;       /* a bit for each missing value, and one above them; 0: no pattern yet */
-    ptrdiff_t n_observed;
-    double log_det;      /* of 2 pi R of the observed values */
-    ptrdiff_t *missing;  /* (d - n_observed,) */
-    double *precision;   /* (d, D): inverse of R of the observed values, 0 for missing ones; D is whole
-                            vectors */
-    double *G;           /* (k, k): C' times it times C */
-    double *weights;     /* (d, d): of observed values in the expectation of each missing one */
-    double *rest;        /* (d, d): covariance of missing values given observed ones and the state */
-    double *slope;       /* (d, k): by which missing values follow the state */
-    double n_rows;       /* since the sums were last taken: of such rows, if some are missing */
-    double *covariances; /* (k, k): sum of those of their states */
-} GapPattern;
-
-SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d)
-{
-    return (d + WIDEST_TILE - 1) / WIDEST_TILE * WIDEST_TILE;
-}
-
-SIMD_UNUSED static GapPattern lay_out_gap_pattern(ptrdiff_t k, ptrdiff_t d, Arena *arena)
-{
-    GapPattern pattern = {0};
-    pattern.missing = (ptrdiff_t *)take(arena, d, sizeof(ptrdiff_t));
-    pattern.precision = take_doubles(arena, d * gap_stride(d));
-    pattern.G = take_doubles(arena, k * k);
-    pattern.weights = take_doubles(arena, d * d);
-    pattern.rest = take_doubles(arena, d * d);
-    pattern.slope = take_doubles(arena, d * k);
-    pattern.covariances = take_doubles(arena, k * k);
-    return pattern;
-}
-
-/* pattern <- that of a code; `whitened` and square (d, d) are scratch memory. */
-SIMD_UNUSED static void make_gap_pattern(
-    const System *system, uint64_t code, ObservedPattern *whitened, double *square,
-    GapPattern *pattern)
-{
-    const ptrdiff_t k = system->k, W = system->W, d = system->d, D = gap_stride(d);
-    double row[MOST_GAP_COLUMNS];
-    for (ptrdiff_t i = 0; i < d; i++) row[i] = code >> i & 1 ? NAN : 0;
-    whiten(system, row, whitened);
-    const ptrdiff_t n = whitened->n_observed, *observed = whitened->indices;
-    set_zero(n * n, square);
-    for (ptrdiff_t i = 0; i < n; i++) square[i * n + i] = 1;
-    substitute_forward(whitened->upper, whitened->inverse, n, n, n, square);
-    substitute_backward(whitened->upper, whitened->inverse, n, n, n, square);
-    pattern->code = code;
-    pattern->n_observed = n;
-    pattern->log_det = (double)n * LOG_2_PI + whitened->log_det;
-    unpad(whitened->G, k, k, W, pattern->G);
-    set_zero(d * D, pattern->precision);
-    set_zero(d * d, pattern->weights);
-    for (ptrdiff_t i = 0; i < n; i++)
-        for (ptrdiff_t j = 0; j < n; j++)
-            pattern->precision[observed[i] * D + observed[j]] = square[i * n + j];
-    for (ptrdiff_t m = n; m < d; m++) {
-        const ptrdiff_t missing = pattern->missing[m - n] = observed[m];
-        double *weights = pattern->weights + missing * d, *rest = pattern->rest + missing * d;
-        double *slope = pattern->slope + missing * k;
-        copy(system->R + missing * d, d, rest);
-        copy(system->C + missing * W, k, slope);
-        for (ptrdiff_t i = 0; i < n; i++) {
-            double weight = 0;
-            for (ptrdiff_t j = 0; j < n; j++)
-                weight += system->R[missing * d + observed[j]] * square[j * n + i];
-            weights[observed[i]] = weight;
-            for (ptrdiff_t j = 0; j < d; j++) rest[j] -= weight * system->R[observed[i] * d + j];
-            for (ptrdiff_t j = 0; j < k; j++) slope[j] -= weight * system->C[observed[i] * W + j];
-        }
-    }
-}
-
-/* across (d, W), within (d, d) <- with the covariances of missing values of a pattern's rows, of
- * which nothing is left */
-SIMD_UNUSED static void take_gap_sums(
-    const System *system, GapPattern *pattern, double *product, Sums *sums)
-{
-    const ptrdiff_t k = system->k, W = system->W, d = system->d;
-    const ptrdiff_t n_missing = d - pattern->n_observed, *missing = pattern->missing;
-    if (pattern->n_rows == 0) return;
-    for (ptrdiff_t a = 0; a < n_missing; a++) {
-        const ptrdiff_t m = missing[a];
-        set_zero(k, product);
-        for (ptrdiff_t i = 0; i < k; i++)
-            for (ptrdiff_t j = 0; j < k; j++)
-                product[j] += pattern->slope[m * k + i] * pattern->covariances[i * k + j];
-        add(product, k, sums->across + m * W);
-        for (ptrdiff_t b = 0; b < n_missing; b++) {
-            const ptrdiff_t l = missing[b];
-            sums->within[m * d + l] += dot(product, pattern->slope + l * k, k)
-                                       + pattern->n_rows * pattern->rest[m * d + l];
-        }
-    }
-    pattern->n_rows = 0;
-    set_zero(k * k, pattern->covariances);
-}
+#define MOST_GAP_BYTES (1 << 23)
 
 /* Steps
  * -----
@@ -283,14 +178,10 @@ typedef struct {
     ptrdiff_t since[LANES];       /* first row that counts */
     ptrdiff_t until[LANES];       /* and the row after the last that does */
     double *borders[LANES];       /* of each: moments of these two rows, or NULL */
-    GapPattern *present[LANES];   /* patterns of the rows of a step */
+    Pattern *present[LANES];      /* patterns of the rows of a step */
     ptrdiff_t gapped[LANES];      /* those of them that have gaps */
     ptrdiff_t n_gapped;
-    GapPattern complete;
-    ptrdiff_t n_patterns;
-    GapPattern *patterns;
-    ObservedPattern whitened;
-    double *square;               /* (d, d) */
+    Patterns patterns;
     double *states;               /* (longest, ...) */
     double *mean, *covariance;    /* (k, LANES), (k, k, LANES): predicted, or smoothed */
     uint64_t *codes;              /* (longest, LANES): patterns of rows */
@@ -302,11 +193,8 @@ typedef struct {
     double *G, *M, *M_upper, *M_inverse, *x, *y; /* (k, k, LANES) */
     double *sums;                 /* (N_SUMS + 1, k, k, LANES); the last is that of INNER states */
     double *after;                /* (k, LANES): smoothed means of the rows after */
-    double *product;              /* (W,) */
     Sums total;
-    ptrdiff_t n_steps;            /* until the next look for Ctrl-C */
-    int (*look)(void);            /* as in a Workspace */
-    volatile int *is_over;
+    Watch watch;
 } BatchSpace;
 
 /* Rows of the longest sequences that are taken side by side; 0: none are. */
@@ -324,13 +212,6 @@ SIMD_UNUSED static BatchSpace *lay_out_batch(
     const ptrdiff_t k = system->k, W = system->W, d = system->d, size = k * k * LANES;
     BatchSpace *where = (BatchSpace *)take(arena, 1, sizeof(BatchSpace));
     BatchSpace unused, *space = where ? where : &unused;
-    Arena one = counting_arena();
-    lay_out_gap_pattern(k, d, &one);
-    space->n_patterns = MOST_GAP_PATTERNS;
-    while (space->n_patterns > FEWEST_GAP_PATTERNS
-           && (space->n_patterns > 2 * n
-               || space->n_patterns * (ptrdiff_t)one.used > MOST_GAP_BYTES))
-        space->n_patterns /= 2;
     start_line(arena);
     space->states = take_doubles(arena, longest * batched_state_size(k));
     space->mean = take_doubles(arena, k * LANES);
@@ -352,46 +233,16 @@ SIMD_UNUSED static BatchSpace *lay_out_batch(
     space->log_det = take_doubles(arena, LANES);
     space->sums = take_doubles(arena, (N_SUMS + 1) * size);
     space->after = take_doubles(arena, k * LANES);
-    space->product = take_doubles(arena, W);
-    space->square = take_doubles(arena, d * d);
-    space->whitened = lay_out_pattern(W, d, arena);
     space->total = lay_out_sums(k, W, d, arena);
-    space->complete = lay_out_gap_pattern(k, d, arena);
-    space->patterns = (GapPattern *)take(arena, space->n_patterns, sizeof(GapPattern));
-    for (ptrdiff_t i = 0; i < space->n_patterns; i++) {
-        GapPattern pattern = lay_out_gap_pattern(k, d, arena);
-        if (space->patterns) space->patterns[i] = pattern;
-    }
+    space->patterns = lay_out_patterns(
+        W, d, 1, n, FEWEST_GAP_PATTERNS, MOST_GAP_PATTERNS, MOST_GAP_BYTES, arena);
     return where;
 }
 
 SIMD_UNUSED static void clear_batch(const System *system, BatchSpace *space)
 {
-    for (ptrdiff_t i = 0; i < space->n_patterns; i++) {
-        space->patterns[i].code = 0;
-        space->patterns[i].n_rows = 0;
-        set_zero(system->k * system->k, space->patterns[i].covariances);
-    }
-    make_gap_pattern(
-        system, (uint64_t)1 << system->d, &space->whitened, space->square, &space->complete);
-}
-
-/* The pattern of a code, of sequence s. Sums of a pattern are taken before its place is another's;
- * the places of those before it in this step are kept. */
-SIMD_INLINE GapPattern *gap_pattern_of(
-    const System *system, uint64_t code, int s, BatchSpace *space)
-{
-    uint64_t place = code * 0x9e3779b97f4a7c15u >> 40;
-    for (;; place++) {
-        GapPattern *pattern = space->patterns + (place & (uint64_t)(space->n_patterns - 1));
-        if (pattern->code == code) return pattern;
-        int is_taken = 0;
-        for (int r = 0; r < s; r++) is_taken |= space->present[r] == pattern;
-        if (is_taken) continue;
-        take_gap_sums(system, pattern, space->product, &space->total);
-        make_gap_pattern(system, code, &space->whitened, space->square, pattern);
-        return pattern;
-    }
+    clear_patterns(system->d, &space->patterns);
+    make_pattern(system, space->patterns.complete, NULL, space->patterns.all);
 }
 
 /* v (d, LANES) and patterns <- those of step t */
@@ -401,14 +252,15 @@ SIMD_INLINE void recall_step(const System *system, ptrdiff_t t, BatchSpace *spac
     ptrdiff_t n = 0;
     space->v = space->values + t * system->d * LANES;
     for (int s = 0; s < LANES; s++) {
-        space->present[s] = &space->complete;
+        space->present[s] = space->patterns.all;
         space->gapped[n] = s;
-        n += codes[s] != space->complete.code;
+        n += codes[s] != space->patterns.complete;
     }
     space->n_gapped = n;
     for (ptrdiff_t r = 0; r < n; r++) {
         const int s = (int)space->gapped[r];
-        space->present[s] = gap_pattern_of(system, codes[s], s, space);
+        space->present[s] = pattern_of(
+            system, codes[s], NULL, space->present, s, &space->patterns, &space->total);
     }
 }
 
@@ -427,7 +279,7 @@ SIMD_CLONES SIMD_UNUSED static void read_batch(const System *system, BatchSpace 
         uint64_t *codes = space->codes + t * LANES;
         EACH_SEGMENT codes[s] = (uint64_t)1 << d;
         for (ptrdiff_t i = 0; i < d; i++, v += LANES) {
-            const uint64_t bit = (uint64_t)1 << i;
+            const uint64_t bit = (uint64_t)1 << (d - 1 - i);
             const double offset = system->offset[i];
             EACH_SEGMENT {
                 const double value = v[s] - offset;
@@ -442,7 +294,7 @@ SIMD_CLONES SIMD_UNUSED static void read_batch(const System *system, BatchSpace 
 SIMD_INLINE void weigh(const BatchSpace *space, const ptrdiff_t d, const double *x, double *out)
 {
     const ptrdiff_t D = gap_stride(d);
-    lanes_product(columns_of(space->complete.precision, D), 1, rows_of(x, 1), d, d, 1, 0, out);
+    lanes_product(columns_of(space->patterns.all->precision, D), 1, rows_of(x, 1), d, d, 1, 0, out);
     for (ptrdiff_t r = 0; r < space->n_gapped; r++) {
         const ptrdiff_t s = space->gapped[r];
         const double *precision = space->present[s]->precision;
@@ -469,11 +321,14 @@ SIMD_CLONES SIMD_UNUSED static void filter_lanes(
     double *information = space->a, *root = space->b, *weighed = space->weighed;
     double squares[LANES] = {0}, log_det[LANES] = {0};
     recall_step(system, t, space);
-    repeat(space->complete.G, k * k, space->G);
-    repeat(&space->complete.log_det, 1, space->log_det);
+    for (ptrdiff_t i = 0; i < k; i++)
+        repeat(space->patterns.all->G + i * W, k, space->G + i * k * LANES);
+    repeat(&space->patterns.all->log_det, 1, space->log_det);
     for (ptrdiff_t r = 0; r < space->n_gapped; r++) {
         const ptrdiff_t s = space->gapped[r];
-        for (ptrdiff_t i = 0; i < k * k; i++) space->G[i * LANES + s] = space->present[s]->G[i];
+        for (ptrdiff_t i = 0; i < k; i++)
+            for (ptrdiff_t j = 0; j < k; j++)
+                space->G[(i * k + j) * LANES + s] = space->present[s]->G[i * W + j];
         space->log_det[s] = space->present[s]->log_det;
     }
     copy(space->mean, k * LANES, state.predicted);
@@ -624,10 +479,10 @@ SIMD_INLINE void put_lanes(
  * `recall_step`. */
 SIMD_CLONES SIMD_UNUSED static void sum_lanes(const System *system, ptrdiff_t t, BatchSpace *space)
 {
-    const ptrdiff_t k = system->k, d = system->d;
+    const ptrdiff_t k = system->k, W = system->W, d = system->d;
     const uint64_t nothing = ((uint64_t)2 << d) - 1;
     ptrdiff_t departing[LANES], emitting[LANES], n_departing = 0, n_emitting = 0;
-    double *residual = space->residual;
+    double *residual = space->residual, *first = space->patterns.product;
     Sums *sums = &space->total;
     for (int s = 0; s < LANES; s++) {
         const int counts = t >= space->since[s] && t < space->until[s];
@@ -635,30 +490,23 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(const System *system, ptrdiff_t t,
         n_departing += counts && t + 1 < space->lengths[s];
         n_emitting += counts && space->codes[t * LANES + s] != nothing;
         if (t > 0 || !counts) continue;
-        for (ptrdiff_t i = 0; i < k; i++) space->product[i] = space->mean[i * LANES + s];
-        add_moments(1, space->product, 0, sums->zeros, &sums->initial);
+        for (ptrdiff_t i = 0; i < k; i++) first[i] = space->mean[i * LANES + s];
+        add_moments(1, first, 0, sums->zeros, &sums->initial);
     }
     for (ptrdiff_t i = 0; i < d; i++)
         EACH_SEGMENT
             space->filled[i * LANES + s] = system->offset[i] + space->v[i * LANES + s];
     copy(space->v, d * LANES, residual);
-    lanes_product(rows_of(system->C, system->W), 1, rows_of(space->mean, 1), d, k, 1, -1, residual);
+    lanes_product(rows_of(system->C, W), 1, rows_of(space->mean, 1), d, k, 1, -1, residual);
     for (ptrdiff_t r = 0; r < space->n_gapped; r++) {
         const ptrdiff_t s = space->gapped[r];
-        GapPattern *pattern = space->present[s];
-        const ptrdiff_t n_missing = d - pattern->n_observed;
-        if (t < space->since[s] || t >= space->until[s] || n_missing == d) continue;
-        /* Missing values are as they are expected, given the state and the others. */
-        for (ptrdiff_t a = 0; a < n_missing; a++) {
-            const ptrdiff_t m = pattern->missing[a];
-            double value = system->offset[m] - residual[m * LANES + s];
-            for (ptrdiff_t i = 0; i < d; i++)
-                value += pattern->weights[m * d + i] * residual[i * LANES + s];
-            space->filled[m * LANES + s] = value;
-        }
+        Pattern *pattern = space->present[s];
+        if (t < space->since[s] || t >= space->until[s] || pattern->n_observed == 0) continue;
+        impute(system, pattern, residual + s, LANES, space->filled + s);
         pattern->n_rows++;
-        for (ptrdiff_t i = 0; i < k * k; i++)
-            pattern->covariances[i] += space->covariance[i * LANES + s];
+        for (ptrdiff_t i = 0; i < k; i++)
+            for (ptrdiff_t j = 0; j < k; j++)
+                pattern->covariances[i * W + j] += space->covariance[(i * k + j) * LANES + s];
     }
     double *pairs = next_rows(n_departing, &sums->transitions);
     put_lanes(departing, n_departing, space->mean, k, pairs);
@@ -667,15 +515,6 @@ SIMD_CLONES SIMD_UNUSED static void sum_lanes(const System *system, ptrdiff_t t,
     put_lanes(emitting, n_emitting, space->mean, k, pairs);
     put_lanes(emitting, n_emitting, space->filled, d, pairs + k * BUFFER_STRIDE);
     copy(space->mean, k * LANES, space->after);
-}
-
-SIMD_INLINE int batch_goes_on(const System *system, BatchSpace *space)
-{
-    if (RARELY(space->n_steps-- <= 0)) {
-        space->n_steps = rows_until_look(system) / LANES;
-        if (space->look()) *space->is_over = 1;
-    }
-    return !*space->is_over;
 }
 
 /* The sequences of a batch, from `start` (W + W W), which are smoothed and summed if that is wanted;
@@ -692,7 +531,7 @@ SIMD_UNUSED static void expect_batch(
         repeat(start + W + i * W, k, space->covariance + i * k * LANES);
     for (int s = 0; s < LANES; s++) log_likelihoods[s] = 0;
     read_batch(system, space);
-    for (ptrdiff_t t = 0; t < space->T && batch_goes_on(system, space); t++) {
+    for (ptrdiff_t t = 0; t < space->T && goes_on(&space->watch); t++) {
         filter_lanes(system, t, space, row);
         const BatchedState state = batched_state_at(space->states, t, k);
         put_borders(state.predicted, state.upper, t, k, 0, space);
@@ -702,7 +541,7 @@ SIMD_UNUSED static void expect_batch(
             if (log_densities) log_densities[s][t] = row[s];
         }
     }
-    for (ptrdiff_t t = space->T - 1; smooths && t >= 0 && batch_goes_on(system, space); t--) {
+    for (ptrdiff_t t = space->T - 1; smooths && t >= 0 && goes_on(&space->watch); t--) {
         recall_step(system, t, space);
         smooth_lanes(system, t, space);
         put_borders(space->mean, space->covariance, t, k, 1, space);
@@ -713,7 +552,7 @@ SIMD_UNUSED static void expect_batch(
 SIMD_UNUSED static void start_batches(
     const System *system, const Evidence *total, BatchSpace *space)
 {
-    space->n_steps = rows_until_look(system) / LANES;
+    space->watch.left = space->watch.usual = rows_until_look(system) / LANES;
     set_zero((N_SUMS + 1) * system->k * system->k * LANES, space->sums);
     start_sums(system->k, system->W, system->d, total, &space->total);
 }
@@ -721,8 +560,7 @@ SIMD_UNUSED static void start_batches(
 SIMD_UNUSED static void finish_batches(const System *system, BatchSpace *space)
 {
     const ptrdiff_t k = system->k, W = system->W, size = k * k;
-    for (ptrdiff_t i = 0; i < space->n_patterns; i++)
-        take_gap_sums(system, space->patterns + i, space->product, &space->total);
+    take_all_gap_sums(system, &space->patterns, &space->total);
     for (ptrdiff_t n = DEPARTING; n <= EMITTING; n++)
         add(space->sums + INNER * size * LANES, size * LANES, space->sums + n * size * LANES);
     for (ptrdiff_t n = 0; n < N_SUMS; n++)

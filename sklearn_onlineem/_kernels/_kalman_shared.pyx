@@ -16,33 +16,14 @@ from libc.string cimport memset
 from numpy cimport NPY_FLOAT, ndarray
 
 from ._arena cimport (
-    Arena,
-    allocate,
-    allocate_doubles,
-    arena_of,
-    counting_arena,
-    take,
-    take_arenas,
-    take_doubles,
+    Arena, allocate, allocate_doubles, arena_of, counting_arena, take, take_arenas, take_doubles,
 )
 from ._arrays cimport (
-    extent,
-    optional_writable,
-    readable,
-    readable_integers,
-    readable_reals,
-    real_type,
-    require,
+    extent, optional_writable, readable, readable_integers, readable_reals, real_type, require,
     writable,
 )
 from ._kalman_sums cimport (
-    Evidence,
-    Moments,
-    add_evidence,
-    clear_moments,
-    lay_out_slabs,
-    moments_at,
-    moments_size,
+    Evidence, Moments, add_evidence, clear_moments, lay_out_slabs, moments_at, moments_size,
     no_evidence,
 )
 from ._openmp cimport busy_threads, omp_get_thread_num

@@ -8,8 +8,7 @@
 #ifndef SKLEARN_ONLINEEM_KALMAN_STEPS_H
 #define SKLEARN_ONLINEEM_KALMAN_STEPS_H
 
-#include "_arena.h"
-#include "_small_matrices.h"
+#include "_kalman_sums.h"
 
 OPTIMISE_BEGIN(WHOLE_TILES)
 
@@ -44,87 +43,272 @@ SIMD_UNUSED static int is_steady(const double *x, const double *y, ptrdiff_t k, 
     return 1;
 }
 
+/* Between two looks for Ctrl-C: rows, times what a row costs about. */
+#define MOST_WORK (1 << 22)
+
+SIMD_INLINE ptrdiff_t rows_until_look(const System *system)
+{
+    const ptrdiff_t W = system->W, d = system->d;
+    return MOST_WORK / (W * W * (W + d) + d * d * d / 64);
+}
+
+typedef struct {
+    ptrdiff_t left, usual;  /* steps until the next look for Ctrl-C */
+    int (*look)(void);      /* whether it has come */
+    volatile int *is_over;  /* whether it has for any thread, so that nothing matters any more */
+} Watch;
+
+SIMD_INLINE int goes_on(Watch *watch)
+{
+    if (RARELY(watch->left-- <= 0)) {
+        watch->left = watch->usual;
+        if (watch->look()) *watch->is_over = 1;
+    }
+    return !*watch->is_over;
+}
+
 /* Missing values
  * --------------
  *
- * Observed values of a row are whitened, and missing ones are imputed.
+ * Observed values of a row are whitened, and missing ones are imputed. What that takes depends on
+ * the row's pattern of gaps alone, and is remembered.
  */
 
-#define WIDEST_LOCAL 64
+#define LOG_2_PI 1.8378770664093453
+
+/* Columns of rows whose patterns have different codes. */
+#define MOST_GAP_COLUMNS 63
+#define FIBONACCI 0x9e3779b97f4a7c15u
 
 /* What rows have in common whose observed values are the same ones. */
 typedef struct {
-    ptrdiff_t n_observed; /* -1: no pattern yet */
+    uint64_t code;        /* 0: no pattern yet */
+    ptrdiff_t n_observed;
     ptrdiff_t *indices;   /* (d,): of observed values, and then of missing ones */
     double *upper;        /* (n_observed, n_observed): U'U = R of the observed values */
     double *inverse;      /* (n_observed,) */
-    double *H;            /* (n_observed, W): whitened rows of C */
+    double *H;            /* (n_observed, W): whitened rows of C; in a batch, scratch memory */
     double *G;            /* (W, W): H'H */
-    double *covariance;   /* (n_observed, n_observed): scratch */
-    double log_det;       /* of R of the observed values */
-} ObservedPattern;
+    double *precision;    /* (d, D): inverse of R of the observed values, 0 for missing ones; D is
+                             whole vectors; NULL: it is not needed */
+    double log_det;       /* of 2 pi R of the observed values */
+    int imputes;          /* whether there is what follows, of missing values: */
+    double *weights;      /* (n_observed, n_missing): of observed values in their expectations; and,
+                             in all (d, n_missing): their covariance given these and the state */
+    double *slope;        /* (n_missing, W): by which they follow the state */
+    double n_rows;        /* since the sums were last taken: of such rows, if some are missing */
+    double *covariances;  /* (W, W): sum of those of their states */
+} Pattern;
 
-SIMD_UNUSED static ObservedPattern lay_out_pattern(ptrdiff_t W, ptrdiff_t d, Arena *arena)
+/* Those that are remembered. */
+typedef struct {
+    ptrdiff_t n;          /* places for rows with gaps, a power of two */
+    Pattern *all;         /* (1 + n,); the first is for rows without gaps */
+    uint64_t complete;    /* code of these */
+    double *product;      /* (W,): scratch */
+} Patterns;
+
+SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d)
 {
-    ObservedPattern pattern;
-    pattern.n_observed = -1;
-    pattern.H = take_doubles(arena, d * W);
-    pattern.G = take_doubles(arena, W * W);
-    pattern.upper = take_doubles(arena, d * d);
-    pattern.covariance = take_doubles(arena, d * d);
-    pattern.inverse = take_doubles(arena, d);
+    return (d + WIDEST_TILE - 1) / WIDEST_TILE * WIDEST_TILE;
+}
+
+SIMD_UNUSED static Pattern lay_out_pattern(ptrdiff_t W, ptrdiff_t d, int is_batched, Arena *arena)
+{
+    Pattern pattern = {0};
     pattern.indices = (ptrdiff_t *)take(arena, d, sizeof(ptrdiff_t));
+    pattern.upper = take_doubles(arena, d * d);
+    pattern.inverse = take_doubles(arena, d);
+    pattern.G = take_doubles(arena, W * W);
+    pattern.weights = take_doubles(arena, d * d);
+    pattern.slope = take_doubles(arena, d * W);
+    pattern.covariances = take_doubles(arena, W * W);
+    pattern.precision = is_batched ? take_doubles(arena, d * gap_stride(d)) : NULL;
+    pattern.H = is_batched ? pattern.slope : take_doubles(arena, d * W);
     return pattern;
 }
 
-/* Returns whether the observed values of v are those of the pattern. */
-SIMD_UNUSED static int has_pattern(const ObservedPattern *pattern, const double *v, ptrdiff_t d)
+/* For n_rows, with at least `fewest` places. */
+SIMD_UNUSED static Patterns lay_out_patterns(
+    ptrdiff_t W, ptrdiff_t d, int is_batched, ptrdiff_t n_rows, ptrdiff_t fewest, ptrdiff_t most,
+    ptrdiff_t most_bytes, Arena *arena)
 {
-    if (pattern->n_observed < 0) return 0;
+    Patterns patterns = {most, NULL, 0, NULL};
+    Arena one = counting_arena();
+    lay_out_pattern(W, d, is_batched, &one);
+    while (patterns.n > fewest
+           && (patterns.n > 2 * n_rows || patterns.n * (ptrdiff_t)one.used > most_bytes
+               || patterns.n >> (d < 32 ? d : 32) > 1))
+        patterns.n /= 2;
+    patterns.product = take_doubles(arena, W);
+    patterns.all = (Pattern *)take(arena, 1 + patterns.n, sizeof(Pattern));
+    char *memory = take_arenas(arena, 1 + patterns.n, &one);
+    for (ptrdiff_t i = 0; memory && i <= patterns.n; i++) {
+        Arena own = arena_of(memory, i, &one);
+        patterns.all[i] = lay_out_pattern(W, d, is_batched, &own);
+    }
+    return patterns;
+}
+
+/* A bit for each missing value below one more, or, of more columns, a number made of these. */
+SIMD_INLINE uint64_t gap_code(const double *v, const ptrdiff_t d)
+{
+    uint64_t code = 1;
+    if (d <= MOST_GAP_COLUMNS) for (ptrdiff_t i = 0; i < d; i++) code = 2 * code + !!isnan(v[i]);
+    else for (ptrdiff_t i = 0; i < d; i++) code = code * FIBONACCI + !!isnan(v[i]);
+    return code | (d > MOST_GAP_COLUMNS); /* never 0 */
+}
+
+/* No pattern is remembered yet. */
+SIMD_UNUSED static void clear_patterns(ptrdiff_t d, Patterns *patterns)
+{
+    patterns->complete = 1;
+    for (ptrdiff_t i = 0; i < d; i++) patterns->complete *= d <= MOST_GAP_COLUMNS ? 2 : FIBONACCI;
+    for (ptrdiff_t i = 0; i <= patterns->n; i++)
+        patterns->all[i].code = 0, patterns->all[i].n_rows = 0;
+}
+
+/* pattern <- that of v (d,), whose code it has; a NULL stands for what the code says */
+SIMD_UNUSED static void make_pattern(
+    const System *system, uint64_t code, const double *v, Pattern *pattern)
+{
+    const ptrdiff_t k = system->k, W = system->W, d = system->d, D = gap_stride(d);
+    ptrdiff_t n = 0, n_missing = 0, *indices = pattern->indices;
+    double *square = pattern->weights;
     for (ptrdiff_t i = 0; i < d; i++)
+        if (v ? isnan(v[i]) : (int)(code >> (d - 1 - i) & 1)) indices[d - ++n_missing] = i;
+        else indices[n++] = i;
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t j = 0; j < n; j++)
+            square[i * n + j] = system->R[indices[i] * d + indices[j]];
+    factorise(square, n, n, pattern->upper, pattern->inverse);
+    for (ptrdiff_t i = 0; i < n; i++) copy(system->C + indices[i] * W, W, pattern->H + i * W);
+    substitute_forward(pattern->upper, pattern->inverse, n, n, W, pattern->H);
+    set_zero(W * W, pattern->G);
+    add_transposed_product(pattern->H, pattern->H, n, k, W, pattern->G);
+    pattern->code = code;
+    pattern->n_observed = n;
+    pattern->log_det = (double)n * LOG_2_PI + log_det_from(pattern->inverse, n);
+    pattern->imputes = 0;
+    pattern->n_rows = 0;
+    set_zero(W * W, pattern->covariances);
+    if (!pattern->precision) return;
+    set_zero(n * n, square);
+    for (ptrdiff_t i = 0; i < n; i++) square[i * n + i] = 1;
+    substitute_forward(pattern->upper, pattern->inverse, n, n, n, square);
+    substitute_backward(pattern->upper, pattern->inverse, n, n, n, square);
+    set_zero(d * D, pattern->precision);
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t j = 0; j < n; j++)
+            pattern->precision[indices[i] * D + indices[j]] = square[i * n + j];
+}
+
+/* What missing values follow from, of a pattern that has some. */
+SIMD_UNUSED static void regress_missing(const System *system, Pattern *pattern)
+{
+    const ptrdiff_t d = system->d, W = system->W, n = pattern->n_observed, n_missing = d - n;
+    const ptrdiff_t *observed = pattern->indices, *missing = pattern->indices + n;
+    double *weights = pattern->weights, *rest = weights + n * n_missing;
+    pattern->imputes = 1;
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t j = 0; j < n_missing; j++)
+            weights[i * n_missing + j] = system->R[observed[i] * d + missing[j]];
+    substitute_forward(pattern->upper, pattern->inverse, n, n, n_missing, weights);
+    for (ptrdiff_t i = 0; i < n_missing; i++)
+        for (ptrdiff_t j = 0; j < n_missing; j++) {
+            rest[i * n_missing + j] = system->R[missing[i] * d + missing[j]];
+            for (ptrdiff_t l = 0; l < n; l++)
+                rest[i * n_missing + j] -= weights[l * n_missing + i] * weights[l * n_missing + j];
+        }
+    substitute_backward(pattern->upper, pattern->inverse, n, n, n_missing, weights);
+    for (ptrdiff_t j = 0; j < n_missing; j++) {
+        double *slope = pattern->slope + j * W;
+        copy(system->C + missing[j] * W, W, slope);
+        for (ptrdiff_t i = 0; i < n; i++)
+            for (ptrdiff_t l = 0; l < W; l++)
+                slope[l] -= weights[i * n_missing + j] * system->C[observed[i] * W + l];
+    }
+}
+
+/* Missing values of `filled` <- their expectations, from a row less what the state says of it, 0
+ * less that where it is missing; both have their elements a stride apart. */
+SIMD_INLINE void impute(
+    const System *system, Pattern *pattern, const double *residual, const ptrdiff_t stride,
+    double *filled)
+{
+    const ptrdiff_t n = pattern->n_observed, n_missing = system->d - n;
+    const ptrdiff_t *missing = pattern->indices + n;
+    if (!pattern->imputes) regress_missing(system, pattern);
+    for (ptrdiff_t j = 0; j < n_missing; j++) {
+        double value = system->offset[missing[j]] - residual[missing[j] * stride];
+        for (ptrdiff_t i = 0; i < n; i++)
+            value += pattern->weights[i * n_missing + j] * residual[pattern->indices[i] * stride];
+        filled[missing[j] * stride] = value;
+    }
+}
+
+/* across (d, W), within (d, d) <- with the covariances of missing values of a pattern's rows, of
+ * which nothing is left */
+SIMD_UNUSED static void take_gap_sums(
+    const System *system, Pattern *pattern, double *product, Sums *sums)
+{
+    const ptrdiff_t W = system->W, d = system->d, n = pattern->n_observed, n_missing = d - n;
+    const ptrdiff_t *missing = pattern->indices + n;
+    const double *rest = pattern->weights + n * n_missing;
+    if (pattern->n_rows == 0) return;
+    for (ptrdiff_t a = 0; a < n_missing; a++) {
+        row_product(pattern->slope + a * W, pattern->covariances, system->k, W, product);
+        add(product, W, sums->across + missing[a] * W);
+        for (ptrdiff_t b = 0; b < n_missing; b++)
+            sums->within[missing[a] * d + missing[b]] +=
+                dot(product, pattern->slope + b * W, W)
+                + pattern->n_rows * rest[a * n_missing + b];
+    }
+    pattern->n_rows = 0;
+    set_zero(W * W, pattern->covariances);
+}
+
+/* Returns whether a pattern is that of a code, and of v. */
+SIMD_INLINE int has_gaps(const Pattern *pattern, uint64_t code, const double *v, ptrdiff_t d)
+{
+    if (pattern->code != code) return 0;
+    for (ptrdiff_t i = 0; d > MOST_GAP_COLUMNS && i < d; i++)
         if (isnan(v[pattern->indices[i]]) != (i >= pattern->n_observed)) return 0;
     return 1;
 }
 
-/* pattern <- that of v, whitened */
-SIMD_UNUSED static void whiten(const System *system, const double *v, ObservedPattern *pattern)
+/* The pattern of a code, of v as in `make_pattern`. Sums of a pattern are taken before its place is
+ * another's; n others keep their places. */
+SIMD_INLINE Pattern *pattern_of(
+    const System *system, uint64_t code, const double *v, Pattern *const *others, ptrdiff_t n,
+    const Patterns *patterns, Sums *sums)
 {
-    ptrdiff_t d = system->d, W = system->W, n = 0, n_missing = 0;
-    for (ptrdiff_t i = 0; i < d; i++)
-        if (!isnan(v[i])) pattern->indices[n++] = i;
-    for (ptrdiff_t i = 0; i < d; i++)
-        if (isnan(v[i])) pattern->indices[n + n_missing++] = i;
-    pattern->n_observed = n;
-    for (ptrdiff_t i = 0; i < n; i++)
-        for (ptrdiff_t j = 0; j < n; j++)
-            pattern->covariance[i * n + j] =
-                system->R[pattern->indices[i] * d + pattern->indices[j]];
-    factorise(pattern->covariance, n, n, pattern->upper, pattern->inverse);
-    pattern->log_det = log_det_from(pattern->inverse, n);
-    for (ptrdiff_t i = 0; i < n; i++)
-        copy(system->C + pattern->indices[i] * W, W, pattern->H + i * W);
-    substitute_forward(pattern->upper, pattern->inverse, n, n, W, pattern->H);
-    set_zero(W * W, pattern->G);
-    add_transposed_product(pattern->H, pattern->H, n, system->k, W, pattern->G);
+    const int is_complete = code == patterns->complete;
+    /* Where all patterns have places, these are their codes. */
+    for (uint64_t place = code >> 1 < (uint64_t)patterns->n ? code : code * FIBONACCI >> 40;;
+         place++) {
+        Pattern *pattern =
+            patterns->all + (is_complete ? 0 : 1 + (place & (uint64_t)(patterns->n - 1)));
+        int is_taken = 0;
+        if (has_gaps(pattern, code, v, system->d)) return pattern;
+        for (ptrdiff_t i = 0; i < n; i++) is_taken |= others[i] == pattern;
+        if (is_taken) continue;
+        take_gap_sums(system, pattern, patterns->product, sums);
+        make_pattern(system, code, v, pattern);
+        return pattern;
+    }
 }
 
-/* The pattern of v, whitened unless it is remembered: the first of n patterns is for complete rows,
- * the others for the last incomplete one that fell to each. */
-SIMD_UNUSED static ObservedPattern *pattern_of(
-    const System *system, const double *v, ptrdiff_t n, ObservedPattern *remembered)
+SIMD_UNUSED static void take_all_gap_sums(
+    const System *system, const Patterns *patterns, Sums *sums)
 {
-    uint64_t code = 0;
-    for (ptrdiff_t i = 0; i < system->d; i++)
-        code = code * 0x9e3779b97f4a7c15u + (isnan(v[i]) ? 1 : 0);
-    ptrdiff_t place = code ? 1 + (ptrdiff_t)((code >> 32) % (uint64_t)(n - 1)) : 0;
-    ObservedPattern *pattern = remembered + place;
-    if (!has_pattern(pattern, v, system->d)) whiten(system, v, pattern);
-    return pattern;
+    for (ptrdiff_t i = 1; i <= patterns->n; i++)
+        take_gap_sums(system, patterns->all + i, patterns->product, sums);
 }
 
 /* whitened (n_observed,) <- L^-1 (v - C state - offset), R = L L' */
 SIMD_UNUSED static void whiten_innovation(
-    const System *system, const ObservedPattern *pattern, const double *v, const double *state,
+    const System *system, const Pattern *pattern, const double *v, const double *state,
     double *whitened)
 {
     ptrdiff_t n = pattern->n_observed, W = system->W;
@@ -139,62 +323,6 @@ SIMD_UNUSED static void whiten_innovation(
     }
 }
 
-/* Scratch memory of `impute`. */
-typedef struct {
-    double *weights; /* (d, d): of observed values in the expectation of missing ones */
-    double *rest;    /* (d, d): covariance of missing values given observed ones and the state */
-    double *slope;   /* (d, W): by which missing values follow the state */
-    double *product; /* (W,) */
-} Imputation;
-
-/* Missing values of `filled` (d,) <- their expectations, from the moments of the state.
- *
- * Unless they are NULL, `across` (d, W) and `within` (d, d) += the covariances of missing values
- * with the state, and with each other. */
-SIMD_UNUSED static void impute(
-    const System *system, const ObservedPattern *pattern, const double *v, const double *state,
-    const double *covariance, const Imputation *scratch, double *filled, double *across,
-    double *within)
-{
-    ptrdiff_t d = system->d, W = system->W, n = pattern->n_observed, n_missing = d - n;
-    const ptrdiff_t *observed = pattern->indices, *missing = pattern->indices + n;
-    double *weights = scratch->weights, *rest = scratch->rest, *slope = scratch->slope;
-    for (ptrdiff_t i = 0; i < n; i++)
-        for (ptrdiff_t j = 0; j < n_missing; j++)
-            weights[i * n_missing + j] = system->R[observed[i] * d + missing[j]];
-    substitute_forward(pattern->upper, pattern->inverse, n, n, n_missing, weights);
-    for (ptrdiff_t i = 0; i < n_missing; i++)
-        for (ptrdiff_t j = 0; j < n_missing; j++) {
-            rest[i * n_missing + j] = system->R[missing[i] * d + missing[j]];
-            for (ptrdiff_t l = 0; l < n; l++)
-                rest[i * n_missing + j] -= weights[l * n_missing + i] * weights[l * n_missing + j];
-        }
-    substitute_backward(pattern->upper, pattern->inverse, n, n, n_missing, weights);
-    for (ptrdiff_t j = 0; j < n_missing; j++) {
-        copy(system->C + missing[j] * W, W, slope + j * W);
-        filled[missing[j]] = system->offset[missing[j]] + dot(slope + j * W, state, W);
-    }
-    for (ptrdiff_t i = 0; i < n; i++) {
-        ptrdiff_t row = observed[i];
-        const double *C = system->C + row * W;
-        double residual = v[row] - system->offset[row] - dot(C, state, W);
-        for (ptrdiff_t j = 0; j < n_missing; j++) {
-            double weight = weights[i * n_missing + j];
-            filled[missing[j]] += weight * residual;
-            for (ptrdiff_t l = 0; l < W; l++) slope[j * W + l] -= weight * C[l];
-        }
-    }
-    if (!across) return;
-    for (ptrdiff_t j = 0; j < n_missing; j++) {
-        double row[WIDEST_LOCAL], *local = W <= WIDEST_LOCAL ? row : scratch->product;
-        row_product(slope + j * W, covariance, system->k, W, local);
-        add(local, W, across + missing[j] * W);
-        for (ptrdiff_t i = 0; i < n_missing; i++)
-            within[missing[j] * d + missing[i]] +=
-                dot(local, slope + i * W, W) + rest[j * n_missing + i];
-    }
-}
-
 /* Update and prediction
  * ---------------------
  *
@@ -203,8 +331,6 @@ SIMD_UNUSED static void impute(
  * eigenvalues are at least 1, the filtered covariance is U M^-1 U'. So it is symmetric and positive
  * semi-definite by construction.
  */
-
-#define LOG_2_PI 1.8378770664093453
 
 /* Moments of a state before and after its row was seen, on their way through both passes. */
 typedef struct {
@@ -275,7 +401,7 @@ SIMD_UNUSED static void filter_covariance(
 
 /* state->mean <- the filtered mean; returns log p(v | past). `work`: d + 3 W. */
 SIMD_UNUSED static double filter_mean(
-    const System *system, const ObservedPattern *pattern, const double *v, const Update *update,
+    const System *system, const Pattern *pattern, const double *v, const Update *update,
     double *work, const FilteredState *state)
 {
     ptrdiff_t k = system->k, W = system->W, n = pattern->n_observed;
@@ -295,7 +421,7 @@ SIMD_UNUSED static double filter_mean(
         root[i] *= update->M_inverse[i];
         quadratic += root[i] * root[i];
     }
-    return -0.5 * (n * LOG_2_PI + pattern->log_det + update->log_det + quadratic);
+    return -0.5 * (pattern->log_det + update->log_det + quadratic);
 }
 
 /* next (W,) <- A mean + b */
