@@ -5,18 +5,8 @@ A memoryview costs as much as the arithmetic on a small matrix.
 
 from libc.stdint cimport int64_t
 from numpy cimport (
-    NPY_ARRAY_CARRAY,
-    NPY_ARRAY_CARRAY_RO,
-    NPY_DOUBLE,
-    NPY_FLOAT,
-    NPY_INT,
-    NPY_INT64,
-    PyArray_CHKFLAGS,
-    PyArray_DATA,
-    PyArray_DIM,
-    PyArray_ISNOTSWAPPED,
-    PyArray_NDIM,
-    PyArray_TYPE,
+    NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, NPY_DOUBLE, NPY_FLOAT, NPY_INT, NPY_INT64,
+    PyArray_CHKFLAGS, PyArray_DATA, PyArray_DIM, PyArray_ISNOTSWAPPED, PyArray_NDIM, PyArray_TYPE,
     ndarray,
 )
 

@@ -25,11 +25,7 @@ from numpy cimport ndarray
 from ._arena cimport allocate_doubles
 from ._arrays cimport extent, fits, readable, readable_integers, require, writable
 from ._gamma_functions cimport (
-    Polygamma,
-    digamma_difference,
-    log_term,
-    polygamma,
-    trigamma_difference,
+    Polygamma, digamma_difference, log_term, polygamma, trigamma_difference,
 )
 from ._openmp cimport busy_threads
 from ._simd cimport restricted, simd_void

@@ -14,15 +14,7 @@ from libc.string cimport memset
 from numpy cimport ndarray
 
 from ._arena cimport (
-    Arena,
-    allocate,
-    arena_of,
-    counting_arena,
-    padded,
-    start_line,
-    take,
-    take_arenas,
-    take_doubles,
+    Arena, allocate, arena_of, counting_arena, padded, start_line, take, take_arenas, take_doubles,
 )
 from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num

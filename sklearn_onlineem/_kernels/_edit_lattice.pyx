@@ -16,22 +16,14 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from ._arena cimport (
-    Arena,
-    allocate,
-    allocate_doubles,
-    arena_of,
-    counting_arena,
-    start_line,
-    take,
-    take_arenas,
+    Arena, allocate, allocate_doubles, arena_of, counting_arena, start_line, take, take_arenas,
     take_doubles,
 )
 from ._arrays cimport require
 from ._openmp cimport busy_threads, count_slabs, first_block, omp_get_thread_num
 
 from _edit_lattice_h cimport (
-    EDIT_PAIRS, EditFlows, EditLattice, best_rows, flow_row, keep_shares, scatter_row,
-    share_rows,
+    EDIT_PAIRS, EditFlows, EditLattice, best_rows, flow_row, keep_shares, scatter_row, share_rows,
 )
 
 # Pairs that share a lattice.

@@ -28,23 +28,16 @@ from numpy cimport ndarray
 from scipy.linalg.cython_lapack cimport dgesv
 
 from ._arena cimport (
-    Arena,
-    allocate,
-    allocate_doubles,
-    arena_of,
-    counting_arena,
-    take,
-    take_arenas,
-    take_doubles,
+    Arena, allocate, allocate_doubles, arena_of, counting_arena, take, take_arenas, take_doubles,
 )
 from ._arrays cimport extent, readable, readable_integers, require, writable
 from ._blas cimport gemm
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
 
 from _chains_h cimport (
-    CHAIN_ROWS, IS_LOST, MOST_RUNS, SLICE, ChainBlock, ChainRun, ChainTable,
-    add_sparse_transitions, add_transitions, advance_runs, draw, is_read_once,
-    lay_out_chain_block, occupy, scaled_densities,
+    CHAIN_ROWS, IS_LOST, MOST_RUNS, SLICE, ChainBlock, ChainRun, ChainTable, add_sparse_transitions,
+    add_transitions, advance_runs, draw, is_read_once, lay_out_chain_block, occupy,
+    scaled_densities,
 )
 from _simd_h cimport add_log, sum_of
 

@@ -22,24 +22,9 @@ from libc.string cimport memset
 from numpy cimport PyArray_NDIM, ndarray
 
 from ._arena cimport (
-    Arena,
-    allocate,
-    arena_of,
-    counting_arena,
-    start_line,
-    take,
-    take_arenas,
-    take_doubles,
+    Arena, allocate, arena_of, counting_arena, start_line, take, take_arenas, take_doubles,
 )
-from ._arrays cimport (
-    extent,
-    readable,
-    readable_reals,
-    real_size,
-    real_type,
-    require,
-    writable,
-)
+from ._arrays cimport extent, readable, readable_reals, real_size, real_type, require, writable
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport Task, empty_task, normalise_block, task_of
 

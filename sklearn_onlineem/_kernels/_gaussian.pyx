@@ -30,27 +30,12 @@ from libc.string cimport memcpy, memset
 from numpy cimport PyArray_NDIM, ndarray
 
 from ._arena cimport (
-    ARENA_LINE,
-    Arena,
-    allocate,
-    arena_of,
-    counting_arena,
-    padded,
-    start_line,
-    take,
-    take_arenas,
+    ARENA_LINE, Arena, allocate, arena_of, counting_arena, padded, start_line, take, take_arenas,
     take_doubles,
 )
 from ._arrays cimport (
-    extent,
-    optional_writable,
-    optional_writable_reals,
-    readable,
-    readable_reals,
-    real_size,
-    real_type,
-    require,
-    writable,
+    extent, optional_writable, optional_writable_reals, readable, readable_reals, real_size,
+    real_type, require, writable,
 )
 from ._blas cimport gemm, syrk, trmm
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num

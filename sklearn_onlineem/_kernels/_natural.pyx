@@ -29,14 +29,7 @@ from libc.string cimport memcpy, memset
 from numpy cimport ndarray
 
 from ._arena cimport (
-    Arena,
-    allocate,
-    arena_of,
-    counting_arena,
-    start_line,
-    take,
-    take_arenas,
-    take_doubles,
+    Arena, allocate, arena_of, counting_arena, start_line, take, take_arenas, take_doubles,
 )
 from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._blas cimport gemm

@@ -20,14 +20,7 @@ from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
 
 from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, padded, take_doubles
 from ._arrays cimport (
-    extent,
-    optional_readable,
-    readable,
-    readable_reals,
-    real_size,
-    real_type,
-    require,
-    writable,
+    extent, optional_readable, readable, readable_reals, real_size, real_type, require, writable,
 )
 from ._gaussian cimport DIAGONAL, FULL, Centred, lay_out_centred, locate
 from ._gaussian cimport Shape as CentredShape, shape_of as centred_shape_of

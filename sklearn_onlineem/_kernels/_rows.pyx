@@ -4,16 +4,8 @@ from cython cimport floating
 from libc.math cimport floor, isfinite
 from libc.stdint cimport int32_t, int64_t
 from numpy cimport (
-    NPY_ARRAY_CARRAY_RO,
-    NPY_DOUBLE,
-    NPY_FLOAT,
-    PyArray_CHKFLAGS,
-    PyArray_DATA,
-    PyArray_DIM,
-    PyArray_ISNOTSWAPPED,
-    PyArray_NDIM,
-    PyArray_TYPE,
-    ndarray,
+    NPY_ARRAY_CARRAY_RO, NPY_DOUBLE, NPY_FLOAT, PyArray_CHKFLAGS, PyArray_DATA, PyArray_DIM,
+    PyArray_ISNOTSWAPPED, PyArray_NDIM, PyArray_TYPE, ndarray,
 )
 
 from ._arrays cimport readable

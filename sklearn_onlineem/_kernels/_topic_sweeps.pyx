@@ -16,23 +16,13 @@ from ._arena cimport Arena, allocate, arena_of, counting_arena, take_arenas, tak
 from ._arrays cimport require
 from ._openmp cimport busy_threads, is_interrupted, omp_get_thread_num, raise_waiting
 from ._topics cimport (
-    FLT_MIN,
-    MOST_TOKENS,
-    BlockSpace,
-    Scan,
-    check_allowed,
-    check_lanes,
-    check_prior,
-    most_prior,
-    stream_of,
-    sum_rows,
-    take_block_space,
-    take_floats,
+    FLT_MIN, MOST_TOKENS, BlockSpace, Scan, check_allowed, check_lanes, check_prior, most_prior,
+    stream_of, sum_rows, take_block_space, take_floats,
 )
 
 from _topic_sweeps_h cimport (
-    Shares, TokenList, TopicCounts, begin_shares, collapsed_blocks, collapsed_document,
-    count_words, inverse_total, stochastic_blocks, stochastic_document, sum_of_logs,
+    Shares, TokenList, TopicCounts, begin_shares, collapsed_blocks, collapsed_document, count_words,
+    inverse_total, stochastic_blocks, stochastic_document, sum_of_logs,
 )
 
 cdef enum:

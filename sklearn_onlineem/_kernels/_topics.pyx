@@ -13,15 +13,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy, memset
 
-from ._arena cimport (
-    Arena,
-    allocate,
-    arena_of,
-    counting_arena,
-    take,
-    take_arenas,
-    take_doubles,
-)
+from ._arena cimport Arena, allocate, arena_of, counting_arena, take, take_arenas, take_doubles
 from ._arrays cimport fits, require
 from ._gamma_functions cimport log_rising, polygamma
 from ._openmp cimport busy_threads, is_interrupted, omp_get_thread_num, raise_waiting
