@@ -9,7 +9,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_onlineem import (
     CompoundDirichlet,
     EditDistance,
-    GaussianHMM,
     GaussianMixture,
     PerSequence,
 )
@@ -87,24 +86,6 @@ def test_pairs_of_strings_elsewhere_are_refused():
     distance = EditDistance().fit(pairs)
     for X in (dask.delayed(not_to_be_computed)(pairs), [dask.delayed("ab")]):
         assert_refused(distance, ["fit", "partial_fit", "score", "score_samples"], X)
-
-
-def test_what_belongs_to_rows_is_refused(rng):
-    import dask.array
-
-    X = rng.standard_normal((40, 2))
-    weight, lengths = dask.array.ones(40, chunks=20), dask.array.from_array([20, 20], chunks=1)
-    labels = dask.array.zeros(40, dtype=int, chunks=20)
-    mixture = GaussianMixture(2, semi_supervised=True)
-    calls = {
-        "sample_weight": lambda: mixture.fit(X, sample_weight=weight),
-        "y": lambda: mixture.fit(X, labels),
-        "lengths": lambda: GaussianHMM(2).fit(X, lengths=lengths),
-        "groups": lambda: GaussianHMM(2).fit(X, groups=labels),
-    }
-    for name, call in calls.items():
-        with pytest.raises(TypeError, match=f"{name}.* is a dask Array"):
-            call()
 
 
 def test_the_remedies_of_the_message_work(rng):

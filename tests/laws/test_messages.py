@@ -2,10 +2,12 @@
 
 import re
 
+import dask.array
 import numpy as np
 import pytest
 from cases.merged_cases import REPRESENTATIVES
 from cases.refusals import assert_refused_call, rows_of
+from sklearn.mixture import BayesianGaussianMixture
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from sklearn_onlineem import (
@@ -15,6 +17,7 @@ from sklearn_onlineem import (
     KalmanFilter,
     LatentDirichletAllocation,
     MixtureRegressor,
+    PrequentialSearch,
     em,
 )
 from sklearn_onlineem.diagnostics import (
@@ -23,6 +26,7 @@ from sklearn_onlineem.diagnostics import (
     convergence_certificate,
     standard_errors,
 )
+from sklearn_onlineem.distributed import DistributedEM
 
 SOLVERS = ("Batch", "Componentwise", "Gibbs", "Newton", "SplitMerge", "BayesianOnline")
 
@@ -33,10 +37,15 @@ SEQUENCES = [RNG.normal(size=(20, 2)) for _ in range(3)]
 SYMBOLS = [RNG.integers(0, 4, size=(20, 1)) for _ in range(3)]
 
 
-def with_value(value):
+def with_value(value, rows=3):
     changed = X.copy()
-    changed[3, 1] = value
+    changed[rows, 1] = value
     return changed
+
+
+def masked(*values):
+    """An array of which the last value is masked."""
+    return np.ma.masked_array(values, mask=[False] * (len(values) - 1) + [True])
 
 
 def mixture(**parameters):
@@ -59,6 +68,14 @@ def topics(**parameters):
     return LatentDirichletAllocation(2, random_state=0, max_iter=2, **parameters)
 
 
+def shards(n_shards=4, **parameters):
+    return DistributedEM(mixture(**parameters), n_shards=n_shards)
+
+
+def search():
+    return PrequentialSearch(mixture(), {"beta": [0.6]})
+
+
 def regressor():
     return MixtureRegressor(mixture()).fit(X, X[:, 0])
 
@@ -68,6 +85,8 @@ def ahead():
 
 
 PAIRS = [("ab", "ba"), ("a", "b")]
+GAP = np.ma.masked_array(np.eye(2), mask=np.eye(2))
+ELSEWHERE = dask.array.zeros(60, dtype=int, chunks=20)
 START = dict(match=1, mismatch=1, delete=1, insert=1, end=1)
 
 # Mistakes, and the words that their messages have to have: the name of what complains, of the
@@ -323,12 +342,64 @@ combine_estimators([ahead(), mixture().partial_fit(X)], base=ahead()) ->
     estimators\[1\].*has seen 60.*base has seen 120;
 combine_estimators([mixture().fit(X)], base=chain().fit(X)) ->
     TypeError: base is GaussianHMM, and estimators.0. is Gaussian
+# Shards.
+shards().fit(X[:1], sample_weight={'a': [1.0]}) -> DistributedEM: sample_weight must be an array
+shards().fit(X[:1], sample_weight=1.0) -> DistributedEM: sample_weight must be an array
+shards().fit(X[:1], sample_weight='a') -> DistributedEM: sample_weight must be an array
+shards().fit(X, sample_weight=np.ones(59)) -> DistributedEM: X has 60 entries, and sample_weight 59
+shards().fit(X, sample_weight=np.where(np.arange(60) == 45, -1.0, 1.0)) ->
+    DistributedEM: shard 3: .*sample_weight
+DistributedEM(chain()).fit([X], sample_weight=[1.0]) ->
+    TypeError: GaussianHMM takes no sample_weight
+shards().fit(with_value(np.inf, 50)) -> DistributedEM: shard 3: .*infinity
+shards().fit(with_value(np.inf, [5, 50])) -> DistributedEM: shard 0: .*infinity
+shards(3).fit(np.where(np.arange(60)[:, None] // 20 == 1, np.nan, X)) ->
+    DistributedEM: shard 1: nothing of it was observed
+shards(n_init=2).fit(X) -> must have n_init=1, got .*, and solver='auto', got
+DistributedEM(CompoundDirichlet(solver='newton')).fit(COUNTS) ->
+    must have n_init=1, got .*, and solver='auto', got
+DistributedEM(topics(solver='gibbs')).fit(COUNTS) ->
+    must have n_init=1, got .*, and solver='online', got
+shards(tol=-1.0).fit(X) -> ^The 'tol' parameter of GaussianMixture
+shards().fit(X, client='tcp://x') ->
+    TypeError: client must be a distributed.Client, got 'tcp://x'
+shards().fit([dask.delayed(X)]) -> client
+DistributedEM(BayesianGaussianMixture()).fit(X) ->
+    TypeError: BayesianGaussianMixture: it is no mixture.*this library
+# Streams.
+search().partial_fit(X).partial_fit(X, sample_weight=np.ones(59)) ->
+    inconsistent numbers of samples
+search().partial_fit(X, lengths=[30, 30]) -> PrequentialSearch scores .* takes no lengths: pass
+# Masks, and arrays that are elsewhere.
+chain().fit(X, lengths=masked(30, 30)) -> GaussianHMM.*lengths has masked
+system().fit(X, lengths=masked(30, 30)) -> KalmanFilter.*lengths has masked
+chain().fit(X, groups=masked(*range(60))) -> GaussianHMM.*groups has masked
+system().fit(X, groups=masked(*range(60))) -> KalmanFilter.*groups has masked
+mixture(means_init=GAP).fit(X) -> means_init.*masked
+mixture(init=GAP).fit(X) -> init.*masked
+chain(means_init=GAP).fit(X) -> means_init.*masked
+chain(transmat_init=GAP).fit(X) -> transmat_init.*masked
+chain(startprob_init=GAP[0]).fit(X) -> startprob_init.*masked
+chain(covars_init=GAP).fit(X) -> covars_init.*masked
+system(transition_matrices=GAP).fit(X) -> transition_matrices.*masked
+system(observation_covariance=GAP).fit(X) -> observation_covariance.*masked
+mixture().fit(X, sample_weight=ELSEWHERE + 1.0) -> TypeError: sample_weight.* is a dask Array
+mixture(semi_supervised=True).fit(X, ELSEWHERE) -> TypeError: y.* is a dask Array
+chain().fit(X, lengths=ELSEWHERE[:2] + 30) -> TypeError: lengths.* is a dask Array
+chain().fit(X, groups=ELSEWHERE) -> TypeError: groups.* is a dask Array
 """
 
 
 OTHERS = {
     one.__name__: one
-    for one in (DriftWatch, EarlyStopping, FunctionTransformer, Normalizer, StandardScaler)
+    for one in (
+        BayesianGaussianMixture,
+        DriftWatch,
+        EarlyStopping,
+        FunctionTransformer,
+        Normalizer,
+        StandardScaler,
+    )
 }
 
 

@@ -25,7 +25,6 @@ from sklearn.utils import get_tags
 from sklearn_onlineem import (
     EditDistance,
     GaussianHMM,
-    GaussianMixture,
     KalmanFilter,
     PerSequence,
     WishartMixture,
@@ -251,34 +250,6 @@ def test_masked_weights_and_labels_are_an_error(case, rng):
         state_of(case(max_iter=2).fit(X, sample_weight=whole)),
         state_of(case(max_iter=2).fit(X, sample_weight=np.ones(60))),
     )
-
-
-@pytest.mark.parametrize("make", [GaussianHMM, KalmanFilter])
-def test_masked_lengths_and_groups_are_an_error(make, rng):
-    X = rng.standard_normal((20, 2))
-    for where in (
-        {"lengths": np.ma.masked_array([10, 10], mask=[False, True])},
-        {"groups": np.ma.masked_array(np.arange(20) // 5, mask=np.arange(20) == 3)},
-    ):
-        with pytest.raises(ValueError, match=f"{make.__name__}.*{next(iter(where))} has masked"):
-            make().fit(X, **where)
-
-
-def test_masked_start_values_are_an_error(rng):
-    X = rng.standard_normal((20, 2))
-    gap = np.ma.masked_array(np.eye(2), mask=np.eye(2))
-    for estimator, name in (
-        (GaussianMixture(2, means_init=gap), "means_init"),
-        (GaussianMixture(2, init=gap), "init"),
-        (GaussianHMM(2, means_init=gap), "means_init"),
-        (GaussianHMM(2, transmat_init=gap), "transmat_init"),
-        (GaussianHMM(2, startprob_init=gap[0]), "startprob_init"),
-        (GaussianHMM(2, covars_init=gap), "covars_init"),
-        (KalmanFilter(2, transition_matrices=gap), "transition_matrices"),
-        (KalmanFilter(2, observation_covariance=gap), "observation_covariance"),
-    ):
-        with pytest.raises(ValueError, match=f"{name}.*masked"):
-            estimator.fit(X)
 
 
 def test_filters_take_masked_rows_one_by_one(rng):

@@ -115,12 +115,6 @@ def test_scores_may_be_huge(chunks):
     assert np.isfinite(results["mean_test_score"][0]) and results["std_test_score"][0] == np.inf
 
 
-def test_weights_of_other_lengths_are_refused(chunks):
-    search = PrequentialSearch(GaussianMixture(2), {"beta": [0.6]}).partial_fit(chunks[0])
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        search.partial_fit(chunks[1], sample_weight=np.ones(len(chunks[1]) - 1))
-
-
 def test_chunks_whose_weights_are_all_0_are_left_out(chunks):
     w = np.ones(600)
     w[:60], w[180:240] = 0.0, 0.0
@@ -289,11 +283,6 @@ def test_wrong_parameters_are_refused(chunks, parameters, message):
     with pytest.raises((TypeError, ValueError), match=message):
         search.fit(chunks[0])
     assert not hasattr(search, "estimators_")
-
-
-def test_sequences_are_no_lengths(chunks):
-    with pytest.raises(ValueError, match="PrequentialSearch scores .* takes no lengths: pass"):
-        PrequentialSearch(piped(), GRID).partial_fit(chunks[0], lengths=[30, 30])
 
 
 def test_progress(chunks, capsys):
