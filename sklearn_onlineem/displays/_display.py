@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+# Signatures name these types; matplotlib is imported when a picture is drawn.
 if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure
+
+    AxesOrMany: TypeAlias = Axes | Sequence[Axes] | NDArray[np.object_]
+else:
+    Axes = Figure = AxesOrMany = object
 
 # Keyword arguments of a method of matplotlib.
 Style: TypeAlias = Mapping[str, object]
@@ -24,10 +31,13 @@ class Display:
     """
 
     figure_: Figure
+    _is_mine = False
 
-    def _axes(self, ax, n_rows=1, n_columns=1, *, figsize=None, **options):
-        """Return `ax`, or the axes of a new figure; an array if there are several."""
-        n_axes = n_rows * n_columns
+    def _axes(self, ax, n=1, n_columns=1, *, figsize=None, **options):
+        """Return n axes in an array: the user's, or those of a new figure in rows of `n_columns`.
+
+        One axes of the user may stand for an array. `ax_` is the array, or its only entry.
+        """
         self._is_mine = ax is None
         if ax is None:
             try:
@@ -36,37 +46,26 @@ class Display:
                 raise ImportError("displays need matplotlib: pip install matplotlib") from error
             # pyplot does not manage this figure.
             figure = Figure(layout="constrained", figsize=figsize)
-            ax = figure.subplots(n_rows, n_columns, **options)
-        elif n_axes > 1 or not hasattr(ax, "figure"):
-            ax = np.asarray(ax, dtype=object)
-            if ax.size != n_axes:
+            shape = math.ceil(n / n_columns), min(n, n_columns)
+            axes = figure.subplots(*shape, squeeze=False, **options).ravel()
+            for unused in axes[n:]:
+                unused.remove()
+            axes = axes[:n]
+        else:
+            axes = np.ravel(np.asarray(ax, dtype=object))
+            if len(axes) != n:
                 raise ValueError(
-                    f"ax of {type(self).__name__}.plot must be {n_axes} Axes, got {ax.size}."
+                    f"ax of {type(self).__name__}.plot must be {n} Axes, got {len(axes)}."
                 )
-            ax = ax if n_axes > 1 else ax.item()
-        first = ax if n_axes == 1 else ax.flat[0]
-        self.ax_, self.figure_ = ax, first.figure
-        return ax
+        self.ax_, self.figure_ = axes if n > 1 else axes[0], axes[0].figure
+        return axes
 
     def _one_or_two_axes(self, ax, n_axes, **options):
         """Return two axes, the second None if `n_axes` is 1 or the user has passed one only."""
-        ax = None if ax is None else np.ravel(ax)
-        if ax is not None and not 1 <= len(ax) <= n_axes:
-            raise ValueError(f"ax must be {n_axes} Axes at most, got {len(ax)}.")
-        if n_axes == 1 or (ax is not None and len(ax) == 1):
-            return self._axes(None if ax is None else ax[0]), None
-        return self._axes(ax, 2, **options)
-
-    def _panels(self, ax, n_panels, n_columns, *, figsize=None):
-        """Return an array of axes, one for each panel; a new figure has rows of `n_columns`."""
-        n_columns = min(n_columns, n_panels)
-        shape = (1, n_panels) if ax is not None else (math.ceil(n_panels / n_columns), n_columns)
-        found = np.array(self._axes(ax, *shape, figsize=figsize), dtype=object).ravel()
-        axes = found[:n_panels]
-        for unused in found[n_panels:]:
-            unused.remove()
-        self.ax_ = axes if n_panels > 1 else axes[0]
-        return axes
+        n = n_axes if ax is None else np.size(ax)
+        if not 1 <= n <= n_axes:
+            raise ValueError(f"ax must be {n_axes} Axes at most, got {n}.")
+        return [*self._axes(ax, n, **(options if n > 1 else {})), None][:2]
 
     def _legend(self, handles):
         """Draw a legend above all axes, or in the first if the user has passed them."""
@@ -79,7 +78,7 @@ class Display:
 
     def _repr_png_(self):
         """Return the picture for a notebook, unless the user's figure is shown anyway."""
-        if not getattr(self, "_is_mine", False):
+        if not self._is_mine:
             return None
         picture = io.BytesIO()
         self.figure_.savefig(picture, format="png")

@@ -1,14 +1,12 @@
-"""Colours, line styles, and regions of a given probability."""
+"""Colours, line styles, ticks and hatches."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from itertools import cycle, islice
 
 import numpy as np
-from scipy import stats
 
 _DASHES = ["-", "--", "-.", ":", (0, (7, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1))]
+# Ticks for which there is room at 640 pixels.
+_MOST_TICKS = 13
 
 
 def colors(n):
@@ -21,6 +19,27 @@ def colors(n):
     of_map = matplotlib.colormaps[matplotlib.rcParams["image.cmap"]]
     # The lightest part of a colour map is not visible on paper.
     return [matplotlib.colors.to_hex(color) for color in of_map(np.linspace(0.0, 0.88, n))]
+
+
+def colour_map(cmap=None):
+    """Return a colour map, by default that of the style."""
+    import matplotlib as mpl
+
+    return mpl.colormaps[mpl.rcParams["image.cmap"] if cmap is None else cmap]
+
+
+def state_colours(n_states, cmap=None):
+    """Return colours of states from dark to light, which differ in greyscale, too."""
+    # The ends of a map are too close to black and white for texts on them.
+    return colour_map(cmap)(np.linspace(0.12, 0.92, n_states))
+
+
+def ink_on(colours):
+    """Return black or white for each colour, whichever is easier to read on it."""
+    linear = np.asarray(colours)[..., :3] ** 2.2
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    # At this luminance the contrasts with black and white are equal (WCAG 2).
+    return np.where(luminance > 0.179, "black", "white")
 
 
 def foreground():
@@ -44,48 +63,32 @@ def without_frame(ax, *sides):
     ax.spines[list(sides or ("top", "right"))].set_visible(False)
 
 
-# ----------------------------------------------------------------------------- regions of a mass
+def some_of(n, most=_MOST_TICKS):
+    """Return indices below n in even steps of 1, 2, 5, 10, ..., at most `most`."""
+    steps = (factor * 10**power for power in range(9) for factor in (1, 2, 5))
+    step = next(step for step in steps if (n - 1) // step + 1 <= most)
+    return np.arange(0, n, step)
 
 
-@dataclass(frozen=True)
-class Ellipses:
-    r"""Regions of Gaussians in the plane, :math:`(x - m)' S^{-1} (x - m) \le r^2`.
-
-    The region of probability p has :math:`r^2 = F^{-1}_{\chi^2_2}(p) = -2 \log(1 - p)`. That of
-    Student's t distribution, of some `degrees` of freedom, has :math:`r^2 = 2 F^{-1}_{2, \nu}(p)`.
-    """
-
-    centres: np.ndarray
-    covariances: np.ndarray
-    degrees: np.ndarray | None = None
-
-    def patch(self, k, mass, **style):
-        """Return the boundary of the region of component k of this probability."""
-        from matplotlib.patches import Ellipse
-
-        variances, axes = np.linalg.eigh(self.covariances[k])
-        if self.degrees is None:
-            radius = np.sqrt(stats.chi2.ppf(mass, 2))
-        else:
-            radius = np.sqrt(2.0 * stats.f.ppf(mass, 2, self.degrees[k]))
-        width, height = 2.0 * radius * np.sqrt(np.maximum(variances, 0.0))
-        angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
-        return Ellipse(self.centres[k], width, height, angle=angle, **style)
+def label_axis(axis, names, most=_MOST_TICKS):
+    """Label 0, 1, ... of an axis by names, at most `most` of them."""
+    shown = some_of(len(names), most)
+    axis.set_ticks(shown, labels=[names[i] for i in shown])
 
 
-@dataclass(frozen=True)
-class Diamonds:
-    r"""Regions of Laplace components in the plane, :math:`\sum_j |x_j - m_j| / b_j \le r`.
+def runs(values):
+    """Return the first index, length and value of each run of equal values."""
+    values = np.asarray(values)
+    firsts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]][: len(values)])
+    return firsts, np.diff(np.r_[firsts, len(values)]), values[firsts]
 
-    The sum has a gamma distribution of shape 2; r is its quantile.
-    """
 
-    centres: np.ndarray
-    scales: np.ndarray
-
-    def patch(self, k, mass, **style):
-        from matplotlib.patches import Polygon
-
-        corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-        radius = stats.gamma.ppf(mass, 2.0)
-        return Polygon(self.centres[k] + radius * self.scales[k] * corners, closed=True, **style)
+def shade_gaps(ax, is_gap, **options):
+    """Hatch the rows that were not observed; return the hatches, None if there are none."""
+    firsts, lengths, values = runs(is_gap)
+    spans = [(f - 0.5, n) for f, n, v in zip(firsts, lengths, values, strict=True) if v]
+    if not spans:
+        return None
+    look = {"facecolor": "none", "edgecolor": foreground(), "alpha": 0.25}
+    look |= {"linewidth": 0.0, "hatch": "////", "label": "not observed", "zorder": 0.5}
+    return ax.broken_barh(spans, (0, 1), transform=ax.get_xaxis_transform(), **(look | options))

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, stats
 
-from sklearn_onlineem.displays._drawing import (
-    Diamonds,
-    Ellipses,
-    colors,
-    foreground,
-    opacities,
-    without_frame,
-)
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.displays._drawing import colors, foreground, opacities, without_frame
+from sklearn_onlineem.families import Gaussian, Laplace, StudentT
 
 _OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7
 
@@ -120,6 +115,109 @@ def _depths(masses):
     """Return how many of the regions contain each region."""
     masses = np.asarray(masses)
     return (masses[:, None] < masses).sum(axis=1)
+
+
+# ------------------------------------------------------------------------------ planes of a model
+
+
+def projection_of(model, names, chosen=None):
+    """Return the plane of two features, in which a mixture is drawn.
+
+    None: discriminant directions about the mean of the mixture; or two features, if regions are
+    known only along features.
+    """
+    if chosen is None and isinstance(model.family, Laplace):
+        location, scale = model.parameters
+        deviations = location - model.weights @ location
+        chosen = telling((model.weights @ deviations**2) / (model.weights @ scale**2), 2)
+    if chosen is not None:
+        axes = tuple(names[j] for j in chosen)
+        return Projection(axes, np.eye(len(names))[:, chosen], np.zeros(len(names)))
+    gaussians = _gaussians_of(model)
+    means, covariances = gaussians.mean, gaussians.covariance
+    directions = discriminant_directions(model.weights, means, covariances)
+    axes = "first discriminant", "second discriminant"
+    return Projection(axes, directions, model.weights @ means)
+
+
+def plane_of(model, projection, X=None):
+    if isinstance(model.family, Laplace):
+        location, scale = model.parameters
+        regions = Diamonds(projection.points(location), scale @ projection.directions)
+    else:
+        gaussians, degrees = _gaussians_of(model), None
+        if isinstance(model.family, StudentT):
+            degrees = np.broadcast_to(model.parameters.degrees_of_freedom, model.n_components)
+        projected = projection.covariances(gaussians.covariance, model.n_components)
+        regions = Ellipses(projection.points(gaussians.mean), projected, degrees)
+    if X is None:
+        return Plane(projection.names, regions)
+    components = model.posterior(Rows(X)).argmax(axis=1)
+    return Plane(projection.names, regions, projection.points(X), components)
+
+
+def _gaussians_of(model):
+    """Return the Gaussians of components that are no Laplace distributions; ValueError if none."""
+    if isinstance(model.family, StudentT):
+        return model.parameters.gaussians
+    if isinstance(model.family, Gaussian):
+        return model.parameters
+    raise ValueError(
+        f"{type(model.family).__name__} components cannot be drawn in a plane; Gaussian, Student's"
+        " t and Laplace components can."
+    )
+
+
+def telling(scores, n):
+    """Return the numbers of the n highest scores, in ascending order."""
+    return sorted(np.argsort(-scores, kind="stable")[:n].tolist())
+
+
+# ----------------------------------------------------------------------------- regions of a mass
+
+
+@dataclass(frozen=True)
+class Ellipses:
+    r"""Regions of Gaussians in the plane, :math:`(x - m)' S^{-1} (x - m) \le r^2`.
+
+    The region of probability p has :math:`r^2 = F^{-1}_{\chi^2_2}(p) = -2 \log(1 - p)`. That of
+    Student's t distribution, of some `degrees` of freedom, has :math:`r^2 = 2 F^{-1}_{2, \nu}(p)`.
+    """
+
+    centres: np.ndarray
+    covariances: np.ndarray
+    degrees: np.ndarray | None = None
+
+    def patch(self, k, mass, **style):
+        """Return the boundary of the region of component k of this probability."""
+        from matplotlib.patches import Ellipse
+
+        variances, axes = np.linalg.eigh(self.covariances[k])
+        if self.degrees is None:
+            radius = np.sqrt(stats.chi2.ppf(mass, 2))
+        else:
+            radius = np.sqrt(2.0 * stats.f.ppf(mass, 2, self.degrees[k]))
+        width, height = 2.0 * radius * np.sqrt(np.maximum(variances, 0.0))
+        angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
+        return Ellipse(self.centres[k], width, height, angle=angle, **style)
+
+
+@dataclass(frozen=True)
+class Diamonds:
+    r"""Regions of Laplace components in the plane, :math:`\sum_j |x_j - m_j| / b_j \le r`.
+
+    The sum has a gamma distribution of shape 2; r is its quantile.
+    """
+
+    centres: np.ndarray
+    scales: np.ndarray
+
+    def patch(self, k, mass, **style):
+        from matplotlib.patches import Polygon
+
+        corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+        radius = stats.gamma.ppf(mass, 2.0)
+        return Polygon(self.centres[k] + radius * self.scales[k] * corners, closed=True, **style)
 
 
 # -------------------------------------------------------------------------------- the directions

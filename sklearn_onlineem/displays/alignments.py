@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._display import Display
-from sklearn_onlineem.displays._states import check_suits, colour_map, some_of
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes
+from sklearn_onlineem.displays._display import Axes, Display
+from sklearn_onlineem.displays._drawing import colour_map, some_of
+from sklearn_onlineem.displays._inputs import check_suits
 
 _MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}
 _STEPS = {"match": (1, 1), "mismatch": (1, 1), "delete": (1, 0), "insert": (0, 1)}
@@ -150,7 +148,7 @@ class AlignmentDisplay(Display):
         cmap : str, default=None
             Name of a colour map. None: ``rcParams["image.cmap"]``.
         """
-        ax = self._axes(ax)
+        (ax,) = self._axes(ax)
         shape = len(self.source) + 1, len(self.target) + 1
         self.im_ = None
         if self.posterior is not None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, NamedTuple, Self
+from numbers import Integral
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.displays._display import Display
-from sklearn_onlineem.displays._drawing import foreground
-from sklearn_onlineem.displays._states import check_suits, index_of, one_sequence, shade_gaps
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
+from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
+from sklearn_onlineem.displays._drawing import foreground, shade_gaps
+from sklearn_onlineem.displays._inputs import check_suits, index_of, one_sequence
+from sklearn_onlineem.em.settings import check_count, check_number
 
 _KINDS = ["smoothed", "filtered", "predicted"]
 # Labels, line styles, and colours of the style's cycle that differ most in greyscale.
@@ -112,9 +110,8 @@ class ForecastDisplay(Display):
         forecast: Band | None = None,
         imputed: ArrayLike | None = None,
     ):
-        self.X, names = one_sequence(X, type(self))
+        self.X, self.feature_names = one_sequence(X, type(self))
         shape = self.X.shape
-        self.feature_names = names or [f"feature {j}" for j in range(shape[1])]
         self.smoothed = _checked_band("smoothed", smoothed, shape)
         self.filtered = _checked_band("filtered", filtered, shape)
         self.predicted = _checked_band("predicted", predicted, shape)
@@ -160,8 +157,7 @@ class ForecastDisplay(Display):
         shaped = rows if np.ndim(X) == 1 else X
         if n_steps is None:
             n_steps = 1 + len(rows) // 4
-        if not isinstance(n_steps, Integral) or n_steps < 0:
-            raise ValueError(f"n_steps must be an integer from 0 up, got {n_steps!r}.")
+        check_count("n_steps", n_steps, least=0)
         after = None
         if n_steps:
             after = _band(*estimator.forecast(shaped, n_steps=int(n_steps), return_cov=True))
@@ -199,8 +195,7 @@ class ForecastDisplay(Display):
         n_lags : int, default=None
             Lags of the autocorrelation. None: 30, and at most a quarter of the rows.
         """
-        if not isinstance(mass, Real) or not 0.0 < mass < 1.0:
-            raise ValueError(f"mass must be between 0 and 1, got {mass!r}.")
+        check_number("mass", mass, 0.0, 1.0)
         j, width = index_of(feature, self.feature_names), norm.ppf(0.5 + 0.5 * mass)
         kinds = list(kinds)
         for kind in kinds:

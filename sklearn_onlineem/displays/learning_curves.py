@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from numbers import Integral
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._display import Display
-from sklearn_onlineem.displays._states import check_suits
+from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
+from sklearn_onlineem.displays._inputs import check_suits
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.state import AnyStep
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
 _PANELS = {
     "log_likelihood": "log-likelihood\nbefore the update\n(nats per observation)",
@@ -163,10 +160,14 @@ class LearningCurveDisplay(Display):
             those before. None: one in 25 of the updates of a curve. Steps of batch EM are not
             averaged.
         """
-        if window is not None and (not isinstance(window, Integral) or window < 1):
-            raise ValueError(f"window must be an integer above 0, got {window!r}.")
+        check_count("window", window, optional=True)
         panels = self._checked_panels(panels, None if ax is None else np.size(ax))
-        axes = self._stacked_axes(ax, len(panels))
+        n = len(panels)
+        heights = {"height_ratios": [2.0, *[1.0] * (n - 1)]}
+        axes = self._axes(ax, n, sharex=True, gridspec_kw=heights)
+        if ax is None:
+            width, height = self.figure_.get_size_inches()
+            self.figure_.set_size_inches(width, height * (0.8 + 0.2 * n))
         from matplotlib.ticker import LogFormatterSciNotation
 
         self.lines_, self.raw_lines_, self.marks_ = {}, {}, {}
@@ -197,7 +198,7 @@ class LearningCurveDisplay(Display):
         """Return the panels to draw: those given, or the usual ones that are not empty."""
         full = []
         for panel in _PANELS:
-            drawn = [_or_nan(getattr(one, panel), one.n_rows) for one in self.curves.values()]
+            drawn = [getattr(one, panel) for one in self.curves.values()]
             drawn = drawn if panel == "log_likelihood" else map(_drawable, drawn)
             if any(np.isfinite(values).any() for values in drawn):
                 full.append(panel)
@@ -211,22 +212,12 @@ class LearningCurveDisplay(Display):
             raise ValueError(f"ax must be {len(panels)} Axes, one for each panel, got {n_axes}.")
         return list(panels)
 
-    def _stacked_axes(self, ax, n):
-        if ax is not None:
-            ax = np.ravel(ax)
-            return np.ravel(self._axes(ax if n > 1 else ax[0], n))
-        heights = {"height_ratios": [2.0 if i == 0 else 1.0 for i in range(n)]}
-        axes = np.ravel(self._axes(None, n, sharex=True, gridspec_kw=heights))
-        width, height = self.figure_.get_size_inches()
-        self.figure_.set_size_inches(width, height * (0.8 + 0.2 * n))
-        return axes
-
     def _draw(self, ax, panel, name, i, window):
         curve = self.curves[name]
         style = {"color": f"C{i}", "linestyle": ["-", "--", "-.", ":"][i % 4]}
         has_seen = _has_seen(curve)
         if panel != "log_likelihood":
-            values = _drawable(_or_nan(getattr(curve, panel), curve.n_rows))
+            values = _drawable(getattr(curve, panel))
             if has_seen[0] and not has_seen.all():
                 # A stream begins with passes over its first batch; the last one is not
                 # representative.
@@ -279,31 +270,27 @@ def _checked(name, curve):
         raise ValueError(
             f"n_rows of the curve {name!r} must rise; are they of several fits or starts?"
         )
-    arrays = {"n_rows": n_rows}
-    for field in LearningCurve._fields[1:]:
-        values = getattr(curve, field)
-        if values is not None:
-            arrays[field] = np.asarray(values, dtype=float)
-            if arrays[field].shape != n_rows.shape:
-                raise ValueError(
-                    f"{field} of the curve {name!r} must be of shape {n_rows.shape}, got"
-                    f" {arrays[field].shape}."
-                )
-    return LearningCurve(**arrays)
+    arrays = [n_rows]
+    for field, values in zip(LearningCurve._fields[1:], curve[1:], strict=True):
+        # NaN is not drawn.
+        values = np.full(len(n_rows), np.nan) if values is None else np.asarray(values, dtype=float)
+        if values.shape != n_rows.shape:
+            raise ValueError(
+                f"{field} of the curve {name!r} must be of shape {n_rows.shape}, got"
+                f" {values.shape}."
+            )
+        arrays.append(values)
+    return LearningCurve(*arrays)
 
 
 def _has_seen(curve):
     """Return which updates were steps of batch EM, which may read rows several times."""
-    return np.isinf(_or_nan(curve.eta, curve.n_rows))
+    return np.isinf(curve.eta)
 
 
 def _drawable(values):
     """Return values on a logarithmic axis, NaN for those that it cannot show."""
     return np.where((values > 0.0) & np.isfinite(values), values, np.nan)
-
-
-def _or_nan(values, like):
-    return np.full(len(like), np.nan) if values is None else values
 
 
 def _finite(line):

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import RowData
-from sklearn_onlineem.displays._display import Display, Style
+from sklearn_onlineem.displays._display import Axes, Display, Style
 from sklearn_onlineem.displays._drawing import colors, foreground, line_styles
-from sklearn_onlineem.displays._mixtures import (
+from sklearn_onlineem.displays._inputs import (
     chosen_features,
     feature_names,
     mixture_of,
-    plane_of,
-    projection_of,
     rows_of,
     some_rows,
 )
-from sklearn_onlineem.displays._planes import Plane
+from sklearn_onlineem.displays._planes import Plane, plane_of, projection_of
 from sklearn_onlineem.displays.mixture import checked_masses
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes
 
 _MOST_NAMED, _MOST_BOLD = 9, 12
 
@@ -177,7 +172,7 @@ class MergeDisplay(Display):
         site_kw, merged_kw : dict, default=None
             Further arguments of the patches of sites, and of the merged mixture.
         """
-        ax, (mass,) = self._axes(ax), checked_masses((mass,))
+        (ax,), (mass,) = self._axes(ax), checked_masses((mass,))
         from matplotlib.lines import Line2D
 
         grey = [foreground()] * len(self.weights)

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.displays._display import Display, Style
-from sklearn_onlineem.displays._marginals import Marginal, Profile, marginal, profile
-from sklearn_onlineem.displays._mixtures import (
+from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display, Style
+from sklearn_onlineem.displays._inputs import (
     chosen_features,
     feature_names,
     mixture_of,
-    plane_of,
-    projection_of,
     rows_of,
     some_rows,
-    telling,
 )
-from sklearn_onlineem.displays._planes import Plane, mass_handles
+from sklearn_onlineem.displays._marginals import Marginal, Profile, marginal, profile
+from sklearn_onlineem.displays._planes import Plane, mass_handles, plane_of, projection_of, telling
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
@@ -35,9 +33,6 @@ from sklearn_onlineem.families import (
     Product,
 )
 from sklearn_onlineem.families.gamma import FixedShapeGamma
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
 _SINGLE = (Categorical, Exponential, FixedShapeGamma, Gamma, Poisson)
 
@@ -151,8 +146,7 @@ class MixtureDisplay(Display):
             If such components cannot be drawn, there are no such features, or X is invalid.
         """
         model = mixture_of(estimator)
-        if isinstance(max_rows, bool) or not isinstance(max_rows, int | np.integer) or max_rows < 1:
-            raise ValueError(f"max_rows of {cls.__name__} must be at least 1, got {max_rows!r}.")
+        check_count(f"max_rows of {cls.__name__}", max_rows)
         chosen = None if features is None else chosen_features(estimator, features)
         names, rows = feature_names(estimator), rows_of(estimator, X)
         panels, directions = _panels_of(estimator, model, names, chosen, rows, max_rows)
@@ -191,7 +185,7 @@ class MixtureDisplay(Display):
         size = None if n < 3 else (width, 1.15 * height)
         self.ellipses_ = self.scatter_ = None
         self.labels_, self.bars_, self.curves_, self.totals_ = [], [], [], []
-        for panel, axes in zip(self.panels, self._panels(ax, n, 2, figsize=size), strict=True):
+        for panel, axes in zip(self.panels, self._axes(ax, n, 2, figsize=size), strict=True):
             if isinstance(panel, Plane):
                 drawn = panel.draw(axes, self.weights, masses, scatter_kw or {}, line_kw or {})
                 self.scatter_, self.ellipses_, self.labels_ = drawn

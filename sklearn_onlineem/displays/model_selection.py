@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import SequenceData
-from sklearn_onlineem.displays._display import Display, Style
+from sklearn_onlineem.displays._display import Axes, Display, Style
 from sklearn_onlineem.displays._drawing import colors, line_styles, without_frame
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes
 
 _MARKERS = {"bic": "o", "aic": "s", "score": "D"}
 _SCORES = "mean_test_"
@@ -132,19 +129,19 @@ class ModelSelectionDisplay(Display):
                 f"estimator must be a search with cv_results_, got {name}; use from_estimators to"
                 " draw fitted estimators of several numbers."
             )
-        results, kind = estimator.cv_results_, type(estimator).__name__
+        results = estimator.cv_results_
         if _SCORES + "score" in results:
             metric = "score"
         elif isinstance(estimator.refit, str):
             metric = estimator.refit
         else:
-            raise ValueError(f"{kind} has several metrics: refit= must name the one to draw.")
+            raise ValueError(f"{name} has several metrics: refit= must name the one to draw.")
         keys = [key for key in results if key.startswith("param_")]
         keys = [key for key in keys if key.removeprefix("param_").split("__")[-1] == parameter]
         if len(keys) != 1:
-            raise ValueError(f"{kind} did not search over one {parameter}: found {keys}.")
+            raise ValueError(f"{name} did not search over one {parameter}: found {keys}.")
         if np.ma.is_masked(results[keys[0]]):
-            raise ValueError(f"{kind}: some candidates have no {parameter}.")
+            raise ValueError(f"{name}: some candidates have no {parameter}.")
         numbers = np.array(results[keys[0]].tolist())
         scores = results[_SCORES + metric]
         kept = _best_of_each(numbers, scores)
@@ -221,7 +218,7 @@ class ModelSelectionDisplay(Display):
         """
         from matplotlib.ticker import MaxNLocator
 
-        ax, is_cost = self._axes(ax), self._is_cost()
+        (ax,), is_cost = self._axes(ax), self._is_cost()
         self.lines_, self.marks_, self.best_, self.band_ = {}, {}, {}, None
         looks = zip(self._names(), colors(3), line_styles(3), strict=False)
         for name, color, line_style in looks:

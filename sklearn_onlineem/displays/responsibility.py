@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import SequenceData
-from sklearn_onlineem.displays._display import Display, Style
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes
+from sklearn_onlineem.displays._display import Axes, Display, Style
 
 
 class ResponsibilityDisplay(Display):
@@ -136,7 +133,7 @@ class ResponsibilityDisplay(Display):
         sureness = self.responsibilities.max(axis=1)
         by_component = np.lexsort((-sureness, components))
         self.order_ = by_component if sort else np.arange(n_rows)
-        ax, sorted_rows = self._axes(ax), self.responsibilities[self.order_]
+        (ax,), sorted_rows = self._axes(ax), self.responsibilities[self.order_]
         from matplotlib.ticker import MaxNLocator
 
         extent = (0.0, n_rows, n_components - 0.5, -0.5)

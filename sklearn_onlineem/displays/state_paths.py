@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._display import Display
-from sklearn_onlineem.displays._drawing import foreground
-from sklearn_onlineem.displays._states import (
-    check_suits,
-    index_of,
+from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
+from sklearn_onlineem.displays._drawing import (
+    foreground,
     ink_on,
     label_axis,
-    names_of,
-    one_sequence,
     runs,
     shade_gaps,
     some_of,
     state_colours,
 )
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
+from sklearn_onlineem.displays._inputs import check_suits, index_of, one_sequence, state_names
 
 # A legend of more lines would not help.
 _MOST_IN_LEGEND = 6
@@ -95,8 +89,7 @@ class StatePathDisplay(Display):
         names: Iterable[str] | None = None,
         symbols: bool | Sequence[str] = False,
     ):
-        self.X, columns = one_sequence(X, type(self))
-        self.feature_names = columns or [f"feature {j}" for j in range(self.X.shape[1])]
+        self.X, self.feature_names = one_sequence(X, type(self))
         n_rows, self.states = len(self.X), np.asarray(states)
         if self.states.shape != (n_rows,):
             raise ValueError(f"states must be of shape ({n_rows},), got {self.states.shape}.")
@@ -114,7 +107,7 @@ class StatePathDisplay(Display):
             n_states = shape[1]
         elif names is not None:
             n_states = max(n_states, len(names))
-        self.names = names_of(names, n_states, "states")
+        self.names = state_names(names, n_states)
         self.symbols = symbols
 
     @classmethod

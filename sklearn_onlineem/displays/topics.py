@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.displays._display import Display, Style
+from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display, Style
 from sklearn_onlineem.displays._drawing import foreground, without_frame
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
+from sklearn_onlineem.em.settings import check_count
 
 
 class TopicsDisplay(Display):
@@ -111,8 +109,7 @@ class TopicsDisplay(Display):
         """
         components = _components(estimator)
         n_topics, n_features = components.shape
-        if isinstance(n_words, bool) or not isinstance(n_words, Integral) or n_words < 1:
-            raise ValueError(f"n_words of {cls.__name__} must be at least 1, got {n_words!r}.")
+        check_count(f"n_words of {cls.__name__}", n_words)
         if feature_names is None:
             feature_names = getattr(estimator, "feature_names_in_", range(n_features))
         names = [str(name) for name in feature_names]
@@ -153,7 +150,7 @@ class TopicsDisplay(Display):
         # A title takes 0.36 inches, and a word 0.17.
         height = -(-n_topics // n_columns) * (0.36 + 0.17 * n_words) + 0.4
         size = matplotlib.rcParams["figure.figsize"][0], max(2.0, height)
-        axes = self._panels(ax, n_topics, n_columns, figsize=size)
+        axes = self._axes(ax, n_topics, n_columns, figsize=size)
         self.bars_, self.labels_ = [], []
         for i, panel in enumerate(axes):
             places, values = np.arange(len(self.words[i])), self.probabilities[i]

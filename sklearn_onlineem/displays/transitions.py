@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.displays._display import Display
-from sklearn_onlineem.displays._drawing import foreground
-from sklearn_onlineem.displays._states import (
-    check_suits,
+from sklearn_onlineem.displays._display import Axes, Display
+from sklearn_onlineem.displays._drawing import (
     colour_map,
+    foreground,
     ink_on,
     label_axis,
-    names_of,
     state_colours,
 )
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes
+from sklearn_onlineem.displays._inputs import check_suits, state_names
 
 _BEND = 0.2
 # More numbers are unreadable at 640 pixels.
@@ -45,12 +41,6 @@ def occupancies(transmat):
     equations = np.vstack([endless.T - np.eye(n_states), np.ones(n_states)])
     shares = np.linalg.lstsq(equations, np.eye(n_states + 1)[-1], rcond=None)[0]
     return np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum()
-
-
-def radii(shares):
-    """Return radii in points of circles whose areas are shares, with a smallest radius."""
-    largest = 24.0 * min(1.0, (5.0 / len(shares)) ** 0.5)
-    return np.maximum(largest * np.sqrt(shares / shares.max()), 5.0)
 
 
 def layout(transmat):
@@ -171,7 +161,7 @@ class TransitionDisplay(Display):
         if not (transmat.min() >= 0.0 and transmat.sum(axis=1).max() < 1.0 + 1e-4):
             raise ValueError("transmat must be probabilities, whose rows sum to at most 1.")
         self.transmat = transmat
-        self.names = names_of(names, len(self.transmat), "states")
+        self.names = state_names(names, len(self.transmat))
         self.end = np.maximum(1.0 - self.transmat.sum(axis=1), 0.0)
         # Rounding errors of sums that should be 1.
         self.end[self.end < 1e-6] = 0.0
@@ -263,7 +253,7 @@ class TransitionDisplay(Display):
     def _plot_matrix(self, ax, cmap):
         from matplotlib.colors import Normalize, PowerNorm
 
-        ax = self._axes(ax)
+        (ax,) = self._axes(ax)
         n_states, has_end = len(self.names), self.end.any()
         shown = np.column_stack([self.transmat, self.end]) if has_end else self.transmat
         is_annotated = n_states <= _MOST_ANNOTATED
@@ -308,8 +298,10 @@ class TransitionDisplay(Display):
         ways_out = jumps(self.transmat)
         if threshold is None:
             threshold = 0.05 if n_states <= _MOST_ANNOTATED else 0.1
-        ax, ink = self._axes(ax), foreground()
-        sizes = radii(occupancies(self.transmat))
+        (ax,), ink = self._axes(ax), foreground()
+        # Radii in points of circles whose areas are shares of time, with a smallest radius.
+        shares, largest = occupancies(self.transmat), 24.0 * min(1.0, (5.0 / n_states) ** 0.5)
+        sizes = np.maximum(largest * np.sqrt(shares / shares.max()), 5.0)
         self.edges_ = {
             (i, j): ax.add_patch(arrow(where[[i, j]], sizes[[i, j]], ways_out[i, j], ink))
             for i, j in np.argwhere((ways_out >= threshold) & (ways_out > 0.0)).tolist()

@@ -84,7 +84,8 @@ ResponsibilityDisplay.from_estimator(KMeans(2).fit(X), X) -> TypeError: KMeans h
 ResponsibilityDisplay.from_estimator(GaussianMixture(2), X) -> NotFittedError: GaussianMixture
 # Topics.
 TopicsDisplay.from_estimator(LDA, feature_names=['one']) -> feature_names must be 12 names
-TopicsDisplay.from_estimator(LDA, n_words=0) -> n_words of TopicsDisplay must be at least 1, got 0
+TopicsDisplay.from_estimator(LDA, n_words=0) ->
+    n_words of TopicsDisplay must be a whole number from 1 up
 TopicsDisplay.from_estimator(LDA, topics=[3]) ->
     topics must be numbers of the 3 topics of LatentDirichletAllocation
 TopicsDisplay.from_estimator(LDA, topics=[]) -> topics must be numbers

@@ -1,16 +1,62 @@
-"""Models, rows and features of mixtures, as displays need them."""
+"""Estimators, rows, sequences and features, as displays need them."""
 
 from numbers import Integral
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem.diagnostics.reading import model_and_data
-from sklearn_onlineem.displays._drawing import Diamonds, Ellipses
-from sklearn_onlineem.displays._planes import Plane, Projection, discriminant_directions
-from sklearn_onlineem.families import Full, Gaussian, Gaussians, Laplace, StudentT, Tied
+from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
 from sklearn_onlineem.models.mixture import MixtureModel
+
+
+def check_suits(estimator, display, methods, because):
+    """Raise TypeError if a class lacks attributes that a display needs, NotFittedError if unfitted.
+
+    `because` says in the message what the display needs.
+    """
+    if isinstance(estimator, type) or not all(hasattr(type(estimator), m) for m in methods):
+        name = getattr(estimator, "__name__", type(estimator).__name__)
+        raise TypeError(f"{display.__name__} can't show {name}: {because}")
+    check_is_fitted(estimator)
+
+
+def one_sequence(X, display):
+    """Return the rows of one sequence as floats, NaN for missing values, and names of columns."""
+    columns = getattr(X, "columns", None)
+    try:
+        rows = X.to_numpy() if columns is not None else np.ma.asarray(X)
+        rows = np.ma.filled(np.ma.asarray(rows).astype(float), np.nan)
+    except ours(TypeError, ValueError) as error:
+        raise ValueError(
+            f"X of {display.__name__} must be one sequence of numbers, of shape (n_rows,"
+            " n_features), not a list of sequences."
+        ) from error
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(
+            f"X of {display.__name__} must be one sequence, of shape (n_rows, n_features), got"
+            f" {rows.shape}."
+        )
+    if columns is None:
+        return rows, [f"feature {j}" for j in range(rows.shape[1])]
+    return rows, [str(name) for name in columns]
+
+
+def index_of(feature, names):
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, Integral) and 0 <= feature < len(names):
+        return int(feature)
+    raise ValueError(f"there is no feature {feature!r}; there are {len(names)}: {names!r:.80}.")
+
+
+def state_names(names, n_states):
+    names = range(n_states) if names is None else list(names)
+    if len(names) != n_states:
+        raise ValueError(f"names must name all {n_states} states, got {len(names)}.")
+    return [str(name) for name in names]
 
 
 def mixture_of(estimator):
@@ -79,63 +125,3 @@ def chosen_features(estimator, features):
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"features must be one or several, each once, got {features!r}.")
     return chosen
-
-
-def telling(scores, n):
-    """Return the numbers of the n highest scores, in ascending order."""
-    return sorted(np.argsort(-scores, kind="stable")[:n].tolist())
-
-
-# ------------------------------------------------------------------------------------- the plane
-
-
-def projection_of(model, names, chosen=None):
-    """Return the plane of two features, in which a mixture is drawn.
-
-    None: discriminant directions about the mean of the mixture; or two features, if regions are
-    known only along features.
-    """
-    check_planar(model)
-    if chosen is None and isinstance(model.family, Laplace):
-        location, scale = model.parameters
-        deviations = location - model.weights @ location
-        chosen = telling((model.weights @ deviations**2) / (model.weights @ scale**2), 2)
-    if chosen is not None:
-        axes = tuple(names[j] for j in chosen)
-        return Projection(axes, np.eye(len(names))[:, chosen], np.zeros(len(names)))
-    gaussians = _gaussians_of(model)
-    means, covariances = gaussians.mean, gaussians.covariance
-    directions = discriminant_directions(model.weights, means, covariances)
-    axes = "first discriminant", "second discriminant"
-    return Projection(axes, directions, model.weights @ means)
-
-
-def plane_of(model, projection, X=None):
-    check_planar(model)
-    if isinstance(model.family, Laplace):
-        location, scale = model.parameters
-        regions = Diamonds(projection.points(location), scale @ projection.directions)
-    else:
-        gaussians, degrees = _gaussians_of(model), None
-        if isinstance(model.family, StudentT):
-            degrees = np.broadcast_to(model.parameters.degrees_of_freedom, model.n_components)
-        projected = projection.covariances(gaussians.covariance, model.n_components)
-        regions = Ellipses(projection.points(gaussians.mean), projected, degrees)
-    if X is None:
-        return Plane(projection.names, regions)
-    components = model.posterior(Rows(X)).argmax(axis=1)
-    return Plane(projection.names, regions, projection.points(X), components)
-
-
-def _gaussians_of(model):
-    is_student = isinstance(model.family, StudentT)
-    return model.parameters.gaussians if is_student else model.parameters
-
-
-def check_planar(model):
-    """Raise ValueError if regions of components of the family are not known in a plane."""
-    if not isinstance(model.family, Gaussian | StudentT | Laplace):
-        raise ValueError(
-            f"{type(model.family).__name__} components cannot be drawn in a plane; Gaussian,"
-            " Student's t and Laplace components can."
-        )
