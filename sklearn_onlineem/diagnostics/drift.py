@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from sklearn_onlineem.diagnostics.streams import Batches, positive
 from sklearn_onlineem.em import Restart
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.state import AnyStep
 from sklearn_onlineem.estimators.progress import warn_user
 
@@ -183,8 +184,7 @@ class DriftWatch:
             raise ValueError(
                 f"action must be 'warn', 'restart', 'stop' or a function, got {action!r}."
             )
-        if isinstance(warm_up, bool) or not isinstance(warm_up, int) or warm_up < 2:
-            raise ValueError(f"warm_up must be a whole number from 2 up, got {warm_up!r}.")
+        check_count("warm_up", warm_up, least=2)
         self.action, self.warm_up = action, warm_up
         self.threshold = positive("threshold", threshold)
         self.slack = positive("slack", slack, or_zero=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral
 
 from sklearn_onlineem.diagnostics.streams import positive
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.state import AnyStep
 from sklearn_onlineem.estimators.base import OnlineEM
 
@@ -63,9 +63,8 @@ class EarlyStopping:
         every: int = 1,
         **score_params: object,
     ):
-        for name, value in (("patience", patience), ("every", every)):
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}.")
+        check_count("patience", patience)
+        check_count("every", every)
         self.X, self.patience, self.every = X, patience, every
         self.min_gain = positive("min_gain", min_gain, or_zero=True)
         self.score_params = score_params

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.data.batch import array_of
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators.base import OnlineEM
 
 # For so few coordinates, all products are faster than Lanczos' method.
@@ -187,8 +188,7 @@ def missing_information(
     >>> print(slow.summary())
     A pass ...
     """
-    if isinstance(n_values, bool) or not isinstance(n_values, Integral) or n_values < 1:
-        raise ValueError(f"n_values of missing_information must be an int >= 1, got {n_values!r}.")
+    check_count("n_values of missing_information", n_values)
     if isinstance(tol, bool) or not isinstance(tol, Real) or not 0.0 <= tol < 1.0:
         raise ValueError(f"tol of missing_information must be in [0, 1), got {tol!r}.")
     n_values, tol = int(n_values), float(tol)
