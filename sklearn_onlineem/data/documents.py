@@ -11,8 +11,8 @@ from scipy import sparse
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.batch import Batch, Index, array_of, without_step
-from sklearn_onlineem.data.rows import Rows, concatenated
+from sklearn_onlineem.data.batch import Index, array_of, without_step
+from sklearn_onlineem.data.rows import BatchOfRows, Rows, concatenated
 
 # Tokens of a document whose topics are drawn: float32 is exact for whole numbers up to this.
 MOST_TOKENS = (1 << 24) - 1
@@ -28,7 +28,7 @@ _MOST_NUMBERS = 1 << 62
 
 
 @dataclass(frozen=True)
-class Documents(Batch):
+class Documents(BatchOfRows):
     """Documents, each a row of counts of words.
 
     A ValueError is raised for arrays that are not as described.
@@ -84,22 +84,6 @@ class Documents(Batch):
     @property
     def X(self) -> sparse.csr_array:
         return self.rows.X
-
-    @property
-    def n_threads(self) -> int:
-        return self.rows.n_threads
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        return self.rows.dtype
-
-    @property
-    def n_features(self) -> int:
-        return self.rows.n_features
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.rows)
 
     @property
     def sample_weight(self) -> Floats | None:

@@ -218,6 +218,28 @@ class Rows(Batch):
         return {name: value for name, value in self.__dict__.items() if name != "_memory"}
 
 
+class BatchOfRows(Batch):
+    """Base of data whose observations are, or have, some of its `rows`."""
+
+    rows: Rows
+
+    @property
+    def n_threads(self) -> int:
+        return self.rows.n_threads
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        return self.rows.dtype
+
+    @property
+    def n_features(self) -> int:
+        return self.rows.X.shape[1]
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.X.shape[0]
+
+
 def concatenated(parts, batches, default):
     """Return values of all batches, `default` for those without; None if none has values."""
     known = [part for part in parts if part is not None]

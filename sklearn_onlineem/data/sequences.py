@@ -14,8 +14,8 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
-from sklearn_onlineem.data.batch import Batch, Index, array_of, check_offsets
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.batch import Index, array_of, check_offsets
+from sklearn_onlineem.data.rows import BatchOfRows, Rows
 from sklearn_onlineem.statistics import Statistics
 
 # Distribution of a state: probabilities, or a mean and a covariance.
@@ -80,7 +80,7 @@ class LengthDistribution(Statistics):
 
 
 @dataclass(frozen=True)
-class Sequences(Batch):
+class Sequences(BatchOfRows):
     """Independent sequences, one after the other; one observation is one sequence.
 
     A ValueError is raised for arrays that are not as described.
@@ -125,22 +125,6 @@ class Sequences(Batch):
     @property
     def X(self) -> Floats:
         return self.rows.X
-
-    @property
-    def n_threads(self) -> int:
-        return self.rows.n_threads
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        return self.X.dtype
-
-    @property
-    def n_features(self) -> int:
-        return self.X.shape[1]
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.X)
 
     @cached_property
     def lengths(self) -> Integers:
