@@ -26,8 +26,6 @@ from sklearn_onlineem.distributed._tasks import (
     whole,
 )
 
-__all__ = ["DaskExecutor", "DistributionError", "JoblibExecutor"]
-
 _VERSION = "sklearn_onlineem._version:__version__"
 # Number of results that one task merges.
 _FAN_IN = 8
@@ -169,7 +167,10 @@ class DaskExecutor:
             ]
         options = {"hash": False, "timeout": self.worker_timeout}
         try:
-            return [self._waited_for(self.client.scatter, x, **options) for x in self.source]
+            return [
+                self.client.sync(self._awaited, self.client.scatter, x, **options)
+                for x in self.source
+            ]
         except TimeoutError as error:
             raise DistributionError(_NO_WORKER) from error
         except OSError as error:
@@ -182,7 +183,8 @@ class DaskExecutor:
             if (found := self._fetched([version])[0]) != __version__:
                 raise ImportError(f"sklearn_onlineem {found} is there, and {__version__} here")
             numbers = range(len(self.futures[0]))
-            futures = self._map(n_entries, numbers, *self._named(self.futures))
+            names = [self.names] * len(numbers)
+            futures = self._map(n_entries, numbers, names, *self.futures)
             return self._fetched(futures, numbers)
 
         self.numbers, self.firsts = _chosen(self._insisting(compute))
@@ -197,10 +199,6 @@ class DaskExecutor:
 
         return self._insisting(compute)
 
-    def _named(self, columns):
-        """Return columns of arguments for a task on each shard: names, and values."""
-        return [self.names] * len(columns[0]), *columns
-
     def _map(self, function, *columns):
         return self.client.map(function, *columns, pure=False)
 
@@ -210,9 +208,9 @@ class DaskExecutor:
 
     def _converted(self):
         template = self.client.submit(_same, self.template, pure=False)
-        templates = [template] * len(self.numbers)
+        templates, names = ([same] * len(self.numbers) for same in (template, self.names))
         chosen = [[column[i] for i in self.numbers] for column in self.futures]
-        return self._map(prepare, templates, self.numbers, self.firsts, *self._named(chosen))
+        return self._map(prepare, templates, self.numbers, self.firsts, names, *chosen)
 
     def reduce(self, task, chosen, *arguments):
         part = self._insisting(lambda: self._round(task, chosen, arguments))
@@ -241,21 +239,19 @@ class DaskExecutor:
         from distributed.comm import CommClosedError
 
         try:
-            return self._waited_for(self.client.gather, futures)
+            return self.client.sync(self._awaited, self.client.gather, futures)
         except Exception as error:
             # Tasks may raise an OSError, too, for example if the file of a shard is missing.
             failed = [i for i, future in enumerate(futures) if future.status == "error"]
             if isinstance(error, OSError) and not failed:
                 raise CommClosedError(str(error)) from error
-            if failed and numbers and f"shard {numbers[failed[0]]}" not in _text(error):
+            told = [str(error), *getattr(error, "__notes__", ())]
+            if failed and numbers and f"shard {numbers[failed[0]]}" not in "\n".join(told):
                 with error_context(numbers[failed[0]]):
                     raise
             raise
 
-    def _waited_for(self, function, *arguments, **options):
-        return self.client.sync(self._awaited, function, arguments, options)
-
-    async def _awaited(self, function, arguments, options):
+    async def _awaited(self, function, *arguments, **options):
         is_sending = function == self.client.scatter
         heartbeats, waited = Heartbeats(), 0.0
         receivers = {*await self._last_seen()} if is_sending else set()
@@ -348,10 +344,6 @@ class DaskExecutor:
                         raise DistributionError(self._what_is_gone()) from error
                     self.futures = []
         raise DistributionError(_NO_END.format(_ATTEMPTS)) from cause
-
-
-def _text(error):
-    return "\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def _same(value):

@@ -17,8 +17,6 @@ from sklearn_onlineem.em.solvers.batch import batch_passes
 from sklearn_onlineem.em.state import Update
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["BatchMode", "LearnerMode", "Round", "Shards", "StochasticMode"]
-
 
 class Round(NamedTuple):
     """Record of one round.

@@ -8,8 +8,6 @@ from sklearn.utils.validation import _num_samples
 
 from sklearn_onlineem.estimators.validation import countable
 
-__all__ = ["cut", "is_future", "remote_shards"]
-
 
 def remote_shards(columns, estimator):
     """Return shards of data on a cluster by name; None if all data are local.

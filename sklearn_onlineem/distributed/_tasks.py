@@ -24,22 +24,6 @@ from sklearn_onlineem.estimators.validation import countable
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled
 
-__all__ = [
-    "LearningTask",
-    "Arguments",
-    "Result",
-    "begin",
-    "error_context",
-    "evidence",
-    "extent",
-    "learn",
-    "merge",
-    "n_entries",
-    "perform",
-    "prepare",
-    "whole",
-]
-
 
 @dataclass(frozen=True)
 class Result:
