@@ -30,7 +30,13 @@ from sklearn_onlineem.estimators.base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators.combination import no_model
 from sklearn_onlineem.estimators.fitted import PersistentState, rollback
 from sklearn_onlineem.estimators.learnt import RELEARNT
-from sklearn_onlineem.estimators.parameters import available_if, by_name, fit_context, naming_calls
+from sklearn_onlineem.estimators.parameters import (
+    available_if,
+    by_name,
+    estimator_has,
+    fit_context,
+    naming_calls,
+)
 from sklearn_onlineem.estimators.progress import callbacks_of, log, report_end, report_pass
 from sklearn_onlineem.estimators.sequence_forms import (
     check_rows_of_y,
@@ -45,16 +51,10 @@ from sklearn_onlineem.estimators.validation import error_context
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["DistributedEM"]
-
 _NAMED = by_name("lengths, groups and the like are passed by name")
 
 
 Estimator = TypeVar("Estimator", bound=OnlineEM)
-
-
-def _estimator_has(name):
-    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
 
 
 @naming_calls
@@ -381,7 +381,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         check_is_fitted(self, "estimator_")
         return getattr(self.estimator_, method)(X, **arguments)
 
-    @available_if(_estimator_has("score"))
+    @available_if(estimator_has("score"))
     def score(self, X: SequenceData, y: object = None, **arguments: object) -> float:
         """Return the `score` of `estimator_`.
 
@@ -398,7 +398,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         """
         return self._delegated("score", X, {"y": y, **arguments})
 
-    @available_if(_estimator_has("score_samples"))
+    @available_if(estimator_has("score_samples"))
     @_NAMED
     def score_samples(self, X: SequenceData, **arguments: object) -> Floats:
         """Return the `score_samples` of `estimator_`.
@@ -414,7 +414,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         """
         return self._delegated("score_samples", X, arguments)
 
-    @available_if(_estimator_has("predict"))
+    @available_if(estimator_has("predict"))
     @_NAMED
     def predict(self, X: SequenceData, **arguments: object) -> IntegersOrList:
         """Return the `predict` of `estimator_`.
@@ -430,7 +430,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         """
         return self._delegated("predict", X, arguments)
 
-    @available_if(_estimator_has("predict_proba"))
+    @available_if(estimator_has("predict_proba"))
     @_NAMED
     def predict_proba(self, X: SequenceData, **arguments: object) -> FloatsOrList:
         """Return the `predict_proba` of `estimator_`.
@@ -446,7 +446,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         """
         return self._delegated("predict_proba", X, arguments)
 
-    @available_if(_estimator_has("transform"))
+    @available_if(estimator_has("transform"))
     def fit_transform(self, X: SequenceData, y: object = None, **arguments: object) -> FloatsOrList:
         """Fit, and return the result of `transform` for X, which is local data.
 
@@ -462,7 +462,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         with rollback(self):
             return self.fit(X, y, **arguments).transform(X)
 
-    @available_if(_estimator_has("transform"))
+    @available_if(estimator_has("transform"))
     @_NAMED
     def transform(self, X: SequenceData, **arguments: object) -> FloatsOrList:
         """Return the `transform` of `estimator_`.

@@ -16,7 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_onlineem._typing import FloatsOrList, IntegersOrList, RowData, SequenceData
 from sklearn_onlineem.em.stages.outliers import RunningQuantiles
 from sklearn_onlineem.estimators.fitted import PersistentState
-from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls
+from sklearn_onlineem.estimators.parameters import (
+    available_if,
+    estimator_has,
+    fit_context,
+    naming_calls,
+)
 from sklearn_onlineem.estimators.sequence_forms import sequence_form
 from sklearn_onlineem.estimators.validation import error_context, is_empty
 
@@ -27,10 +32,6 @@ _LEAST_WINDOW, _LARGEST_WINDOW, _ROWS_BELOW = 1000, 100_000, 10
 _SETTLED = 0.75
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
-
-
-def _estimator_has(name):
-    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
 
 
 @naming_calls
@@ -138,7 +139,7 @@ class AnomalyDetector(
         # The model has settled, whatever follows.
         return self._learnt(estimator, [], scores, math.inf, offset)
 
-    @available_if(_estimator_has("partial_fit"))
+    @available_if(estimator_has("partial_fit"))
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(
         self,
@@ -294,7 +295,7 @@ class AnomalyDetector(
         scores = self.score_samples(X, lengths=lengths, groups=groups, continues=continues)
         return _mapped(lambda part: np.where(part < self.offset_, -1, 1), scores)
 
-    @available_if(_estimator_has("score"))
+    @available_if(estimator_has("score"))
     def score(
         self,
         X: RowData | SequenceData,

@@ -28,8 +28,6 @@ from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine, pooled
 
-__all__ = ["combine_estimators", "no_model"]
-
 # Alignment must reduce the divergence to less than this share.
 _CLOSER = 0.5
 # Members with smaller weights, relative to about the largest, are ignored.
@@ -313,10 +311,8 @@ def _averaging(members, sampled_statistics):
 
 def _entropic(members, sampled_statistics):
     statistics = combine((weight, _evidence(state)) for weight, state in members)
-    prior, n_seen = (
-        _component_prior(members[0][1]),
-        sum(state.counters.n_seen for _, state in members),
-    )
+    prior = _component_prior(members[0][1])
+    n_seen = sum(state.counters.n_seen for _, state in members)
     if prior is not None and n_seen > 0.0:
         total = sum(weight for weight, _ in members)
         statistics = statistics.merge(1.0, prior, total / n_seen)
@@ -527,15 +523,11 @@ def _mismatches(estimator, first):
     }
     # The values that users set, not those of the model.
     found = [(name, *parameters.get(name, values)) for name, *values in found]
-    named = [(name, *values) for name, values in parameters.items()]
-    if not parameters.keys() & {name for name, *_ in found} and (found or _sets_parts(parameters)):
-        found = named + found
+    if parameters.keys().isdisjoint(name for name, *_ in found):
+        # These say which parts of a model there are, or are learnt.
+        if found or not parameters.keys().isdisjoint({"absorbing_states", "params"}):
+            yield from ((name, *values) for name, values in parameters.items())
     yield from found
-
-
-def _sets_parts(parameters):
-    """Return whether parameters that differ say which parts of a model there are, or are learnt."""
-    return not parameters.keys().isdisjoint({"absorbing_states", "params"})
 
 
 def _checked_weights(weights, n):

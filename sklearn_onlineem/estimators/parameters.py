@@ -383,3 +383,8 @@ def available_if(check: Callable[..., bool]) -> Callable[[Method], Method]:
     """Decorate a method that instances have only if a check of them is true."""
     available = metaestimators.available_if(check)
     return lambda method: available(with_named_calls(method))
+
+
+def estimator_has(name: str) -> Callable[..., bool]:
+    """Return a check whether what a meta-estimator wraps has a method, fitted or not."""
+    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)

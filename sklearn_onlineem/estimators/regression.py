@@ -43,12 +43,9 @@ def _prior_of_covariances(variances):
     return {"covariance": scale, "degrees_of_freedom": degrees}
 
 
-def _mixture_has(name):
-    def check(self):
-        mixture = getattr(self, "mixture_", self.mixture)
-        return hasattr(GaussianMixture if mixture is None else mixture, name)
-
-    return check
+def _learns_streams(self):
+    mixture = getattr(self, "mixture_", self.mixture)
+    return mixture is None or hasattr(mixture, "partial_fit")
 
 
 @naming_calls
@@ -150,7 +147,7 @@ class MixtureRegressor(
         """
         return self._learn("fit", X, y, sample_weight, fresh=True)
 
-    @available_if(_mixture_has("partial_fit"))
+    @available_if(_learns_streams)
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: RowData, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Update the mixture with one batch of a stream.
@@ -197,14 +194,12 @@ class MixtureRegressor(
                 known = np.ma.masked_invalid(rows)
                 deviation = known - np.ma.average(known, axis=0, weights=weight)
                 variances = np.ma.average(deviation**2, axis=0, weights=weight).filled(0.0)
-                n_components, n_rows = (
-                    _MOST_COMPONENTS,
-                    len(rows) if weight is None else weight.sum(),
-                )
+                n_components, prior = _MOST_COMPONENTS, _prior_of_covariances(variances)
                 if method == "fit":
-                    n_components = np.clip(n_rows // (_LEAST_ROWS * rows.shape[1]), 1, n_components)
-                prior = _prior_of_covariances(variances)
-                mixture = GaussianMixture(int(n_components), prior=prior, random_state=0)
+                    n_rows = len(rows) if weight is None else weight.sum()
+                    most = n_rows // (_LEAST_ROWS * rows.shape[1])
+                    n_components = int(np.clip(most, 1, n_components))
+                mixture = GaussianMixture(n_components, prior=prior, random_state=0)
                 getattr(mixture, method)(rows, **given)
             else:
                 mixture = self.mixture_
