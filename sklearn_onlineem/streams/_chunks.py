@@ -17,6 +17,9 @@ from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.validation import is_empty
 
+# Chunks between messages, as updates of the estimators.
+_VERBOSE_INTERVAL = 10
+
 
 def fork(estimator):
     """Return a deep copy of an estimator; those of this library share their frozen state."""
@@ -39,10 +42,6 @@ def is_fitted(estimator):
     except NotFittedError:
         return False
     return True
-
-
-# Chunks between messages, as updates of the estimators.
-_VERBOSE_INTERVAL = 10
 
 
 def learn_chunks(estimator, chunks, learn, is_told=True):
@@ -117,13 +116,12 @@ def _parts(whose, chunk):
             f"a chunk of {whose} has {len(parts)} parts; a tuple must be (X, y) or"
             " (X, y, sample_weight)."
         )
-    X, y, sample_weight = (_in_frames(part) for part in (*parts, None, None)[:3])
+    # Record batches and columns of pyarrow become pandas' frames, which have names.
+    X, y, sample_weight = (
+        part.to_pandas() if type(part).__module__.startswith("pyarrow") else part
+        for part in (*parts, None, None)[:3]
+    )
     return sound(X), y, sample_weight
-
-
-def _in_frames(part):
-    """Return record batches and columns of pyarrow as pandas' frames, which have names."""
-    return part.to_pandas() if type(part).__module__.startswith("pyarrow") else part
 
 
 def sound(values):
@@ -150,7 +148,9 @@ def scored(estimator, scorer, X, y, sample_weight):
     if sample_weight is not None:
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
         check_consistent_length(X, sample_weight)
-    if scorer is None and hasattr(estimator, "score_samples") and not _predicts(estimator):
+    # `score_samples` of regressors needs targets.
+    has_targets = hasattr(type(estimator), "__sklearn_tags__") and is_regressor(estimator)
+    if scorer is None and hasattr(estimator, "score_samples") and not has_targets:
         scores = estimator.score_samples(X)
         # Of detectors, a list has the rows of each sequence.
         scores = np.concatenate(scores) if isinstance(scores, list) else np.asarray(scores)
@@ -171,11 +171,6 @@ def scored(estimator, scorer, X, y, sample_weight):
     if get_config()["enable_metadata_routing"] or not takes_weights:
         weights = {}
     return float(scorer(estimator, X, y, **weights)), weight
-
-
-def _predicts(estimator):
-    """Return whether an estimator is a regressor, whose `score_samples` needs targets."""
-    return hasattr(type(estimator), "__sklearn_tags__") and is_regressor(estimator)
 
 
 def with_score(sums, score, weight):

@@ -44,10 +44,6 @@ def _learns(step):
     return hasattr(step, "partial_fit") and not isinstance(step, FrozenEstimator)
 
 
-def _is_named(step):
-    return isinstance(step, tuple | list) and len(step) == 2
-
-
 @naming_calls
 class StreamPipeline(Identified, Pipeline):
     """A scikit-learn `Pipeline` that learns from a stream, in chunks.
@@ -106,7 +102,10 @@ class StreamPipeline(Identified, Pipeline):
 
     def _validate_params(self):
         steps = self.steps
-        if not isinstance(steps, list) or not all(map(_is_named, steps)):
+        are_pairs = isinstance(steps, list) and all(
+            isinstance(step, tuple | list) and len(step) == 2 for step in steps
+        )
+        if not are_pairs:
             raise TypeError(
                 f"{type(self).__name__}: steps must be a list of names and estimators, such as"
                 f" [('scaler', StandardScaler()), ('model', GaussianMixture())], got {steps!r:.99}."
