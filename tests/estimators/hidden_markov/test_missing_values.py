@@ -165,21 +165,6 @@ def other_data(hmm, rng):
 
 
 @others
-def test_unobserved_rows_say_nothing(hmm, rng):
-    hmm = clone(hmm).set_params(random_state=0)
-    X = other_data(hmm, rng)
-    hmm.fit(X, lengths=[60, 1, 59])
-    observed = ~np.isnan(X[:, 0])
-    log_densities = np.zeros((120, 2))
-    model = hmm.model_
-    log_densities[observed] = model.family.log_density(model.parameters, X[observed])
-    for part, log_density in zip(np.split(X[:30], 5), np.split(log_densities[:30], 5), strict=True):
-        expected = Enumeration(model, log_density)
-        assert_allclose(hmm.score(part), expected.log_likelihood, rtol=1e-9)
-        assert_allclose(hmm.predict_proba(part), expected.posterior(), rtol=1e-8, atol=1e-12)
-
-
-@others
 def test_unobserved_rows_count_for_no_emission(hmm, rng):
     hmm = clone(hmm).set_params(random_state=0, solver="batch", max_iter=1, tol=0.0)
     X = other_data(hmm, rng)
