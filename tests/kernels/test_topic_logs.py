@@ -71,11 +71,3 @@ def test_no_digits_are_lost_at_small_and_large_priors(alpha):
     drawn.topics, drawn.offsets = np.array([0, 0, 0, 1, 1, 0], np.intc), np.array([0, 4, 6])
     drawn.documents = np.repeat([0, 1], [4, 2])
     assert_allclose(drawn.logs(), drawn.logs_numpy(), rtol=1e-12)
-
-
-@pytest.mark.parametrize("topic", [-1, 5])
-def test_need_a_topic_for_every_token(topic):
-    drawn = Drawn(5)
-    drawn.topics[3] = topic
-    with pytest.raises(ValueError, match="topic"):
-        drawn.logs()
