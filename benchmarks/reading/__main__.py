@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 190,
-    "Python code": 26_058,
-    "Python docstrings": 13_204,
+    "Python code": 26_016,
+    "Python docstrings": 13_200,
     "kernel files": 58,
     "kernel code": 14_188,
     "public names": 93,
     "import circles": 0,
-    "test code": 37_395,
+    "test code": 37_391,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

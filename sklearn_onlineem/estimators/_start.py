@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -24,8 +25,10 @@ from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_openmp
+from sklearn_onlineem.estimators.validation import finite_start
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Correlations
+from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
 
 
@@ -66,9 +69,9 @@ class Initialiser(ABC):
         """
         return None
 
-    @abstractmethod
     def stream_model(self, data, random_state):
         """Return a start from the first batch, and pseudo-statistics to keep it proper, or None."""
+        return self.estimated(data, random_state), None
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,97 @@ class StartValues:
         if parameters is None or not hasattr(family, "with_mean_length"):
             return parameters
         return family.with_mean_length(parameters, rows.X, rows.sample_weight)
+
+
+@dataclass(frozen=True)
+class ClusterInitialiser(Initialiser):
+    """Components start from clusters of rows, and from the start values that users gave.
+
+    These make the components without clusters, or replace part of them. The `prior` of the
+    components is for rows that alone determine no parameters.
+    """
+
+    family: Family
+    n_components: int
+    init: object = "k-means"
+    prior: Callable | None = None
+    fixed: Fixed | None = None
+    values: StartValues = StartValues()
+
+    # How further starts begin instead of from k-means.
+    other: ClassVar[str]
+
+    @abstractmethod
+    def _model(self, mixture, data):
+        """Return the model that has the components of a mixture."""
+
+    @abstractmethod
+    def _pseudo_statistics(self, model, emissions):
+        """Return the pseudo-statistics of a stream's start, from those of the components."""
+
+    def _rows(self, data):
+        """Return the rows of data that have clusters."""
+        return data
+
+    def _shared_rows(self, family, rows):
+        """Return statistics with which each component of a fit starts, too, or None."""
+        return None
+
+    def given(self, data):
+        if self.values.standard is None:
+            return None
+        rows, n_components = self._rows(data), self.n_components
+        family = bound(self.family, rows, n_components)
+        parameters = self.values.parameters(family, rows, n_components)
+        uniform = np.full(n_components, 1.0 / n_components)
+        model = self._model(MixtureModel(family, uniform, parameters), data)
+        return self.values.put(model, data)
+
+    def estimated(self, data, random_state):
+        rows, n_components = self._rows(data), self.n_components
+        if len(rows) < n_components:
+            names = ", ".join(self.values.names)
+            instead = f", or all of the initial parameters: {names}" if names else ""
+            raise ValueError(
+                f"at least n_components={n_components} rows are needed to start from, got"
+                f" n_samples={len(rows)}. Pass more rows{instead}."
+            )
+        if rows.has_gaps:
+            check_columns(rows.X)
+        family, rows = self._complete(rows, random_state)
+        return self._started(data, family, rows, random_state, self._shared_rows(family, rows))
+
+    def stream_model(self, data, random_state):
+        family, rows = self._complete(self._rows(data), random_state)
+        emissions = wide_pseudo_rows(family, rows, self.n_components, self.prior)
+        model = self._started(data, family, rows, random_state, emissions)
+        return model, self._pseudo_statistics(model, emissions)
+
+    def another(self, data, random_state):
+        is_k_means = isinstance(self.init, str) and self.init in ("k-means", "kmeans")
+        start = replace(self, init=self.other) if is_k_means else self
+        return start.model(data, random_state)
+
+    def _complete(self, rows, random_state):
+        """Return the family, bound to rows without gaps, and these rows."""
+        family, prior = self.family, self.prior
+        if rows.has_gaps:
+            with_gaps = family.with_gaps(rows.X, rows.sample_weight, self.n_components)
+            family, rows = with_gaps, without_gaps(family, rows, random_state, prior)
+        return family.bind(rows.X, rows.sample_weight) if len(rows) else family, rows
+
+    def _first(self, family, rows, random_state):
+        """Return a key of `STARTS`, centres, or responsibilities."""
+        if isinstance(self.init, str):
+            return self.init
+        return finite_start("init", self.init, (self.n_components, rows.n_features))
+
+    def _started(self, data, family, rows, random_state, pseudo_rows):
+        first = self._first(family, rows, random_state)
+        mixture = start_model(
+            first, family, rows, self.n_components, random_state, pseudo_rows, self.prior
+        )
+        return self.values.put(self._model(mixture, data), data)
 
 
 # More rows than this, or than so many for each component, do not improve a start.

@@ -70,10 +70,7 @@ class LearntStart(Initialiser):
         return self.bound(self.prior.model, data)
 
     def estimated(self, data, random_state):
-        raise AssertionError("a learnt prior always gives a start")
-
-    def stream_model(self, data, random_state):
-        return self.given(data), None
+        return self.given(data)
 
 
 def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_sizes):

@@ -170,8 +170,8 @@ class BaseHMM(TakesPrior, SequenceEstimator):
 
     def _initialiser(self):
         return HiddenMarkovInitialiser(
-            self._family(), self._chain(), self.init, self._emission_prior, self._fixed(),
-            self._start_values(),
+            self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
+            self._start_values(), self._chain(),
         )  # fmt: skip
 
     def _chain(self):

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators._start import (
-    Initialiser,
-    StartValues,
+    ClusterInitialiser,
     check_columns,
-    start_model,
     warn_of_few,
-    wide_pseudo_rows,
-    without_gaps,
 )
 from sklearn_onlineem.estimators.priors import prior_statistics
 from sklearn_onlineem.estimators.sequences import observed_rows
-from sklearn_onlineem.estimators.validation import finite_start, relative_shares, shares
-from sklearn_onlineem.families import Family
+from sklearn_onlineem.estimators.validation import relative_shares, shares
 from sklearn_onlineem.families._checks import above
-from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
@@ -124,62 +117,45 @@ def start_probabilities(hmm, name, values, model):
 
 
 @dataclass(frozen=True)
-class HiddenMarkovInitialiser(Initialiser):
-    """Emissions start from clusters of the rows in any order, the chain from given probabilities.
+class HiddenMarkovInitialiser(ClusterInitialiser):
+    """Emissions start from clusters of rows in any order, chains from given probabilities."""
 
-    Start values make the emissions without clusters, or replace part of them. The `prior` of the
-    emissions is for rows that alone determine no parameters.
-    """
+    chain: Chain | None = None
 
-    family: Family
-    chain: Chain
-    init: object = "k-means"
-    prior: Callable | None = None
-    fixed: Fixed | None = None
-    values: StartValues = StartValues()
+    other = "random_from_data"
 
-    def given(self, data):
-        if self.values.standard is None:
-            return None
-        family, rows = self._complete(data)
-        return self._model(family, self.values.parameters(family, rows, self.chain.n_states), data)
+    def _rows(self, data):
+        return observed_rows(data)
 
-    def estimated(self, data, random_state):
-        (family, rows), n_states = self._complete(data, random_state), self.chain.n_states
-        if len(rows) < n_states:
-            raise ValueError(
-                f"at least n_components={n_states} rows are needed to start from, got"
-                f" n_samples={len(rows)}. Pass more rows, or initial parameters of the emissions."
-            )
-        statistics = None
-        if family.has_symbols:
-            # No symbol is in two clusters. Emissions made of them alone would never share one, and
-            # EM could not change that: each state starts from all rows, too.
-            warn_of_few(rows.X, n_states)
-            evenly = np.full((len(rows), n_states), 1.0 / n_states)
-            statistics = family.expected_statistics(rows.X, evenly)
-        return self._estimated(data, rows, family, random_state, statistics)
+    def _model(self, mixture, data):
+        start, transmat, termination = self.chain.parts(data.n_rows / len(data))
+        return HiddenMarkovModel(
+            mixture.family, start, transmat, mixture.parameters, termination, self.fixed
+        )
 
-    def _complete(self, data, random_state=None):
-        """Return the family, bound to rows, and those with anything observed, their gaps drawn."""
-        family, rows = self.family, observed_rows(data)
+    def _complete(self, rows, random_state):
         if rows.has_gaps:
-            if random_state is None:  # of given emissions, for which a column may be empty
-                # A generator takes longer to make than a pass over few rows.
-                random_state = np.random.RandomState(0)
-            else:
-                check_columns(rows.X)
-            family = family.with_gaps(rows.X, rows.sample_weight, self.chain.n_states)
-            rows = without_gaps(self.family, rows, random_state, self.prior)
-        return family.bind(rows.X) if len(rows) else family, rows
+            check_columns(rows.X)
+        return super()._complete(rows, random_state)
+
+    def _pseudo_statistics(self, model, emissions):
+        # One pseudo-transition from each state, and one pseudo-start.
+        return HiddenMarkovStatistics(model.start, model.transmat, emissions)
+
+    def _shared_rows(self, family, rows):
+        if not family.has_symbols:
+            return None
+        # No symbol is in two clusters. Emissions made of them alone would never share one, and EM
+        # could not change that: each state starts from all rows, too.
+        warn_of_few(rows.X, self.n_components)
+        evenly = np.full((len(rows), self.n_components), 1.0 / self.n_components)
+        return family.expected_statistics(rows.X, evenly)
 
     def another(self, data, random_state):
         """Return a further start, of other clusters, whose chain is drawn where it is not given."""
         # Of symbols, there are no other clusters: the transitions alone tell starts apart.
-        other, has_symbols = self, self.family.has_symbols
-        if not has_symbols and isinstance(self.init, str) and self.init in ("k-means", "kmeans"):
-            other = replace(self, init="random_from_data")
-        model, n_states = other.model(data, random_state), self.chain.n_states
+        has_symbols, n_states = self.family.has_symbols, self.n_components
+        model = (self.model if has_symbols else super().another)(data, random_state)
         start, transmat, learnt = model.start, model.transmat, model.learnt
         # Zeros and the probabilities to end stay.
         if not has_symbols and self.chain.start is None and "s" in learnt:
@@ -198,7 +174,7 @@ class HiddenMarkovInitialiser(Initialiser):
         return replace(model, start=start, transmat=transmat)
 
     def further(self, data, random_state):
-        if len(np.unique(observed_rows(data).X, axis=0)) <= self.chain.n_states:
+        if len(np.unique(observed_rows(data).X, axis=0)) <= self.n_components:
             return None
         try:
             return self.estimated(data, random_state)
@@ -207,25 +183,3 @@ class HiddenMarkovInitialiser(Initialiser):
 
     def lasting(self, pseudo_statistics):
         return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
-
-    def stream_model(self, data, random_state):
-        family, rows = self._complete(data, random_state)
-        emissions = wide_pseudo_rows(family, rows, self.chain.n_states, self.prior)
-        model = self._estimated(data, rows, family, random_state, emissions)
-        # One pseudo-transition from each state, and one pseudo-start.
-        return model, HiddenMarkovStatistics(model.start, model.transmat, emissions)
-
-    def _estimated(self, data, rows, family, random_state, pseudo_rows):
-        n_states = self.chain.n_states
-        init = self.init
-        if not isinstance(init, str):
-            init = finite_start("init", init, (n_states, rows.n_features))
-        parameters = start_model(
-            init, family, rows, n_states, random_state, pseudo_rows, self.prior
-        ).parameters
-        return self._model(family, parameters, data)
-
-    def _model(self, family, parameters, data):
-        start, transmat, termination = self.chain.parts(data.n_rows / len(data))
-        model = HiddenMarkovModel(family, start, transmat, parameters, termination, self.fixed)
-        return self.values.put(model, data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
@@ -25,13 +25,8 @@ from sklearn_onlineem.estimators._known import (
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
     STARTS,
-    Initialiser,
-    StartValues,
+    ClusterInitialiser,
     bound,
-    check_columns,
-    start_model,
-    wide_pseudo_rows,
-    without_gaps,
 )
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.learnt import fixed_entries, with_masks
@@ -43,82 +38,29 @@ from sklearn_onlineem.estimators.validation import (
     finite_start,
     relative_shares,
 )
-from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Means, require
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 
 @dataclass(frozen=True)
-class MixtureInitialiser(Initialiser):
-    """Clusters of rows, and start values that the user gave.
+class MixtureInitialiser(ClusterInitialiser):
+    """Clusters of rows or responsibilities, and start values."""
 
-    These make the components without clusters, or replace part of them. The `prior` of the
-    components is for rows that alone determine no parameters.
-    """
+    # Seeds differ more than clusters of k-means, and EM from them is as likely on average.
+    other = "k-means++"
 
-    family: Family
-    n_components: int
-    init: object = "k-means"
-    prior: Callable | None = None
-    fixed: Fixed | None = None
-    values: StartValues = StartValues()
+    def _model(self, mixture, data):
+        return replace(mixture, fixed=self.fixed)
 
-    def given(self, data):
-        if self.values.standard is None:
-            return None
-        family = bound(self.family, data, self.n_components)
-        parameters = self.values.parameters(family, data, self.n_components)
-        uniform = np.full(self.n_components, 1.0 / self.n_components)
-        return self.values.put(MixtureModel(family, uniform, parameters, self.fixed), data)
+    def _pseudo_statistics(self, model, emissions):
+        return MixtureStatistics(np.zeros(self.n_components), emissions)
 
-    def another(self, data, random_state):
-        # Seeds differ more than clusters of k-means, and EM from them is as likely on average.
-        is_k_means = isinstance(self.init, str) and self.init in ("k-means", "kmeans")
-        start = replace(self, init="k-means++") if is_k_means else self
-        return start.model(data, random_state)
-
-    def stream_model(self, data, random_state):
-        family, data = self._complete(data, random_state)
-        emissions = wide_pseudo_rows(family, data, self.n_components, self.prior)
-        model = replace(self, family=family).estimated(data, random_state, emissions)
-        return model, MixtureStatistics(np.zeros(self.n_components), emissions)
-
-    def estimated(self, data, random_state, pseudo_rows=None):
-        if pseudo_rows is None:
-            self._check_enough(data)
-            if data.has_gaps:
-                check_columns(data.X)
-        (family, data), init = self._complete(data, random_state), self.init
-        if not isinstance(init, str):
-            init = np.asarray(init, dtype=np.float64)
-            if init.shape == (len(data), self.n_components):
-                init = relative_shares("init", init, init.shape)
-            else:
-                init = finite_start("init", init, (self.n_components, data.n_features))
-        model = start_model(
-            init, family, data, self.n_components, random_state, pseudo_rows, self.prior
-        )
-        return self.values.put(replace(model, fixed=self.fixed), data)
-
-    def _complete(self, data, random_state):
-        """Return the family, bound to rows without gaps, and these rows, for the start."""
-        family, rows = self.family, data
-        if data.has_gaps:
-            family = family.with_gaps(data.X, data.sample_weight, self.n_components)
-            rows = without_gaps(self.family, data, random_state, self.prior)
-        return family.bind(rows.X, rows.sample_weight), rows
-
-    def _check_enough(self, data):
-        """Refuse fewer rows than components."""
-        if len(data) >= self.n_components:
-            return
-        names = ", ".join(self.values.names)
-        instead = f", or all of the initial parameters: {names}" if names else ""
-        raise ValueError(
-            f"at least n_components={self.n_components} rows are needed to start from, got"
-            f" n_samples={len(data)}. Pass more rows{instead}."
-        )
+    def _first(self, family, rows, random_state):
+        shape = len(rows), self.n_components
+        if not isinstance(self.init, str) and np.shape(self.init) == shape:
+            return relative_shares("init", self.init, shape)
+        return super()._first(family, rows, random_state)
 
 
 def _put_weights(model, values):

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sklearn_onlineem.estimators._start import (
-    Initialiser,
-    StartValues,
     distinct_rows,
     wide_pseudo_rows,
 )
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser
 from sklearn_onlineem.estimators.validation import relative_shares
-from sklearn_onlineem.families import GaussianRegression
-from sklearn_onlineem.families.covariance_shapes import Covariance
-from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
 
 SHORT_EM = "short-em"
@@ -31,42 +25,22 @@ _N_TRIED = 20
 
 
 @dataclass(frozen=True)
-class RegressionInitialiser(Initialiser):
-    """Short runs of EM from random regressions, or clusters of (x, y).
+class RegressionInitialiser(MixtureInitialiser):
+    """Short runs of EM from random regressions, clusters of (x, y), or responsibilities."""
 
-    The `prior` of the components is for rows that alone determine no parameters.
-    """
+    def _complete(self, rows, random_state):
+        family = replace(self.family, n_inputs=rows.n_inputs)
+        return family.bind(rows.X, rows.sample_weight), rows
 
-    noise: Covariance
-    reg_covar: float | None
-    n_components: int
-    init: object = SHORT_EM
-    prior: Callable | None = None
-    fixed: Fixed | None = None
-    values: StartValues = StartValues()
-
-    def estimated(self, data, random_state):
-        return self._clusters(data, random_state).estimated(data, random_state)
-
-    def stream_model(self, data, random_state):
-        return self._clusters(data, random_state).stream_model(data, random_state)
-
-    def family(self, n_inputs):
-        return GaussianRegression(n_inputs, self.noise, self.reg_covar)
-
-    def _clusters(self, data, random_state):
-        """Return the initialiser from responsibilities, or from clusters by their name."""
-        family = self.family(data.n_inputs)
-        n_components, init = self.n_components, self.init
-        if not isinstance(init, str):
-            init = relative_shares("init", init, (len(data), n_components))
-        elif init == SHORT_EM:
-            init = "random"
-            if 1 < n_components < len(data):
-                bound = family.bind(data.X, data.sample_weight)
-                model = _likeliest(bound, data, n_components, random_state, self.prior)
-                init = model.posterior(data).astype(np.float64)
-        return MixtureInitialiser(family, n_components, init, self.prior, self.fixed, self.values)
+    def _first(self, family, rows, random_state):
+        if not isinstance(self.init, str):
+            return relative_shares("init", self.init, (len(rows), self.n_components))
+        if self.init != SHORT_EM:
+            return self.init
+        if not 1 < self.n_components < len(rows):
+            return "random"
+        model = _likeliest(family, rows, self.n_components, random_state, self.prior)
+        return model.posterior(rows).astype(np.float64)
 
 
 def _likeliest(family, rows, n_components, rng, prior):

@@ -14,6 +14,7 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._known import Settable, put_parameters
 from sklearn_onlineem.estimators._rows import RowEstimator
+from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, MixtureInitialiser
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
@@ -274,11 +275,10 @@ class CompoundDirichletMixture(BaseMixture):
 class SingleInitialiser(MixtureInitialiser):
     """A single component: the given one, or that of the moments of the documents."""
 
-    def estimated(self, data, random_state, pseudo_rows=None):
+    def estimated(self, data, random_state):
         return MixtureModel(self.family, np.ones(1), self.family.of_moments(data))
 
-    def stream_model(self, data, random_state):
-        return self.estimated(data, random_state), None
+    stream_model = Initialiser.stream_model
 
 
 def _sampled(estimator, n_samples, lengths):

@@ -31,7 +31,7 @@ from sklearn_onlineem.estimators.parameters import estimator, fit_context, param
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import INVALID, check_complete, raise_named
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
-from sklearn_onlineem.families.gaussian_regression import Regressions
+from sklearn_onlineem.families.gaussian_regression import GaussianRegression, Regressions
 from sklearn_onlineem.models.mixture import MixtureModel
 
 
@@ -203,11 +203,12 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
     def _input(self, fresh=False):
         return RegressionInput(self, fresh)
 
-    def _initialiser(self):
+    def _initialiser(self, n_inputs=1):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
+        family = GaussianRegression(n_inputs, COVARIANCES[self.covariance_type], reg_covar)
         return RegressionInitialiser(
-            COVARIANCES[self.covariance_type], reg_covar, self.n_components, self.init,
-            self._emission_prior, self._fixed(), self._start_values(),
+            family, self.n_components, self.init, self._emission_prior, self._fixed(),
+            self._start_values(),
         )  # fmt: skip
 
     def _prior(self, model, n_features):
@@ -482,7 +483,7 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
 
     def _blank(self, sizes, n_features, given):
         K, p, q = self.n_components, sizes.get("p", 1), n_features
-        family = self._initialiser().family(q)
+        family = self._initialiser(q).family
         covariance, moments = (np.tile(np.eye(n), (K, 1, 1)) for n in (p, q))
         parameters = Regressions(np.zeros((K, q + p)), np.zeros((K, p, q)), covariance, moments)
         return MixtureModel(family, np.full(K, 1.0 / K), parameters, self._fixed())
