@@ -103,7 +103,7 @@ def forecast_moments(
 def _added_covariances(estimator, model, data, n_steps):
     """Return J H^-1 J', of shape (n_sequences, n_steps, d, d)."""
     if len(data) <= model.n_components:
-        model = replace(model, initial=replace(model.initial, learnt=frozenset()))
+        model = replace(model, initial=replace(model.initial, learnt=()))
     variances = model.forecast(data, n_steps)[1].diagonal(axis1=2, axis2=3)
     if not any(part.learnt for part in (model.initial, model.transitions, model.emissions)):
         return np.zeros((*variances.shape, variances.shape[-1]))

@@ -346,11 +346,11 @@ class KnownModel:
             self._check_structure()
             given, sizes = self._checked(changed, self._fitted_sizes())
             model = self._with(fitted.state.model, given)
-            names = fitted.attributes.get("_names_set", frozenset())
+            names = fitted.attributes.get("_names_set", ())
             attributes = {
                 **fitted.attributes,
                 **self._attributes_of(given, fitted.state.counters.n_steps),
-                "_names_set": names | changed.keys(),
+                "_names_set": tuple(sorted({*names, *changed})),
             }
             # The last sequence, and the convergence, are those of another model.
             self._fitted = fitted._replace(
@@ -402,7 +402,7 @@ class KnownModel:
             **({"n_features_in_": n_features} if n_features else {}),
             **self._attributes_of(given, 0),
             "_dtype": np.dtype(np.float64),
-            "_names_set": frozenset(given),
+            "_names_set": tuple(sorted(given)),
         }
         state = State(
             model, seed=self._drawn_seed(), constants=Constants(size_unit=0.0, is_known=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -95,7 +95,7 @@ def square_roots(covariances):
 # Returns arrays as kernels take them.
 _ready = partial(np.ascontiguousarray, dtype=np.float64)
 
-ALL_PARAMETERS = frozenset({"matrix", "offset", "covariance"})
+ALL_PARAMETERS = ("matrix", "offset", "covariance")
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -255,7 +255,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         self,
         statistics: Moments,
         previous: AffineGaussian | None = None,
-        learnt: Set[str] = ALL_PARAMETERS,
+        learnt: Collection[str] = ALL_PARAMETERS,
     ) -> AffineGaussian:
         """Return the parameters that maximise the statistics over what is learnt.
 
@@ -266,7 +266,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         previous : AffineGaussian, default=None
             Gives the number of inputs, fixed values, and values that are kept where there is no
             evidence. None: there are no inputs.
-        learnt : set of str
+        learnt : collection of str
             Of "matrix", "offset" and "covariance"; the others are fixed, and the learnt ones are
             the best given these.
         """
@@ -356,14 +356,16 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             y[rows] = x[rows] @ B.T + c + y[rows] @ parameters.roots[k].T
         return y
 
-    def n_parameters(self, parameters: AffineGaussian, learnt: Set[str] = ALL_PARAMETERS) -> int:
+    def n_parameters(
+        self, parameters: AffineGaussian, learnt: Collection[str] = ALL_PARAMETERS
+    ) -> int:
         """Return the number of free parameters among those that are learnt.
 
         Parameters
         ----------
         parameters : AffineGaussian
             Of K regressions.
-        learnt : set of str
+        learnt : collection of str
             Of "matrix", "offset" and "covariance".
         """
         n_components, n_outputs = parameters.offset.shape
@@ -441,7 +443,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         )
 
     def mean_form(
-        self, prior: Moments, n_inputs: int = 0, learnt: Set[str] = ALL_PARAMETERS
+        self, prior: Moments, n_inputs: int = 0, learnt: Collection[str] = ALL_PARAMETERS
     ) -> Moments:
         """Return a prior that leads the M-step to the posterior's mean of the covariance.
 
@@ -454,7 +456,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             From `prior_statistics`; ValueError if the covariance has no mean under it.
         n_inputs : int, default=0
             Length of x.
-        learnt : set of str
+        learnt : collection of str
             As in `m_step`; the other parameters are known.
         """
         if "covariance" not in learnt or not prior.degrees.any():

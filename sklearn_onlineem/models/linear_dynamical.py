@@ -555,7 +555,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def n_parameters(self) -> int:
         """Return the number of free learnt parameters, up to changes of the states' coordinates."""
-        k, learnt = self.n_components, [part.learnt for part in self._regressions]
+        k, learnt = self.n_components, [{*part.learnt} for part in self._regressions]
         may_turn = all(
             needed <= part
             for needed, part in zip(

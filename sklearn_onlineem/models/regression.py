@@ -28,7 +28,7 @@ class Regression:
         The shape of the noise covariances, and their floor.
     parameters : AffineGaussian
         The K matrices, offsets and covariances.
-    learnt : frozenset of str, default={"matrix", "offset", "covariance"}
+    learnt : tuple of str, default=("matrix", "offset", "covariance")
         Those that the M-step changes.
 
     Examples
@@ -43,7 +43,7 @@ class Regression:
 
     family: LinearGaussian
     parameters: AffineGaussian
-    learnt: frozenset[str] = ALL_PARAMETERS
+    learnt: tuple[str, ...] = ALL_PARAMETERS
 
     @property
     def matrix(self) -> Floats:

@@ -83,9 +83,10 @@ class System:
 
     def learnt_of_parts(self):
         """Return the learnt parameters of each regression, by its name in the model."""
-        learnt = [FIELDS[name] for name in self.learnt()]
+        # In an order that does not depend on hashes, by which Dask would know models.
+        learnt = [field for name, field in FIELDS.items() if name in self.learnt()]
         return {
-            part: frozenset(field.parameter for field in learnt if field.part == part)
+            part: tuple(field.parameter for field in learnt if field.part == part)
             for part in _PARTS.values()
         }
 
