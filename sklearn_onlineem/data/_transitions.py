@@ -36,7 +36,7 @@ def transition_counts(symbols, offsets, n_symbols, dtype=np.float64):
     columns[offsets[:-1]] = symbols[offsets[:-1]]
     shape = len(offsets) - 1, n_columns
     if len(offsets) == 2 and n_columns <= _FEW_COLUMNS:
-        # Of a single sequence, as in streams of them, it takes half the time.
+        # For a single sequence, as in streams of them, this takes half the time.
         counts = np.bincount(columns, minlength=n_columns)
         columns = counts.nonzero()[0].astype(index)
         parts = counts[columns].astype(dtype), columns, np.array([0, len(columns)], dtype=index)

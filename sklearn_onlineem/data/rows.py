@@ -148,18 +148,16 @@ class Rows(Batch):
 
         def parted():
             missing = np.isnan(self.X)
-            complete, parts = ~missing.any(axis=1), []
-            if complete.any():
-                parts.append((np.flatnonzero(complete), False))
-            if not complete.all():
-                numbers = np.flatnonzero(~complete)
-                patterns = np.packbits(missing[numbers], axis=1)
+            has_gaps = missing.any(axis=1)
+            complete, lacking = np.flatnonzero(~has_gaps), np.flatnonzero(has_gaps)
+            if len(lacking):
+                patterns = np.packbits(missing[lacking], axis=1)
                 keys = patterns.view(f"V{patterns.shape[1]}").ravel()
-                parts.append((numbers[np.argsort(keys, kind="stable")], True))
-            rows = [self[numbers] for numbers, _ in parts]
-            for part, (_, has_gaps) in zip(rows, parts, strict=True):
-                part.__dict__["has_gaps"] = has_gaps
-            return tuple((numbers, part) for (numbers, _), part in zip(parts, rows, strict=True))
+                lacking = lacking[np.argsort(keys, kind="stable")]
+            parts = [(numbers, self[numbers]) for numbers in (complete, lacking) if len(numbers)]
+            for numbers, part in parts:
+                part.__dict__["has_gaps"] = numbers is lacking
+            return tuple(parts)
 
         return self.remember("by_completeness", parted)
 

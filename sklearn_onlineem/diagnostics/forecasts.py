@@ -115,7 +115,7 @@ def _added_covariances(estimator, model, data, n_steps):
         for vector in vectors.T
     ])  # fmt: skip
     known = values > LEAST_INFORMATION
-    # What the directions of no information would add at the least.
+    # The least that directions without information would add.
     unknown = (moves[~known] ** 2).sum(axis=0) / (LEAST_INFORMATION * data.total_weight)
     if (unknown > _NEGLIGIBLE * variances).any():
         raise ValueError(

@@ -60,14 +60,14 @@ class LearningTask:
     # Which batches of its shard it learns from.
     first: int
     n_batches: int
-    # Of the data that all learners have seen, and of an observation: learning rates count in it.
+    # Learning rates count in the size of the data that all learners have seen, in such units.
     size_seen: float
     size_unit: float
     # Learners that take such steps at the same time; rates are those of their pooled batches.
     n_learners: int
     # Pairs of (share, Statistics), for an observation of the unit of size.
     prior: tuple
-    # Of the order of the rows; empty: as they come.
+    # Seed of the order of the rows; empty: they keep theirs.
     order_seed: tuple
     # With the number of a step it makes the generator of its draws.
     seed: tuple

@@ -59,18 +59,12 @@ class NominalColumns:
         What the codes 0, 1, ... of each nominal column stand for, in the order of the columns.
     """
 
-    # What validation found in the first data of the fit that goes on.
+    # Validation sets it to what it finds in the first data of a fit, until the fit ends.
     _first_attributes = None
 
-    def _known_attributes(self):
-        """Return what is known of the columns: by the fit that goes on, or by the last one."""
-        if self._first_attributes is not None:
-            return self._first_attributes
-        fitted = vars(self).get("_fitted")
-        return {} if fitted is None else fitted.attributes
-
     def _family(self):
-        known = self._known_attributes()
+        fitted = vars(self).get("_fitted")
+        known = self._first_attributes or ({} if fitted is None else fitted.attributes)
         categories, n_features = known.get("_categories", {}), known.get("n_features_in_")
         return _with_categories(self._given_family(known), categories, n_features)
 

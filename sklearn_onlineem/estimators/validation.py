@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_n_features, _check_sample_weight, va
 
 from sklearn_onlineem._errors import is_foreign, ours
 from sklearn_onlineem._kernels import _rows
+from sklearn_onlineem.data.batch import REALS
 from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.families.capabilities import Marginals
 
@@ -132,7 +133,6 @@ _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
 _LARGEST_START, LARGEST_SQUARE = 1e150, 1e300
 # Tolerance of the sums of given probabilities.
 _ROUNDING = 1e-6
-_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 # Models, which users know by their estimators.
@@ -181,7 +181,7 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
     The estimator is not changed.
     """
     # scikit-learn takes longer to find nothing wrong with an array than a pass over few rows does.
-    is_plain = fresh and type(X) is np.ndarray and X.ndim == 2 and X.dtype in _FLOATS
+    is_plain = fresh and type(X) is np.ndarray and X.ndim == 2 and X.dtype in REALS
     if is_plain and X.flags.carray and _SMALLEST_SQUARE <= _sum_of_squares(X) < math.inf:
         return X, {"n_features_in_": X.shape[1], "_dtype": X.dtype}
     fitted = None if fresh else vars(estimator).get("_fitted")
@@ -206,7 +206,7 @@ def ready(estimator, X, allow_nan=False):
     It is an array, CSR, or a data frame of pandas or polars with the columns of the first data.
     """
     if type(X) is np.ndarray and X.dtype.kind in "iu":
-        X = X.astype(_FLOATS[0], order="C")
+        X = X.astype(REALS[0], order="C")
     known = estimator._fitted.attributes
     if known.get("_categories"):
         return None  # Values have to be numbered.
@@ -233,7 +233,7 @@ def ready(estimator, X, allow_nan=False):
         if columns != names.tolist():
             return None
         rows = X.to_numpy()
-        # Of frames of polars in single precision scikit-learn makes doubles.
+        # scikit-learn makes doubles of polars' frames in single precision.
         is_single = type(X) is polars and rows.dtype == np.float32
         X = np.ascontiguousarray(rows, np.float64 if is_single else None)
     return X if _rows.are_ready(X, known["n_features_in_"], allow_nan) else None
@@ -356,7 +356,7 @@ def _checked(estimator, X, reset, ensure_all_finite):
             reset=reset,
             accept_sparse="csr" if takes_sparse else False,
             accept_large_sparse=True,
-            dtype=_FLOATS,
+            dtype=REALS,
             order="C",
             ensure_all_finite=False,
         )

@@ -152,7 +152,7 @@ def scored(estimator, scorer, X, y, sample_weight):
     has_targets = hasattr(type(estimator), "__sklearn_tags__") and is_regressor(estimator)
     if scorer is None and hasattr(estimator, "score_samples") and not has_targets:
         scores = estimator.score_samples(X)
-        # Of detectors, a list has the rows of each sequence.
+        # A list of detectors' scores has an array for each sequence.
         scores = np.concatenate(scores) if isinstance(scores, list) else np.asarray(scores)
         weight = np.ones(len(scores)) if sample_weight is None else sample_weight
         check_consistent_length(scores, weight)

@@ -126,7 +126,7 @@ class PrequentialSearch(Identified, BaseSearchCV):
         "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
-    # What the methods of BaseSearchCV ask for.
+    # Methods of BaseSearchCV read these.
     refit, multimetric_ = True, False
 
     def __init__(
@@ -366,7 +366,7 @@ class PrequentialSearch(Identified, BaseSearchCV):
 
 
 def _comparable(means):
-    # As in scikit-learn, those without a score come last.
+    # Settings without a score come last, as in scikit-learn.
     return np.nan_to_num(means, nan=-np.inf, neginf=-np.inf)
 
 
