@@ -1,9 +1,8 @@
 """Models whose parameters are known: fitted attributes that users set, one by one or together.
 
-An attribute is declared where it is read, by one line: its axes, the function that puts new values
-into a model, the letters and masks of `params` that say whether it is learnt. These lines are the
-table of an estimator, from which the checks follow, the order in which values are put, and what is
-missing: the estimator is fitted as soon as all parts of its model are there.
+A line of an estimator declares an attribute that shows a part of its models: what it determines,
+and how `params` learns it; the part reads and puts it. From this table follow the checks, the order
+of values, and what is missing: the estimator is fitted as soon as all parts of its model are there.
 """
 
 from __future__ import annotations
@@ -24,16 +23,11 @@ from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import Constants, State
 from sklearn_onlineem.estimators._start import StartValues
 from sklearn_onlineem.estimators.learnt import learnt_parts
-from sklearn_onlineem.estimators.validation import (
-    LARGEST_SQUARE,
-    check_complete,
-    error_context,
-    finite_start,
-    shares,
-)
+from sklearn_onlineem.estimators.validation import check_complete, error_context
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families._checks import LARGEST_SQUARE, finite_start
+from sklearn_onlineem.families.parts import drawn
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.fixed import floored
 
 Value = TypeVar("Value")
 
@@ -42,11 +36,6 @@ Value = TypeVar("Value")
 class Settable(Generic[Value]):
     """Descriptor of a fitted attribute that can be set: a line of an estimator's table."""
 
-    # A letter for each axis, "k" for components or states, "d" for columns of the data, or a
-    # function of the estimator and the values; None: the value is no array.
-    axes: str | Callable[[Any, Any], str] | None
-    # Returns a model with new values, or raises ValueError.
-    put_into: Callable[..., Model]
     # What it determines of the model, separated by blanks. "": its own part, of its name.
     parts: str = ""
     # Whether a model need not have its own part from attributes: True; the name of a parameter that
@@ -63,8 +52,11 @@ class Settable(Generic[Value]):
     start: Callable[[Any, str, object, Any], Floats] | None = None
     # Otherwise it only has start values.
     can_be_set: bool = True
-    # Function of the estimator that returns its values; None: those of the part of the model.
+    # Of attributes that differ from the part of the model of the same name, or are none: a function
+    # of the estimator that returns the values, and axes and `put` as of a `Part`.
     read: Callable[[Any], Value] | None = None
+    axes: str | Callable[[Any], str] | None = ""
+    put_into: Callable[..., Model] | None = None
 
     def __set_name__(self, owner, name):
         self.name, self.part = name, name.removesuffix("_")
@@ -84,16 +76,16 @@ class Settable(Generic[Value]):
             value = given[self.name]
             return frozen(value.copy()) if isinstance(value, np.ndarray) else value
         seen = instance._seen()
-        return frozen(self._of_model(seen) if self.read is None else self.read(seen))
+        if self.read is not None:
+            return frozen(self.read(seen))
+        part = self._among(seen.model_.parts)
+        if part is None:
+            raise AttributeError(f"{self.name} requires {self.requires}.")
+        values = part.get(seen.model_)
+        return frozen(values if part.axes is None else seen._exposed(values))
 
-    def _of_model(self, estimator):
-        model = estimator.model_
-        if self.axes is None:
-            return getattr(model, self.part)
-        for part in model.parts:
-            if part.name == self.part:
-                return estimator._exposed(part.get(model))
-        raise AttributeError(f"{self.name} requires {self.requires}.")
+    def _among(self, parts):
+        return next((part for part in parts if part.name == self.part), None)
 
     def __set__(self, instance: object, value: object) -> None:
         if not self.can_be_set:
@@ -109,7 +101,8 @@ class Settable(Generic[Value]):
     def converted(self, estimator, value):
         """Return the value as an array, and its sizes by the letters of its axes."""
         check_complete(self.name, value)
-        if self.axes is None:
+        axes = self.axes_in(estimator)
+        if axes is None:
             return aligned(copy.deepcopy(value), "C"), {}
         try:
             values = np.asarray(value, dtype=np.float64, order="C")
@@ -117,7 +110,7 @@ class Settable(Generic[Value]):
             raise ValueError(
                 f"{self.name} must be an array of numbers, got {value!r:.60}."
             ) from None
-        axes = _said(self.axes, estimator, values)
+        axes = _said(axes, values)
         if values.ndim != len(axes):
             raise ValueError(f"{self.name} must have {len(axes)} axes, got shape {values.shape}.")
         sizes = dict(zip(axes, values.shape, strict=True))
@@ -126,10 +119,18 @@ class Settable(Generic[Value]):
             raise ValueError(f"{self.name} must not be empty, got shape {values.shape}.")
         return finite_start(self.name, values, shape, LARGEST_SQUARE), sizes
 
+    def axes_in(self, estimator):
+        return self._among(estimator._parts()).axes if self.axes == "" else self.axes
+
     def put(self, model, value, name=None):
         """Return the model with the value; ValueError, which has its name, if it is invalid."""
         try:
-            return self.put_into(model, value)
+            if self.put_into is not None:
+                return self.put_into(model, value)
+            part = self._among(model.parts)
+            if part is None:
+                raise ValueError(f"{self.name} requires {self.requires}.")
+            return part.put(model, value)
         except ours(ValueError) as error:
             text, name = str(error), name or self.name
             what = text.removeprefix(self.name) if text.startswith(self.name) else f": {text}"
@@ -156,87 +157,9 @@ def _settables(kind):
     return found
 
 
-def put_parameters(put: Callable[[Any, Any, Floats], object]) -> Callable[..., Model]:
-    """Return a `put` of models from one of (family, parameters, values)."""
-
-    def put_into(model, values):
-        return replace(model, parameters=put(model.family, model.parameters, values))
-
-    return put_into
-
-
-def put_probabilities(put: Callable[[Any, Any, Floats], Floats]) -> Callable[..., Model]:
-    """Return as `put_parameters`, of probabilities, with floors where they are learnt."""
-
-    def put_into(model, values):
-        given = put(model.family, model.parameters, values)
-        return replace(model, parameters=floored(model.family, given, model.fixed))
-
-    return put_into
-
-
-def put_all_parameters(model: Any, parameters: object) -> Model:
-    """Return a model with the family's parameters of all components."""
-    family, n_components = model.family, model.n_components
-    X, density = _drawn(family, parameters, n_components)
-    if model.parameters is not None:
-        n_features = _drawn(family, model.parameters, 1)[0].shape[1]
-        if X.shape[1] != n_features:
-            raise ValueError(
-                f"parameters_ has {X.shape[1]} columns, but {n_features} are expected."
-            )
-    if density.shape[1] != n_components or not np.isfinite(np.diagonal(density)).all():
-        raise ValueError(f"parameters_ must be those of {n_components} components of {family!r}.")
-    return replace(model, parameters=parameters)
-
-
 def n_features_of(family: Family, given: dict[str, Any]) -> int | None:
     """Return the number of columns of a family's `parameters_`, or None if they are not given."""
-    return _drawn(family, given["parameters_"], 1)[0].shape[1] if "parameters_" in given else None
-
-
-def _drawn(family, parameters, n_components):
-    """Return a row of each of the first components, and the log densities of these."""
-    try:
-        with np.errstate(all="ignore"):
-            X = family.sample(parameters, np.arange(n_components), np.random.default_rng(0))
-            return X, family.log_density(parameters, X)
-    except ours(TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"parameters_ must be those of {n_components} components of {family!r}: {error}"
-        ) from error
-
-
-def shares_as_given(name: str, values: Floats, may_lack: bool = False) -> Floats:
-    """Return shares that add up to 1; those that do but for rounding stay as they are."""
-    values = shares(name, values, values.shape, may_lack)
-    totals = values.sum(axis=-1, keepdims=True)
-    is_rounded = np.abs(totals - 1.0) <= values.shape[-1] * np.finfo(np.float64).eps
-    keeps = is_rounded | (totals < 1.0) if may_lack else is_rounded
-    return np.where(keeps, values, values / totals)
-
-
-def check_definite(name: str, matrices: Floats) -> None:
-    """Raise ValueError unless matrices are positive definite, or variances above 0."""
-    if matrices.ndim == 2:
-        wrong = np.flatnonzero(~(matrices > 1.0 / LARGEST_SQUARE).all(axis=1))
-        what = "above 0, so that matrices are positive definite"
-    else:
-        scale = np.abs(matrices).max(axis=(1, 2))
-        gap = np.abs(matrices - matrices.transpose(0, 2, 1)).max(axis=(1, 2))
-        scale[scale == 0.0] = 1.0
-        smallest = np.linalg.eigvalsh(matrices / scale[:, None, None])[:, 0]
-        wrong = np.flatnonzero(
-            (gap > _ASYMMETRY * scale) | ~(smallest * scale > 1.0 / LARGEST_SQUARE)
-        )
-        what = "symmetric and positive definite"
-    if len(wrong):
-        where = f"; number {wrong[0]} is not" if len(matrices) > 1 else ""
-        raise ValueError(f"{name} must be {what}{where}.")
-
-
-# Rounding of symmetric matrices, relative to their largest entry.
-_ASYMMETRY = 1e-5
+    return drawn(family, given["parameters_"], 1)[0].shape[1] if "parameters_" in given else None
 
 
 class KnownModel:
@@ -261,6 +184,9 @@ class KnownModel:
     def _features_of(self, sizes, given):
         """Return the number of columns, 0 if data have none; None if no attribute shows it yet."""
         return sizes.get("d")
+
+    def _parts(self):
+        return ()
 
     def _blank(self, sizes, n_features, given):
         """Return a model of these sizes, into which values are put."""
@@ -310,7 +236,7 @@ class KnownModel:
                 if line.start is not None:
                     values = line.start(self, name, value, model)
                 else:
-                    shape = tuple(map(sizes.get, _said(line.axes, self, value)))
+                    shape = tuple(map(sizes.get, _said(line.axes_in(self), np.asarray(value))))
                     values = finite_start(name, value, shape, LARGEST_SQUARE)
                 model = line.put(model, values, name)
             return model
@@ -364,10 +290,10 @@ class KnownModel:
         sizes = {"d": self._fitted.attributes.get("n_features_in_")}
         for line in _settables(type(self)).values():
             # Others take longer to compute.
-            is_cheap = line.part in line.determines and line.axes is not None
-            values = getattr(self, line.name, None) if is_cheap else None
+            axes = line.axes_in(self) if line.part in line.determines else None
+            values = None if axes is None else getattr(self, line.name, None)
             if values is not None:
-                sizes |= zip(_said(line.axes, self, values), values.shape, strict=True)
+                sizes |= zip(_said(axes, values), values.shape, strict=True)
         return sizes
 
     def _is_present(self, name, value):
@@ -375,7 +301,7 @@ class KnownModel:
         attribute = _settables(type(self))[name]
         if np.ma.is_masked(value):
             return False
-        if attribute.axes is None:
+        if attribute.axes_in(self) is None:
             return has_arrays_of(value, getattr(self, name))
         try:
             return np.array_equal(np.asarray(value, dtype=np.float64), getattr(self, name))

@@ -25,8 +25,8 @@ from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_openmp
-from sklearn_onlineem.estimators.validation import finite_start
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families._checks import finite_start
 from sklearn_onlineem.families.capabilities import Correlations
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel

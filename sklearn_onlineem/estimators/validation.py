@@ -129,10 +129,6 @@ _SMALLEST_SQUARE = 1e-290
 # Weights of rows are repetitions, which are multiplied: smaller ones count as 0, larger totals are
 # refused.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
-# Squares of start values must be finite; variances and precisions are such squares.
-_LARGEST_START, LARGEST_SQUARE = 1e150, 1e300
-# Tolerance of the sums of given probabilities.
-_ROUNDING = 1e-6
 
 
 # Models, which users know by their estimators.
@@ -433,44 +429,3 @@ def checked_weight(sample_weight, X):
             " 2 is equivalent to two equal rows."
         )
     return weight
-
-
-def finite_start(name, values, shape, largest=_LARGEST_START):
-    """Return a copy of a start value as kernels take it, checked for shape and size."""
-    try:
-        values = np.array(values, dtype=np.float64, order="C")
-    except ours(TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers of shape {shape}: {error}") from error
-    if values.shape != shape:
-        raise ValueError(f"{name} must be finite and of shape {shape}, got shape {values.shape}.")
-    most = np.abs(values).max(initial=0.0)
-    if not most < np.inf:  # nor NaN
-        raise ValueError(
-            f"{name} must be finite, got {values[~np.isfinite(values)][0]} among them."
-        )
-    if most > largest:
-        raise ValueError(
-            f"{name} has values beyond {largest:g}, with which fits overflow; rescale the data."
-        )
-    return values
-
-
-def relative_shares(name, values, shape):
-    """Return start values that are not negative, and not all 0 in a row."""
-    values = finite_start(name, values, shape)
-    if values.min() < 0 or not values.sum(axis=-1).all():
-        raise ValueError(f"{name} must not be negative, nor all 0.")
-    return values
-
-
-def shares(name, values, shape, may_lack=False):
-    """Return start values that add up to 1 in each row, or to less with `may_lack`."""
-    values = relative_shares(name, values, shape)
-    totals = values.sum(axis=-1).ravel()
-    excess = totals - 1.0 if may_lack else abs(totals - 1.0)
-    if excess.max() > _ROUNDING:
-        wrong = np.flatnonzero(excess > _ROUNDING)
-        expected = "add up to at most 1" if may_lack else "add up to 1"
-        where = f" in row {wrong[0]}" if values.ndim > 1 else ""
-        raise ValueError(f"{name} must {expected}, got a sum of {totals[wrong[0]]:.6g}{where}.")
-    return values

@@ -12,8 +12,11 @@ LEAST, MOST = 1e-100, 1e100
 LEAST_SHAPE, MOST_SHAPE = 1e-10, 1e15
 # Largest value that users can give: small multiples and sums of it are finite.
 LARGEST = 1e300
-# Rounding, relative to the numbers that are compared.
-_TOLERANCE = 1e-7
+# Squares of start values must be finite; variances and precisions are such squares.
+_LARGEST_START, LARGEST_SQUARE = 1e150, 1e300
+# Rounding, relative to the numbers that are compared; of symmetric matrices, relative to their
+# largest entry; and of sums of shares.
+_TOLERANCE, _ASYMMETRY, _SUMS = 1e-7, 1e-5, 1e-6
 
 
 def stored_values(X):
@@ -109,3 +112,73 @@ def _eigenvalues(name, matrix):
 def _require(holds, name, what, value):
     if not holds:
         raise ValueError(f"{name} must be {what}, got {value!r}.")
+
+
+def finite_start(name, values, shape, largest=_LARGEST_START):
+    """Return a copy of a start value as kernels take it, checked for shape and size."""
+    try:
+        values = np.array(values, dtype=np.float64, order="C")
+    except ours(TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers of shape {shape}: {error}") from error
+    if values.shape != shape:
+        raise ValueError(f"{name} must be finite and of shape {shape}, got shape {values.shape}.")
+    most = np.abs(values).max(initial=0.0)
+    if not most < np.inf:  # nor NaN
+        raise ValueError(
+            f"{name} must be finite, got {values[~np.isfinite(values)][0]} among them."
+        )
+    if most > largest:
+        raise ValueError(
+            f"{name} has values beyond {largest:g}, with which fits overflow; rescale the data."
+        )
+    return values
+
+
+def relative_shares(name, values, shape):
+    """Return start values that are not negative, and not all 0 in a row."""
+    values = finite_start(name, values, shape)
+    if values.min() < 0 or not values.sum(axis=-1).all():
+        raise ValueError(f"{name} must not be negative, nor all 0.")
+    return values
+
+
+def shares(name, values, shape, may_lack=False):
+    """Return start values that add up to 1 in each row, or to less with `may_lack`."""
+    values = relative_shares(name, values, shape)
+    totals = values.sum(axis=-1).ravel()
+    excess = totals - 1.0 if may_lack else abs(totals - 1.0)
+    if excess.max() > _SUMS:
+        wrong = np.flatnonzero(excess > _SUMS)
+        expected = "add up to at most 1" if may_lack else "add up to 1"
+        where = f" in row {wrong[0]}" if values.ndim > 1 else ""
+        raise ValueError(f"{name} must {expected}, got a sum of {totals[wrong[0]]:.6g}{where}.")
+    return values
+
+
+def shares_as_given(name, values, may_lack=False):
+    """Return shares that add up to 1; those that do but for rounding stay as they are."""
+    values = shares(name, values, values.shape, may_lack)
+    totals = values.sum(axis=-1, keepdims=True)
+    is_rounded = np.abs(totals - 1.0) <= values.shape[-1] * np.finfo(np.float64).eps
+    keeps = is_rounded | (totals < 1.0) if may_lack else is_rounded
+    return np.where(keeps, values, values / totals)
+
+
+def definite(name, matrices):
+    """Return matrices, or variances; ValueError unless they are positive definite, or above 0."""
+    if matrices.ndim == 2:
+        wrong = np.flatnonzero(~(matrices > 1.0 / LARGEST_SQUARE).all(axis=1))
+        what = "above 0, so that matrices are positive definite"
+    else:
+        scale = np.abs(matrices).max(axis=(1, 2))
+        gap = np.abs(matrices - matrices.transpose(0, 2, 1)).max(axis=(1, 2))
+        scale[scale == 0.0] = 1.0
+        smallest = np.linalg.eigvalsh(matrices / scale[:, None, None])[:, 0]
+        wrong = np.flatnonzero(
+            (gap > _ASYMMETRY * scale) | ~(smallest * scale > 1.0 / LARGEST_SQUARE)
+        )
+        what = "symmetric and positive definite"
+    if len(wrong):
+        where = f"; number {wrong[0]} is not" if len(matrices) > 1 else ""
+        raise ValueError(f"{name} must be {what}{where}.")
+    return matrices

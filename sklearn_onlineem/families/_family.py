@@ -18,7 +18,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks, optional, per_row
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
-from sklearn_onlineem.families.parts import Part
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Statistics, Sums
 
 # Parameters of a family, and its statistics.
@@ -60,7 +60,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
     # Whether statistics have a fixed size, as the hyper-parameters of a conjugate prior have.
     is_conjugate = True
     # Parameters as users know them.
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Part, ...] = (means_part(),)
 
     @property
     def has_symbols(self) -> bool:

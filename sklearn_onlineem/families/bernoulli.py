@@ -14,7 +14,7 @@ from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
-from sklearn_onlineem.families.parts import Part, means_part
+from sklearn_onlineem.families.parts import means_part
 from sklearn_onlineem.families.tangents import (
     BOUND,
     ProductTangents,
@@ -79,10 +79,7 @@ class Bernoulli(ExponentialColumns, _collapsed.CollapsedCounts):
 
     support_is_convex = True
     takes_sparse = True
-    parts = (
-        means_part("probability"),
-        Part("probabilities", "probability", lambda family, parameters: parameters),
-    )
+    parts = (means_part("probability"), means_part("probability", "probabilities"))
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, _LEAST, 0.5)

@@ -13,12 +13,13 @@ from scipy import sparse
 from scipy.special import rel_entr
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._errors import ours
 from sklearn_onlineem._kernels import _collapsed_counts, _counts
 from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.batch import REALS
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import LEAST, above, check_setting
+from sklearn_onlineem.families._checks import LEAST, above, check_setting, shares_as_given
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families._independent_columns import ExponentialColumns, filled
 from sklearn_onlineem.families._start_coordinates import unchanged
@@ -63,6 +64,41 @@ class CategoricalTangents(ShareTangents):
         return self._with(self._shares.is_free)
 
 
+def tables_of(values):
+    """Return given probabilities as a list of arrays, one for each column."""
+    if not isinstance(values, list | tuple | np.ndarray) or not len(values):
+        raise ValueError("probabilities_ must be a list of arrays, one for each column.")
+    try:
+        tables = [np.asarray(table, dtype=np.float64) for table in values]
+    except ours(TypeError, ValueError):
+        raise ValueError("probabilities_ must be arrays of numbers.") from None
+    if any(table.ndim != 2 or not table.size for table in tables):
+        raise ValueError("probabilities_ must be arrays of shape (n_components, n_categories).")
+    return tables
+
+
+def _put_tables(family, parameters, values):
+    sizes = [part.shape[1] for part in family.probabilities(parameters)]
+    tables = tables_of(values)
+    if [table.shape for table in tables] != [(len(parameters), size) for size in sizes]:
+        found = [table.shape for table in tables]
+        raise ValueError(
+            f"probabilities_ must be arrays of {len(parameters)} rows and {sizes} columns, got"
+            f" shapes {found}."
+        )
+    shares = [shares_as_given("probabilities_", table) for table in tables]
+    return np.concatenate(shares, axis=1)
+
+
+def _put_flat(family, parameters, values):
+    by_column = values.reshape(len(values), -1, family.n_categories)
+    return shares_as_given("emissionprob_", by_column).reshape(values.shape)
+
+
+def _flat(family, parameters):
+    return parameters
+
+
 @dataclass(frozen=True)
 class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     r"""Independent symbols, :math:`p(x \mid p) = \prod_j p_{j, x_j}`, one code 0, 1, ... a column.
@@ -100,9 +136,9 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     determined_by_means = False
     is_nominal = True
     parts = (
-        means_part(),
-        Part("probabilities", "probability", lambda family, parameters: parameters),
-        Part("emissionprob", "probability", lambda family, parameters: parameters),
+        means_part()._replace(put=None),
+        Part("probabilities", "probability", None, _flat, _put_tables, has_floor=True),
+        Part("emissionprob", "probability", "ks", _flat, _put_flat, has_floor=True),
     )
 
     def __post_init__(self):

@@ -98,6 +98,11 @@ class CompoundDirichletTangents(Tangents):
         return self.family.dirichlets(alpha, self.parameters.length)
 
 
+def _put_alpha(family, parameters, alpha):
+    alpha = above("alpha_", np.atleast_2d(alpha), 0.0, parameters.alpha.shape)
+    return family.dirichlets(alpha, parameters.length)
+
+
 @dataclass(frozen=True)
 class CompoundDirichlet(
     Family[Dirichlets, ExpectedLogs],
@@ -149,7 +154,7 @@ class CompoundDirichlet(
     takes_sparse = True
     parts = (
         means_part(),
-        Part("alpha", "positive", lambda family, parameters: parameters.alpha),
+        Part("alpha", "positive", "kd", lambda family, parameters: parameters.alpha, _put_alpha),
     )
 
     def __post_init__(self):

@@ -139,8 +139,9 @@ class Covariance(ABC):
     prior_settings: tuple[str, str, str]
     # Hyper-parameters of the covariances alone.
     prior_keys: tuple[str, ...]
-    # Range of the values, as of a `Part`.
+    # Range and axes of the values, as of a `Part`.
     kind = "positive"
+    axes = "kd"
     # Indices that leave out axes of length 1, as users know covariances, and that put them back.
     shown, stored = ..., ...
 
@@ -233,7 +234,7 @@ class Covariance(ABC):
 class _Matrices(Covariance):
     """Full and tied: covariances are matrices."""
 
-    kind = "covariance"
+    kind, axes = "covariance", "kdd"
     features = _natural.PRODUCTS
     prior_settings = ("mean_precision", "degrees_of_freedom", "covariance")
     prior_keys = ("covariance", "degrees_of_freedom", "covariance_weight")
@@ -453,7 +454,7 @@ class Tied(_Matrices):
     """
 
     is_shared = True
-    shown, stored = 0, None
+    axes, shown, stored = "dd", 0, None
 
 
 class _Variances(Covariance):
@@ -621,7 +622,7 @@ class Spherical(_Variances):
 
     features = _natural.SQUARE_SUM
     _is_single = True
-    shown, stored = (slice(None), 0), (slice(None), None)
+    axes, shown, stored = "k", (slice(None), 0), (slice(None), None)
 
     def nearest(self, covariance: Floats) -> Floats:
         return np.eye(len(covariance)) * (np.trace(covariance) / max(1, len(covariance)))

@@ -28,6 +28,10 @@ from sklearn_onlineem.families.tangents import (
 from sklearn_onlineem.statistics import Sums
 
 
+def _put_rates(family, parameters, rates):
+    return family.regularise(family.shape / above("rates_", rates, 0.0, rates.shape))
+
+
 class Durations(ExponentialColumns, _collapsed.CollapsedCounts):
     """Families with posteriors of rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j)."""
 
@@ -36,7 +40,7 @@ class Durations(ExponentialColumns, _collapsed.CollapsedCounts):
 
     parts = (
         means_part("positive"),
-        Part("rates", "positive", lambda family, parameters: family.shape / parameters),
+        Part("rates", "positive", "kd", lambda family, means: family.shape / means, _put_rates),
     )
 
     def start_coordinates(

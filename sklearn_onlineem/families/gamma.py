@@ -83,8 +83,30 @@ class _PositiveData(ExponentialColumns):
             raise ValueError("Gamma data must be above 0, but there are zeros.")
 
 
-def _part(name, place, kind="positive"):
-    return Part(name, kind, lambda family, parameters: family.shapes_and_rates(parameters)[place])
+def _part(place, kind, put):
+    def get(family, parameters):
+        return family.shapes_and_rates(parameters)[place]
+
+    return Part(("shapes", "rates")[place], kind, "kd", get, put)
+
+
+def _put_shapes(family, parameters, shapes):
+    above("shapes_", shapes, 0.0, shapes.shape)
+    rates = family.shapes_and_rates(parameters)[1]
+    return family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
+
+
+def _put_rates(family, parameters, rates):
+    above("rates_", rates, 0.0, rates.shape)
+    shapes = family.shapes_and_rates(parameters)[0]
+    return family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
+
+
+def _put_known_shapes(family, parameters, shapes):
+    above("shapes_", shapes, 0.0, shapes.shape)
+    if not np.allclose(shapes, family.shape, rtol=1e-6):
+        raise ValueError(f"shapes_ is fixed by the parameter shape={family.shape}.")
+    return parameters
 
 
 class GammaTangents(Tangents):
@@ -155,7 +177,11 @@ class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
     max_shape: float = 1e6
 
     determined_by_means = False
-    parts = (means_part("positive"), _part("shapes", 0), _part("rates", 1))
+    parts = (
+        means_part("positive"),
+        _part(0, "positive", _put_shapes),
+        _part(1, "positive", _put_rates),
+    )
 
     def __post_init__(self):
         check_setting("max_shape", self.max_shape, LEAST_SHAPE, MOST_SHAPE)
@@ -261,7 +287,7 @@ class FixedShapeGamma(Durations, _PositiveData):
 
     shape: float = 1.0
 
-    parts = (*Durations.parts, _part("shapes", 0, kind=None))
+    parts = (*Durations.parts, _part(0, None, _put_known_shapes))
 
     def __post_init__(self):
         check_setting("shape", self.shape, LEAST_SHAPE, MOST_SHAPE)

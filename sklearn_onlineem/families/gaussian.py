@@ -20,7 +20,14 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
+from sklearn_onlineem.families._checks import (
+    MOST,
+    above,
+    at_least,
+    check_setting,
+    definite,
+    finite,
+)
 from sklearn_onlineem.families._e_step import optional, per_row
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily, row_outputs
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
@@ -51,6 +58,41 @@ _FLOOR_ROWS = 1 << 16
 # Pseudo-squares for missing values, see `Gaussian.with_gaps`, and the mode of their prior, both in
 # variances of the data; chosen by benchmarks/real_data/missing_values.py.
 _SQUARES_FOR_GAPS, _MODE = 4.0, 4.0
+
+
+def _of_precisions(name, precisions):
+    definite(name, precisions)
+    return 1.0 / precisions if precisions.ndim == 2 else np.linalg.inv(precisions)
+
+
+def _of_factors(name, factors):
+    is_diagonal = factors.ndim == 2
+    diagonals = factors if is_diagonal else np.einsum("kii->ki", factors)
+    if not ((diagonals > 0.0).all() and (is_diagonal or np.array_equal(factors, np.triu(factors)))):
+        raise ValueError(f"{name} must be upper triangular, with diagonals above 0.")
+    with np.errstate(over="ignore", divide="ignore"):
+        if is_diagonal:
+            covariances = 1.0 / factors**2
+        else:
+            inverses = np.linalg.inv(factors)
+            covariances = inverses.transpose(0, 2, 1) @ inverses
+    if not np.isfinite(covariances).all():
+        raise ValueError(f"{name} has values whose squares have no finite inverse.")
+    return definite(name, covariances)
+
+
+def _put_covars(family, parameters, covars):
+    shape = family.covariance
+    if covars.ndim == 3 and not isinstance(shape, Full):
+        stored = shape.from_matrices(covars)
+        # Tied ones were added up, and spherical variances, too.
+        stored = stored / (len(covars) if shape.is_shared else covars.shape[1] // stored.shape[1])
+        given = Gaussians(parameters.mean, stored)
+        if not np.allclose(given.covariance_matrices, covars, rtol=1e-6, atol=0.0):
+            raise ValueError(f"covars_ must be of the covariance_type {shape!r}.")
+    else:
+        stored = covars[shape.stored]
+    return Gaussians(parameters.mean, definite("covars_", stored))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +168,32 @@ class Gaussian(
 
     @property
     def parts(self) -> tuple[Part, ...]:
+        shape = self.covariance
+
+        def part(name, kind, source, to_covariances):
+            def get(family, parameters):
+                return getattr(parameters, source)[shape.shown]
+
+            def put(family, parameters, values):
+                return Gaussians(parameters.mean, to_covariances(f"{name}_", values[shape.stored]))
+
+            return Part(name, kind, shape.axes, get, put)
+
         return (
             means_part("real"),
+            part("covariances", shape.kind, "covariance", definite),
+            part("precisions", None, "precision", _of_precisions),
+            part("precisions_cholesky", None, "precision_factor", _of_factors),
             Part(
-                "covariances",
-                self.covariance.kind,
-                lambda family, parameters: parameters.covariance[family.covariance.shown],
+                "covars", "covariance", self._axes,
+                lambda family, parameters: parameters.covariance_matrices, _put_covars,
             ),
-            Part("covars", "covariance", lambda _, parameters: parameters.covariance_matrices),
-        )
+        )  # fmt: skip
+
+    def _axes(self, covariances):
+        """Return the axes of covariances, which may be matrices whatever their shape is."""
+        axes = self.covariance.axes
+        return axes if covariances.ndim == len(axes) else "kdd"
 
     def __post_init__(self):
         check_covariance("covariance", self.covariance)

@@ -14,7 +14,7 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._checks import MOST, check_setting
+from sklearn_onlineem.families._checks import MOST, check_setting, definite
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import FewValues, Means, PosteriorMeans
 from sklearn_onlineem.families.covariance_shapes import (
@@ -34,7 +34,7 @@ from sklearn_onlineem.families.linear_gaussian import (
     joined,
     square_roots,
 )
-from sklearn_onlineem.families.parts import Part
+from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
 from sklearn_onlineem.statistics import Moments
 
@@ -230,6 +230,28 @@ def _basis(q, p, noise):
     return np.hstack([of_mean, of_products[:, (i < q) & (j >= q)], own])
 
 
+def with_coefficients(regressions, matrix, offset):
+    """Return regressions with other coefficients, on the same inputs and with the same noise."""
+    inputs = regressions.mean[:, : matrix.shape[2]]
+    outputs = offset + np.einsum("kpq,kq->kp", matrix, inputs)
+    return replace(regressions, mean=np.hstack([inputs, outputs]), matrix=matrix)
+
+
+def _put_matrix(family, parameters, matrix):
+    return with_coefficients(parameters, matrix, parameters.offset)
+
+
+def _put_offset(family, parameters, offset):
+    return with_coefficients(parameters, parameters.matrix, offset)
+
+
+def _put_noise(family, parameters, values):
+    if values.ndim < 3:
+        variances = values.reshape(len(values), -1, 1)
+        values = variances * np.eye(parameters.covariance.shape[1])
+    return replace(parameters, covariance=definite("covariances_", values))
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianRegression(
     Family[Regressions, Moments],
@@ -296,10 +318,12 @@ class GaussianRegression(
 
     @property
     def parts(self) -> tuple[Part, ...]:
+        axes = self.noise.axes.replace("d", "p")
         return (
-            Part("coef", "real", lambda _, parameters: parameters.matrix),
-            Part("intercept", "real", lambda _, parameters: parameters.offset),
-            Part("covariances", self.noise.kind, _noise),
+            means_part(),
+            Part("coef", "real", "kpd", lambda _, parameters: parameters.matrix, _put_matrix),
+            Part("intercept", "real", "kp", lambda _, parameters: parameters.offset, _put_offset),
+            Part("covariances", self.noise.kind, axes, _noise, _put_noise),
         )
 
     def __post_init__(self):

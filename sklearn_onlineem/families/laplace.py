@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.families._checks import MOST, at_least, check_setting, finite
+from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._independent_columns import IndependentColumns
 from sklearn_onlineem.families._medians import Pull, minimisers, objective, observed_weights
@@ -146,6 +146,10 @@ class _ScoreTangents(LaplaceTangents):
         return X
 
 
+def _put_scales(family, parameters, scales):
+    return parameters._replace(scale=above("scales_", scales, 0.0, scales.shape))
+
+
 @dataclass(frozen=True, eq=False)
 class Laplace(
     Family[Laplaces, LaplaceStatistics],
@@ -187,9 +191,9 @@ class Laplace(
     support_is_convex = True
     is_conjugate = False
     parts = (
-        Part("locations", "real", lambda family, parameters: parameters.location),
+        means_part("real", "locations"),
         means_part("real"),
-        Part("scales", "positive", lambda family, parameters: parameters.scale),
+        Part("scales", "positive", "kd", lambda family, parameters: parameters.scale, _put_scales),
     )
 
     def __post_init__(self):

@@ -15,7 +15,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families._checks import above, shares_as_given
 from sklearn_onlineem.families.capabilities import FewValues
 from sklearn_onlineem.families.multinomial import GroupedCounts
 from sklearn_onlineem.families.parts import Part, means_part
@@ -56,6 +56,24 @@ class MarkovChainTangents(ShareTangents):
     @property
     def _has_starts(self):
         return has_starts(self.mean.shape[1])
+
+
+def _put_start(family, parameters, start):
+    start, n_symbols = shares_as_given("startprob_", start), start.shape[1]
+    groups = parameters.reshape(len(parameters), -1, n_symbols).copy()
+    if has_starts(parameters.shape[1]):
+        groups[:, 0] = start * groups[:, 0].sum(axis=1, keepdims=True)
+    else:
+        visits = groups.sum(axis=2)
+        groups *= (start * visits.sum(axis=1, keepdims=True) / visits)[:, :, None]
+    return family.regularise(groups.reshape(parameters.shape))
+
+
+def _put_transitions(family, parameters, transitions):
+    transitions, n_symbols = shares_as_given("transmat_", transitions), transitions.shape[1]
+    groups = parameters.reshape(len(parameters), -1, n_symbols).copy()
+    groups[:, -n_symbols:] = transitions * groups[:, -n_symbols:].sum(axis=2, keepdims=True)
+    return family.regularise(groups.reshape(parameters.shape))
 
 
 @dataclass(frozen=True)
@@ -110,16 +128,21 @@ class MarkovChain(GroupedCounts, FewValues):
         Part(
             "startprob",
             lambda parameters: "probability" if has_starts(parameters.shape[1]) else None,
+            "ks",
             lambda family, parameters: family.start_probabilities(parameters),
+            _put_start,
         ),
         Part(
             "transmat",
             "probability",
+            "kss",
             lambda family, parameters: family.transition_probabilities(parameters),
+            _put_transitions,
         ),
         Part(
             "probabilities",
             "probability",
+            "kd",
             lambda family, parameters: family.probabilities(parameters),
         ),
     )

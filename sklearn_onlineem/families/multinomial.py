@@ -17,7 +17,13 @@ from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
+from sklearn_onlineem.families._checks import (
+    LEAST,
+    above,
+    check_non_negative,
+    check_setting,
+    shares_as_given,
+)
 from sklearn_onlineem.families._family import (
     ExponentialFamily,
     linear_e_step,
@@ -131,7 +137,13 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
 
 
 def _probabilities(name):
-    return Part(name, "probability", lambda family, parameters: family.probabilities(parameters))
+    def get(family, parameters):
+        return family.probabilities(parameters)
+
+    def put(family, parameters, values):
+        return shares_as_given(f"{name}_", values) * parameters.sum(axis=1, keepdims=True)
+
+    return Part(name, "probability", "kd", get, put, has_floor=True)
 
 
 class MultinomialTangents(ShareTangents):

@@ -59,6 +59,10 @@ class PoissonTangents(ProductTangents):
         return None if rows is None else rows.T
 
 
+def _put_lambdas(family, parameters, rates):
+    return family.regularise(at_least("lambdas_", rates, 0.0, rates.shape))
+
+
 @dataclass(frozen=True)
 class Poisson(ExponentialColumns, _collapsed.CollapsedCounts):
     r"""Independent Poisson counts.
@@ -98,8 +102,8 @@ class Poisson(ExponentialColumns, _collapsed.CollapsedCounts):
     takes_sparse = True
     parts = (
         means_part("positive"),
-        Part("rates", "positive", lambda family, parameters: parameters),
-        Part("lambdas", "positive", lambda family, parameters: parameters),
+        means_part("positive", "rates"),
+        Part("lambdas", "positive", "kd", lambda family, parameters: parameters, _put_lambdas),
     )
 
     def __post_init__(self):

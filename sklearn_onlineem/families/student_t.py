@@ -14,7 +14,7 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _student_t
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._checks import MOST, check_setting
+from sklearn_onlineem.families._checks import MOST, above, check_setting, definite
 from sklearn_onlineem.families._collapsed import log_rising
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks, optional, per_row
 from sklearn_onlineem.families._family import Family
@@ -200,6 +200,35 @@ class StudentTTangents(Tangents):
         return type(self.parameters)(gaussians, degrees)
 
 
+def _scales(family, parameters):
+    return parameters.gaussians.covariance[family.covariance.shown]
+
+
+def _put_scales(family, parameters, values):
+    scales = definite("scales_", values[family.covariance.stored])
+    return parameters._replace(gaussians=Gaussians(parameters.gaussians.mean, scales))
+
+
+def _degrees(family, parameters):
+    return np.broadcast_to(parameters.degrees_of_freedom, len(parameters.gaussians.mean))
+
+
+def _put_degrees(family, parameters, values):
+    least, most = family.range_of_degrees
+    above("degrees_of_freedom_", values, 0.0, values.shape)
+    if not (least <= values.min() and values.max() <= most):
+        raise ValueError(f"degrees_of_freedom_ must be from {least:g} to {most:g}.")
+    shape = parameters.degrees_of_freedom.shape
+    if shape != values.shape and not (values == values[0]).all():
+        raise ValueError("degrees_of_freedom_ must be equal, as components share them.")
+    if not family.learns_degrees and not np.allclose(values, family.degrees_of_freedom, rtol=1e-6):
+        raise ValueError(
+            "degrees_of_freedom_ is fixed by the parameter"
+            f" degrees_of_freedom={family.degrees_of_freedom}."
+        )
+    return parameters._replace(degrees_of_freedom=values[: shape[0]].copy())
+
+
 @dataclass(frozen=True, eq=False)
 class StudentT(
     Family[StudentTs, StudentTStatistics],
@@ -285,20 +314,11 @@ class StudentT(
 
     @property
     def parts(self) -> tuple[Part, ...]:
+        shape, degrees = self.covariance, "positive" if self.learns_degrees else None
         return (
             means_part("real"),
-            Part(
-                "scales",
-                self.covariance.kind,
-                lambda family, parameters: parameters.gaussians.covariance[family.covariance.shown],
-            ),
-            Part(
-                "degrees_of_freedom",
-                "positive" if self.learns_degrees else None,
-                lambda _, parameters: np.broadcast_to(
-                    parameters.degrees_of_freedom, len(parameters.gaussians.mean)
-                ),
-            ),
+            Part("scales", shape.kind, shape.axes, _scales, _put_scales),
+            Part("degrees_of_freedom", degrees, "k", _degrees, _put_degrees),
         )
 
     @property

@@ -21,6 +21,7 @@ from sklearn_onlineem.families._checks import (
     check_has_mode,
     check_positive_definite,
     check_setting,
+    definite,
     finite,
     positive_semidefinite,
 )
@@ -40,8 +41,33 @@ _LOG_2 = math.log(2.0)
 _LEAST_VARIANCE = 1e-145
 
 
-def _part(name, kind, place):
-    return Part(name, kind, lambda family, parameters: family.degrees_and_scales(parameters)[place])
+def _degrees(family, parameters):
+    return family.degrees_and_scales(parameters)[0]
+
+
+def _put_degrees(family, parameters, degrees):
+    before, scales = family.degrees_and_scales(parameters)
+    above("degrees_of_freedom_", degrees, scales.shape[1] - 1.0, degrees.shape)
+    if not isinstance(family, Wishart) and not np.allclose(degrees, before, rtol=1e-6):
+        raise ValueError(
+            f"degrees_of_freedom_ is fixed by the parameter degrees_of_freedom={family.degrees}."
+        )
+    return wisharts(family, degrees, scales)
+
+
+def _scales(family, parameters):
+    return family.degrees_and_scales(parameters)[1]
+
+
+def _put_scales(family, parameters, scales):
+    return wisharts(family, _degrees(family, parameters), definite("scales_", scales))
+
+
+def wisharts(family, degrees, scales):
+    """Return the parameters of degrees of freedom and scales."""
+    if not isinstance(family, Wishart):
+        return (family.degrees * scales).reshape(len(scales), -1)
+    return family.from_natural(np.column_stack([0.5 * degrees, _flat_natural(scales)]))
 
 
 class _Matrices(ExponentialFamily[Floats, Sums]):
@@ -49,8 +75,8 @@ class _Matrices(ExponentialFamily[Floats, Sums]):
 
     support_is_convex = True
     parts = (
-        _part("degrees_of_freedom", None, 0),
-        _part("scales", "covariance", 1),
+        Part("degrees_of_freedom", None, "k", _degrees, _put_degrees),
+        Part("scales", "covariance", "kss", _scales, _put_scales),
         means_part("real"),
     )
 
@@ -250,7 +276,7 @@ class Wishart(_Matrices, ConjugatePriors[Floats, Sums]):
     max_degrees: float = 1e6
 
     determined_by_means = False
-    parts = (_part("degrees_of_freedom", "positive", 0), *_Matrices.parts[1:])
+    parts = (_Matrices.parts[0]._replace(kind="positive"), *_Matrices.parts[1:])
 
     def __post_init__(self):
         check_setting("max_degrees", self.max_degrees, LEAST_SHAPE, MOST_SHAPE)

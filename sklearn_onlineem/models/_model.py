@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Generic, Self, TypeVar
 
 import numpy as np
@@ -14,7 +14,8 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Loaded, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families.parts import Part
+from sklearn_onlineem.families.parts import PARAMETERS, Part
+from sklearn_onlineem.models.fixed import floored
 from sklearn_onlineem.statistics import Statistics
 
 # Data of a model, and its statistics.
@@ -22,14 +23,17 @@ Data = TypeVar("Data", bound=Batch)
 Evidence = TypeVar("Evidence", bound=Statistics)
 
 
-def parts_of(family: Family, parameters: object) -> tuple[Part, ...]:
-    """Return the parts of a family with these parameters as those of models that have it."""
+def _lifted(part):
+    def get(model):
+        return part.get(model.family, model.parameters)
 
-    def lifted(part):
-        kind = part.kind(parameters) if callable(part.kind) else part.kind
-        return Part(part.name, kind, lambda model: part.get(model.family, model.parameters))
+    def put(model, values):
+        given = part.put(model.family, model.parameters, values)
+        if part.has_floor:
+            given = floored(model.family, given, model.fixed)
+        return replace(model, parameters=given)
 
-    return tuple(map(lifted, family.parts))
+    return part._replace(get=get, put=part.put and put)
 
 
 class Model(Loaded, ABC, Generic[Data, Evidence]):
@@ -49,8 +53,34 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
     is_conjugate = True
     # Whether hidden variables are choices of one of `n_components`.
     has_components = True
-    # Parameters as users know them.
-    parts: tuple[Part, ...] = ()
+    # Parameters as users know them, besides those of a family.
+    own_parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def parts_of(cls, family: Family | None = None) -> tuple[Part, ...]:
+        """Return the parameters that users know of such models.
+
+        Parameters
+        ----------
+        family : Family, default=None
+            The family of the components. None: models have none.
+        """
+        if family is None:
+            return cls.own_parts
+        # A family may have start and transition probabilities, too.
+        names = {part.name for part in cls.own_parts}
+        parts = (part for part in family.parts if part.name not in names)
+        return (*cls.own_parts, *(_lifted(part) for part in parts), PARAMETERS)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Parameters as users know them."""
+        parts = self.parts_of(getattr(self, "family", None))
+        # Some say by the parameters whether they are learnt.
+        return tuple(
+            part._replace(kind=part.kind(self.parameters)) if callable(part.kind) else part
+            for part in parts
+        )
 
     @abstractmethod
     def e_step(self, data: Data, rng: np.random.Generator | None = None) -> tuple[Evidence, float]:

@@ -77,6 +77,31 @@ class TransducerCoordinates(Coordinates):
         return {kind: spread(unit) > 0.0 for kind, unit in zip(KINDS, np.eye(5), strict=True)}
 
 
+def _by_kind(model):
+    return model.operations.by_kind(model.probabilities)
+
+
+def _table(kind, place, axes):
+    def get(model):
+        return model.operations.tables(model.probabilities)[place]
+
+    def put(model, values):
+        if (values < 0.0).any():
+            raise ValueError("probabilities must not be negative.")
+        # The end gets the rest.
+        probabilities = model.probabilities.copy()
+        model.operations.tables(probabilities)[place][...] = values
+        probabilities[-1] = 1.0 - probabilities[:-1].sum()
+        if not probabilities[-1] > 0.0:
+            raise ValueError(
+                "probabilities of all substitutions, deletions and insertions must add up to less"
+                f" than 1, which leaves the rest to the end, got {1.0 - probabilities[-1]:.6g}."
+            )
+        return replace(model, probabilities=probabilities)
+
+    return Part(f"{kind}_probabilities", "probability", axes, get, put)
+
+
 @dataclass(frozen=True)
 class EditTransducer(Model[StringPairs, EditStatistics]):
     r"""Scripts of independent edit operations, which make a source and a target.
@@ -117,16 +142,17 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
 
     has_components = False
 
+    own_parts = (
+        Part("operations", "probability", "o", _by_kind),
+        _table("substitution", 0, "bb"),
+        _table("deletion", 1, "b"),
+        _table("insertion", 2, "b"),
+    )
+
     @property
     def parts(self) -> tuple[Part, ...]:
-        def table(i):
-            return lambda model: model.operations.tables(model.probabilities)[i]
-
-        views = {"operations": lambda model: model.operations.by_kind(model.probabilities)}
-        if isinstance(self.operations, FullOperations):
-            names = ("substitution", "deletion", "insertion")
-            views |= {f"{name}_probabilities": table(i) for i, name in enumerate(names)}
-        return tuple(Part(name, "probability", get) for name, get in views.items())
+        has_tables = isinstance(self.operations, FullOperations)
+        return self.own_parts if has_tables else self.own_parts[:1]
 
     def e_step(
         self, data: StringPairs, rng: np.random.Generator | None = None

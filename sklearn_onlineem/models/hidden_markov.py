@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import logsumexp, xlogy
@@ -18,17 +19,23 @@ from sklearn_onlineem.data.batch import array_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families._checks import shares_as_given
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import Shares
 from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
-from sklearn_onlineem.models._model import Model, divergences, matching, parts_of
+from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
 from sklearn_onlineem.models.coordinates import ComponentCoordinates
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import emptied
-from sklearn_onlineem.models.terminations import GivenLength, Termination
+from sklearn_onlineem.models.terminations import (
+    AbsorbingStates,
+    EndState,
+    GivenLength,
+    Termination,
+)
 from sklearn_onlineem.statistics import Statistics, combine
 
 # Lengths by which long-run shares of states are told.
@@ -114,6 +121,46 @@ def _stacked(start, transitions):
     return rows
 
 
+def _put_start(model, values):
+    return replace(model, start=shares_as_given("startprob_", values))
+
+
+def _moves(model):
+    return model.transmat[:, : model.n_components]
+
+
+def _put_moves(model, values):
+    transmat = shares_as_given("transmat_", values, may_lack=model._has_end)
+    if model._has_end:
+        end = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
+        transmat = np.column_stack([transmat, end])
+        if end.max() <= len(end) * np.finfo(np.float64).eps:
+            raise ValueError(
+                "transmat_ leaves no room for the end: with termination='end_state' rows add up to"
+                " less than 1, and the rest is the probability to end there."
+            )
+    if isinstance(model.termination, AbsorbingStates):
+        states = list(model.termination.states)
+        if not np.array_equal(transmat[states], np.eye(len(transmat))[states]):
+            raise ValueError(f"transmat_ must not leave the absorbing states {states}.")
+    return replace(model, transmat=transmat)
+
+
+def _ends(model):
+    return model.transmat[:, -1]
+
+
+def _put_ends(model, values):
+    if not (0.0 <= values.min() and 0.0 < values.max() <= 1.0):
+        raise ValueError("endprob_ must be in 0..1, and above 0 in one state at least.")
+    inner = model.transmat[:, :-1]
+    totals, rest = inner.sum(axis=1), 1.0 - values
+    if (rest[totals == 0.0] > 0.0).any():
+        raise ValueError("endprob_ must be 1 in states that go nowhere else; set transmat_ first.")
+    scale = np.divide(rest, totals, out=np.ones_like(rest), where=totals > 0.0)
+    return replace(model, transmat=np.column_stack([inner * scale[:, None], values]))
+
+
 @dataclass(frozen=True)
 class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics], Reinitialises):
     r"""A hidden Markov chain whose states emit rows.
@@ -168,21 +215,20 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         array_of("start", self.start)
         array_of("transmat", self.transmat, ndim=2)
 
+    own_parts = (
+        Part("startprob", "probability", "k", attrgetter("start"), _put_start),
+        Part("transmat", "probability", "kk", _moves, _put_moves),
+        Part("endprob", "probability", "k", _ends, _put_ends),
+    )
+
     @property
     def parts(self) -> tuple[Part, ...]:
-        n = self.n_components
-        chain = {
-            "startprob": lambda model: model.start,
-            "transmat": lambda model: model.transmat[:, :n],
-            "endprob": lambda model: model.transmat[:, n],
-        }
-        if self.transmat.shape[1] == n:
-            del chain["endprob"]
-        # A family may have start and transition probabilities, too.
-        emissions = [
-            part for part in parts_of(self.family, self.parameters) if part.name not in chain
-        ]
-        return (*emissions, *(Part(name, "probability", get) for name, get in chain.items()))
+        start, transmat, end, *emissions = super().parts
+        return (*emissions, start, transmat, *([end] if self._has_end else []))
+
+    @property
+    def _has_end(self):
+        return isinstance(self.termination, EndState)
 
     @property
     def n_components(self) -> int:

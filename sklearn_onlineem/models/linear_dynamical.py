@@ -19,6 +19,7 @@ from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Full
+from sklearn_onlineem.families._checks import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
@@ -65,6 +66,38 @@ FIELDS = {
     "observation_offsets": Field("emissions", "offset", "d"),
     "observation_covariance": Field("emissions", "covariance", "dd"),
 }
+
+
+def checked_array(name, values, shape, label=None):
+    """Return an array with a name of pykalman, or raise a ValueError that has its label."""
+    label = label or name
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim < len(shape):  # pykalman accepts numbers for vectors and matrices of one
+        values = np.array(values, ndmin=len(shape))
+    if not name.endswith("covariance"):
+        return finite_start(label, values, shape)
+    values = finite_start(label, values, shape, LARGEST_SQUARE)
+    scale = np.abs(values).max(initial=0.0)
+    is_definite = lapack.dpotrf(values)[1] == 0
+    if not is_definite and name != "observation_covariance":
+        # Parts of a state may have no noise; rows must have some.
+        is_definite = np.linalg.eigvalsh(values / (scale or 1.0))[0] >= -1e-9
+    if not is_definite or np.abs(values - values.T).max() > 1e-8 * scale:
+        raise ValueError(f"{label} must be symmetric and positive definite.")
+    return values
+
+
+def _part(name, field):
+    def put(model, values):
+        values = checked_array(name, values, values.shape, f"{name}_")
+        regression = getattr(model, field.part)
+        parameters = replace(regression.parameters, **{field.parameter: values[None]})
+        return replace(model, **{field.part: replace(regression, parameters=parameters)})
+
+    kind = "covariance" if field.parameter == "covariance" else "real"
+    return Part(name, kind, field.axes, attrgetter(f"{field.part}.{field.parameter}"), put)
+
+
 # The other way round.
 NAMES = {(field.part, field.parameter): name for name, field in FIELDS.items()}
 
@@ -394,15 +427,15 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     has_components = False
     is_chained = True
 
+    own_parts = tuple(_part(name, field) for name, field in FIELDS.items())
+
     @property
     def parts(self) -> tuple[Part, ...]:
-        def part(name, field):
-            is_learnt = field.parameter in getattr(self, field.part).learnt
-            kind = "covariance" if field.parameter == "covariance" else "real"
-            place = attrgetter(f"{field.part}.{field.parameter}")
-            return Part(name, kind if is_learnt else None, place)
-
-        return tuple(part(name, field) for name, field in FIELDS.items())
+        # What is known has no standard errors.
+        return tuple(
+            part._replace(kind=part.kind if learnt in getattr(self, place).learnt else None)
+            for part, (place, learnt, _) in zip(self.own_parts, FIELDS.values(), strict=True)
+        )
 
     def __post_init__(self):
         k, d = self.n_components, self.n_features

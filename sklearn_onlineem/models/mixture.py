@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import xlogy
@@ -21,6 +22,7 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import components, take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families._checks import shares_as_given
 from sklearn_onlineem.families._collapsed import drawn_proportions
 from sklearn_onlineem.families._e_step import NO_LABELS, NOTHING, e_step_in_blocks, log_density_of
 from sklearn_onlineem.families._word_tables import TableField, WordTable
@@ -35,7 +37,7 @@ from sklearn_onlineem.families.capabilities import (
 )
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import Shares
-from sklearn_onlineem.models._model import Model, divergences, matching, parts_of
+from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import (
     Chain,
     ComponentUpdates,
@@ -123,6 +125,10 @@ class MixtureCoordinates(ComponentCoordinates):
         return {"weights": slice(0, 1), **super().parts}
 
 
+def _put_weights(model, values):
+    return replace(model, weights=shares_as_given("weights_", values))
+
+
 @dataclass(frozen=True)
 class MixtureModel(
     RowLikelihoods,
@@ -173,10 +179,7 @@ class MixtureModel(
         values["family"], values["weights"], values["parameters"] = family, weights, parameters
         values["fixed"] = fixed
 
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        weights = Part("weights", "probability", lambda model: model.weights)
-        return (weights, *parts_of(self.family, self.parameters))
+    own_parts = (Part("weights", "probability", "k", attrgetter("weights"), _put_weights),)
 
     @property
     def n_components(self) -> int:

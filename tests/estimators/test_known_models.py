@@ -446,7 +446,7 @@ topics().topic_word_prior_ = 1.0 -> AttributeError: topic_word_prior_
 EditDistance().operations_ = {'match': 0.5, 'end': 0.5} -> operations_ must have match, mismatch
 EditDistance().operations_ = {**OPERATIONS, 'end': 0.5} -> operations_ must add up to 1
 EditDistance().deletion_probabilities_ = DELETIONS ->
-    deletion_probabilities_: only parametrization='full'
+    deletion_probabilities_ requires parametrization='full'
 full('abc').insertion_probabilities_ = INSERTIONS ->
     insertion_probabilities_ has 3 entries .* but 4 are
 full('ab').deletion_probabilities_ = DELETIONS[:2] -> deletion_probabilities_ has 2 entries

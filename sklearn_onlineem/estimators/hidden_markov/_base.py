@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators._known import Settable, shares_as_given
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import STARTS, bound
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -29,44 +29,9 @@ from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter
-from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
+from sklearn_onlineem.models.terminations import GivenLength
 
 _CONCENTRATION = [None, Interval(Real, 0, None, closed="neither"), "array-like"]
-
-
-def _put_start(model, values):
-    return replace(model, start=shares_as_given("startprob_", values))
-
-
-def _put_transitions(model, values):
-    has_end = isinstance(model.termination, EndState)
-    transmat = shares_as_given("transmat_", values, may_lack=has_end)
-    if has_end:
-        end = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
-        transmat = np.column_stack([transmat, end])
-        if end.max() <= len(end) * np.finfo(np.float64).eps:
-            raise ValueError(
-                "transmat_ leaves no room for the end: with termination='end_state' rows add up to"
-                " less than 1, and the rest is the probability to end there."
-            )
-    if isinstance(model.termination, AbsorbingStates):
-        states = list(model.termination.states)
-        if not np.array_equal(transmat[states], np.eye(len(transmat))[states]):
-            raise ValueError(f"transmat_ must not leave the absorbing states {states}.")
-    return replace(model, transmat=transmat)
-
-
-def _put_end(model, values):
-    if not isinstance(model.termination, EndState):
-        raise ValueError("endprob_ requires termination='end_state'.")
-    if not (0.0 <= values.min() and 0.0 < values.max() <= 1.0):
-        raise ValueError("endprob_ must be in 0..1, and above 0 in one state at least.")
-    inner = model.transmat[:, :-1]
-    totals, rest = inner.sum(axis=1), 1.0 - values
-    if (rest[totals == 0.0] > 0.0).any():
-        raise ValueError("endprob_ must be 1 in states that go nowhere else; set transmat_ first.")
-    scale = np.divide(rest, totals, out=np.ones_like(rest), where=totals > 0.0)
-    return replace(model, transmat=np.column_stack([inner * scale[:, None], values]))
 
 
 def _masks_of_transitions(hmm):
@@ -246,6 +211,9 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         parameters = self._standard(family, self.n_components, n_features)
         return HiddenMarkovModel(family, start, transmat, parameters, termination, self._fixed())
 
+    def _parts(self, family=None):
+        return HiddenMarkovModel.parts_of(family or self._family())
+
     def _known_family(self, sizes):
         return self._family()
 
@@ -256,13 +224,11 @@ class BaseHMM(TakesPrior, SequenceEstimator):
             rows = Rows(model.family.sample(model.parameters, states, np.random.default_rng(0)))
         return replace(model, family=bound(model.family, rows, self.n_components))
 
-    startprob_ = Settable[Floats]("k", _put_start, letters="s", masks="k")
+    startprob_ = Settable[Floats](letters="s", masks="k")
 
-    transmat_ = Settable[Floats]("kk", _put_transitions, letters="t", masks=_masks_of_transitions)
+    transmat_ = Settable[Floats](letters="t", masks=_masks_of_transitions)
 
-    endprob_ = Settable[Floats | None](
-        "k", _put_end, optional=True, requires="termination='end_state'"
-    )
+    endprob_ = Settable[Floats | None](optional=True, requires="termination='end_state'")
 
     def get_stationary_distribution(self) -> Floats:
         """Return the stationary distribution of the transitions.

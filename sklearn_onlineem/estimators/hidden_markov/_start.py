@@ -14,8 +14,7 @@ from sklearn_onlineem.estimators._start import (
 )
 from sklearn_onlineem.estimators.priors import prior_statistics
 from sklearn_onlineem.estimators.sequences import observed_rows
-from sklearn_onlineem.estimators.validation import relative_shares, shares
-from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families._checks import above, relative_shares, shares
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 

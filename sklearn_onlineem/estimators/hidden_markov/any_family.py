@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem.estimators._columns import FAMILIES, ColumnFamilies
-from sklearn_onlineem.estimators._known import Settable, n_features_of, put_all_parameters
+from sklearn_onlineem.estimators._known import Settable, n_features_of
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Family
@@ -80,7 +80,7 @@ class HMM(ColumnFamilies, BaseHMM):
     def _features_of(self, sizes, given):
         return n_features_of(self._family(), given)
 
-    parameters_ = Settable[object](None, put_all_parameters, "parameters lengths")
+    parameters_ = Settable[object]("parameters lengths")
 
     @property
     def _handles_missing(self):

@@ -10,19 +10,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import Settable, put_probabilities, shares_as_given
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
-
-
-@put_probabilities
-def _put_probabilities(family, parameters, values):
-    by_column = values.reshape(len(values), -1, family.n_categories)
-    return shares_as_given("emissionprob_", by_column).reshape(values.shape)
 
 
 @estimator
@@ -127,6 +121,4 @@ class CategoricalHMM(BaseHMM):
         shape = n_components, n_features * family.n_categories
         return np.full(shape, 1.0 / family.n_categories)
 
-    emissionprob_ = Settable[Floats](
-        "ks", _put_probabilities, masks="ks", start=start_probabilities
-    )
+    emissionprob_ = Settable[Floats](masks="ks", start=start_probabilities)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable, check_definite, put_parameters
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.learnt import (
     learnt_gaussians,
@@ -19,41 +19,15 @@ from sklearn_onlineem.estimators.learnt import (
 from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.priors import LearntPrior
-from sklearn_onlineem.estimators.validation import LARGEST_SQUARE, finite_start
-from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
-from sklearn_onlineem.families._checks import at_least, finite, positive_semidefinite
+from sklearn_onlineem.families import Gaussian
+from sklearn_onlineem.families._checks import (
+    LARGEST_SQUARE,
+    at_least,
+    finite,
+    finite_start,
+    positive_semidefinite,
+)
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
-
-_SHORT = {"diag": 2, "tied": 2, "spherical": 1}
-_AXES = {"full": "kdd", "diag": "kd", "tied": "dd", "spherical": "k"}
-
-
-def _axes(estimator, values):
-    kind = estimator.covariance_type
-    return _AXES[kind] if values.ndim == _SHORT.get(kind) else "kdd"
-
-
-@put_parameters
-def _put_means(family, parameters, means):
-    return family.with_means(parameters, finite_start("means_", means, means.shape))
-
-
-@put_parameters
-def _put_covars(family, parameters, covars):
-    shape, stored = family.covariance, covars
-    if covars.ndim == 3 and not isinstance(shape, Full):
-        stored = shape.from_matrices(covars)
-        # Tied ones were added up, and spherical variances, too.
-        stored = stored / (len(covars) if shape.is_shared else covars.shape[1] // stored.shape[1])
-        given = Gaussians(parameters.mean, stored)
-        if not np.allclose(given.covariance_matrices, covars, rtol=1e-6, atol=0.0):
-            raise ValueError(f"covars_ must be of the covariance_type {shape!r}.")
-    elif covars.ndim == 1:
-        stored = covars[:, None]
-    elif isinstance(shape, Tied):
-        stored = covars[None]
-    check_definite("covars_", stored)
-    return Gaussians(parameters.mean, stored)
 
 
 def _start_covars(hmm, name, values, model):
@@ -185,10 +159,12 @@ class GaussianHMM(BaseHMM):
             degrees=max(0.0, finite("covars_weight", self.covars_weight) - certain),
         )
 
+    def _parts(self, family=None):
+        # Masks have the sizes of a model, which its parts may tell.
+        return super()._parts(family or Gaussian(COVARIANCES[self.covariance_type]))
+
     _standard = staticmethod(unit_gaussians)
 
-    means_ = Settable[Floats]("kd", _put_means, letters="me", masks=masks_of_means)
+    means_ = Settable[Floats](letters="me", masks=masks_of_means)
 
-    covars_ = Settable[Floats](
-        _axes, _put_covars, letters="ce", masks=masks_of_covariances, start=_start_covars
-    )
+    covars_ = Settable[Floats](letters="ce", masks=masks_of_covariances, start=_start_covars)

@@ -7,16 +7,11 @@ from numbers import Real
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable, put_probabilities, shares_as_given
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Multinomial
-
-
-@put_probabilities
-def _put_probabilities(family, parameters, values):
-    return shares_as_given("emissionprob_", values) * parameters.sum(axis=1, keepdims=True)
 
 
 @estimator
@@ -74,6 +69,4 @@ class MultinomialHMM(BaseHMM):
             return super()._emission_prior(family, n_features)
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
-    emissionprob_ = Settable[Floats](
-        "kd", _put_probabilities, masks="kd", start=start_probabilities
-    )
+    emissionprob_ = Settable[Floats](masks="kd", start=start_probabilities)

@@ -7,17 +7,12 @@ from numbers import Real
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable, put_parameters
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Poisson
-from sklearn_onlineem.families._checks import at_least, finite
+from sklearn_onlineem.families._checks import finite
 from sklearn_onlineem.statistics import Sums
-
-
-@put_parameters
-def _put_rates(family, parameters, rates):
-    return family.regularise(at_least("lambdas_", rates, 0.0, rates.shape))
 
 
 @estimator
@@ -80,4 +75,4 @@ class PoissonHMM(BaseHMM):
         weight = finite("lambdas_weight", self.lambdas_weight, shape[:1])
         return Sums(weight.copy(), finite("lambdas_prior", self.lambdas_prior, shape).copy())
 
-    lambdas_ = Settable[Floats]("kd", _put_rates)
+    lambdas_ = Settable[Floats]()

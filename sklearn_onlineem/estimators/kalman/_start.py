@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
-from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem._errors import ours
@@ -17,7 +16,6 @@ from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.priors import prior_statistics
 from sklearn_onlineem.estimators.progress import warn_user
-from sklearn_onlineem.estimators.validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
@@ -25,6 +23,7 @@ from sklearn_onlineem.models.linear_dynamical import (
     FIELDS,
     LinearDynamicalModel,
     LinearDynamicalStatistics,
+    checked_array,
 )
 from sklearn_onlineem.models.linear_dynamical_start import (
     START_STATES,
@@ -100,9 +99,9 @@ class System:
         for name, field in FIELDS.items():
             shape = tuple(sizes[axis] for axis in field.axes)
             if f"{name}_" in attributes:
-                known[name] = _checked_array(name, attributes[f"{name}_"], shape, f"{name}_")
+                known[name] = checked_array(name, attributes[f"{name}_"], shape, f"{name}_")
             elif self.given[name] is not None:
-                known[name] = _checked_array(name, self.given[name], shape)
+                known[name] = checked_array(name, self.given[name], shape)
             elif name not in learnt:
                 known[name] = np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
         return known
@@ -142,33 +141,6 @@ class System:
             family, parameters = LinearGaussian(shape, least), AffineGaussian.single(**values)
             parts[part] = Regression(family, parameters, learnt[part])
         return LinearDynamicalModel(**parts)
-
-
-def put_array(name, model, values):
-    """Return a model with another array of this name of pykalman."""
-    values = _checked_array(name, values, values.shape, f"{name}_")
-    field = FIELDS[name]
-    regression = getattr(model, field.part)
-    parameters = replace(regression.parameters, **{field.parameter: values[None]})
-    return replace(model, **{field.part: replace(regression, parameters=parameters)})
-
-
-def _checked_array(name, values, shape, label=None):
-    label = label or name
-    values = np.asarray(values, dtype=np.float64)
-    if values.ndim < len(shape):  # pykalman accepts numbers for vectors and matrices of one
-        values = np.array(values, ndmin=len(shape))
-    if not name.endswith("covariance"):
-        return finite_start(label, values, shape)
-    values = finite_start(label, values, shape, LARGEST_SQUARE)
-    scale = np.abs(values).max(initial=0.0)
-    is_definite = lapack.dpotrf(values)[1] == 0
-    if not is_definite and name != "observation_covariance":
-        # Parts of a state may have no noise; rows must have some.
-        is_definite = np.linalg.eigvalsh(values / (scale or 1.0))[0] >= -1e-9
-    if not is_definite or np.abs(values - values.T).max() > 1e-8 * scale:
-        raise ValueError(f"{label} must be symmetric and positive definite.")
-    return values
 
 
 def system_prior(prior, model):

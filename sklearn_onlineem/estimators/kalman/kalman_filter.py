@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -19,7 +18,6 @@ from sklearn_onlineem.estimators.kalman._start import (
     SHAPES,
     System,
     SystemInitialiser,
-    put_array,
     system_prior,
 )
 from sklearn_onlineem.estimators.parameters import estimator, parameter
@@ -28,7 +26,7 @@ from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesIn
 from sklearn_onlineem.estimators.validation import filled
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._checks import MOST
-from sklearn_onlineem.models.linear_dynamical import FIELDS
+from sklearn_onlineem.models.linear_dynamical import FIELDS, LinearDynamicalModel
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
 
@@ -38,7 +36,7 @@ _ARRAY = [None, Real, "array-like"]
 def _array(name: str) -> Settable[Floats]:
     """Return the settable attribute of an array by its name in pykalman."""
     is_told = True if name.endswith("_offsets") else name
-    return Settable(FIELDS[name].axes, partial(put_array, name), optional=is_told)
+    return Settable(optional=is_told)
 
 
 @estimator
@@ -516,6 +514,9 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
 
     def _known_sizes(self, given):
         return self._system().sizes
+
+    def _parts(self):
+        return LinearDynamicalModel.own_parts
 
     def _blank(self, sizes, n_features, given):
         system = self._system()

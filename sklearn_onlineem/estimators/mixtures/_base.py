@@ -19,8 +19,6 @@ from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._known import (
     Settable,
-    put_parameters,
-    shares_as_given,
 )
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
@@ -33,12 +31,8 @@ from sklearn_onlineem.estimators.learnt import fixed_entries, with_masks
 from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter
 from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.threads import single_threaded_blas
-from sklearn_onlineem.estimators.validation import (
-    error_context,
-    finite_start,
-    relative_shares,
-)
-from sklearn_onlineem.families.capabilities import Means, require
+from sklearn_onlineem.estimators.validation import error_context
+from sklearn_onlineem.families._checks import finite_start, relative_shares
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
@@ -61,18 +55,6 @@ class MixtureInitialiser(ClusterInitialiser):
         if not isinstance(self.init, str) and np.shape(self.init) == shape:
             return relative_shares("init", self.init, shape)
         return super()._first(family, rows, random_state)
-
-
-def _put_weights(model, values):
-    return replace(model, weights=shares_as_given("weights_", values))
-
-
-@put_parameters
-def put_means(family, parameters, means):
-    require(family, Means)
-    means = finite_start("means_", means, means.shape)
-    family.check_means(means)
-    return family.with_means(parameters, means)
 
 
 def _handles_missing(mixture):
@@ -182,10 +164,13 @@ class MixtureParameters(TakesPrior):
         parameters = self._standard(family, n_components, n_features)
         return MixtureModel(family, uniform, parameters, self._fixed())
 
+    def _parts(self, family=None):
+        return MixtureModel.parts_of(family or self._family())
+
     def _bound(self, model, data):
         return replace(model, family=bound(model.family, data, self.n_components))
 
-    weights_ = Settable[Floats]("k", _put_weights, letters="w", masks="k")
+    weights_ = Settable[Floats](letters="w", masks="k")
 
     @fitted_property
     def n_components_(self) -> int:
@@ -225,11 +210,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimat
             self._start_values(),
         )  # fmt: skip
 
-    means_ = Settable[Floats](
-        "kd",
-        put_means,
-        read=lambda self: self._exposed(self.model_.family.means(self.model_.parameters)),
-    )
+    means_ = Settable[Floats]()
 
     @property
     def _n_features_out(self):

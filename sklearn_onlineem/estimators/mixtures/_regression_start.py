@@ -11,7 +11,7 @@ from sklearn_onlineem.estimators._start import (
     wide_pseudo_rows,
 )
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser
-from sklearn_onlineem.estimators.validation import relative_shares
+from sklearn_onlineem.families._checks import relative_shares
 from sklearn_onlineem.models.mixture import MixtureModel
 
 SHORT_EM = "short-em"

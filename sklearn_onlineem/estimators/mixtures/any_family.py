@@ -8,7 +8,7 @@ from dataclasses import replace
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem.estimators._columns import FAMILIES, ColumnFamilies
-from sklearn_onlineem.estimators._known import Settable, n_features_of, put_all_parameters
+from sklearn_onlineem.estimators._known import Settable, n_features_of
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Family
@@ -68,4 +68,4 @@ class Mixture(ColumnFamilies, BaseMixture):
 
     means_ = replace(BaseMixture.means_, can_be_set=False)
 
-    parameters_ = Settable[object](None, put_all_parameters, "parameters lengths")
+    parameters_ = Settable[object]("parameters lengths")

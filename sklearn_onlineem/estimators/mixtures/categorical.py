@@ -9,41 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
-from sklearn_onlineem._errors import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import NominalColumns
-from sklearn_onlineem.estimators._known import Settable, put_probabilities, shares_as_given
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.families.categorical import tables_of
 from sklearn_onlineem.models.mixture import MixtureModel
-
-
-@put_probabilities
-def _put_probabilities(family, parameters, values):
-    sizes = [part.shape[1] for part in family.probabilities(parameters)]
-    tables = _tables(values)
-    if [table.shape for table in tables] != [(len(parameters), size) for size in sizes]:
-        found = [table.shape for table in tables]
-        raise ValueError(
-            f"probabilities_ must be arrays of {len(parameters)} rows and {sizes} columns, got"
-            f" shapes {found}."
-        )
-    shares = [shares_as_given("probabilities_", table) for table in tables]
-    return np.concatenate(shares, axis=1)
-
-
-def _tables(values):
-    """Return given probabilities as a list of arrays, one for each column."""
-    if not isinstance(values, list | tuple | np.ndarray) or not len(values):
-        raise ValueError("probabilities_ must be a list of arrays, one for each column.")
-    try:
-        tables = [np.asarray(table, dtype=np.float64) for table in values]
-    except ours(TypeError, ValueError):
-        raise ValueError("probabilities_ must be arrays of numbers.") from None
-    if any(table.ndim != 2 or not table.size for table in tables):
-        raise ValueError("probabilities_ must be arrays of shape (n_components, n_categories).")
-    return tables
 
 
 def _probabilities(mixture):
@@ -118,12 +91,12 @@ class CategoricalMixture(NominalColumns, BaseMixture):
         return Categorical(self.n_categories, self.min_probability)
 
     def _features_of(self, sizes, given):
-        return len(_tables(given["probabilities_"])) if "probabilities_" in given else None
+        return len(tables_of(given["probabilities_"])) if "probabilities_" in given else None
 
     def _blank(self, sizes, n_features, given):
         numbers = [1] * n_features
         if "probabilities_" in given:
-            numbers = [table.shape[1] for table in _tables(given["probabilities_"])]
+            numbers = [table.shape[1] for table in tables_of(given["probabilities_"])]
         told = self._given_family({}).n_categories
         if "probabilities_" in given and told is not None:
             told = [told] * n_features if isinstance(told, Integral) else [*told]
@@ -138,4 +111,4 @@ class CategoricalMixture(NominalColumns, BaseMixture):
 
     means_ = replace(BaseMixture.means_, can_be_set=False)
 
-    probabilities_ = Settable[list[Floats]](None, _put_probabilities, read=_probabilities)
+    probabilities_ = Settable[list[Floats]](read=_probabilities)

@@ -12,23 +12,17 @@ from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import Settable, put_parameters
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, MixtureInitialiser
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
-from sklearn_onlineem.estimators.validation import checked_lengths, finite_start
+from sklearn_onlineem.estimators.validation import checked_lengths
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families._checks import finite_start
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
-
-
-@put_parameters
-def _put_alpha(family, parameters, alpha):
-    alpha = above("alpha_", np.atleast_2d(alpha), 0.0, parameters.alpha.shape)
-    return family.dirichlets(alpha, parameters.length)
 
 
 def _start_alpha(estimator, name, alpha, model):
@@ -120,10 +114,9 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
         return Dirichlets(np.ones((n_components, n_features)), np.ones(n_components))
 
     alpha_ = Settable[Floats](
-        "d",
-        _put_alpha,
         start=_start_alpha,
         read=lambda self: self._exposed(self.model_.parameters.alpha[0]),
+        axes="d",
     )
 
     def transform(self, X: RowData) -> Floats:
@@ -239,7 +232,7 @@ class CompoundDirichletMixture(BaseMixture):
 
     _standard = CompoundDirichlet._standard
 
-    alpha_ = Settable[Floats]("kd", _put_alpha, start=_start_alpha)
+    alpha_ = Settable[Floats](start=_start_alpha)
 
     def sample(
         self, n_samples: int = 1, lengths: ArrayLike | None = None

@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.preprocessing import binarize
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable, put_probabilities, shares_as_given
-from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
+from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Bernoulli, Multinomial, Poisson
 
@@ -57,12 +57,7 @@ class PoissonMixture(BaseMixture):
     def _family(self):
         return Poisson()
 
-    rates_ = Settable[Floats]("kd", put_means, "means")
-
-
-@put_probabilities
-def _put_probabilities(family, parameters, values):
-    return shares_as_given("probabilities_", values) * parameters.sum(axis=1, keepdims=True)
+    rates_ = Settable[Floats]("means")
 
 
 @estimator
@@ -112,7 +107,7 @@ class MultinomialMixture(BaseMixture):
 
     means_ = replace(BaseMixture.means_, parts="lengths probabilities")
 
-    probabilities_ = Settable[Floats]("kd", _put_probabilities)
+    probabilities_ = Settable[Floats]()
 
 
 @estimator
@@ -167,4 +162,4 @@ class BernoulliMixture(BaseMixture):
             return binarize(X, threshold=self.binarize)
         return np.where(np.isnan(X), X, X > self.binarize).astype(X.dtype)
 
-    probabilities_ = Settable[Floats]("kd", put_means, "means")
+    probabilities_ = Settable[Floats]("means")

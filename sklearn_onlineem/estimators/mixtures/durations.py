@@ -9,38 +9,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable, put_parameters
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families import Exponential, Gamma
-from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.gamma import FixedShapeGamma
-
-
-@put_parameters
-def _put_exponential_rates(family, parameters, rates):
-    return family.regularise(1.0 / above("rates_", rates, 0.0, rates.shape))
-
-
-@put_parameters
-def _put_shapes(family, parameters, shapes):
-    above("shapes_", shapes, 0.0, shapes.shape)
-    before, rates = family.shapes_and_rates(parameters)
-    if isinstance(family, Gamma):
-        return family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
-    if not np.allclose(shapes, before, rtol=1e-6):
-        raise ValueError(f"shapes_ is fixed by the parameter shape={family.shape}.")
-    return parameters
-
-
-@put_parameters
-def _put_rates(family, parameters, rates):
-    above("rates_", rates, 0.0, rates.shape)
-    shapes = family.shapes_and_rates(parameters)[0]
-    if isinstance(family, Gamma):
-        return family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
-    return family.regularise(shapes / rates)
 
 
 @estimator
@@ -77,7 +51,7 @@ class ExponentialMixture(BaseMixture):
     def _family(self):
         return Exponential()
 
-    rates_ = Settable[Floats]("kd", _put_exponential_rates, "means")
+    rates_ = Settable[Floats]("means")
 
 
 @estimator
@@ -144,8 +118,8 @@ class GammaMixture(BaseMixture):
         # Of shape 1 and rate 1.
         return family.from_natural(np.concatenate([0.0 * means, -means], axis=1))
 
-    shapes_ = Settable[Floats]("kd", _put_shapes, optional="shape")
+    shapes_ = Settable[Floats](optional="shape")
 
     means_ = replace(BaseMixture.means_, parts="rates")
 
-    rates_ = Settable[Floats]("kd", _put_rates)
+    rates_ = Settable[Floats]()

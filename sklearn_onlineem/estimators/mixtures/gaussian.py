@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.estimators._known import Settable, check_definite, put_parameters
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.learnt import (
     learnt_gaussians,
     masks_of_covariances,
@@ -23,76 +23,15 @@ from sklearn_onlineem.estimators.validation import (
     converted,
     error_context,
 )
-from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
+from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
-
-_AXES = {"full": "kdd", "tied": "dd", "diag": "kd", "spherical": "k"}
-
-
-def covariance_axes(estimator: BaseMixture, values: Floats) -> str:
-    """Return the axes of covariances, or the like, by letters."""
-    return _AXES[estimator.covariance_type]
-
-
-def as_stored(family, values):
-    """Return covariances, or the like, with the axes of length 1 of shared values."""
-    if isinstance(family.covariance, Tied):
-        return values[None]
-    return values[:, None] if isinstance(family.covariance, Spherical) else values
-
-
-@put_parameters
-def _put_covariances(family, parameters, values):
-    covariances = as_stored(family, values)
-    check_definite("covariances_", covariances)
-    return Gaussians(parameters.mean, covariances)
-
-
-@put_parameters
-def _put_precisions(family, parameters, values):
-    precisions = as_stored(family, values)
-    check_definite("precisions_", precisions)
-    return Gaussians(parameters.mean, _inverse(precisions))
-
-
-@put_parameters
-def _put_precision_factors(family, parameters, values):
-    factors = as_stored(family, values)
-    is_diagonal = factors.ndim == 2
-    diagonals = factors if is_diagonal else np.einsum("kii->ki", factors)
-    if not ((diagonals > 0.0).all() and (is_diagonal or np.array_equal(factors, np.triu(factors)))):
-        raise ValueError("precisions_cholesky_ must be upper triangular, with diagonals above 0.")
-    with np.errstate(over="ignore", divide="ignore"):
-        if is_diagonal:
-            covariances = 1.0 / factors**2
-        else:
-            inverses = np.linalg.inv(factors)
-            covariances = inverses.transpose(0, 2, 1) @ inverses
-    if not np.isfinite(covariances).all():
-        raise ValueError("precisions_cholesky_ has values whose squares have no finite inverse.")
-    check_definite("precisions_cholesky_", covariances)
-    return Gaussians(parameters.mean, covariances)
 
 
 def unit_gaussians(family, n_components, n_features):
     """Return Gaussians about 0 whose covariances have the family's shape."""
     unit = np.tile(np.eye(n_features), (n_components, 1, 1))
     return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
-
-
-def _inverse(matrices):
-    return 1.0 / matrices if matrices.ndim == 2 else np.linalg.inv(matrices)
-
-
-def _shown(name):
-    """Return a function that reads parameters of Gaussians, without shared axes."""
-
-    def read(mixture):
-        model = mixture.model_
-        return mixture._exposed(getattr(model.parameters, name)[model.family.covariance.shown])
-
-    return read
 
 
 @estimator
@@ -195,21 +134,19 @@ class GaussianMixture(BaseMixture):
 
     # ----------------------------------------------------------------------------- fitted values
 
+    def _parts(self, family=None):
+        # Masks have the sizes of a model, which its parts may tell.
+        return super()._parts(family or Gaussian(COVARIANCES[self.covariance_type]))
+
     _standard = staticmethod(unit_gaussians)
 
     means_ = replace(BaseMixture.means_, letters="mp", masks=masks_of_means)
 
-    covariances_ = Settable[Floats](
-        covariance_axes, _put_covariances, letters="cp", masks=masks_of_covariances
-    )
+    covariances_ = Settable[Floats](letters="cp", masks=masks_of_covariances)
 
-    precisions_ = Settable[Floats](
-        covariance_axes, _put_precisions, "covariances", read=_shown("precision")
-    )
+    precisions_ = Settable[Floats]("covariances")
 
-    precisions_cholesky_ = Settable[Floats](
-        covariance_axes, _put_precision_factors, "covariances", read=_shown("precision_factor")
-    )
+    precisions_cholesky_ = Settable[Floats]("covariances")
 
     # --------------------------------------------------------------------------------- inference
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable, put_parameters
-from sklearn_onlineem.estimators.mixtures._base import BaseMixture, put_means
+from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator
 from sklearn_onlineem.families import Laplace
-from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.laplace import Laplaces
-
-
-@put_parameters
-def _put_scales(family, parameters, scales):
-    return parameters._replace(scale=above("scales_", scales, 0.0, scales.shape))
 
 
 @estimator
@@ -70,6 +64,6 @@ class LaplaceMixture(BaseMixture):
     def _standard(self, family, n_components, n_features):
         return Laplaces(*np.full((2, n_components, n_features), 1.0))
 
-    locations_ = Settable[Floats]("kd", put_means, "means")
+    locations_ = Settable[Floats]("means")
 
-    scales_ = Settable[Floats]("kd", _put_scales)
+    scales_ = Settable[Floats]()

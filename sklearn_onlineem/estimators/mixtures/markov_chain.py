@@ -15,9 +15,9 @@ from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats, Integers, Method, SequenceData
-from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
+from sklearn_onlineem.data._transitions import n_symbols_of, transition_counts
 from sklearn_onlineem.data.batch import room
-from sklearn_onlineem.estimators._known import Settable, put_parameters, shares_as_given
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators.fitted import rollback
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -158,26 +158,6 @@ def _documented(method: Method) -> Method:
     return method
 
 
-@put_parameters
-def _put_start(family, parameters, start):
-    start, n_symbols = shares_as_given("startprob_", start), start.shape[1]
-    groups = parameters.reshape(len(parameters), -1, n_symbols).copy()
-    if has_starts(parameters.shape[1]):
-        groups[:, 0] = start * groups[:, 0].sum(axis=1, keepdims=True)
-    else:
-        visits = groups.sum(axis=2)
-        groups *= (start * visits.sum(axis=1, keepdims=True) / visits)[:, :, None]
-    return family.regularise(groups.reshape(parameters.shape))
-
-
-@put_parameters
-def _put_transitions(family, parameters, transitions):
-    transitions, n_symbols = shares_as_given("transmat_", transitions), transitions.shape[1]
-    groups = parameters.reshape(len(parameters), -1, n_symbols).copy()
-    groups[:, -n_symbols:] = transitions * groups[:, -n_symbols:].sum(axis=2, keepdims=True)
-    return family.regularise(groups.reshape(parameters.shape))
-
-
 @estimator
 class MarkovChainMixture(SequenceOutput, BaseMixture):
     r"""Mixture of Markov chains: clusters of sequences of symbols, learnt online or in batch.
@@ -284,9 +264,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     def _features_of(self, sizes, given):
         return sizes.get("d") or ("s" in sizes and sizes["s"] * (sizes["s"] + 1)) or None
 
-    startprob_ = Settable[Floats]("ks", _put_start)
+    startprob_ = Settable[Floats]()
 
-    transmat_ = Settable[Floats]("kss", _put_transitions)
+    transmat_ = Settable[Floats]()
 
     # ------------------------------------------------------------------------------------ fitting
 

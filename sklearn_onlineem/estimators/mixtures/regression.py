@@ -19,8 +19,6 @@ from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.stages.memories import Memories
 from sklearn_onlineem.estimators._known import (
     Settable,
-    check_definite,
-    put_parameters,
 )
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._start import STARTS
@@ -31,7 +29,11 @@ from sklearn_onlineem.estimators.parameters import estimator, fit_context, param
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import INVALID, check_complete, raise_named
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
-from sklearn_onlineem.families.gaussian_regression import GaussianRegression, Regressions
+from sklearn_onlineem.families.gaussian_regression import (
+    GaussianRegression,
+    Regressions,
+    with_coefficients,
+)
 from sklearn_onlineem.models.mixture import MixtureModel
 
 
@@ -86,40 +88,6 @@ class RegressionInput(RowsInput):
             )
         rows = super()._batch(np.hstack([X, targets]), weight, None, n_threads)
         return RowsWithInputs.of(rows, X.shape[1])
-
-
-def _regressions(parameters, matrix, offset):
-    """Return regressions with other coefficients, on the same inputs and with the same noise."""
-    inputs = parameters.mean[:, : matrix.shape[2]]
-    outputs = offset + np.einsum("kpq,kq->kp", matrix, inputs)
-    return replace(parameters, mean=np.hstack([inputs, outputs]), matrix=matrix)
-
-
-@put_parameters
-def _put_coefficients(family, parameters, values):
-    return _regressions(parameters, values, parameters.offset)
-
-
-@put_parameters
-def _put_intercepts(family, parameters, values):
-    return _regressions(parameters, parameters.matrix, values)
-
-
-_AXES = {"full": "kpp", "diag": "kp", "spherical": "k"}
-
-
-def _covariance_axes(estimator, values):
-    """Return the axes of the covariances of the noise, by letters."""
-    return _AXES[estimator.covariance_type]
-
-
-@put_parameters
-def _put_covariances(family, parameters, values):
-    if values.ndim < 3:
-        variances = values.reshape(len(values), -1, 1)
-        values = variances * np.eye(parameters.covariance.shape[1])
-    check_definite("covariances_", values)
-    return replace(parameters, covariance=values)
 
 
 @estimator
@@ -203,11 +171,13 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
     def _input(self, fresh=False):
         return RegressionInput(self, fresh)
 
-    def _initialiser(self, n_inputs=1):
+    def _family(self, n_inputs=1):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
-        family = GaussianRegression(n_inputs, COVARIANCES[self.covariance_type], reg_covar)
+        return GaussianRegression(n_inputs, COVARIANCES[self.covariance_type], reg_covar)
+
+    def _initialiser(self):
         return RegressionInitialiser(
-            family, self.n_components, self.init, self._emission_prior, self._fixed(),
+            self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
             self._start_values(),
         )  # fmt: skip
 
@@ -483,7 +453,7 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
 
     def _blank(self, sizes, n_features, given):
         K, p, q = self.n_components, sizes.get("p", 1), n_features
-        family = self._initialiser(q).family
+        family = self._family(q)
         covariance, moments = (np.tile(np.eye(n), (K, 1, 1)) for n in (p, q))
         parameters = Regressions(np.zeros((K, q + p)), np.zeros((K, p, q)), covariance, moments)
         return MixtureModel(family, np.full(K, 1.0 / K), parameters, self._fixed())
@@ -499,18 +469,18 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
             mean=np.hstack([np.tile(mean, (K, 1)), known.mean[:, data.n_inputs :]]),
             input_covariance=np.tile(moments, (K, 1, 1)),
         )
-        parameters = _regressions(seen, known.matrix, known.offset)
+        parameters = with_coefficients(seen, known.matrix, known.offset)
         return replace(model, family=family, parameters=parameters)
 
     @property
     def _n_targets(self):
         return self.model_.parameters.covariance.shape[1]
 
-    coef_ = Settable[Floats]("kpd", _put_coefficients)
+    coef_ = Settable[Floats]()
 
-    intercept_ = Settable[Floats]("kp", _put_intercepts)
+    intercept_ = Settable[Floats]()
 
-    covariances_ = Settable[Floats](_covariance_axes, _put_covariances)
+    covariances_ = Settable[Floats]()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -8,42 +8,15 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable, check_definite, put_parameters
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.mixtures.gaussian import (
-    as_stored,
-    covariance_axes,
     unit_gaussians,
 )
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.families import Gaussians, StudentT
-from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families import StudentT
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.student_t import StudentTs
-
-
-@put_parameters
-def _put_scales(family, parameters, values):
-    scales = as_stored(family, values)
-    check_definite("scales_", scales)
-    return parameters._replace(gaussians=Gaussians(parameters.gaussians.mean, scales))
-
-
-@put_parameters
-def _put_degrees(family, parameters, values):
-    least, most = family.range_of_degrees
-    above("degrees_of_freedom_", values, 0.0, values.shape)
-    if not (least <= values.min() and values.max() <= most):
-        raise ValueError(f"degrees_of_freedom_ must be from {least:g} to {most:g}.")
-    shape = parameters.degrees_of_freedom.shape
-    if shape != values.shape and not (values == values[0]).all():
-        raise ValueError("degrees_of_freedom_ must be equal, as components share them.")
-    if not family.learns_degrees and not np.allclose(values, family.degrees_of_freedom, rtol=1e-6):
-        raise ValueError(
-            "degrees_of_freedom_ is fixed by the parameter"
-            f" degrees_of_freedom={family.degrees_of_freedom}."
-        )
-    return parameters._replace(degrees_of_freedom=values[: shape[0]].copy())
 
 
 @estimator
@@ -133,8 +106,8 @@ class StudentTMixture(BaseMixture):
         gaussians = unit_gaussians(family, n_components, n_features)
         return StudentTs(gaussians, np.full(n_degrees, degrees))
 
-    scales_ = Settable[Floats](covariance_axes, _put_scales)
+    scales_ = Settable[Floats]()
 
     degrees_of_freedom_ = Settable[Floats](
-        "k", _put_degrees, optional=lambda self: isinstance(self.degrees_of_freedom, Real)
+        optional=lambda self: isinstance(self.degrees_of_freedom, Real)
     )

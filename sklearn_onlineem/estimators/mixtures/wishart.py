@@ -10,36 +10,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable, check_definite, put_parameters
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Wishart
-from sklearn_onlineem.families._checks import above
-from sklearn_onlineem.families.wishart import FixedDegreesWishart
-
-
-@put_parameters
-def _put_degrees(family, parameters, degrees):
-    before, scales = family.degrees_and_scales(parameters)
-    above("degrees_of_freedom_", degrees, scales.shape[1] - 1.0, degrees.shape)
-    if not isinstance(family, Wishart) and not np.allclose(degrees, before, rtol=1e-6):
-        raise ValueError(
-            f"degrees_of_freedom_ is fixed by the parameter degrees_of_freedom={family.degrees}."
-        )
-    return _wisharts(family, degrees, scales)
-
-
-@put_parameters
-def _put_scales(family, parameters, scales):
-    check_definite("scales_", scales)
-    return _wisharts(family, family.degrees_and_scales(parameters)[0], scales)
-
-
-def _wisharts(family, degrees, scales):
-    if not isinstance(family, Wishart):
-        return (family.degrees * scales).reshape(len(scales), -1)
-    natural = -0.5 * np.linalg.inv(scales).reshape(len(scales), -1)
-    return family.from_natural(np.column_stack([0.5 * degrees, natural]))
+from sklearn_onlineem.families.wishart import FixedDegreesWishart, wisharts
 
 
 @estimator
@@ -97,10 +72,10 @@ class WishartMixture(BaseMixture):
     def _standard(self, family, n_components, n_features):
         side = max(1, math.isqrt(n_features))
         unit = np.tile(np.eye(side), (n_components, 1, 1))
-        return _wisharts(family, np.full(n_components, side + 1.0), unit)
+        return wisharts(family, np.full(n_components, side + 1.0), unit)
 
-    degrees_of_freedom_ = Settable[Floats]("k", _put_degrees, optional="degrees_of_freedom")
+    degrees_of_freedom_ = Settable[Floats](optional="degrees_of_freedom")
 
     means_ = replace(BaseMixture.means_, parts="scales")
 
-    scales_ = Settable[Floats]("kss", _put_scales)
+    scales_ = Settable[Floats]()

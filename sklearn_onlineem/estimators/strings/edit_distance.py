@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Integral, Real
 from typing import NamedTuple, Self
 
@@ -15,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.estimators._known import Settable, shares_as_given
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.fitted import FittedAttribute, FitTransformMixin
@@ -29,7 +28,7 @@ from sklearn_onlineem.estimators.strings._input import (
 )
 from sklearn_onlineem.estimators.threads import threads_for
 from sklearn_onlineem.estimators.validation import error_context
-from sklearn_onlineem.families._checks import LARGEST
+from sklearn_onlineem.families._checks import LARGEST, shares_as_given
 from sklearn_onlineem.models.edit_operations import (
     KINDS,
     FullOperations,
@@ -159,24 +158,6 @@ def _put_operations(model, given):
         model.probabilities * operations.spread(factors),
         operations.spread(values),
     )
-    return replace(model, probabilities=probabilities)
-
-
-def _put_table(i, model, values):
-    """Put the probabilities by symbol of one kind of operation; the end gets the rest."""
-    operations = model.operations
-    if not isinstance(operations, FullOperations):
-        raise ValueError("only parametrization='full' has probabilities by symbol.")
-    if (values < 0.0).any():
-        raise ValueError("probabilities must not be negative.")
-    probabilities = model.probabilities.copy()
-    operations.tables(probabilities)[i][...] = values
-    probabilities[-1] = 1.0 - probabilities[:-1].sum()
-    if not probabilities[-1] > 0.0:
-        raise ValueError(
-            "probabilities of all substitutions, deletions and insertions must add up to less than"
-            f" 1, which leaves the rest to the end, got {1.0 - probabilities[-1]:.6g}."
-        )
     return replace(model, probabilities=probabilities)
 
 
@@ -613,6 +594,9 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             raise ValueError(f"symbols_ must be those of the parameter alphabet, {[*known]}.")
         return codes
 
+    def _parts(self):
+        return EditTransducer.own_parts
+
     def _blank(self, sizes, n_features, given):
         operations = self._initialiser().operations(sizes.get("b", 2))
         # Nothing but the end.
@@ -626,27 +610,27 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         return {"symbols_": [*codes], "_codes": codes, "_makes_text": makes_text}
 
     symbols_ = Settable[list[object]](
-        None,
-        _put_symbols,
         optional="alphabet",
         read=lambda self: self._fitted.attributes["symbols_"],
+        axes=None,
+        put_into=_put_symbols,
     )
 
     _codes = FittedAttribute("Codes of the symbols, a dict.")
     _makes_text = FittedAttribute("Whether all strings of the first data were text.")
 
     operations_ = Settable[dict[str, float]](
-        None,
-        _put_operations,
         optional=lambda self: self.parametrization == "full",
         read=_operations,
+        axes=None,
+        put_into=_put_operations,
     )
 
-    substitution_probabilities_ = Settable[Floats]("bb", partial(_put_table, 0), **_FULL)
+    substitution_probabilities_ = Settable[Floats](**_FULL)
 
-    deletion_probabilities_ = Settable[Floats]("b", partial(_put_table, 1), **_FULL)
+    deletion_probabilities_ = Settable[Floats](**_FULL)
 
-    insertion_probabilities_ = Settable[Floats]("b", partial(_put_table, 2), **_FULL)
+    insertion_probabilities_ = Settable[Floats](**_FULL)
 
     def _exposed(self, values):
         return values.copy()

@@ -31,8 +31,8 @@ from sklearn_onlineem.estimators.validation import (
     checked_labels,
     checked_lengths,
     error_context,
-    relative_shares,
 )
+from sklearn_onlineem.families._checks import relative_shares
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori, TopicInference
 
@@ -202,7 +202,7 @@ def _put_alpha(model, alpha):
     return replace(model, alpha=alpha)
 
 
-def _one_or_each(_, alpha):
+def _one_or_each(alpha):
     """Return the axes of alpha: one for all topics, as in scikit-learn, or one for each."""
     return "k" if alpha.ndim else ""
 
@@ -450,7 +450,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return {"_tokens_set": (n_steps, _sums(given["components_"])[:, 0])}
 
     components_ = Settable[Floats](
-        "kd", _put_topics, read=lambda self: self._exposed(self._pseudo_counts())
+        read=lambda self: self._exposed(self._pseudo_counts()), axes="kd", put_into=_put_topics
     )
 
     @fitted_property
@@ -468,10 +468,10 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return np.ascontiguousarray((model.topics_T * tokens).T)
 
     doc_topic_prior_ = Settable[Floats](
-        _one_or_each,
-        _put_alpha,
         optional="doc_topic_prior",
         read=lambda self: self._exposed(self.model_.alpha),
+        axes=_one_or_each,
+        put_into=_put_alpha,
     )
 
     @fitted_property

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.estimators.kalman._start import FIELDS
+from sklearn_onlineem.models.linear_dynamical import FIELDS
 from sklearn_onlineem.models.regression import Regression
 
 # Tests stop fits on purpose before they converge.

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.em import Online
-from sklearn_onlineem.estimators.kalman._start import FIELDS
+from sklearn_onlineem.models.linear_dynamical import FIELDS
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

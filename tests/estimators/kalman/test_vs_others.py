@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.estimators.kalman._start import FIELDS
+from sklearn_onlineem.models.linear_dynamical import FIELDS
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
