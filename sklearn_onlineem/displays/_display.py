@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure
-
-    AxesOrMany: TypeAlias = Axes | Sequence[Axes] | NDArray[np.object_]
 else:
-    Axes = Figure = AxesOrMany = object
+    Axes = Figure = object
 
+AxesOrMany: TypeAlias = Axes | Sequence[Axes] | NDArray[np.object_]
 # Keyword arguments of a method of matplotlib.
 Style: TypeAlias = Mapping[str, object]
 
