@@ -110,8 +110,10 @@ class ClusterInitialiser(Initialiser):
     fixed: Fixed | None = None
     values: StartValues = StartValues()
 
-    # How further starts begin instead of from k-means.
+    # How further starts begin instead of from k-means, and whether components that have no symbol
+    # in common start from all rows, too.
     other: ClassVar[str]
+    shares_symbols: ClassVar[bool] = False
 
     @abstractmethod
     def _model(self, mixture, data):
@@ -124,10 +126,6 @@ class ClusterInitialiser(Initialiser):
     def _rows(self, data):
         """Return the rows of data that have clusters."""
         return data
-
-    def _shared_rows(self, family, rows):
-        """Return statistics with which each component of a fit starts, too, or None."""
-        return None
 
     def given(self, data):
         if self.values.standard is None:
@@ -150,8 +148,12 @@ class ClusterInitialiser(Initialiser):
             )
         if rows.has_gaps:
             check_columns(rows.X)
-        family, rows = self._complete(rows, random_state)
-        return self._started(data, family, rows, random_state, self._shared_rows(family, rows))
+        (family, rows), shared = self._complete(rows, random_state), None
+        if self.shares_symbols and family.has_symbols:
+            warn_of_few(rows.X, n_components)
+            evenly = np.full((len(rows), n_components), 1.0 / n_components)
+            shared = family.expected_statistics(rows.X, evenly)
+        return self._started(data, family, rows, random_state, shared)
 
     def stream_model(self, data, random_state):
         family, rows = self._complete(self._rows(data), random_state)

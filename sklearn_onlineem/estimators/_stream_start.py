@@ -97,7 +97,11 @@ class StreamStarts:
         later = () if self.rest is None else (self.rest,)
         initialiser = initialiser.for_symbols_of(kept.followed_by(later) if later else kept)
         is_last, usual, n_left_out = kept.n_rows >= n_needed, kept, 0
-        if solver.stage(SkipOutliers) is not None and _may_lack_rows(estimator, kept):
+        # Starts of sequences need values for rows that are left out.
+        may_lack_rows = isinstance(kept, Rows) or (
+            isinstance(kept, Sequences) and estimator.__sklearn_tags__().input_tags.allow_nan
+        )
+        if may_lack_rows and solver.stage(SkipOutliers) is not None:
             rows = far_away(kept)
             usual, n_left_out = kept.without(rows) if len(rows) else kept, len(rows)
         model, pseudo_statistics = initialiser.stream_model(usual, random_state_of(seed))
@@ -105,9 +109,13 @@ class StreamStarts:
         in_batches = estimator._settling_batch(len(kept)) < len(kept)
         if n_needed > 0 and (in_batches or n_needed <= 4 * kept.n_rows):
             pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
-            models = [model]
-            if is_last and (model := initialiser.further(usual, _as_in_fit(estimator, seed))):
-                models.append(model)
+            models, given = [model], estimator.random_state
+            if is_last:
+                # Draws are those of `fit`, if they can be repeated.
+                is_number = isinstance(given, Integral)
+                rng = check_random_state(given) if is_number else random_state_of(seed)
+                if model := initialiser.further(usual, rng):
+                    models.append(model)
             models = [
                 self._settled(start._replace(model=one), usual, pseudo_statistics, is_last)
                 for one in models
@@ -182,19 +190,6 @@ def _begun(solver, state, data=None, n_left_out=0, is_final=True):
     return state
 
 
-def _may_lack_rows(estimator, data):
-    """Return whether a start can be made without some rows."""
-    if isinstance(data, Sequences):
-        return estimator.__sklearn_tags__().input_tags.allow_nan
-    return isinstance(data, Rows)
-
-
 def random_state_of(seed):
     """Return the generator of each start, so that it depends on the rows alone."""
     return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
-
-
-def _as_in_fit(estimator, seed):
-    """Return a generator of the draws of `fit`, if they can be repeated."""
-    given = estimator.random_state
-    return check_random_state(given) if isinstance(given, Integral) else random_state_of(seed)

@@ -53,8 +53,8 @@ from sklearn_onlineem.models.coordinates import ComponentCoordinates
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.split_merge import (
     EMPTY_SHARE,
-    check_split_merge,
     emptied,
+    has_labels,
     reinitialised,
     split_merge_steps,
 )
@@ -327,7 +327,21 @@ class MixtureModel(
         self, prior: MixtureStatistics | None, data: Rows | None = None, fixed: bool = False
     ) -> None:
         self._check_all_learnt("split and merge steps change")
-        check_split_merge(prior, data, fixed)
+        if data is not None and has_labels(data):
+            raise ValueError(
+                "labels must be None: components with labelled rows cannot be merged or split."
+            )
+        counts = np.zeros(1) if prior is None else prior.counts
+        if not fixed and (counts > 0.0).any():
+            raise ValueError(
+                "solver=SplitMerge() leaves components without weight, to which a"
+                " weight_concentration_prior above 1 gives some. Take None, or at most 1."
+            )
+        if fixed and (counts < 0.0).any():
+            raise ValueError(
+                "solver=SplitMerge(n_components='fixed') keeps components, of which a"
+                " weight_concentration_prior below 1 removes some. Take None, or at least 1."
+            )
 
     def _check_all_learnt(self, what):
         if self.fixed is not None:

@@ -62,26 +62,6 @@ def has_labels(data):
     return data.labels is not None and (data.labels >= 0).any()
 
 
-def check_split_merge(prior, data=None, fixed=False):
-    """Raise ValueError if data or a prior determine the number of components, or which is which."""
-    if data is not None and has_labels(data):
-        raise ValueError(
-            "labels must be None: components with labelled rows cannot be merged or split."
-        )
-    if prior is None:
-        return
-    if not fixed and (prior.counts > 0.0).any():
-        raise ValueError(
-            "solver=SplitMerge() leaves components without weight, to which a"
-            " weight_concentration_prior above 1 gives some. Take None, or at most 1."
-        )
-    if fixed and (prior.counts < 0.0).any():
-        raise ValueError(
-            "solver=SplitMerge(n_components='fixed') keeps components, of which a"
-            " weight_concentration_prior below 1 removes some. Take None, or at least 1."
-        )
-
-
 # ------------------------------------------------------------------------------------ steps of fits
 
 

@@ -10,7 +10,6 @@ from sklearn_onlineem._errors import ours
 from sklearn_onlineem.estimators._start import (
     ClusterInitialiser,
     check_columns,
-    warn_of_few,
 )
 from sklearn_onlineem.estimators.priors import prior_statistics
 from sklearn_onlineem.estimators.sequences import observed_rows
@@ -122,9 +121,10 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
     chain: Chain | None = None
 
     other = "random_from_data"
-
-    def _rows(self, data):
-        return observed_rows(data)
+    # No symbol is in two clusters. Emissions made of them alone would never share one, and EM could
+    # not change that.
+    shares_symbols = True
+    _rows = staticmethod(observed_rows)
 
     def _model(self, mixture, data):
         start, transmat, termination = self.chain.parts(data.n_rows / len(data))
@@ -140,15 +140,6 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
     def _pseudo_statistics(self, model, emissions):
         # One pseudo-transition from each state, and one pseudo-start.
         return HiddenMarkovStatistics(model.start, model.transmat, emissions)
-
-    def _shared_rows(self, family, rows):
-        if not family.has_symbols:
-            return None
-        # No symbol is in two clusters. Emissions made of them alone would never share one, and EM
-        # could not change that: each state starts from all rows, too.
-        warn_of_few(rows.X, self.n_components)
-        evenly = np.full((len(rows), self.n_components), 1.0 / self.n_components)
-        return family.expected_statistics(rows.X, evenly)
 
     def another(self, data, random_state):
         """Return a further start, of other clusters, whose chain is drawn where it is not given."""
