@@ -18,7 +18,7 @@ from ._arena cimport (
 )
 from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
-from ._responsibilities cimport Task, empty_task, normalise_block, task_of
+from ._responsibilities cimport Task, finish_block, empty_task, task_of
 
 from _counts_h cimport COUNTS_TILE, gather_rows, scatter_rows
 from _simd_h cimport transpose
@@ -178,11 +178,9 @@ cdef double normalise_rows(
     cdef floating* joint = <floating*> space.joint
     cdef double log_likelihood
     transpose(rows, B, K, shape.width, joint, B)
-    log_likelihood = normalise_block(joint, K, B, B, task, start, <floating*> space.softmax)
+    log_likelihood = finish_block(joint, K, B, B, task, start, <floating*> space.softmax)
     # The padding still holds the zeros that `gather_rows` put there.
     transpose(joint, K, B, B, rows, shape.width)
-    if task.out != NULL:
-        transpose(joint, K, B, B, <floating*> task.out + start * K, K)
     return log_likelihood
 
 

@@ -26,7 +26,7 @@ from ._arena cimport (
 )
 from ._arrays cimport extent, readable, readable_reals, real_size, real_type, require, writable
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
-from ._responsibilities cimport Task, empty_task, normalise_block, task_of
+from ._responsibilities cimport Task, finish_block, empty_task, task_of
 
 from _gaps_h cimport (
     LOG_2_PI, QUAD, Pattern, add_gap_covariance, add_gap_shares, add_lane_squares,
@@ -525,8 +525,7 @@ cdef double pass_over_slab(
                 if task.uniforms != NULL:
                     space.uniforms[t] = task.uniforms[row]
             if task.normalised:
-                log_likelihood += normalise_block(
-                    space.joint, K, T, T, &of_panel, 0, space.softmax)
+                log_likelihood += finish_block(space.joint, K, T, T, &of_panel, 0, space.softmax)
             if completed != NULL:
                 complete_panel(shape, tables, n_patterns, T, order, &space,
                                completed + start * shape.d)

@@ -39,7 +39,7 @@ from ._arrays cimport (
 )
 from ._blas cimport gemm, syrk, trmm
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
-from ._responsibilities cimport Task, empty_task, normalise_block, task_of
+from ._responsibilities cimport Task, finish_block, empty_task, task_of
 from ._simd cimport restricted, simd_void
 
 from _gaussian_h cimport (
@@ -356,7 +356,7 @@ cdef double pass_over_slab(
     Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab, const floating* X,
     const double* means, const floating* factors, const double* offset, double* sums,
 ) noexcept nogil:
-    """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
+    """Log joint densities; then what the task asks for, and sums."""
     cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, block, start, B, k, b
     cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
     cdef Workspace space = lay_out_workspace(shape, &arena)
@@ -374,16 +374,12 @@ cdef double pass_over_slab(
         if shape.transposed and not shape.whitened:
             transpose(x, B, d, d, rows, stride)
             clear_padding(d, B, stride, rows)
-        if task.given != NULL:
-            transpose(<const floating*> task.given + start * K, B, K, K, joint, stride)
-        elif shape.whitened:
+        if shape.whitened:
             whitened_log_joint(
                 shape, x, B, memory.centre, memory.means, factors, offset, &space, joint)
-        else:
+        elif task.given == NULL:
             log_joint(shape, x, B, means, factors, offset, rows, joint)
-        if task.normalised:
-            log_likelihood += normalise_block(
-                joint, K, B, stride, task, start, <floating*> space.softmax)
+        log_likelihood += finish_block(joint, K, B, stride, task, start, <floating*> space.softmax)
         if sums != NULL:
             for k in range(K):
                 for b in range(B):
@@ -392,8 +388,6 @@ cdef double pass_over_slab(
                 add_pooled_moments(shape, x, B, memory.centre, joint, &space, first, second)
             else:
                 add_moments(shape, x, B, means, joint, &space, first, second)
-        if task.out != NULL:
-            transpose(joint, K, B, stride, <floating*> task.out + start * K, K)
     return log_likelihood
 
 

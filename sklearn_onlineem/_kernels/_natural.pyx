@@ -36,10 +36,10 @@ from ._blas cimport gemm
 from ._gaussian cimport Centred, add_centred_moments, replace_log_joint
 from ._gaussian cimport Workspace as CentredSpace, lay_out_workspace as lay_out_centred_space
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
-from ._responsibilities cimport Task, empty_task, normalise_block, task_of
+from ._responsibilities cimport Task, finish_block, empty_task, task_of
 
 from _fused_products_h cimport FUSED_STEP, can_fuse, fused_forms, fused_sums
-from _simd_h cimport centred_transpose, multiply, square_sum, transpose, widen
+from _simd_h cimport centred_transpose, multiply, square_sum, widen
 
 # The matrices of a block take a quarter of a small L2 cache; no block is so short that BLAS's
 # overheads show, or so long that the softmax leaves the cache.
@@ -207,7 +207,7 @@ cdef double pass_over_slab(
     Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab, const floating* X,
     const unsigned char* digits, const double* centre, double* sums, Centred* centred,
 ) noexcept nogil:
-    """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
+    """Log joint densities; then what the task asks for, and sums."""
     cdef Py_ssize_t K = shape.K, stride = shape.stride
     cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
     cdef Workspace space = lay_out_workspace(shape, &arena)
@@ -216,7 +216,7 @@ cdef double pass_over_slab(
         centred_space = lay_out_centred_space(&centred.shape, &arena)
     cdef floating* features = <floating*> space.features
     cdef floating* joint = <floating*> space.joint
-    cdef Py_ssize_t block, start, B, b, k
+    cdef Py_ssize_t block, start, B
     cdef double log_likelihood = 0
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
@@ -226,26 +226,16 @@ cdef double pass_over_slab(
             shape, X + start * shape.d, digits + start if digits != NULL else NULL, B, centre,
             features,
         )
-        if task.given != NULL:
-            transpose(<const floating*> task.given + start * K, B, K, K, joint, stride)
-        else:
+        if task.given == NULL:
             log_joint(shape, features, <const floating*> memory.parameters, B, joint)
         if centred != NULL:
             replace_log_joint(centred, X + start * shape.d, B, &centred_space, joint, stride)
-        if task.normalised:
-            log_likelihood += normalise_block(
-                joint, K, B, stride, task, start, <floating*> space.softmax)
-        elif task.base != NULL:
-            for k in range(K):
-                for b in range(B):
-                    joint[k * stride + b] += <floating> task.base[start + b]
+        log_likelihood += finish_block(joint, K, B, stride, task, start, <floating*> space.softmax)
         if sums != NULL:
             add_sums(shape, features, joint, B, <floating*> space.partial, sums)
             if centred != NULL:
                 add_centred_moments(
                     centred, X + start * shape.d, B, joint, stride, &centred_space, slab)
-        if task.out != NULL:
-            transpose(joint, K, B, stride, <floating*> task.out + start * K, K)
     return log_likelihood
 
 

@@ -35,12 +35,10 @@ cdef inline Task task_of(
     return task
 
 
-cdef double normalise_block(
-    floating* log_joint,    # INOUT (K, B), rows `stride` apart -> responsibilities
-    Py_ssize_t K,
-    Py_ssize_t B,
-    Py_ssize_t stride,
-    const Task* task,
+# joint (K, B), rows `stride` apart: log joint densities, unless shares are given -> what the task
+# asks for, which is written out, too; returns sum_n s_n log p(x_n), or 0.
+cdef double finish_block(
+    floating* joint, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const Task* task,
     Py_ssize_t start,       # the block's first row among those of the task
     floating* scratch,      # (2 * B,)
 ) noexcept nogil

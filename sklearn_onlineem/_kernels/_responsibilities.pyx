@@ -23,7 +23,26 @@ cdef enum:
     BLOCK = 256
 
 
-cdef double normalise_block(
+cdef double finish_block(
+    floating* joint, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const Task* task,
+    Py_ssize_t start, floating* scratch,
+) noexcept nogil:
+    cdef double log_likelihood = 0
+    cdef Py_ssize_t k, b
+    if task.given != NULL:
+        transpose(<const floating*> task.given + start * K, B, K, K, joint, stride)
+    if task.normalised:
+        log_likelihood = normalise_columns(joint, K, B, stride, task, start, scratch)
+    elif task.base != NULL:
+        for k in range(K):
+            for b in range(B):
+                joint[k * stride + b] += <floating> task.base[start + b]
+    if task.out != NULL:
+        transpose(joint, K, B, stride, <floating*> task.out + start * K, K)
+    return log_likelihood
+
+
+cdef double normalise_columns(
     floating* log_joint, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const Task* task,
     Py_ssize_t start, floating* scratch,
 ) noexcept nogil:
@@ -127,14 +146,13 @@ def normalise(
     cdef double log_likelihood = 0
     cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
     require(K > 0, "components")
+    task.out = &log_joint[0, 0]
     with nogil:
         for i in range((n + BLOCK - 1) // BLOCK):
             start = i * BLOCK
             B = min(n - start, BLOCK)
             transpose(&log_joint[start, 0], B, K, K, &block[0, 0], stride)
-            log_likelihood += normalise_block(
-                &block[0, 0], K, B, stride, &task, start, &block[K, 0])
-            transpose(&block[0, 0], K, B, stride, &log_joint[start, 0], K)
+            log_likelihood += finish_block(&block[0, 0], K, B, stride, &task, start, &block[K, 0])
     return log_likelihood
 
 

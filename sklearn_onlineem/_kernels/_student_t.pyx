@@ -14,7 +14,7 @@ from numpy cimport ndarray
 
 from ._arena cimport allocate_doubles
 from ._arrays cimport extent, readable, require, writable
-from ._responsibilities cimport Task, normalise_block, task_of
+from ._responsibilities cimport Task, finish_block, task_of
 from ._simd cimport restricted, simd_void
 
 from _simd_h cimport log_double, transpose
@@ -96,7 +96,7 @@ def weigh(
             for k in range(K):
                 of_component(nu[k], n_features, constant[k], gap[k], B, block + k * BLOCK,
                              joint + k * BLOCK, expected + k * BLOCK)
-            log_likelihood += normalise_block(joint, K, B, BLOCK, &task, start, scratch)
+            log_likelihood += finish_block(joint, K, B, BLOCK, &task, start, scratch)
             for k in range(K):
                 weigh_component(joint + k * BLOCK, expected + k * BLOCK, B, block + k * BLOCK,
                                 sums + k * BLOCK, sums + (K + k) * BLOCK)
