@@ -457,14 +457,6 @@ SIMD_CLONES SIMD_UNUSED static void smooth_lanes(
     add_kept(is_seen, covariance, k * k, space->sums + EMITTING * size);
 }
 
-/* Room for n <= LANES more vectors, of which element i of number r is at i * BUFFER_STRIDE + r */
-SIMD_INLINE double *next_rows(ptrdiff_t n, MomentsBuffer *buffer)
-{
-    if (buffer->n_rows + n > BUFFER_ROWS) add_buffer(buffer);
-    buffer->n_rows += n;
-    return buffer->columns + buffer->n_rows - n;
-}
-
 /* out (n, BUFFER_STRIDE) <- x (n, LANES) of the given lanes alone */
 SIMD_INLINE void put_lanes(
     const ptrdiff_t *lanes, const ptrdiff_t n_lanes, const double *x, const ptrdiff_t n,

@@ -124,11 +124,12 @@ SIMD_UNUSED static void finish_buffer(MomentsBuffer *buffer)
     if (*buffer->total.weight > 0) add(buffer->origin, buffer->total.n, buffer->total.mean);
 }
 
-/* Room for one more vector, whose elements are BUFFER_STRIDE apart. */
-SIMD_UNUSED static double *next_row(MomentsBuffer *buffer)
+/* Room for n <= LANES more vectors, of which element i of number r is at i * BUFFER_STRIDE + r */
+SIMD_INLINE double *next_rows(ptrdiff_t n, MomentsBuffer *buffer)
 {
-    if (buffer->n_rows == BUFFER_ROWS) add_buffer(buffer);
-    return buffer->columns + buffer->n_rows++;
+    if (buffer->n_rows + n > BUFFER_ROWS) add_buffer(buffer);
+    buffer->n_rows += n;
+    return buffer->columns + buffer->n_rows - n;
 }
 
 /* Element i of such a vector and those after it <- x (n,) */
@@ -280,7 +281,7 @@ SIMD_UNUSED static void sum_state(
     const ptrdiff_t n = W * W;
     if (t > 0) add(arriving, n, sums->states + ARRIVING * n);
     if (t + 1 < T) {
-        double *pair = next_row(&sums->transitions);
+        double *pair = next_rows(1, &sums->transitions);
         put_elements(mean, 0, k, pair);
         put_elements(sums->after, k, k, pair);
         add(covariance, n, sums->states + DEPARTING * n);
@@ -296,7 +297,7 @@ SIMD_UNUSED static void sum_state(
 SIMD_UNUSED static void sum_row(
     const double *mean, const double *covariance, ptrdiff_t k, ptrdiff_t W, ptrdiff_t d, Sums *sums)
 {
-    double *pair = next_row(&sums->emissions);
+    double *pair = next_rows(1, &sums->emissions);
     put_elements(mean, 0, k, pair);
     put_elements(sums->filled, k, d, pair);
     add(covariance, W * W, sums->states + EMITTING * W * W);
