@@ -14,10 +14,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 #include "_compiler.h"
 #include "_simd.h"
 
@@ -132,15 +128,7 @@ SIMD_INLINE float sum_lanes(const float *last, LaneSums *sums)
 /* How many lanes are wholly below x. */
 SIMD_INLINE int count_lanes(const LaneSums *sums, float x)
 {
-#if defined(__SSE2__)
-    const __m128 here = _mm_set1_ps(x);
-    __m128i below[4];
-    for (int i = 0; i < 4; i++)
-        below[i] = _mm_castps_si128(_mm_cmpge_ps(here, _mm_loadu_ps(sums->bounds + 4 * i + 4)));
-    const __m128i first = _mm_packs_epi32(below[0], below[1]);
-    const __m128i second = _mm_packs_epi32(below[2], below[3]);
-    return __builtin_popcount((unsigned)_mm_movemask_epi8(_mm_packs_epi16(first, second)));
-#elif defined(__GNUC__)
+#if defined(__GNUC__)
     const Quad here = {x, x, x, x};
     QuadInts count = {0};
     for (int i = 1; i < 5; i++) count -= here >= *(const Quad *)(sums->bounds + 4 * i);
