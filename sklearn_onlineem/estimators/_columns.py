@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from sklearn_onlineem._errors import ours
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.validation import check_in_memory, filled
 from sklearn_onlineem.families import (
@@ -29,6 +30,7 @@ from sklearn_onlineem.families import (
     Wishart,
 )
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
+from sklearn_onlineem.families.parts import drawn
 
 FAMILIES = {
     "bernoulli": Bernoulli(),
@@ -139,6 +141,16 @@ class ColumnFamilies(NominalColumns):
 
     The columns of a dict are found in first data. The estimator keeps their names while it learns.
     """
+
+    parameters_ = Settable[object]("parameters lengths")
+
+    def _standard(self, family, n_components, n_features):
+        return None
+
+    def _features_of(self, sizes, given):
+        if "parameters_" not in given:
+            return None
+        return drawn(self._family(), given["parameters_"], 1)[0].shape[1]
 
     def _given_family(self, known):
         family = self.family

@@ -22,11 +22,9 @@ from sklearn_onlineem._values import aligned, frozen, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import Constants, State
 from sklearn_onlineem.estimators._start import StartValues
-from sklearn_onlineem.estimators.learnt import learnt_parts
+from sklearn_onlineem.estimators.learnt import lettered_parts, masked_parts
 from sklearn_onlineem.estimators.validation import check_complete, error_context
-from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._checks import LARGEST_SQUARE, finite_start
-from sklearn_onlineem.families.parts import drawn
 from sklearn_onlineem.models import Model
 
 Value = TypeVar("Value")
@@ -157,9 +155,25 @@ def _settables(kind):
     return found
 
 
-def n_features_of(family: Family, given: dict[str, Any]) -> int | None:
-    """Return the number of columns of a family's `parameters_`, or None if they are not given."""
-    return drawn(family, given["parameters_"], 1)[0].shape[1] if "parameters_" in given else None
+@cache
+def _letters(kind):
+    """Return the letters of `params` that learn each part, by name; those of a class."""
+    letters = {
+        line.part: line.letters for line in _settables(kind).values() if line.masks is not None
+    }
+    whole, of_whole = kind._whole
+    is_told = set(of_whole) & set().union(*letters.values())
+    return letters | {whole: "" if is_told else of_whole}
+
+
+@cache
+def _starts(kind):
+    """Return the attributes that may have start values, by the names of these parameters."""
+    return {
+        name: getattr(kind, name.removesuffix("init"))
+        for name in kind._defaults
+        if name.endswith("_init") and name not in ("n_init", "startprob_init", "transmat_init")
+    }
 
 
 class KnownModel:
@@ -204,30 +218,25 @@ class KnownModel:
 
     def _learnt(self):
         """Return what `params` says is learnt, by names of parts: True, False, or a mask."""
-        lines = [line for line in _settables(type(self)).values() if line.masks is not None]
-        letters, (whole, of_whole) = {line.part: line.letters for line in lines}, self._whole
-        is_told = set(of_whole) & set().union(*letters.values())
-        masks = {line.part: _said(line.masks, self) for line in lines}
-        return learnt_parts(
-            self.params, letters | {whole: "" if is_told else of_whole}, masks | {whole: "k"},
-            self.n_components,
-        )  # fmt: skip
+        lines, whole = _settables(type(self)).values(), self._whole[0]
+        masks = {line.part: line.masks for line in lines if line.masks is not None} | {whole: "k"}
+        if not isinstance(self.params, str):
+            masks = {part: _said(axes, self) for part, axes in masks.items()}
+            return masked_parts(self.params, masks, self.n_components)
+        return lettered_parts(self.params, _letters(type(self)))
 
     def _start_values(self):
         """Return the start values that parameters give, but for those of a chain."""
-        lines = {
-            name: getattr(type(self), name.removesuffix("init"))
-            for name in self._defaults
-            if name.endswith("_init") and name not in ("n_init", "startprob_init", "transmat_init")
-        }
-        needed = set(self._missing_parts(())) - {"weights", "startprob", "transmat"}
-        if "means_init" in lines and self._family().determined_by_means:
-            needed = lines["means_init"].determines
-        names = [name for name, line in lines.items() if line.determines & needed]
-        if not needed <= frozenset().union(*(lines[name].determines for name in names)):
-            names = []
-        is_told = names and all(getattr(self, name) is not None for name in names)
+        lines = _starts(type(self))
         given = {line: x for name, line in lines.items() if (x := getattr(self, name)) is not None}
+
+        def names():
+            needed = set(self._missing_parts(())) - {"weights", "startprob", "transmat"}
+            if "means_init" in lines and self._family().determined_by_means:
+                needed = lines["means_init"].determines
+            found = [name for name, line in lines.items() if line.determines & needed]
+            told = frozenset().union(*(lines[name].determines for name in found))
+            return found if needed <= told else []
 
         def put(model, data):
             sizes = {**self._known_sizes({}), "d": data.n_features}
@@ -241,6 +250,7 @@ class KnownModel:
                 model = line.put(model, values, name)
             return model
 
+        is_told = given and all(lines[name] in given for name in names() or [None])
         return StartValues(put, self._standard if is_told else None, names)
 
     def _known_model(self, data):

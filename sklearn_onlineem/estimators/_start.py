@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
@@ -80,12 +80,12 @@ class StartValues:
 
     `put` returns a model with those that are given, for data. If they are all parameters of the
     components, `standard` returns others of the same shape, into which they are put; else it is
-    None. `names` are those that together need no clusters, if there are any.
+    None. `names` returns those that together need no clusters, if there are any.
     """
 
     put: Callable = lambda model, data: model
     standard: Callable | None = None
-    names: Sequence[str] = ()
+    names: Callable = list
 
     def parameters(self, family, rows, n_components):
         """Return parameters into which all start values are put, with the lengths of the rows."""
@@ -140,7 +140,7 @@ class ClusterInitialiser(Initialiser):
     def estimated(self, data, random_state):
         rows, n_components = self._rows(data), self.n_components
         if len(rows) < n_components:
-            names = ", ".join(self.values.names)
+            names = ", ".join(self.values.names())
             instead = f", or all of the initial parameters: {names}" if names else ""
             raise ValueError(
                 f"at least n_components={n_components} rows are needed to start from, got"

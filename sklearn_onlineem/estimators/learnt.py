@@ -11,20 +11,26 @@ from sklearn_onlineem.models.fixed import Fixed
 RELEARNT = frozenset({"params", "em_vars"})
 
 
-def learnt_parts(params, letters, masks, n_components):
+def lettered_parts(params, letters):
+    """Return whether each part is learnt, by name.
+
+    `params` are letters of parts that are learnt, and `letters` those that learn each; parts
+    without any are learnt, too.
+    """
+    # Those of one part come first.
+    joined = "".join(letters.values())
+    known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
+    if set(params) - set(known):
+        raise ValueError(f"params has letters other than {known!r}: {params!r}.")
+    return {name: not own or not set(own).isdisjoint(params) for name, own in letters.items()}
+
+
+def masked_parts(params, masks, n_components):
     """Return what is learnt of each part by name: True, False, or a mask of booleans.
 
-    `params` are letters of the parts that are learnt, or masks by names of parts, which are learnt
-    without one. Parts without `letters` are learnt, too. `masks` has the axes of masks by name,
-    such as "k" or "k kd", where "e" has one more entry than "k", and others have any length.
+    `params` has masks by names of parts, which are learnt without one. `masks` has their axes, such
+    as "k" or "k kd", where "e" has one more entry than "k", and others have any length.
     """
-    if isinstance(params, str):
-        # Those of one part come first.
-        joined = "".join(letters.values())
-        known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
-        if set(params) - set(known):
-            raise ValueError(f"params has letters other than {known!r}: {params!r}.")
-        return {name: not own or not set(own).isdisjoint(params) for name, own in letters.items()}
     if not isinstance(params, Mapping):
         raise ValueError(f"params must be letters, or a dict of masks, got {params!r:.60}.")
     unknown = [name for name in params if name not in masks]

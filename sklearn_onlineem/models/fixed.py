@@ -56,7 +56,7 @@ class Fixed:
             Shares, which add up to 1 along the last axis.
         """
         mask = getattr(self, name)
-        if mask is None:
+        if mask is None or new is old:
             return new
         free = np.where(mask, 0.0, new)
         totals = free.sum(axis=-1, keepdims=True)
@@ -84,7 +84,7 @@ class Fixed:
         new, old : object
             Of all components.
         """
-        if self.fixes_all_components:
+        if new is old or self.fixes_all_components:
             return old
         if self.components is not None and self.components.any():
             index, n = np.flatnonzero(self.components), len(self.components)
@@ -115,7 +115,7 @@ class Fixed:
         """
         mask = getattr(self, name)
         free = used if mask is None else used & ~mask
-        return int(np.maximum(np.atleast_2d(free).sum(axis=-1) - 1, 0).sum())
+        return int(np.count_nonzero(free) - np.count_nonzero(free.any(axis=-1)))
 
     def n_learnt(self, n: int) -> int:
         """Return how many of n free parameters of all components are learnt.

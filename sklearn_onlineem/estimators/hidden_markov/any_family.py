@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem.estimators._columns import FAMILIES, ColumnFamilies
-from sklearn_onlineem.estimators._known import Settable, n_features_of
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Family
@@ -73,14 +72,6 @@ class HMM(ColumnFamilies, BaseHMM):
     family: str | Family | Mapping[object, str | Family] = parameter(
         default="gaussian_diag", valid=[StrOptions(set(FAMILIES)), Family, dict], structural=True
     )
-
-    def _standard(self, family, n_components, n_features):
-        return None
-
-    def _features_of(self, sizes, given):
-        return n_features_of(self._family(), given)
-
-    parameters_ = Settable[object]("parameters lengths")
 
     @property
     def _handles_missing(self):

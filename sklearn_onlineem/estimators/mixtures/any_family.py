@@ -8,7 +8,6 @@ from dataclasses import replace
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem.estimators._columns import FAMILIES, ColumnFamilies
-from sklearn_onlineem.estimators._known import Settable, n_features_of
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Family
@@ -60,12 +59,4 @@ class Mixture(ColumnFamilies, BaseMixture):
         default="gaussian_full", valid=[StrOptions(set(FAMILIES)), Family, dict], structural=True
     )
 
-    def _standard(self, family, n_components, n_features):
-        return None
-
-    def _features_of(self, sizes, given):
-        return n_features_of(self._family(), given)
-
     means_ = replace(BaseMixture.means_, can_be_set=False)
-
-    parameters_ = Settable[object]("parameters lengths")
