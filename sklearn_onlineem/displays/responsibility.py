@@ -131,8 +131,7 @@ class ResponsibilityDisplay(Display):
         n_rows, n_components = self.responsibilities.shape
         components = self.responsibilities.argmax(axis=1)
         sureness = self.responsibilities.max(axis=1)
-        by_component = np.lexsort((-sureness, components))
-        self.order_ = by_component if sort else np.arange(n_rows)
+        self.order_ = np.lexsort((-sureness, components)) if sort else np.arange(n_rows)
         (ax,), sorted_rows = self._axes(ax), self.responsibilities[self.order_]
         from matplotlib.ticker import MaxNLocator
 

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.covariance_shapes import (
     LARGEST_GUARD,
     NEGLIGIBLE,
@@ -281,7 +282,7 @@ class AxisTangents(_GaussianTangents):
         return (X - self.parameters.mean[k]) * self.parameters.precision_factor[k]
 
 
-def gaussian_tangents(family, parameters):
+def gaussian_tangents(family: Family, parameters: Gaussians) -> Tangents:
     """Return the directions of Gaussians with this type of covariance."""
     return _TANGENTS[type(family.covariance)](family, parameters)
 
