@@ -78,7 +78,7 @@ def split_merge_steps(model, data, rng, prior=(), price=None, n_merges=0):
     whole = _Whole(model, rows, prior, data.total_weight)
     if price is None:
         halves = [_halved(whole, k, rng) for k in range(n)]
-        yield from _regrouped(whole, _trials(whole, halves, *_merges(whole, rng), rng))
+        yield from _after_triples(whole, _trials(whole, halves, *_merges(whole, rng), rng))
         return
     if model.n_active > 1:
         pairs, merged, losses = _merges(whole, rng, np.all)
@@ -95,7 +95,7 @@ def split_merge_steps(model, data, rng, prior=(), price=None, n_merges=0):
             yield _stepped(model, None, empty[0], k, None, two)
 
 
-def _regrouped(whole, trials):
+def _after_triples(whole, trials):
     """Yield the mixture after all steps of triples that gain enough on some rows, if there are any.
 
     They have to gain at all on all rows of the sample, too, and have no component in common.

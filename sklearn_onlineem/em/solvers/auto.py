@@ -71,7 +71,7 @@ class Auto(Solver):
             return
         start, n, is_new = progress.state, len(data), plan.bound_before == -math.inf
         steps_pay = takes_turns = False
-        if is_new and self._may_regroup(start, data, plan):
+        if is_new and self._may_split_and_merge(start, data, plan):
             n_parameters = start.model.n_parameters()
             steps_pay = 0 < n_parameters <= n
             takes_turns = steps_pay and n < _MANY_ROWS
@@ -98,11 +98,11 @@ class Auto(Solver):
 
     def trial_passes(self, state: State, data: Observations, plan: Plan) -> int | None:
         is_open = len(data) < _MANY_ROWS and not plan.rate_is_chosen and plan.max_iter != 0
-        if is_open and self._may_regroup(state, data, plan):
+        if is_open and self._may_split_and_merge(state, data, plan):
             return _TURNS * (self.online_passes + PASSES)
         return None
 
-    def _may_regroup(self, state, data, plan):
+    def _may_split_and_merge(self, state, data, plan):
         """Return whether the components of a fit are several, and have no places of their own."""
         model = state.model
         if not isinstance(model, SplitsAndMerges) or model.n_components < _COMPONENTS:
