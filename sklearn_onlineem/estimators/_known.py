@@ -99,7 +99,7 @@ class Settable(Generic[Value]):
     def converted(self, estimator, value):
         """Return the value as an array, and its sizes by the letters of its axes."""
         check_complete(self.name, value)
-        axes = self.axes_in(estimator)
+        axes = self.axes_in(estimator._parts())
         if axes is None:
             return aligned(copy.deepcopy(value), "C"), {}
         try:
@@ -117,15 +117,15 @@ class Settable(Generic[Value]):
             raise ValueError(f"{self.name} must not be empty, got shape {values.shape}.")
         return finite_start(self.name, values, shape, LARGEST_SQUARE), sizes
 
-    def axes_in(self, estimator):
-        return self._among(estimator._parts()).axes if self.axes == "" else self.axes
+    def axes_in(self, parts):
+        return self._among(parts).axes if self.axes == "" else self.axes
 
-    def put(self, model, value, name=None):
+    def put(self, model, value, name=None, parts=None):
         """Return the model with the value; ValueError, which has its name, if it is invalid."""
         try:
             if self.put_into is not None:
                 return self.put_into(model, value)
-            part = self._among(model.parts)
+            part = self._among(parts or model.parts)
             if part is None:
                 raise ValueError(f"{self.name} requires {self.requires}.")
             return part.put(model, value)
@@ -158,9 +158,8 @@ def _settables(kind):
 @cache
 def _letters(kind):
     """Return the letters of `params` that learn each part, by name; those of a class."""
-    letters = {
-        line.part: line.letters for line in _settables(kind).values() if line.masks is not None
-    }
+    lines = _settables(kind).values()
+    letters = {line.part: line.letters for line in lines if line.masks is not None}
     whole, of_whole = kind._whole
     is_told = set(of_whole) & set().union(*letters.values())
     return letters | {whole: "" if is_told else of_whole}
@@ -218,12 +217,11 @@ class KnownModel:
 
     def _learnt(self):
         """Return what `params` says is learnt, by names of parts: True, False, or a mask."""
-        lines, whole = _settables(type(self)).values(), self._whole[0]
-        masks = {line.part: line.masks for line in lines if line.masks is not None} | {whole: "k"}
-        if not isinstance(self.params, str):
-            masks = {part: _said(axes, self) for part, axes in masks.items()}
-            return masked_parts(self.params, masks, self.n_components)
-        return lettered_parts(self.params, _letters(type(self)))
+        if isinstance(self.params, str):
+            return lettered_parts(self.params, _letters(type(self)))
+        lines, whole = _settables(type(self)).values(), {self._whole[0]: "k"}
+        masks = {line.part: _said(line.masks, self) for line in lines if line.masks is not None}
+        return masked_parts(self.params, masks | whole, self.n_components)
 
     def _start_values(self):
         """Return the start values that parameters give, but for those of a chain."""
@@ -239,15 +237,15 @@ class KnownModel:
             return found if needed <= told else []
 
         def put(model, data):
-            sizes = {**self._known_sizes({}), "d": data.n_features}
+            sizes, parts = {**self._known_sizes({}), "d": data.n_features}, model.parts
             for line, value in given.items():
                 name = f"{line.name}init"
                 if line.start is not None:
                     values = line.start(self, name, value, model)
                 else:
-                    shape = tuple(map(sizes.get, _said(line.axes_in(self), np.asarray(value))))
+                    shape = tuple(map(sizes.get, _said(line.axes_in(parts), np.asarray(value))))
                     values = finite_start(name, value, shape, LARGEST_SQUARE)
-                model = line.put(model, values, name)
+                model = line.put(model, values, name, parts)
             return model
 
         is_told = given and all(lines[name] in given for name in names() or [None])
@@ -297,10 +295,10 @@ class KnownModel:
 
     def _fitted_sizes(self):
         """Return the sizes that fitted attributes have, by axes."""
-        sizes = {"d": self._fitted.attributes.get("n_features_in_")}
+        sizes, parts = {"d": self._fitted.attributes.get("n_features_in_")}, self._parts()
         for line in _settables(type(self)).values():
             # Others take longer to compute.
-            axes = line.axes_in(self) if line.part in line.determines else None
+            axes = line.axes_in(parts) if line.part in line.determines else None
             values = None if axes is None else getattr(self, line.name, None)
             if values is not None:
                 sizes |= zip(_said(axes, values), values.shape, strict=True)
@@ -311,7 +309,7 @@ class KnownModel:
         attribute = _settables(type(self))[name]
         if np.ma.is_masked(value):
             return False
-        if attribute.axes_in(self) is None:
+        if attribute.axes_in(self._parts()) is None:
             return has_arrays_of(value, getattr(self, name))
         try:
             return np.array_equal(np.asarray(value, dtype=np.float64), getattr(self, name))
@@ -362,7 +360,6 @@ class KnownModel:
         return model
 
     def _parts_of(self, names):
-        """Return the parts that attributes determine."""
         return frozenset().union(*(_settables(type(self))[name].determines for name in names))
 
     def _missing_parts(self, given):
@@ -428,7 +425,6 @@ class KnownModel:
         (2, array([0, 1]))
         """
         names, given, settings = {n.removesuffix("_"): n for n in _settables(cls)}, {}, {}
-        counted = cls._sizes.get("k")
         for name, value in parameters.items():
             if name in names.values():
                 raise TypeError(
@@ -446,8 +442,8 @@ class KnownModel:
         with error_context(estimator):
             for name, value in given.items():
                 _, sizes = _settables(cls)[name].converted(estimator, value)
-                if counted and "k" in sizes:
-                    settings.setdefault(counted, sizes["k"])
+                if "k" in sizes.keys() & cls._sizes.keys():
+                    settings.setdefault(cls._sizes["k"], sizes["k"])
         estimator = cls(**settings)
         estimator._set_known(given)
         if not estimator.__sklearn_is_fitted__():

@@ -12,15 +12,11 @@ RELEARNT = frozenset({"params", "em_vars"})
 
 
 def lettered_parts(params, letters):
-    """Return whether each part is learnt, by name.
-
-    `params` are letters of parts that are learnt, and `letters` those that learn each; parts
-    without any are learnt, too.
-    """
+    """Return whether each part is learnt, by name; `letters` learn it, and it is without any."""
     # Those of one part come first.
     joined = "".join(letters.values())
-    known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
-    if set(params) - set(known):
+    if set(params) - set(joined):
+        known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
         raise ValueError(f"params has letters other than {known!r}: {params!r}.")
     return {name: not own or not set(own).isdisjoint(params) for name, own in letters.items()}
 
