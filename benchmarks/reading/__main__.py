@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 14_165,
     "public names": 93,
     "import circles": 0,
-    "test code": 37_391,
+    "test code": 37_395,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -99,7 +99,10 @@ def objective(progress, data):
     return value
 
 
-@pytest.mark.parametrize("seed", range(6))
+# General optimisers of all cases take a tenth of the time of the other tests together.
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (3, 4, 5))]
+)
 @pytest.mark.parametrize("case", [*CASES, *DYNAMICAL], ids=repr)
 def test_it_ends_at_the_maximum_of_a_general_optimiser(case, seed):
     model, data, prior = problem(case, seed)
