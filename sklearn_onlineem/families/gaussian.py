@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Self
 
 import numpy as np
@@ -95,6 +96,30 @@ def _put_covars(family, parameters, covars):
     return Gaussians(parameters.mean, definite("covars_", stored))
 
 
+@cache
+def _parts(shape):
+    def part(name, kind, source, to_covariances):
+        def get(family, parameters):
+            return getattr(parameters, source)[shape.shown]
+
+        def put(family, parameters, values):
+            return Gaussians(parameters.mean, to_covariances(f"{name}_", values[shape.stored]))
+
+        return Part(name, kind, shape.axes, get, put)
+
+    def axes(covariances):
+        # They may be matrices, whatever their shape is.
+        return shape.axes if covariances.ndim == len(shape.axes) else "kdd"
+
+    return (
+        means_part("real"),
+        part("covariances", shape.kind, "covariance", definite),
+        part("precisions", None, "precision", _of_precisions),
+        part("precisions_cholesky", None, "precision_factor", _of_factors),
+        Part("covars", "covariance", axes, lambda _, own: own.covariance_matrices, _put_covars),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Gaussian(
     ExponentialFamily[Gaussians, Moments],
@@ -168,32 +193,7 @@ class Gaussian(
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        shape = self.covariance
-
-        def part(name, kind, source, to_covariances):
-            def get(family, parameters):
-                return getattr(parameters, source)[shape.shown]
-
-            def put(family, parameters, values):
-                return Gaussians(parameters.mean, to_covariances(f"{name}_", values[shape.stored]))
-
-            return Part(name, kind, shape.axes, get, put)
-
-        return (
-            means_part("real"),
-            part("covariances", shape.kind, "covariance", definite),
-            part("precisions", None, "precision", _of_precisions),
-            part("precisions_cholesky", None, "precision_factor", _of_factors),
-            Part(
-                "covars", "covariance", self._axes,
-                lambda family, parameters: parameters.covariance_matrices, _put_covars,
-            ),
-        )  # fmt: skip
-
-    def _axes(self, covariances):
-        """Return the axes of covariances, which may be matrices whatever their shape is."""
-        axes = self.covariance.axes
-        return axes if covariances.ndim == len(axes) else "kdd"
+        return _parts(self.covariance)
 
     def __post_init__(self):
         check_covariance("covariance", self.covariance)

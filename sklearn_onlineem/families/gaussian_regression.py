@@ -106,7 +106,6 @@ class Regressions(Rebuilt):
 
 
 def _noise(family, parameters):
-    """Return the covariances of the noise in the shape that the family says."""
     shape, covariance = family.noise, parameters.covariance
     is_full = isinstance(shape, Full)
     return covariance if is_full else np.einsum("kpp->kp", covariance)[shape.shown]

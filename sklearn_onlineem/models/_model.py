@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Generic, Self, TypeVar
 
 import numpy as np
@@ -23,6 +24,8 @@ Data = TypeVar("Data", bound=Batch)
 Evidence = TypeVar("Evidence", bound=Statistics)
 
 
+# Families may make their parts anew.
+@lru_cache(maxsize=256)
 def _lifted(part):
     def get(model):
         return part.get(model.family, model.parameters)

@@ -114,9 +114,9 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
         return Dirichlets(np.ones((n_components, n_features)), np.ones(n_components))
 
     alpha_ = Settable[Floats](
-        start=_start_alpha,
         read=lambda self: self._exposed(self.model_.parameters.alpha[0]),
         axes="d",
+        start=_start_alpha,
     )
 
     def transform(self, X: RowData) -> Floats:
