@@ -322,9 +322,7 @@ class KnownModel:
         for name in new:
             # What has the same meaning is replaced.
             parts = table[name].determines
-            given = {
-                old: value for old, value in given.items() if not table[old].determines <= parts
-            }
+            given = {old: x for old, x in given.items() if not table[old].determines <= parts}
             given[name] = new[name]
         given, sizes = self._checked(given, self._known_sizes(given))
         n_features = self._features_of(sizes, given)

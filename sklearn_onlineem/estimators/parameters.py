@@ -297,6 +297,8 @@ class Parameterised(BaseEstimator):
         params = super().get_params(deep)
         return {name: self.__dict__.get(name, value) for name, value in params.items()}
 
+    get_params.__doc__ = BaseEstimator.get_params.__doc__
+
     def set_params(self, **params: object) -> Self:
         known = self._get_param_names()
         for name in (key.partition("__")[0] for key in params):

@@ -43,7 +43,7 @@ def changed(model, learnt=None, **values):
         arrays |= _of_part(part, values)
         parameters = AffineGaussian.single(**arrays)
         names = known.learnt if learnt is None else _of_part(part, dict.fromkeys(learnt))
-        parts[part] = Regression(known.family, parameters, frozenset(names))
+        parts[part] = Regression(known.family, parameters, tuple(n for n in arrays if n in names))
     return LinearDynamicalModel(**parts)
 
 

@@ -33,12 +33,6 @@ from sklearn_onlineem.models.live_filters import MomentFilter
 _ARRAY = [None, Real, "array-like"]
 
 
-def _array(name: str) -> Settable[Floats]:
-    """Return the settable attribute of an array by its name in pykalman."""
-    is_told = True if name.endswith("_offsets") else name
-    return Settable(optional=is_told)
-
-
 @estimator
 class KalmanFilter(TakesPrior, SequenceEstimator):
     r"""Linear dynamical system learnt by EM: like pykalman's, with `partial_fit`.
@@ -526,11 +520,11 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     def filtered_state_(self) -> tuple[Floats, Floats]:
         return tuple(map(self._exposed, self._end()))
 
-    initial_state_mean_ = _array("initial_state_mean")
-    initial_state_covariance_ = _array("initial_state_covariance")
-    transition_matrices_ = _array("transition_matrices")
-    transition_offsets_ = _array("transition_offsets")
-    transition_covariance_ = _array("transition_covariance")
-    observation_matrices_ = _array("observation_matrices")
-    observation_offsets_ = _array("observation_offsets")
-    observation_covariance_ = _array("observation_covariance")
+    initial_state_mean_ = Settable[Floats](optional="initial_state_mean")
+    initial_state_covariance_ = Settable[Floats](optional="initial_state_covariance")
+    transition_matrices_ = Settable[Floats](optional="transition_matrices")
+    transition_offsets_ = Settable[Floats](optional=True)
+    transition_covariance_ = Settable[Floats](optional="transition_covariance")
+    observation_matrices_ = Settable[Floats](optional="observation_matrices")
+    observation_offsets_ = Settable[Floats](optional=True)
+    observation_covariance_ = Settable[Floats](optional="observation_covariance")
