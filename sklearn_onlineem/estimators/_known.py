@@ -248,7 +248,7 @@ class KnownModel:
                 model = line.put(model, values, name, parts)
             return model
 
-        is_told = given and all(lines[name] in given for name in names() or [None])
+        is_told = given and all(lines.get(name) in given for name in names() or [None])
         return StartValues(put, self._standard if is_told else None, names)
 
     def _known_model(self, data):

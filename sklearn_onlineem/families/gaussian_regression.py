@@ -107,8 +107,7 @@ class Regressions(Rebuilt):
 
 def _noise(family, parameters):
     shape, covariance = family.noise, parameters.covariance
-    is_full = isinstance(shape, Full)
-    return covariance if is_full else np.einsum("kpp->kp", covariance)[shape.shown]
+    return covariance if shape.axes == "kdd" else np.einsum("kpp->kp", covariance)[shape.shown]
 
 
 class _Combined(Tangents):
