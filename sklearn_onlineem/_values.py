@@ -84,7 +84,7 @@ def frozen(value):
         for part in value:
             frozen(part)
     elif is_dataclass(value) and not getattr(value, "_arrays_grow", False):
-        # What it has computed, too; other threads may do so meanwhile.
+        # Cached values too, which other threads may add meanwhile.
         for part in [*vars(value).values()]:
             frozen(part)
     return value

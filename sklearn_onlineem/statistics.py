@@ -142,7 +142,7 @@ def _merge(a, x, b, y):
         return x.merge(a, y, b)
     if isinstance(x, tuple):
         return like(x, [_merge(a, u, b, v) for u, v in zip(x, y, strict=True)])
-    # As floats: whole numbers would repeat lists and texts.
+    # A float, as a whole number would repeat lists and texts.
     return float(a) * x + float(b) * y
 
 

@@ -11,7 +11,7 @@ from numpy cimport (
 )
 
 
-# What sizes alone do not say, at the cost of a comparison.
+# A check of more than sizes, at the cost of a comparison.
 cdef inline int require(bint holds, str what) except -1:
     if not holds:
         raise ValueError(f"arrays of a kernel do not fit each other: {what}")
@@ -73,7 +73,7 @@ cdef inline Py_ssize_t real_size(ndarray array) except -1:
     return sizeof(double) if real_type(array) == NPY_DOUBLE else sizeof(float)
 
 
-# What follows is NULL for an array without elements, which stands for none.
+# Functions below return NULL for an array without elements, which stands for none.
 
 cdef inline const double* optional_readable(ndarray array, Py_ssize_t size) except? NULL:
     return readable(array, size) if extent(array, 0) > 0 else NULL

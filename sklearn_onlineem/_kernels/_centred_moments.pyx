@@ -227,7 +227,7 @@ def scatters_from_covariances(
 # Variances
 # ---------
 
-# What a component's share of a scatter is divided by, and what is added then.
+# Divisors of the components' shares of a scatter, and the numbers added then.
 cdef struct Axes:
     Py_ssize_t K
     Py_ssize_t width        # variances of a component: one for each of d features, or one

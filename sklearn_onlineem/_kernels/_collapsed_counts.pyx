@@ -94,7 +94,7 @@ cdef struct Sweep:
     double* joint               # (K,)
 
 
-# What `prepare` finds of a component.
+# Numbers that `prepare` finds of a component.
 cdef struct Prepared:
     double log_share
     double constant
@@ -109,7 +109,7 @@ cdef struct Row:
     double length
 
 
-# What a row has in a group of columns, and where what it has in others begins.
+# Entries of a row in a group of columns, and where those in other groups begin.
 cdef struct Visits:
     Py_ssize_t group
     Py_ssize_t end

@@ -319,7 +319,7 @@ cdef simd_void add_factors(
         curvature[j] += weights[j] * inverse * inverse
 
 
-# What the likelihood of one component depends on, see `ascend`.
+# Data on which the likelihood of one component depends, see `ascend`.
 cdef struct Documents:
     Py_ssize_t d, most, n_events
     const double* weight
@@ -333,7 +333,7 @@ cdef double derivatives(
     const Documents* documents, const double* a, double* value, double* slope, double* curvature
 ) noexcept nogil:
     """The log-likelihood at a (d + 1,), its terms, slopes, and minus the second derivatives."""
-    # Of words, B(a, c) is the sum of log (a + i) / (1 + i) for i < c.
+    # B(a, c) of a word is the sum of log (a + i) / (1 + i) for i < c.
     cdef Py_ssize_t i, j, u, d = documents.d
     cdef const int64_t* end = documents.end
     cdef double weight

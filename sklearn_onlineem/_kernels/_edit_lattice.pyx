@@ -223,7 +223,7 @@ cdef Py_ssize_t length(const int64_t* offsets, int64_t i) noexcept nogil:
     return offsets[i + 1] - offsets[i]
 
 
-# What a pass over all pairs has in its memory.
+# Memory of a pass over all pairs.
 cdef struct Memory:
     Arena counted       # what a thread needs
     char* threads

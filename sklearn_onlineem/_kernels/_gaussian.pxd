@@ -2,7 +2,7 @@ from cython cimport floating
 
 from ._arena cimport Arena
 
-# What P_k is.
+# Forms of P_k.
 cdef enum:
     FULL        # an upper triangle for each component
     SHARED      # one upper triangle for all; second moments are summed over components
@@ -35,7 +35,7 @@ cdef struct Workspace:
     void* partial       # (d,)
     void* products      # (d, d), or (K, d) if that is larger
 
-# Those components of a pass of `_natural` that it would lose digits of.
+# Components of a pass of `_natural` whose digits it would lose.
 cdef struct Centred:
     Shape shape             # of these components; K, d, B and n_slabs are used
     Py_ssize_t* numbers     # (K,), among all

@@ -55,7 +55,7 @@ cdef enum:
     BLOCK_BYTES = 1 << 19
     LOCATION_ROWS = 256
 
-# What is expanded about a common centre loses log10 of so much, digits of log densities of order 1.
+# An expansion about a common centre loses log10 of so much, digits of log densities of order 1.
 cdef double LARGEST_OF_DOUBLES = 1e6
 cdef double LARGEST_OF_FLOATS = 1e4
 LARGEST_GUARD = {

@@ -55,7 +55,7 @@ cdef struct Task:
     bint smooths
 
 
-# What a pass has in its memory.
+# Memory of a pass.
 cdef struct Memory:
     void** spaces           # (n_threads,): each a Workspace, or a BatchSpace
     Evidence* slabs         # (n_slabs,): the sums of each; no array if they are not wanted

@@ -43,7 +43,7 @@ from _small_matrices_h cimport LANES, pad, pad_square, transpose_square
 
 # Sequences of which a batch is made.
 SEQUENCES_PER_BATCH = LANES
-# What the padded states may be at most.
+# Largest number of padded states.
 WIDEST = MOST_STATES
 
 
@@ -134,7 +134,7 @@ def covariances(
     return log_det
 
 
-# What a pass over all slabs has in its memory.
+# Memory of a pass over all slabs.
 cdef struct Memory:
     char* threads
     double* squares         # (n_slabs,)

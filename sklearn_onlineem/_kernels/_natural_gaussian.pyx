@@ -120,7 +120,7 @@ cdef void unpack_variances(
         scatter[i] = share * (0.0 if square < 0.0 else square)
 
 
-# What `moments_of` has in its memory.
+# Memory of `moments_of`.
 cdef struct Memory:
     double* natural     # (K, p)
     double* totals      # (K, p)

@@ -48,7 +48,7 @@ cdef inline double add_up(double* sums, Py_ssize_t n_slabs, Py_ssize_t n_sums) n
     return sums[0]
 
 
-# As many threads as have something to do, and no more than slabs or processors: OpenMP ends the
+# Threads that have something to do, no more than slabs or processors: OpenMP ends the
 # process where it cannot start them.
 cdef inline int busy_threads(int n_threads, Py_ssize_t n_tasks) noexcept nogil:
     return <int> max(1, min(n_threads, n_tasks, max(MOST_SLABS, omp_get_num_procs())))

@@ -463,7 +463,7 @@ cdef Py_ssize_t n_of_noise(
     return n
 
 
-# What a coordinate adds to an entry of W and to the one across the diagonal, in units of both.
+# A coordinate adds it to an entry of W and to the one across the diagonal, in units of both.
 cdef double entry_of(Py_ssize_t i, Py_ssize_t j, Py_ssize_t p, Py_ssize_t n_noise) noexcept nogil:
     if i == j:
         return 0.5 if n_noise > 1 else 0.5 / sqrt(<double> p)

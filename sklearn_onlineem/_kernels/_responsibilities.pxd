@@ -4,7 +4,7 @@ from numpy cimport ndarray
 
 from ._arrays cimport optional_labels, optional_readable, optional_writable
 
-# What is given of n rows, and what is wanted of a pass over them; NULL for what is not.
+# Arrays that are given of n rows, and that a pass over them fills; NULL if there are none.
 cdef struct Task:
     const double* base              # (n,): the part of log p(k, x) that all components share
     const double* sample_weight     # (n,)
@@ -22,7 +22,7 @@ cdef inline Task empty_task() noexcept nogil:
     return task
 
 
-# What kernels are asked for n rows; arrays without elements are left out.
+# The task of a kernel for n rows; arrays without elements are left out.
 cdef inline Task task_of(
     ndarray sample_weight, ndarray labels, ndarray uniforms, ndarray log_likelihoods, Py_ssize_t n
 ) except *:

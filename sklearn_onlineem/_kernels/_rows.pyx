@@ -93,7 +93,7 @@ def largest_magnitude(const float[::1] x):
     return largest_magnitude_float(&x[0], x.shape[0]) if x.shape[0] > 0 else 0.0
 
 
-# What `csr_form` says of the structure of a CSR matrix.
+# Structures of CSR matrices that `csr_form` tells apart.
 cpdef enum:
     CANONICAL           # rows are sorted, and without duplicates
     UNSORTED            # valid, but not so
@@ -128,7 +128,7 @@ cdef int form_of(
         return CANONICAL
     count_falls(&indices[0], indptr[n], &n_falls)
     for i in range(n):
-        # Of sorted rows only the ends are to be looked at.
+        # The ends of sorted rows tell all.
         if indptr[i] < indptr[i + 1]:
             n_falls -= indptr[i] > 0 and indices[indptr[i]] <= indices[indptr[i] - 1]
             n_out += indices[indptr[i]] < 0 or indices[indptr[i + 1] - 1] >= n_columns

@@ -37,7 +37,7 @@ cdef simd_void of_component(
     cdef Py_ssize_t b
     for b in range(B):
         ratio = scale * squares[b]
-        # What is not a number becomes the largest, too.
+        # A value that is not a number becomes the largest, too.
         ratio = ratio if ratio < most else most
         ratio = 1 + (ratio if ratio > 0 else 0)
         logarithm = log_double(ratio)

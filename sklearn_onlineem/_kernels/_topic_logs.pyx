@@ -35,7 +35,7 @@ cdef struct Documents:
     double shift                    # psi(alpha_0)
     double alpha_sum
 
-# What a block of documents adds up to.
+# Sums over a block of documents.
 cdef struct Sums:
     double* n                   # (K,) of a document; 0 between documents
     double* present             # (K,) documents with tokens of a topic
@@ -85,7 +85,7 @@ cdef void add_shifts(const Documents* documents, Py_ssize_t d, const Sums* sums)
             alpha_sum += documents.alpha[k] if allowed[k] else 0
     shift = polygamma(alpha_sum + n).digamma
     for k in range(documents.K):
-        # What is not allowed has no part in this document, which so says nothing of its prior.
+        # A topic that is not allowed has no part in this document, which says nothing of its prior.
         sums.shifts[k] += shift if documents.allowed == NULL or allowed[k] else documents.shift
 
 

@@ -151,7 +151,7 @@ cdef double draw_document(
     cdef double seen = begin_shares(&document, counts, &space.shares), of_blocks
     if collapsed:
         of_blocks = collapsed_blocks(&document, counts, &space.shares, seen, &space.blocks)
-        # Those of blocks that had no topics have some now.
+        # Tokens of blocks that had no topics have some now.
         seen = begin_shares(&document, counts, &space.shares) if document.n_blocks > 0 else seen
         collapsed_document(&document, counts, &space.scan, &space.shares, seen, space.probabilities)
     else:

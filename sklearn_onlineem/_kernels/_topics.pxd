@@ -12,7 +12,7 @@ from _topics_h cimport log_all, log_ratio, sum_rows
 cdef enum:
     MOST_TOKENS = 1 << 24       # of a document: up to here counts in floats are exact
 
-# Of a prior: the eighth power is a double, and the weight of a topic a float.
+# The largest prior: its eighth power is a double, and the weight of a topic a float.
 cdef inline double most_prior() noexcept nogil:
     return 1e30
 

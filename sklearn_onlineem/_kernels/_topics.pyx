@@ -60,7 +60,7 @@ cdef struct Problem:
     const int64_t* ids
     volatile bint* is_over      # whether Ctrl-C has come, so that nothing that follows matters
     double alpha_sum
-    # Of the prior, filled by `fill_prior`.
+    # Tables of the prior, filled by `fill_prior`.
     double* padded_alpha        # (P,), 1 in the padding
     float* float_alpha          # (P,), 0 in the padding
     double* log_gammas          # (P,) log Gamma(alpha)
@@ -383,7 +383,7 @@ cdef double finish(
     """Return the bound; proportions (K,) <- E theta, unless NULL; rows <- draws, if wanted."""
     cdef const Document* document = &space.chain.document
     cdef Py_ssize_t k
-    # What is not allowed has no part in this document, which so says nothing of its prior.
+    # A topic that is not allowed has no part in this document, which says nothing of its prior.
     if problem.allowed != NULL:
         for k in range(problem.K):
             if not problem.allowed[d * problem.K + k]:

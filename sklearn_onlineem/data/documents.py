@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.batch import Index, array_of, without_step
 from sklearn_onlineem.data.rows import BatchOfRows, Rows, concatenated

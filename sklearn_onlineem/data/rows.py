@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.batch import REALS, Batch, Index, array_of, check_threads, without_step
 from sklearn_onlineem.data.sparse import checked_csr

@@ -10,8 +10,8 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels._rows import are_finite
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.batch import Index, array_of, check_offsets

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Integers
 from sklearn_onlineem.data.batch import Batch, Index, array_of, check_offsets, check_threads
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import softmax
 
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families.tangents import inverse
 from sklearn_onlineem.models.mixture import MixtureCoordinates
 

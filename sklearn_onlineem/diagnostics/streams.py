@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import NamedTuple, Self
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.em.state import AnyStep
 
 # Ratio of the half-lives of the two means.

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.diagnostics.reading import model_and_data
 from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
 from sklearn_onlineem.models.mixture import MixtureModel

@@ -28,8 +28,7 @@ from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import Auto, Batch, Online, Stochastic
 from sklearn_onlineem.estimators.base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators.combination import no_model
-from sklearn_onlineem.estimators.fitted import PersistentState, rollback
-from sklearn_onlineem.estimators.learnt import RELEARNT
+from sklearn_onlineem.estimators.fitted import RELEARNT, PersistentState, rollback
 from sklearn_onlineem.estimators.parameters import (
     available_if,
     by_name,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton
 from sklearn_onlineem.em.stopping import StandardErrorStopping

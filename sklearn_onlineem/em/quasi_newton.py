@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem._errors import ours
 from sklearn_onlineem._kernels._small_matrices import multiply_by_inverse
+from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Progress

@@ -16,7 +16,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import TypeAlias
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.em.settings import Settings
 
 __all__ = [

@@ -121,7 +121,7 @@ class History(NamedTuple):
         return [step for block in (*self.blocks, self.latest) for step in block][-_HISTORY_STEPS:]
 
 
-# What an update adds to `Counters.decay` that leaves nothing of the model before: exp(-800) is 0.
+# An update that leaves nothing of the model before adds it to `Counters.decay`: exp(-800) is 0.
 FORGOTTEN = 800.0
 # Bounds the memory of long streams.
 _HISTORY_STEPS, _BLOCK = 10_000, 100

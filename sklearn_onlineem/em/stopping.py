@@ -168,7 +168,7 @@ class StandardErrorStopping(StoppingRule):
         left = remaining_gain(values)
         if not 0.0 < left < math.inf:
             return Outlook(1.0, left)
-        # What is left falls at the rate of the gains.
+        # The gains that are left fall at the rate of those before.
         lefts = [value * left / values[-1] for value in values]
         return expected_passes(lefts, _MARGIN * self.tol)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.validation import check_in_memory, filled

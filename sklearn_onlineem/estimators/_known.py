@@ -8,7 +8,7 @@ of values, and what is missing: the estimator is fitted as soon as all parts of 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
@@ -16,16 +16,16 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import aligned, frozen, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import Constants, State
 from sklearn_onlineem.estimators._start import StartValues
-from sklearn_onlineem.estimators.learnt import lettered_parts, masked_parts
 from sklearn_onlineem.estimators.validation import check_complete, error_context
 from sklearn_onlineem.families._checks import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.fixed import Fixed
 
 Value = TypeVar("Value")
 
@@ -34,7 +34,7 @@ Value = TypeVar("Value")
 class Settable(Generic[Value]):
     """Descriptor of a fitted attribute that can be set: a line of an estimator's table."""
 
-    # What it determines of the model, separated by blanks. "": its own part, of its name.
+    # Parts of the model that it determines, separated by blanks. "": the one of its name.
     parts: str = ""
     # Whether a model need not have its own part from attributes: True; the name of a parameter that
     # says it, unless it is None; or a function of the estimator.
@@ -50,8 +50,8 @@ class Settable(Generic[Value]):
     start: Callable[[Any, str, object, Any], Floats] | None = None
     # Otherwise it only has start values.
     can_be_set: bool = True
-    # Of attributes that differ from the part of the model of the same name, or are none: a function
-    # of the estimator that returns the values, and axes and `put` as of a `Part`.
+    # For attributes that differ from the part of the model of this name, or are none: a function of
+    # the estimator that returns the values, and axes and `put` as of a `Part`.
     read: Callable[[Any], Value] | None = None
     axes: str | Callable[[Any], str] | None = ""
     put_into: Callable[..., Model] | None = None
@@ -236,6 +236,9 @@ class KnownModel:
             told = frozenset().union(*(lines[name].determines for name in found))
             return found if needed <= told else []
 
+        if not given:
+            return StartValues(names=names)
+
         def put(model, data):
             sizes, parts = {**self._known_sizes({}), "d": data.n_features}, model.parts
             for line, value in given.items():
@@ -248,7 +251,7 @@ class KnownModel:
                 model = line.put(model, values, name, parts)
             return model
 
-        is_told = given and all(lines.get(name) in given for name in names() or [None])
+        is_told = all(lines.get(name) in given for name in names() or [None])
         return StartValues(put, self._standard if is_told else None, names)
 
     def _known_model(self, data):
@@ -320,7 +323,7 @@ class KnownModel:
         """Keep values until the model is complete."""
         table, given = _settables(type(self)), dict(self.__dict__.get("_given", {}))
         for name in new:
-            # What has the same meaning is replaced.
+            # A value replaces those with the same meaning.
             parts = table[name].determines
             given = {old: x for old, x in given.items() if not table[old].determines <= parts}
             given[name] = new[name]
@@ -451,3 +454,100 @@ class KnownModel:
 
 
 _AXES = {"k": "components or states", "d": "columns"}
+
+
+# ------------------------------------------------------------------------------- what is learnt
+
+
+def lettered_parts(params, letters):
+    """Return whether each part is learnt, by name; `letters` learn it, and it is without any."""
+    # Letters of one part come first.
+    joined = "".join(letters.values())
+    if set(params) - set(joined):
+        known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
+        raise ValueError(f"params has letters other than {known!r}: {params!r}.")
+    return {name: not own or not set(own).isdisjoint(params) for name, own in letters.items()}
+
+
+def masked_parts(params, masks, n_components):
+    """Return what is learnt of each part by name: True, False, or a mask of booleans.
+
+    `params` has masks by names of parts, which are learnt without one. `masks` has their axes, such
+    as "k" or "k kd", where "e" has one more entry than "k", and others have any length.
+    """
+    if not isinstance(params, Mapping):
+        raise ValueError(f"params must be letters, or a dict of masks, got {params!r:.60}.")
+    unknown = [name for name in params if name not in masks]
+    if unknown:
+        raise ValueError(f"params has the key {unknown[0]!r}; it may have {', '.join(masks)}.")
+    sizes = {"k": n_components, "e": n_components + 1}
+    return {
+        name: _checked(
+            f"params[{name!r}]", params.get(name, True),
+            [tuple(map(sizes.get, axes)) for axes in kinds.split()],
+        )
+        for name, kinds in masks.items()
+    }  # fmt: skip
+
+
+def _checked(name, mask, shapes):
+    if isinstance(mask, bool | np.bool):
+        return bool(mask)
+    mask = np.array(mask)
+    fits = any(
+        mask.ndim == len(shape)
+        and all(n in (None, own) for n, own in zip(shape, mask.shape, strict=True))
+        for shape in shapes
+    )
+    if mask.dtype != bool or not fits:
+        texts = [str(shape).replace("None", "n_features") for shape in shapes]
+        masks = f", or an array of booleans of shape {' or '.join(texts)}" if shapes else ""
+        raise ValueError(
+            f"{name} must be True or False{masks}, True where an entry is learnt; got shape"
+            f" {mask.shape} of {mask.dtype}."
+        )
+    return mask
+
+
+def masks_of_means(estimator):
+    """Return the axes of masks of means of Gaussians."""
+    return "k kd" if estimator.covariance_type in ("diag", "spherical") else "k"
+
+
+def masks_of_covariances(estimator):
+    """Return the axes of masks of their covariances; shared ones are learnt or not."""
+    return "" if estimator.covariance_type == "tied" else "k"
+
+
+def learnt_gaussians(learnt, covariances, of_components):
+    """Return what Gaussian families take: masks of means, (K, 1) or (K, d), and of covariances.
+
+    `covariances` and `of_components` are names of parts. What fixes all of a component fixes its
+    mean, about which covariances are then learnt; a shared covariance is no component's.
+    """
+    means, spread, whole = learnt["means"], learnt[covariances], learnt[of_components]
+    if isinstance(means, np.ndarray) and means.ndim == 1:
+        means = means[:, None]
+    if isinstance(whole, np.ndarray):
+        return means & whole[:, None], spread
+    return means, spread
+
+
+def fixed_entries(n_components, **learnt):
+    """Return the entries that are fixed, as models take them, or None if all are learnt.
+
+    Masks are of what is learnt, of the shapes of `Fixed`; True is all, False no component.
+    """
+    every = np.ones(n_components, dtype=bool)
+    masks = {
+        name: ~(mask if isinstance(mask, np.ndarray) else every & mask)
+        for name, mask in learnt.items()
+        if mask is not True
+    }
+    return Fixed(**masks) if masks else None
+
+
+def with_masks(family, other):
+    """Return a family, bound to data, with the masks of another."""
+    masks = {name: mask for name, mask in vars(other).items() if name.startswith("learns_")}
+    return replace(family, **masks) if masks else family

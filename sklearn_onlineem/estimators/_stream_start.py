@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
@@ -161,7 +161,7 @@ class StreamStarts:
         estimator = self.estimator
 
         def stopping(is_exact=True):
-            # As `fit` does by default: the parameters of its end are of `fit` alone.
+            # By default rules: the parameters that end a fit are for `fit` alone.
             if is_exact and has_coordinates(start.model):
                 return StandardErrorStopping(data.total_weight, start.model.n_parameters())
             return LikelihoodStopping(estimator._approximate_tol)

@@ -16,7 +16,7 @@ from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.solvers import SOLVERS, Auto, Online, Plan, Solver, solvers_for
@@ -28,8 +28,7 @@ from sklearn_onlineem.em.state import Constants, History, State
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._known import KnownModel
 from sklearn_onlineem.estimators._stream_start import StreamStarts
-from sklearn_onlineem.estimators.fitted import Fitted, FittedState
-from sklearn_onlineem.estimators.learnt import RELEARNT
+from sklearn_onlineem.estimators.fitted import RELEARNT, Fitted, FittedState
 from sklearn_onlineem.estimators.parameters import (
     Parameterised,
     estimator,
@@ -190,9 +189,9 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
         default=None, valid=[None, "array-like"]
     )
 
-    # What "auto" is where no pass sees all data at once, in nats per observation.
+    # `tol="auto"` where no pass sees all data at once, in nats per observation.
     _approximate_tol = 1e-3
-    # What `eta0` is by default unless it follows the settled start of a stream.
+    # The default `eta0` where no settled start of a stream comes before.
     _first_rate: ClassVar[float | str] = "auto"
     # Whether starts of streams are made anew as rows come.
     _keeps_first_rows = True
@@ -208,24 +207,16 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
         """Return the input that reads data, for a new model if `fresh`, else for the fitted one."""
 
     @abstractmethod
-    def _initialiser(self):
-        """Return the `Initialiser` of the parameters."""
+    def _start(self):
+        """Return the `Initialiser` of a fit, or of a stream."""
 
     def _converted(self, X, fresh, ensure_all_finite=True):
         """Return rows as kernels take them, and the attributes that first data define."""
         return converted(self, X, fresh, ensure_all_finite)
 
-    def _prior(self, model, n_features):
-        """Return the prior of hyper-parameters as pseudo-statistics, or None."""
-        return None
-
-    def _start(self):
-        """Return the initialiser of a fit, or of a stream."""
-        return self._initialiser()
-
     def _pseudo_statistics(self, model, n_features):
         """Return the whole prior as pseudo-statistics, or None."""
-        return self._prior(model, n_features)
+        return None
 
     def _settling_batch(self, n):
         """Return how many of n first observations of a stream are a batch while it is settled."""
@@ -526,7 +517,7 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
         opening = self._solver().stage(Opening) if keeps else None
         is_settled = opening is not None and opening.rows > 0
         is_settled = is_settled and not (state.constants.is_known or self._has_start_values())
-        # What comes from a start that was not settled has to be forgotten soon.
+        # A start that was not settled has to be forgotten soon.
         if eta0 == "auto" and not is_settled:
             eta0 = self._first_rate
         if beta == "auto" and self.schedule != "forgetting":
@@ -537,9 +528,11 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
 
     def _start_parameters(self):
         """Return names of parameters that set the start."""
-        starts = ("init", "init_params")
-        ends = [name for name in self._defaults if name.endswith("_init") and name != "n_init"]
-        return [name for name in self._defaults if name in starts] + ends
+        return [
+            name
+            for name in self._defaults
+            if name in ("init", "init_params") or (name.endswith("_init") and name != "n_init")
+        ]
 
     def _has_start_values(self):
         return not all(isinstance(getattr(self, x), str | None) for x in self._start_parameters())

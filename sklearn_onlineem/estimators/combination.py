@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import RandomState
 from sklearn_onlineem._values import average, checksum, differences
 from sklearn_onlineem.em.loop import Progress

@@ -27,11 +27,12 @@ from sklearn_onlineem.em.solvers import Chains
 from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.em.stages.sample import Challenge, without_sample
 from sklearn_onlineem.em.state import History, State, Step
-from sklearn_onlineem.estimators.learnt import RELEARNT
 from sklearn_onlineem.estimators.parameters import are_same, estimator
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.models import Model
 
+# Parameters that say what is learnt, which a fit that goes on may change.
+RELEARNT = frozenset({"params", "em_vars"})
 # Where scikit-learn keeps the callbacks of `set_callbacks`, which are not fitted state.
 CALLBACKS = "_skl_callbacks"
 _VERSION, _CHECKSUM = "_sklearn_onlineem_version", "_checksum"
@@ -126,7 +127,7 @@ def _names(kind):
     return frozenset(kind._get_param_names())
 
 
-# What may have come from NumPy.
+# Types that NumPy's numbers stand for.
 _LOOSE = {int: Integral, bool: bool | np.bool, float: Real}
 
 
@@ -135,7 +136,7 @@ class Fitted(NamedTuple):
 
     state: State
     history: History
-    # Those that validation found in the first data; they never change.
+    # Attributes that validation found in the first data; they never change.
     attributes: dict
     # Values of the structural parameters.
     structure: tuple
@@ -264,7 +265,7 @@ class FittedState(PersistentState):
         left_out = {*self._transient, CALLBACKS}
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
         copied.__dict__ = kept | {"callbacks": None}
-        # What callbacks get may be passed on, and has no sample of the rows.
+        # Callbacks may pass the copy on, so it has no sample of the rows.
         progress = replace(progress, state=without_sample(progress.state))
         copied._fitted = self._fitted_with(progress, attributes)
         return copied

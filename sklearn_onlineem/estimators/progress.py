@@ -14,7 +14,7 @@ from sklearn_onlineem.em.schedules import BETA_SCHEDULES
 from sklearn_onlineem.em.stopping import StandardErrorStopping, expected_passes, remaining_gain
 
 _OURS = ("sklearn_onlineem", "sklearn", "joblib")
-# What was told once, and where.
+# Warnings that were given once, and where.
 _TOLD = set()
 
 

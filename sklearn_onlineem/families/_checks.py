@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.data.sparse import checked_csr
 
 # Squares of settings, and their products with data, must be normal numbers. Arguments of log gammas
@@ -40,7 +40,7 @@ def finite(name, value, shape=()):
     """Return a hyper-parameter as numbers of this shape, up to `LARGEST`; else a ValueError."""
     _require(not np.ma.is_masked(value), name, "free of masked values", value)
     try:
-        # What is checked is not as large as the shape.
+        # The numbers are checked before they fill the shape.
         numbers = np.asarray(value, dtype=float)
         result = np.broadcast_to(numbers, shape)
     except ours(TypeError, ValueError, OverflowError):

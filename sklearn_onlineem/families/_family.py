@@ -399,7 +399,7 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
 
     def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         natural = self.to_natural(parameters)
-        # Of what is impossible there is no evidence, and no prior changes it.
+        # Impossible values have no evidence, and no prior changes them.
         possible = np.where(np.isneginf(natural), 0.0, natural)
         inner = np.einsum("kp,kp->", statistics.total, possible)
         return float(inner - statistics.weight @ self.log_partition(natural))

@@ -13,12 +13,12 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels._topic_tables import (
     column_divergences,
     inverse_powers,
     shift_divergences,
 )
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.statistics import Sums
@@ -185,7 +185,7 @@ def word_divergences(p: WordTable, q: WordTable, n_threads: int = 1) -> Floats:
         _ratio(*pair) for pair in ((p.shift, p.scale), (q.shift, q.scale), (p.scale, q.scale))
     )
     n_zeros = np.count_nonzero(q.places == 0)
-    # As if all words had been left, and then without those that were not.
+    # The sum as if all words had been left, less the words that were not.
     if _reaches(q.anchor, after) and _reaches(q.anchor, before):
         a, b, j = after / q.anchor - 1.0, before / q.anchor - 1.0, np.arange(_N_POWERS)[:, None] + 1
         terms = a ** (j + 1) / (j * (j + 1)) + b ** (j + 1) / (j + 1) - a * b**j / j

@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import rel_entr
 
-from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem._errors import ours
 from sklearn_onlineem._kernels import _collapsed_counts, _counts
 from sklearn_onlineem._kernels._rows import are_codes
+from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.batch import REALS
 from sklearn_onlineem.families import _collapsed

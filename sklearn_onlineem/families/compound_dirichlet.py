@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import gammaln, logsumexp, polygamma, psi
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import (

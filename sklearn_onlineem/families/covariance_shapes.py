@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem._errors import ours
 from sklearn_onlineem._kernels import (
     _centred_moments,
     _gaussian,
@@ -19,6 +17,7 @@ from sklearn_onlineem._kernels import (
     _natural_gaussian,
     _small_matrices,
 )
+from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.families._checks import above, at_least, check_has_mode, positive_semidefinite
@@ -79,7 +78,7 @@ class Gaussians(Rebuilt):
     mean: Floats
     covariance: Floats
 
-    # As of `Moments`.
+    # For the reason that `Moments` gives.
     def __init__(self, mean: Floats, covariance: Floats) -> None:
         values = self.__dict__
         values["mean"], values["covariance"] = mean, covariance
@@ -246,17 +245,17 @@ class _Matrices(Covariance):
         return n_features * (n_features + 1) // 2
 
     def degrees_of_mean(self, n_features: int) -> float:
-        # Of an inverse Wishart distribution.
+        # Degrees of an inverse Wishart distribution.
         return 2.0 * (n_features + 1)
 
     def start_coordinates(
         self, X: Floats, sample_weight: Floats | None = None
     ) -> tuple[Callable[[Floats], Floats], ...]:
         maps = [standardised]
-        # As few rows as columns have equal distances there, and a few times as many nearly so.
+        # Whitened rows as few as columns have equal distances, and a few times as many nearly so.
         if 1 < X.shape[1] <= _WHITENED_SHARE * len(X):
             maps.append(whitened)
-            # Of fewer rows kurtoses are mostly noise.
+            # Kurtoses of fewer rows are mostly noise.
             if X.shape[1] ** 2 <= len(X):
                 maps.append(independent)
         return tuple(to(X, sample_weight) for to in maps)

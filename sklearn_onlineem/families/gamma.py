@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, polygamma, psi
 
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import (
     LEAST_SHAPE,

@@ -483,7 +483,7 @@ class Gaussian(
     def drawn(
         self, parameters: Gaussians, X: Floats, components: Integers, rng: np.random.Generator
     ) -> Floats:
-        # Of a row, x_m | x_o ~ N(m_m + G (x_o - m_o), S_mm - G S_om) with G = S_mo S_oo^-1.
+        # In a row, x_m | x_o ~ N(m_m + G (x_o - m_o), S_mm - G S_om) with G = S_mo S_oo^-1.
         means, covariances = parameters.mean, parameters.covariance_matrices
         out, noise = X.copy(), rng.standard_normal(X.shape)
         masks, codes = np.unique(np.isnan(X), axis=0, return_inverse=True)

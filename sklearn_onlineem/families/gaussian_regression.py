@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 from scipy.linalg import lapack
 
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.data.rows import Rows

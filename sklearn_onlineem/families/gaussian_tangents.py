@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.covariance_shapes import (
     LARGEST_GUARD,
@@ -104,7 +104,7 @@ class _GaussianTangents(Tangents):
         mean, covariance = self._moved(v)
         if self.family.limits is None:
             return Gaussians(mean, covariance)
-        # What no observed value determines might go to infinity at no loss.
+        # Values that no observed one determines might go to infinity at no loss.
         (low, high), before = self.family.limits, self.parameters
         reach, both = high - low, (before.covariance, covariance)
         was, now = (np.einsum("kii->ki", c) if c.ndim == 3 else c for c in both)

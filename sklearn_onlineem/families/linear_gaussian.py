@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 from scipy.linalg import lapack
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem._kernels._rows import are_finite
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.families._checks import (
@@ -116,7 +116,7 @@ class AffineGaussian(Rebuilt):
     offset: Floats
     covariance: Floats
 
-    # As of `Gaussians`; kernels take the arrays as they are.
+    # For the reason that `Moments` gives; kernels take the arrays as they are.
     def __init__(self, matrix: Floats, offset: Floats, covariance: Floats) -> None:
         values = self.__dict__
         values["matrix"], values["offset"] = _ready(matrix), _ready(offset)
@@ -279,7 +279,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             self._floor, "matrix" in learnt, "offset" in learnt, "covariance" in learnt, *values,
         )  # fmt: skip
         if "covariance" in learnt and not isinstance(self.shape, Full):
-            # Those that overflow are refused by who makes a model of them.
+            # Callers that make a model refuse those that overflow.
             with np.errstate(over="ignore", invalid="ignore"):
                 for k in np.flatnonzero(statistics.degrees > NEGLIGIBLE):
                     values[2][k] = self.shape.nearest(values[2][k])

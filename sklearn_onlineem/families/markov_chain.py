@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
 from sklearn_onlineem.data.rows import Rows

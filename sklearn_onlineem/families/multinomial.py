@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
@@ -206,7 +206,7 @@ class Multinomial(GroupedCounts):
         length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)
         return np.maximum(mean, self.min_probability * length)
 
-    # What follows takes parameters as a `WordTable` as well.
+    # The methods below also take parameters as a `WordTable`.
 
     def log_density(
         self, parameters: Floats | WordTable, X: FloatsOrSparse, n_threads: int = 1

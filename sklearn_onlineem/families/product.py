@@ -11,7 +11,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks

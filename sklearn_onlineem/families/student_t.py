@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, polygamma, psi, xlogy
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _student_t
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, above, check_setting, definite
@@ -40,11 +40,11 @@ from sklearn_onlineem.families.tangents import Tangents
 from sklearn_onlineem.statistics import Moments, Statistics, Sums, combine
 
 _LEARNT = ("each", "shared")
-# Of components that are learnt from clusters of rows alone.
+# Degrees of freedom of components that are learnt from clusters of rows alone.
 _START_DEGREES = 10.0
 # So that far rows have a finite density, and weight 0.
 _LARGEST_RATIO = 1e290
-# Of first floors and clusters: columns are clipped so many ranges between their quartiles beyond
+# For first floors and clusters: columns are clipped so many ranges between their quartiles beyond
 # these, and rows are left out whose squares are so many times the median's.
 _FENCES, _LARGEST_SQUARE = 3.0, 50.0
 _QUANTILE_ROWS = 1 << 14
@@ -193,7 +193,7 @@ class StudentTTangents(Tangents):
         degrees = self.parameters.degrees_of_freedom
         if self._n_degrees:
             moved = degrees * np.exp(self._relative(v)[: len(degrees), 0])
-            # Those at a bound are fixed, so none move there.
+            # Degrees at a bound are fixed, so none move there.
             degrees = np.where(moved == degrees, degrees, np.clip(moved, *self._inner_range))
         gaussians = self._gaussian.moved(v[:, : self._gaussian.n_own])
         gaussians = Gaussians(gaussians.mean, self._bounded(gaussians.covariance))
@@ -302,7 +302,7 @@ class StudentT(
     spread: tuple[Floats, Floats] | None = None
     limits: tuple[Floats, Floats] | None = None
 
-    # Of degrees of freedom. Below, components soon have a single row; above, they are Gaussians.
+    # Below, components soon have a single row; above, they are Gaussians.
     range_of_degrees = 1.0, 1e3
 
     def __post_init__(self):
@@ -348,7 +348,7 @@ class StudentT(
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
         if np.isnan(X).all(axis=0).any():
             return self
-        # As of the floor, outliers may have most of a variance.
+        # Outliers may have most of a variance, as in the floor.
         clipped = X.copy()
         for column, seen in zip(clipped.T, ~np.isnan(X.T), strict=True):
             weight = None if sample_weight is None else sample_weight[seen]
@@ -438,7 +438,7 @@ class StudentT(
         uniforms: Floats | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, StudentTStatistics, float]:
-        # As `e_step_in_blocks`, but distances are computed once.
+        # Like `e_step_in_blocks`, but distances are computed once.
         gaussians, n_features = parameters.gaussians, rows.X.shape[1]
         degrees = np.broadcast_to(parameters.degrees_of_freedom, len(log_weights)).copy()
         constants = log_weights + gaussians._offset(0.0) + _log_constant(degrees, n_features)

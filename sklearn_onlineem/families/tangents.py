@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _counts, _natural
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families._family import NOTHING
 
 # Entries near zero, by the mean of their row, and the factor by which an M-step leaves zero.

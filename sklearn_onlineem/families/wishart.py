@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import multigammaln, polygamma, psi
 
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import (
     LEAST_SHAPE,
@@ -295,7 +295,7 @@ class Wishart(_Matrices, ConjugatePriors[Floats, Sums]):
         mean = _unflatten(parameters[:, 1:])
         side = mean.shape[1]
         target = np.minimum(parameters[:, 0] - np.linalg.slogdet(mean)[1], -1e-300)
-        # As n grows the gap tends to d (d + 1) / (2 n).
+        # The gap tends to d (d + 1) / (2 n) as n grows.
         start = side - 1.0 + side * (side + 1.0) / (-2.0 * target)
         degrees = increasing_root(
             lambda n: _log_det_gap(n, side),

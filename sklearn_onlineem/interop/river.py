@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 
 try:

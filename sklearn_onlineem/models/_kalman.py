@@ -10,8 +10,8 @@ from typing import Self
 import numpy as np
 from scipy.linalg import lapack
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _gaussian, _kalman, _kalman_shared
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
@@ -38,7 +38,7 @@ class LinearDynamicalStatistics(Statistics):
     transitions: Moments
     emissions: Moments
 
-    # As of `Moments`.
+    # For the reason that `Moments` gives.
     def __init__(self, initial: Moments, transitions: Moments, emissions: Moments) -> None:
         self.__dict__.update(initial=initial, transitions=transitions, emissions=emissions)
 
@@ -341,7 +341,7 @@ class SharedGains:
         units = np.sqrt(F.diagonal()[: self._k])
         if not units.all():
             return 0
-        # Those of an unstable system may overflow.
+        # Errors of an unstable system may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             errors = np.array([A @ (np.eye(len(A)) - F @ G), gain[-1].T])
             errors = errors[:, : self._k, : self._k] * units / units[:, None]

@@ -183,7 +183,7 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
         in_doubt = halves[0].in_doubt or halves[1].in_doubt
         if visit is None and not in_doubt:
             break
-        # What follows the halves; transitions from one to the other are counted in the first.
+        # Likelihoods of the rows after the halves; the first counts transitions between the two.
         laters = np.full((2, 2, len(w)), -np.inf)
         laters[0] = logsumexp(log_transmat + w, axis=1) - share, w - share
         laters[1, 0] = logsumexp(log_transmat.T + alpha, axis=1) - share

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, ndtri
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._e_step import NO_LABELS, NOTHING

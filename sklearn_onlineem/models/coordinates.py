@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from sklearn_onlineem import families
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families.tangents import inverse, tangents_of
 
 # Step of differences, relative to the size of the direction: some 1e-11 of them is curvature, and
@@ -221,37 +221,28 @@ class ComponentCoordinates(Coordinates):
 
 def has_coordinates(model):
     """Return whether complete data of models of this kind are an exponential family known here."""
-    return _kind_of(model) is not None and not _is_fixed(model) and _has_tangents(model)
+    has_tangents = not hasattr(model, "family") or tangents_of(model.family) is not None
+    return "coordinates" in vars(type(model)) and not _is_fixed(model) and has_tangents
 
 
 def coordinates_of(model, statistics):
     """Return the coordinates of a model, or raise ValueError if it has none."""
-    kind = _kind_of(model)
-    if kind is None:
+    if has_coordinates(model):
+        return type(model).coordinates(model, statistics)
+    # A subclass may be another model, and have none.
+    if "coordinates" not in vars(type(model)):
         raise ValueError(
             "The model must be a mixture, a hidden Markov model, a Kalman filter or a transducer,"
             f" got a {type(model).__name__}."
         )
     if _is_fixed(model):
         raise ValueError("Standard errors and rates need all parameters learnt; params fixes some.")
-    if not _has_tangents(model):
-        named = ((name, getattr(families, name)) for name in families.__all__)
-        known = ", ".join(sorted(name for name, kind in named if "tangents" in vars(kind)))
-        raise ValueError(f"The family must be one of {known}, got {type(model.family).__name__}.")
-    return kind(model, statistics)
+    named = ((name, getattr(families, name)) for name in families.__all__)
+    known = ", ".join(sorted(name for name, kind in named if "tangents" in vars(kind)))
+    raise ValueError(f"The family must be one of {known}, got {type(model.family).__name__}.")
 
 
 def _is_fixed(model):
     """Return whether coordinates of a model are fixed; those of hidden chains leave out parts."""
     fixed = getattr(model, "fixed", None)
     return fixed is not None and (fixed.is_partial or not hasattr(model, "learnt"))
-
-
-def _has_tangents(model):
-    """Return whether the family of a model has tangents; all do that have no family."""
-    return not hasattr(model, "family") or tangents_of(model.family) is not None
-
-
-def _kind_of(model):
-    """Return the class of a model's coordinates, or None; a subclass may be another model."""
-    return vars(type(model)).get("coordinates")

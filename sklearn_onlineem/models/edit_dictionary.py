@@ -79,7 +79,7 @@ class Dictionary(Identified, Loaded):
         rest = np.maximum(m - k, 0)
         paths = gammaln(n + rest + 1) - gammaln(k + 1) - gammaln(n - k + 1) - gammaln(rest + 1)
         terms = np.where(k <= m, 0.0 if self.best else paths, -np.inf) + substituted
-        # Of k substitutions, k are matches or as many as there are shared symbols.
+        # Matches are as many as substitutions, or as symbols that are shared.
         add = np.maximum if self.best else np.logaddexp
         few = add.accumulate(terms + matched, axis=1)
         more = np.full_like(terms, -np.inf)

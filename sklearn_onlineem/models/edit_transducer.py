@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import xlogy
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _edit_lattice
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
 from sklearn_onlineem.families.parts import Part

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import components, with_components
 
-# Of sums of probabilities, after many M-steps.
+# Rounding error of sums of probabilities after many M-steps.
 _ROUNDING = 1e-12
 
 

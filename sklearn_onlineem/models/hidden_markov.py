@@ -10,9 +10,9 @@ from operator import attrgetter
 import numpy as np
 from scipy.special import logsumexp, xlogy
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import take
 from sklearn_onlineem.data.batch import array_of
@@ -62,7 +62,7 @@ class HiddenMarkovStatistics(Statistics):
     transitions: Floats
     emissions: Statistics
 
-    # As in `Moments`: streams of single sequences make many.
+    # For the reason that `Moments` gives: streams of single sequences make many.
     def __init__(self, start: Floats, transitions: Floats, emissions: Statistics) -> None:
         values = self.__dict__
         values["start"], values["transitions"], values["emissions"] = start, transitions, emissions
@@ -265,12 +265,9 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
     def n_parameters(self) -> int:
         fixed = Fixed() if self.fixed is None else self.fixed
-        counts = {
-            "s": fixed.n_free("weights", self.start > 0),
-            "t": fixed.n_free("transmat", self.transmat > 0),
-            "e": fixed.n_learnt(self.family.n_parameters(self.parameters)),
-        }
-        return sum(counts[part] for part in self.learnt)
+        n_of_chain = fixed.n_free("weights", self.start > 0)
+        n_of_chain += fixed.n_free("transmat", self.transmat > 0)
+        return n_of_chain + fixed.n_learnt(self.family.n_parameters(self.parameters))
 
     def observations_needed(self, data: Sequences) -> float:
         n_parameters = max(1, self.family.n_parameters(self.parameters))
@@ -502,7 +499,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             rows = rows[np.flatnonzero(~np.isnan(data.X).any(axis=1))]
         if not {"t", "e"} <= set(self.learnt) or len(rows) == 0:
             return None
-        # As of rows without an order: the halves of a state get the same transitions.
+        # Rows have no order here: the halves of a state get the same transitions.
         move = MixtureModel(self.family, self._shares(data), self.parameters).reinitialised(rows)
         if move is None:
             return None

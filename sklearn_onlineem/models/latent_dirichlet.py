@@ -414,7 +414,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         if not trials:
             return None
         trial, old = max(trials, key=lambda trial: trial[0].e_step(learners)[1])
-        # What documents lose, if they come back: those of the empty topic, and of the other one.
+        # The loss of documents that come back: those of the empty topic, and of the other one.
         others = self.topics_T.copy()
         alpha = trial.alpha[[old, new]]
         others[:, new] = trial.topics_T[:, [old, new]] @ (alpha / alpha.sum())

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack, null_space
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _kalman_shared, _regressions
 from sklearn_onlineem._kernels._rows import are_finite
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
@@ -431,7 +431,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        # What is known has no standard errors.
+        # Known arrays have no standard errors.
         return tuple(
             part._replace(kind=part.kind if learnt in getattr(self, place).learnt else None)
             for part, (place, learnt, _) in zip(self.own_parts, FIELDS.values(), strict=True)
@@ -540,7 +540,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             return None
         # Not those after the state before, which the last rows of that may have led astray.
         states = self._inputs(data.length_distribution)[2]
-        # What is missing is as expected.
+        # Missing values are as expected.
         largest = _regressions.largest_square(
             np.ascontiguousarray(data.X, dtype=np.float64), *self.emissions.parameters._arrays,
             states.weight, states.mean, states.scatter,

@@ -10,7 +10,6 @@ from operator import attrgetter
 import numpy as np
 from scipy.special import xlogy
 
-from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels._responsibilities import (
     joint_divergence,
     log_weights,
@@ -18,6 +17,7 @@ from sklearn_onlineem._kernels._responsibilities import (
     normalise,
     weights_from_counts,
 )
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import components, take
 from sklearn_onlineem.data.rows import Rows
@@ -80,7 +80,7 @@ class MixtureStatistics(Statistics):
     counts: Floats
     emissions: Statistics
 
-    # As of `Moments`.
+    # For the reason that `Moments` gives.
     def __init__(self, counts: Floats, emissions: Statistics) -> None:
         values = self.__dict__
         values["counts"], values["emissions"] = counts, emissions
@@ -171,7 +171,7 @@ class MixtureModel(
     parameters: object = TableField("array_T")
     fixed: Fixed | None = None
 
-    # As of `Moments`.
+    # For the reason that `Moments` gives.
     def __init__(
         self, family: Family, weights: Floats, parameters: object, fixed: Fixed | None = None
     ) -> None:

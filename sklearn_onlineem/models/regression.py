@@ -209,7 +209,7 @@ class RegressionCoordinates:
         self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
         if failed:
             raise ValueError(f"The noise of the {self._said} has no density.")
-        # As kernels take it.
+        # Kernels take it in this unit.
         unit = 1.0 / math.sqrt(max(float(statistics.weight[0]), _TINY))
         self._about = origin, inverse_root, unit, noise_unit, learns_offset
 

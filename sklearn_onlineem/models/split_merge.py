@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import lapack
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import components, take, with_components
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families.capabilities import n_shared_parameters
@@ -397,7 +397,7 @@ _MOST_EMPTY, _MOST_TRIED, _MOST_ROWS = 8, 2, 500
 # The judges must be this many times likelier under the new model. Under the old one that happens at
 # most once in as many tries (Markov's inequality).
 LOG_ODDS = math.log(1e6)
-# What a row loses without its component, at most, in nats.
+# A row loses at most so many nats without its component.
 _MOST_LOST = 100.0
 
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import EditDistance, GaussianHMM, GaussianMixture, KalmanFilter
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.estimators.priors import LearntPrior
+from sklearn_onlineem.estimators._start import LearntPrior
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_bool, check_count

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import RateSchedule, rate_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_count

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.schedules import Forgetting, Harmonic
@@ -42,7 +42,7 @@ class Memories(Carry):
     ends: tuple = ()
 
     def with_model(self, model, state):
-        # What the weights have learnt stays.
+        # The weights stay as they were learnt.
         return Memories(len(self.models) * (model,), self.weights)
 
     def log_likelihood(self, data: Batch) -> Floats:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.stages.base import EStep, Stage
@@ -83,8 +83,8 @@ class Gate(Carry):
 
     # Log-likelihood below which rows are surprising.
     least: float = -math.inf
-    # Those of rows since `least` was computed, of some of the batches, NaN for rows that are
-    # missing; how many they are; and those of rows before.
+    # Log-likelihoods of rows since `least` was computed, of some of the batches, NaN for rows that
+    # are missing; how many they are; and those of rows before.
     latest: tuple[Floats, ...] = ()
     n_latest: int = 0
     before: RunningQuantiles = RunningQuantiles()

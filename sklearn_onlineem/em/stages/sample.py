@@ -88,7 +88,7 @@ class Sample(Carry):
                 ahead, n_draws = _jump(keys, rng), n_draws + 2
             ahead -= n - begin
         kept = data if self.kept is None else self.kept.concatenate([self.kept, data])
-        # Of a batch they may be views, which users may overwrite.
+        # They may be views of a batch, which users may overwrite.
         n_rows = self.n_rows + data.n_rows
         return replace(
             self, kept=kept[places], keys=keys, ahead=ahead, n_draws=n_draws, n_rows=n_rows
@@ -120,7 +120,7 @@ class Sample(Carry):
         return (order < self.size // _JUDGES)[: len(self.keys)]
 
 
-# Of a stream that goes on without one.
+# The sample of a stream that goes on without one.
 NO_SAMPLE = Sample(0, ())
 
 

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators._known import Settable
-from sklearn_onlineem.estimators._start import STARTS, bound
+from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
+from sklearn_onlineem.estimators._start import STARTS, LearntPrior, TakesPrior, bound
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
@@ -23,9 +23,7 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     HiddenMarkovInitialiser,
     excess,
 )
-from sklearn_onlineem.estimators.learnt import fixed_entries, with_masks
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter
@@ -153,8 +151,10 @@ class BaseHMM(TakesPrior, SequenceEstimator):
     def _fixed(self):
         """Return what is fixed, as models take it, or None."""
         learnt, n = self._learnt(), self.n_components
+        if all(part is True for part in learnt.values()):
+            return None
         start, transmat, emissions = map(learnt.pop, ("startprob", "transmat", "emissions"))
-        # What is left are parts of the emissions, if they have names.
+        # The others are parts of the emissions, if these have names.
         if learnt and all(part is False for part in learnt.values()):
             emissions = False
         symbols = learnt.pop("emissionprob", True)

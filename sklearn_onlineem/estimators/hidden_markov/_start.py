@@ -6,12 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sklearn_onlineem._errors import ours
-from sklearn_onlineem.estimators._start import (
-    ClusterInitialiser,
-    check_columns,
-)
-from sklearn_onlineem.estimators.priors import prior_statistics
+from sklearn_onlineem._python import ours
+from sklearn_onlineem.estimators._start import ClusterInitialiser, check_columns, prior_statistics
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.families._checks import above, relative_shares, shares
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
@@ -143,7 +139,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
 
     def another(self, data, random_state):
         """Return a further start, of other clusters, whose chain is drawn where it is not given."""
-        # Of symbols, there are no other clusters: the transitions alone tell starts apart.
+        # Symbols have no other clusters: the transitions alone tell starts apart.
         has_symbols, n_states = self.family.has_symbols, self.n_components
         model = (self.model if has_symbols else super().another)(data, random_state)
         start, transmat, learnt = model.start, model.transmat, model.learnt

@@ -9,16 +9,16 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable
-from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.learnt import (
+from sklearn_onlineem.estimators._known import (
+    Settable,
     learnt_gaussians,
     masks_of_covariances,
     masks_of_means,
 )
+from sklearn_onlineem.estimators._start import LearntPrior
+from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.priors import LearntPrior
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._checks import (
     LARGEST_SQUARE,

@@ -10,11 +10,10 @@ from numbers import Real
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.estimators._start import Initialiser
-from sklearn_onlineem.estimators.priors import prior_statistics
+from sklearn_onlineem.estimators._start import Initialiser, prior_statistics
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.gaussian import variance_floor

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators._start import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.kalman._start import (
     SHAPES,
@@ -21,7 +22,6 @@ from sklearn_onlineem.estimators.kalman._start import (
     system_prior,
 )
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators.validation import filled
 from sklearn_onlineem.families import Gaussian
@@ -217,7 +217,7 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         return system_prior(given, model) if given else None
 
     def _check_shape(self, shape, may_change=frozenset()):
-        # What is learnt may start from other values next time.
+        # Learnt arrays may start from other values next time.
         super()._check_shape(shape, may_change | self._system().learnt())
 
     def _check_structure(self, may_change=frozenset()):

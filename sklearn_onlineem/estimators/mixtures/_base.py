@@ -17,19 +17,17 @@ from sklearn.utils.validation import _check_feature_names_in
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
-from sklearn_onlineem.estimators._known import (
-    Settable,
-)
+from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
     STARTS,
     ClusterInitialiser,
+    LearntPrior,
+    TakesPrior,
     bound,
 )
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
-from sklearn_onlineem.estimators.learnt import fixed_entries, with_masks
 from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter
-from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families._checks import finite_start, relative_shares

@@ -18,7 +18,7 @@ SHORT_EM = "short-em"
 # Rows, and starts of each kind; passes of EM after which the likeliest few go on, how many do, and
 # their passes. Chosen by simulations of 2 to 10 crossing regressions.
 _MOST_ROWS, _N_STARTS, _PASSES, _N_FINAL, _FINAL_PASSES = 2048, 5, 20, 3, 30
-# Of starts that are alike in so many digits the first goes on, and rounding changes no labels.
+# The first of the starts that agree in so many digits goes on, so that rounding changes no labels.
 _DIGITS = 6
 # Regressions through random rows, of which one is taken.
 _N_TRIED = 20

@@ -14,10 +14,9 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._rows import RowEstimator
-from sklearn_onlineem.estimators._start import Initialiser
+from sklearn_onlineem.estimators._start import Initialiser, LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, MixtureInitialiser
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.priors import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.validation import checked_lengths
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families._checks import finite_start

@@ -115,7 +115,7 @@ class GammaMixture(BaseMixture):
         means = np.ones((n_components, n_features))
         if not isinstance(family, Gamma):
             return means
-        # Of shape 1 and rate 1.
+        # The family of shape 1 and rate 1.
         return family.from_natural(np.concatenate([0.0 * means, -means], axis=1))
 
     shapes_ = Settable[Floats](optional="shape")

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.estimators._known import Settable
-from sklearn_onlineem.estimators.learnt import (
+from sklearn_onlineem.estimators._known import (
+    Settable,
     learnt_gaussians,
     masks_of_covariances,
     masks_of_means,

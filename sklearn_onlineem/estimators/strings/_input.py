@@ -6,7 +6,7 @@ from itertools import islice
 
 import numpy as np
 
-from sklearn_onlineem._errors import ours
+from sklearn_onlineem._python import ours
 from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators.threads import threads_for
 from sklearn_onlineem.estimators.validation import check_in_memory, error_context

@@ -332,10 +332,10 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     def _input(self, fresh=False):
         return PairsInput(self, fresh)
 
-    def _initialiser(self):
+    def _start(self):
         return TransducerInitialiser(self.parametrization, self.operations_init)
 
-    def _prior(self, model, n_features):
+    def _pseudo_statistics(self, model, n_features):
         concentration = self.operation_prior
         if concentration is None:
             concentration = _FULL_PRIOR if self.parametrization == "full" else 1.0
@@ -598,7 +598,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         return EditTransducer.own_parts
 
     def _blank(self, sizes, n_features, given):
-        operations = self._initialiser().operations(sizes.get("b", 2))
+        operations = self._start().operations(sizes.get("b", 2))
         # Nothing but the end.
         return EditTransducer(operations, operations.spread([0.0, 0.0, 0.0, 0.0, 1.0]))
 

@@ -377,13 +377,13 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return DocumentsInput(self, fresh, n_components, self.semi_supervised, takes_fractions)
 
     def _reader(self):
-        # As of the fit, whatever the present parameters.
+        # Fractions are taken if they were in the fit, whatever the present parameters.
         model = self.model_
         return DocumentsInput(
             self, False, model.n_components, False, model.inference.takes_fractions
         )
 
-    def _initialiser(self):
+    def _start(self):
         alpha = self.doc_topic_prior
         if alpha is None:
             alpha = _CONCENTRATION / self.n_components
@@ -391,7 +391,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             self.n_components, alpha, self._inference(), self.learn_doc_topic_prior
         )
 
-    def _prior(self, model, n_features):
+    def _pseudo_statistics(self, model, n_features):
         n_components, smoothing = model.n_components, self.topic_word_prior
         if smoothing is None:
             smoothing = 1.0 / n_components
@@ -437,7 +437,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     def _blank(self, sizes, n_features, given):
         uniform = np.full((n_features, self.n_components), 1.0 / n_features)
-        return self._initialiser().model_of(uniform, 1.0, self._inference())
+        return self._start().model_of(uniform, 1.0, self._inference())
 
     def _bound(self, model, data):
         settings = {"inference": self._inference(), "learns_alpha": self.learn_doc_topic_prior}
@@ -478,7 +478,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def topic_word_prior_(self) -> Floats:
         prior = self._fitted.state.prior
         if prior is None:  # of a known model before its first data
-            prior = self._prior(self.model_, self.n_features_in_)
+            prior = self._pseudo_statistics(self.model_, self.n_features_in_)
         return prior.smoothing
 
     @property

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from sklearn_onlineem import GaussianMixture, MultinomialMixture, _errors
+from sklearn_onlineem import GaussianMixture, MultinomialMixture, _python
 from sklearn_onlineem.em import Auto
 
 RNG = np.random.default_rng(3)
@@ -78,7 +78,7 @@ def test_the_better_of_two_starts_after_their_turns_goes_on_alone():
 def test_another_start_goes_on_where_the_better_one_fails(n_failures, monkeypatch):
     left = n_failures
     # What a solver of users raises would end the fit.
-    monkeypatch.setattr(_errors, "is_foreign", lambda error: False)
+    monkeypatch.setattr(_python, "is_foreign", lambda error: False)
 
     class Failing(Auto):
         def passes(self, progress, data, plan):

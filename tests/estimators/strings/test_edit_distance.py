@@ -56,7 +56,7 @@ def test_the_joint_objective_never_falls(parametrization, rng):
     pairs, bounds = noisy_pairs(rng, 200), []
     edit = EditDistance(parametrization, solver="batch", tol=0.0, max_iter=20)
     edit.set_params(callbacks=[bounds.append]).fit(pairs)
-    prior = edit._prior(edit.model_, 0)
+    prior = edit._pseudo_statistics(edit.model_, 0)
     if prior is None:
         assert all(b >= a - 1e-11 for a, b in pairwise(edit.lower_bounds_))
     warm = EditDistance(parametrization, solver="batch", tol=0.0, max_iter=1, warm_start=True)

@@ -1,4 +1,4 @@
-"""Errors of this package, and those of users' code that runs within it.
+"""Errors of this package, and those of users' code in it; and properties that are computed once.
 
 Signal handlers run at any line; callbacks, schedules, iterators and arrays of users where they are
 called. What these raise is nobody else's to catch or to word.
@@ -6,7 +6,9 @@ called. What these raise is nobody else's to catch or to word.
 
 from __future__ import annotations
 
+import functools
 import sys
+from typing import TYPE_CHECKING
 
 _LIBRARIES = {
     "sklearn_onlineem", "sklearn", "numpy", "scipy", "joblib", "threadpoolctl", "pandas", "polars",
@@ -32,3 +34,22 @@ def ours(*kinds: type[Exception]) -> tuple[type[Exception], ...]:
     It is called as the clause is reached, ``except ours(ValueError):``.
     """
     return () if is_foreign(sys.exception()) else kinds
+
+
+# Type checkers know the one of `functools`.
+if TYPE_CHECKING:
+    from functools import cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """As in `functools`, without the lock that it has before Python 3.12.
+
+        A forked process would wait for ever on a lock that another thread of its parent held.
+        Threads that meet compute the same value twice.
+        """
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
