@@ -14,7 +14,6 @@ from scipy.special import rel_entr
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Loaded, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.parts import PARAMETERS, Part
 from sklearn_onlineem.models.fixed import floored
 from sklearn_onlineem.statistics import Statistics
@@ -60,14 +59,8 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
     own_parts: tuple[Part, ...] = ()
 
     @classmethod
-    def parts_of(cls, family: Family | None = None) -> tuple[Part, ...]:
-        """Return the parameters that users know of such models.
-
-        Parameters
-        ----------
-        family : Family, default=None
-            The family of the components. None: models have none.
-        """
+    def _parts_of(cls, family=None):
+        """Return the parameters that users know of models with a family, or with none."""
         if family is None:
             return cls.own_parts
         # A family may have start and transition probabilities, too.
@@ -78,7 +71,7 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
     @property
     def parts(self) -> tuple[Part, ...]:
         """Parameters as users know them."""
-        parts = self.parts_of(getattr(self, "family", None))
+        parts = self._parts_of(getattr(self, "family", None))
         # Some say by the parameters whether they are learnt.
         return tuple(
             part._replace(kind=part.kind(self.parameters)) if callable(part.kind) else part

@@ -240,6 +240,7 @@ def model_world(case):
         "draw_lengths.n": 3,
         "prior": evidence,
         "n_merges": 2,
+        "price": 2.0,
         "n_candidates": 2,
         "known": None,
         "fixed": True,

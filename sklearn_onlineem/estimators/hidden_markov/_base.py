@@ -212,7 +212,7 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         return HiddenMarkovModel(family, start, transmat, parameters, termination, self._fixed())
 
     def _parts(self, family=None):
-        return HiddenMarkovModel.parts_of(family or self._family())
+        return HiddenMarkovModel._parts_of(family or self._family())
 
     def _known_family(self, sizes):
         return self._family()

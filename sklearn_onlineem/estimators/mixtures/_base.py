@@ -163,7 +163,7 @@ class MixtureParameters(TakesPrior):
         return MixtureModel(family, uniform, parameters, self._fixed())
 
     def _parts(self, family=None):
-        return MixtureModel.parts_of(family or self._family())
+        return MixtureModel._parts_of(family or self._family())
 
     def _bound(self, model, data):
         return replace(model, family=bound(model.family, data, self.n_components))
