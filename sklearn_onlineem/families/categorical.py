@@ -135,7 +135,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     determined_by_means = False
     is_nominal = True
     parts = (
-        means_part()._replace(put=None),
+        means_part(),
         Part("probabilities", "probability", None, _flat, _put_tables, has_floor=True),
         Part("emissionprob", "probability", "ks", _flat, _put_flat, has_floor=True),
     )

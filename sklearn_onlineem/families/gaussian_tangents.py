@@ -283,7 +283,13 @@ class AxisTangents(_GaussianTangents):
 
 
 def gaussian_tangents(family: Family, parameters: Gaussians) -> Tangents:
-    """Return the directions of Gaussians with this type of covariance."""
+    """Return the directions of Gaussians with this type of covariance.
+
+    Parameters
+    ----------
+    family, parameters : Gaussian, Gaussians
+        The family, and its parameters.
+    """
     return _TANGENTS[type(family.covariance)](family, parameters)
 
 
