@@ -69,7 +69,8 @@ class Regressions(Rebuilt):
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> mean, one = np.array([[2.0, 7.0]]), np.ones((1, 1, 1))
+    >>> from sklearn_onlineem.families.gaussian_regression import Regressions
+    >>> mean, one = np.array([[2.0, 7.0]]), np.ones((1, 1, 1))
     >>> Regressions(mean, matrix=3.0 * one, covariance=one, input_covariance=one).offset
     array([[1.]])
     """
