@@ -156,10 +156,7 @@ def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_size
 
 
 class TakesPrior:
-    """Mixin of estimators with a parameter `prior`: hyper-parameters, or a fitted model.
-
-    They define `_initialiser`, and `_prior`, which returns that of hyper-parameters.
-    """
+    """Mixin of estimators with a parameter `prior`; they define `_initialiser` and `_prior`."""
 
     @property
     def _learnt_prior(self):
