@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 187,
-    "Python code": 25_956,
-    "Python docstrings": 13_186,
+    "Python files": 188,
+    "Python code": 26_241,
+    "Python docstrings": 13_379,
     "kernel files": 58,
     "kernel code": 14_165,
     "public names": 93,
     "import circles": 0,
-    "test code": 37_394,
+    "test code": 37_654,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

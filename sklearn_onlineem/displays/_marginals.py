@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from sklearn_onlineem.displays._drawing import (
     colors,
@@ -14,19 +13,8 @@ from sklearn_onlineem.displays._drawing import (
     opacities,
     without_frame,
 )
-from sklearn_onlineem.families import (
-    Categorical,
-    CompoundDirichlet,
-    Exponential,
-    Gamma,
-    Gaussian,
-    Laplace,
-    Multinomial,
-    Poisson,
-    Product,
-    StudentT,
-)
-from sklearn_onlineem.families.gamma import FixedShapeGamma
+from sklearn_onlineem.families import Categorical, CompoundDirichlet, Multinomial, Product
+from sklearn_onlineem.families.capabilities import ColumnDistributions
 
 # Values beyond these quantiles, of the mixture and of the rows, are not shown.
 _TAIL = 0.002
@@ -164,9 +152,13 @@ def marginal(model, column, j, name):
             edges = np.arange(n + 1) - 0.5
         densities = (weights[:, None] * probabilities).T
         return Marginal(name, np.arange(n), densities, heights, edges, True, is_nominal=True)
-    of_components = _distribution(family, model.parameters, j)
+    if not isinstance(family, ColumnDistributions):
+        raise ValueError(
+            f"{type(family).__name__} has no distributions of single features that could be drawn."
+        )
+    of_components = family.distribution(model.parameters, j)
     low, high = _range(weights, of_components, column)
-    if isinstance(family, Poisson):
+    if hasattr(of_components, "pmf"):
         low, high = int(low), int(high)
         x = np.arange(low, high + 1)
         if column is not None:
@@ -183,28 +175,6 @@ def marginal(model, column, j, name):
         heights = counts / (len(column) * np.diff(edges))
     x = np.linspace(low, high, _N_POINTS)
     return Marginal(name, x, weights * of_components.pdf(x[:, None]), heights, edges)
-
-
-def _distribution(family, parameters, j):
-    """Return the distribution of feature j under all components, as scipy's."""
-    if isinstance(family, Gaussian):
-        return stats.norm(parameters.mean[:, j], np.sqrt(parameters.covariance_matrices[:, j, j]))
-    if isinstance(family, StudentT):
-        gaussians, degrees = parameters
-        scales = np.sqrt(gaussians.covariance_matrices[:, j, j])
-        return stats.t(degrees, gaussians.mean[:, j], scales)
-    if isinstance(family, Laplace):
-        return stats.laplace(parameters.location[:, j], parameters.scale[:, j])
-    if isinstance(family, Exponential):
-        return stats.expon(scale=parameters[:, j])
-    if isinstance(family, Gamma | FixedShapeGamma):
-        shapes, rates = family.shapes_and_rates(parameters)
-        return stats.gamma(shapes[:, j], scale=1.0 / rates[:, j])
-    if isinstance(family, Poisson):
-        return stats.poisson(parameters[:, j])
-    raise ValueError(
-        f"{type(family).__name__} has no distributions of single features that could be drawn."
-    )
 
 
 def _range(weights, of_components, column):

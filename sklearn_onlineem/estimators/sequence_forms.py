@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import numbers
 import sys
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -70,6 +72,59 @@ class SequenceForm:
         out = np.empty_like(rows)
         out[self.order] = rows
         return out
+
+
+def dates_after(X, form, n_steps):
+    """Return the dates of the rows that follow each sequence of data frames; None without dates.
+
+    ValueError where pandas cannot tell the next one.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return None
+    kinds = pandas.DatetimeIndex, pandas.PeriodIndex
+    if form.is_nested:
+        found = [getattr(part, "index", None) for part in X]
+    else:
+        whole = getattr(X, "index", None)
+        if not isinstance(whole, kinds):
+            return None
+        whole = whole if form.order is None else whole[form.order]
+        found = [whole[begin:end] for begin, end in pairwise(form.offsets)]
+    has_dates = [isinstance(index, kinds) for index in found]
+    if not any(has_dates):
+        return None
+    if not all(has_dates):
+        raise ValueError(f"sequence {has_dates.index(False)} of X has no dates, and others have.")
+    return [_following(pandas, i, index, n_steps) for i, index in enumerate(found)]
+
+
+def framed(X, tables, dates):
+    """Return tables of rows as data frames with dates, and with the columns of X."""
+    columns = (X[0] if isinstance(X, list | tuple | np.ndarray) else X).columns
+    frame = sys.modules["pandas"].DataFrame
+    return [
+        frame(rows, index=index, columns=columns) for rows, index in zip(tables, dates, strict=True)
+    ]
+
+
+def _following(pandas, i, index, n_steps):
+    is_period = isinstance(index, pandas.PeriodIndex)
+    frequency = index.freq
+    if frequency is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a result that will be of another type
+            frequency = index.inferred_freq
+    if frequency is not None and index.is_monotonic_increasing:
+        make = pandas.period_range if is_period else pandas.date_range
+        dates = make(index[0], periods=len(index) + n_steps, freq=frequency, name=index.name)
+        if (dates[: len(index)] == index).all():
+            return dates[len(index) :]
+    raise ValueError(
+        f"the dates of sequence {i} of X are not regular, or fewer than 3, so that those of a"
+        " forecast are unknown. Make them regular with X.asfreq(...), which has missing rows at"
+        " dates in between, or drop them with X.reset_index(drop=True)."
+    )
 
 
 def check_rows_of_y(form, y):

@@ -24,6 +24,8 @@ from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_conte
 from sklearn_onlineem.estimators.sequence_forms import (
     SequenceOutput,
     check_rows_of_y,
+    dates_after,
+    framed,
     sequence_form,
     with_columns_of_symbols,
 )
@@ -36,6 +38,7 @@ from sklearn_onlineem.estimators.validation import (
     raise_named,
     ready,
 )
+from sklearn_onlineem.models.forecasts import checked_levels
 
 # Mini-batches of `fit` have so many rows, as those of mixtures, but a pass takes a number of steps
 # between two, and a batch has a number of sequences. Fits are as good as in batches of 10.
@@ -342,6 +345,88 @@ class SequenceEstimator(
         with error_context(self):
             check_rows_of_y(form, y)
         return float(log_likelihoods.mean())
+
+    def forecast(
+        self,
+        X: SequenceData,
+        n_steps: int = 1,
+        *,
+        return_cov: bool = False,
+        quantiles: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Floats | tuple[Floats, ...]:
+        """Return the expectations of the rows after the end of each sequence.
+
+        They only use the rows of X, which may end with missing ones. If a model determines lengths,
+        forecasts are conditional on going on. See :ref:`forecasting`.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`, with NaN for missing values. Results for data frames of pandas
+            with dates, or periods, are data frames with those that follow.
+        n_steps : int, default=1
+            Rows ahead.
+        return_cov : bool, default=False
+            Whether to also return covariances, for which the parameters are known; those of
+            :func:`~sklearn_onlineem.diagnostics.forecast_moments` include the uncertainty of the
+            parameters of Kalman filters.
+        quantiles : array-like of shape (n_quantiles,), default=None
+            Probabilities in (0, 1). Quantiles of each column are returned, too: with ``[0.05,
+            0.95]`` the ends of intervals of 90 %. Columns of numbers and counts have quantiles.
+
+        Returns
+        -------
+        means : ndarray of shape (n_steps, n_features), or (n_sequences, n_steps, n_features)
+            The former for one 2-D sequence; a data frame, or a list of these, if X has dates. Of
+            nominal columns, the most probable symbols.
+        covariances : ndarray of shape (..., n_features, n_features)
+            With ``return_cov=True``.
+        quantiles : ndarray of shape (n_quantiles, ..., n_features)
+            With `quantiles`; if X has dates a list, with the same forms as `means`.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid or impossible, or surely ends; if `n_steps`
+            is not a whole number above 0, or dates do not have a frequency that pandas can infer;
+            if the emissions have no means, covariances or quantiles.
+
+        Examples
+        --------
+        A chain that stays in a state for ten rows on average, and was in the state of the mean 4:
+
+        >>> from sklearn_onlineem import GaussianHMM
+        >>> hmm = GaussianHMM.from_parameters(
+        ...     startprob=[0.5, 0.5], transmat=[[0.9, 0.1], [0.1, 0.9]], means=[[0.0], [4.0]],
+        ...     covars=[[1.0], [1.0]],
+        ... )
+        >>> mean, (low, high) = hmm.forecast([[0.1], [4.2]], 3, quantiles=[0.05, 0.95])
+        >>> mean.ravel().round(2), low.ravel().round(2), high.ravel().round(2)
+        (array([3.6 , 3.28, 3.02]), array([-0.01, -0.59, -0.83]), array([5.59, 5.55, 5.5 ]))
+        """
+        seen, name = self._seen(), f"of {type(self).__name__}"
+        check_count(f"n_steps {name}", n_steps)
+        levels = None if quantiles is None else checked_levels(f"quantiles {name}", quantiles)
+        ahead, form = seen._infer(X, lengths, groups, "forecast", int(n_steps))
+        with error_context(seen):
+            dates = dates_after(X, form, int(n_steps))
+            tables = [ahead.mean, *([] if levels is None else ahead.quantiles(levels))]
+            covariances = ahead.covariance if return_cov else None
+        of_one = slice(None) if form.is_nested or lengths is not None or groups is not None else 0
+
+        def given(table):
+            rows = seen._as_given(table.reshape(-1, table.shape[-1])).reshape(table.shape)
+            return rows[of_one] if dates is None else framed(X, rows, dates)[of_one]
+
+        mean, *found = map(given, tables)
+        parts = [mean]
+        if return_cov:
+            parts.append(seen._exposed(covariances[of_one]))
+        if levels is not None:
+            parts.append(np.stack(found) if dates is None else found)
+        return parts[0] if len(parts) == 1 else tuple(parts)
 
     def fit_transform(
         self,

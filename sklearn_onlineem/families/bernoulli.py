@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
@@ -14,6 +15,7 @@ from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
+from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution
 from sklearn_onlineem.families.parts import means_part
 from sklearn_onlineem.families.tangents import (
     BOUND,
@@ -53,7 +55,7 @@ class BernoulliTangents(ProductTangents):
 
 
 @dataclass(frozen=True)
-class Bernoulli(ExponentialColumns, _collapsed.CollapsedCounts):
+class Bernoulli(ExponentialColumns, ColumnDistributions[Floats], _collapsed.CollapsedCounts):
     r"""Independent bits, :math:`p(x \mid p) = \prod_j p_j^{x_j} (1 - p_j)^{1 - x_j}`.
 
     :math:`\phi(x) = x`, :math:`\theta = \log p / (1 - p)`,
@@ -105,6 +107,9 @@ class Bernoulli(ExponentialColumns, _collapsed.CollapsedCounts):
 
     def regularise(self, mean: Floats) -> Floats:
         return np.clip(mean, self.min_probability, 1.0 - self.min_probability)
+
+    def distribution(self, parameters: Floats, column: int) -> Distribution:
+        return stats.bernoulli(parameters[:, column])
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         p = parameters[components]

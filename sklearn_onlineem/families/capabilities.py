@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from inspect import Parameter, signature
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
@@ -336,6 +336,46 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
         rng : numpy.random.Generator
             Source of random numbers.
         """
+
+
+class Distribution(Protocol):
+    """Distributions of numbers, K in one, as those of scipy.stats; `pmf` if these are whole."""
+
+    def cdf(self, x: ArrayLike) -> Floats: ...
+    def ppf(self, q: ArrayLike) -> Floats: ...
+    def var(self) -> Floats: ...
+
+
+class ColumnDistributions(ABC, Generic[Parameters]):
+    """Families with a distribution function of each column, for quantiles, and with covariances."""
+
+    lacking = "has no distributions of single columns, which quantiles and covariances need"
+
+    @abstractmethod
+    def distribution(self, parameters: Parameters, column: int) -> Distribution:
+        """Return the distribution of a column in each component, K in one.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        column : int
+            0..n_features - 1.
+        """
+
+    def covariances(self, parameters: Parameters) -> Floats:
+        """Return Cov x, an ndarray of shape (K, n_features, n_features).
+
+        By default columns are independent given the component.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
+        n_features = self.means(parameters).shape[1]
+        variances = [self.distribution(parameters, j).var() for j in range(n_features)]
+        return np.stack(variances, axis=1)[:, :, None] * np.eye(n_features)
 
 
 class HiddenVariables(ABC, Generic[Parameters, Evidence]):

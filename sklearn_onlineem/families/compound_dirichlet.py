@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
+from scipy import sparse, stats
 from scipy.special import gammaln, logsumexp, polygamma, psi
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
@@ -34,12 +34,15 @@ from sklearn_onlineem.families._family import (
 )
 from sklearn_onlineem.families._start_coordinates import hellinger
 from sklearn_onlineem.families.capabilities import (
+    ColumnDistributions,
     ConjugatePriors,
+    Distribution,
     GivenLengths,
     HiddenVariables,
     Means,
 )
 from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
+from sklearn_onlineem.families.multinomial import multinomial_covariances
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.tangents import (
     Tangents,
@@ -110,6 +113,7 @@ class CompoundDirichlet(
     GivenLengths[Dirichlets],
     ConjugatePriors[Dirichlets, ExpectedLogs],
     HiddenVariables[Dirichlets, ExpectedLogs],
+    ColumnDistributions[Dirichlets],
 ):
     r"""Counts of words in documents, with proportions that each document draws from a Dirichlet.
 
@@ -395,6 +399,16 @@ class CompoundDirichlet(
         # Precisions do not change.
         length = means.sum(axis=1)
         return self.dirichlets(parameters.precision * means / length[:, None], length)
+
+    def distribution(self, parameters: Dirichlets, column: int) -> Distribution:
+        # As samples, of documents of the component's mean length.
+        alpha, precision = parameters.alpha[:, column], parameters.precision[:, 0]
+        return stats.betabinom(np.rint(parameters.length), alpha, precision - alpha)
+
+    def covariances(self, parameters: Dirichlets) -> Floats:
+        lengths, precision = np.rint(parameters.length), parameters.precision
+        scales = lengths * (lengths + precision[:, 0]) / (1.0 + precision[:, 0])
+        return multinomial_covariances(scales, parameters.alpha / precision)
 
     def n_parameters(self, parameters: Dirichlets) -> int:
         return parameters.alpha.size

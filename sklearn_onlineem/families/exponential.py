@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, Integers
@@ -21,6 +22,7 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
+from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.tangents import (
     ProductTangents,
@@ -32,7 +34,7 @@ def _put_rates(family, parameters, rates):
     return family.regularise(family.shape / above("rates_", rates, 0.0, rates.shape))
 
 
-class Durations(ExponentialColumns, _collapsed.CollapsedCounts):
+class Durations(ExponentialColumns, ColumnDistributions[Floats], _collapsed.CollapsedCounts):
     """Families with posteriors of rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j)."""
 
     # s
@@ -42,6 +44,9 @@ class Durations(ExponentialColumns, _collapsed.CollapsedCounts):
         means_part("positive"),
         Part("rates", "positive", "kd", lambda family, means: family.shape / means, _put_rates),
     )
+
+    def distribution(self, parameters: Floats, column: int) -> Distribution:
+        return stats.gamma(self.shape, scale=parameters[:, column] / self.shape)
 
     def start_coordinates(
         self, X: Floats, sample_weight: Floats | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 from scipy.special import gammaln, polygamma, psi
 
 from sklearn_onlineem._python import cached_property
@@ -23,7 +24,11 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
-from sklearn_onlineem.families.capabilities import ConjugatePriors
+from sklearn_onlineem.families.capabilities import (
+    ColumnDistributions,
+    ConjugatePriors,
+    Distribution,
+)
 from sklearn_onlineem.families.exponential import Durations, DurationTangents, floored_mean
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.tangents import (
@@ -142,7 +147,7 @@ class GammaTangents(Tangents):
 
 
 @dataclass(frozen=True)
-class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
+class Gamma(_PositiveData, ColumnDistributions[Floats], ConjugatePriors[Floats, Sums]):
     r"""Independent gamma variables with shape a and rate r, both learnt.
 
     .. math:: p(x \mid a, r) = \prod_j \frac{r_j^{a_j}}{\Gamma(a_j)} x_j^{a_j - 1} e^{-r_j x_j}
@@ -210,6 +215,10 @@ class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
 
     def means(self, parameters: Floats) -> Floats:
         return np.split(parameters, 2, axis=1)[1]
+
+    def distribution(self, parameters: Floats, column: int) -> Distribution:
+        shapes, rates = self.shapes_and_rates(parameters)
+        return stats.gamma(shapes[:, column], scale=1.0 / rates[:, column])
 
     def with_means(self, parameters: Floats, means: Floats) -> Floats:
         mean_log, mean = np.split(parameters, 2, axis=1)

@@ -10,6 +10,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from sklearn_onlineem._kernels import (
     _collapsed_gaussian,
@@ -33,7 +34,9 @@ from sklearn_onlineem.families._e_step import optional, per_row
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily, row_outputs
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families.capabilities import (
+    ColumnDistributions,
     Correlations,
+    Distribution,
     Marginals,
     PosteriorPredictives,
     SharedParameters,
@@ -125,6 +128,7 @@ class Gaussian(
     ExponentialFamily[Gaussians, Moments],
     PosteriorPredictives[Gaussians, Moments],
     Marginals[Gaussians, Moments],
+    ColumnDistributions[Gaussians],
     Correlations[Gaussians],
     SharedParameters[Gaussians],
 ):
@@ -277,6 +281,13 @@ class Gaussian(
 
     def with_means(self, parameters: Gaussians, means: Floats) -> Gaussians:
         return Gaussians(means, parameters.covariance)
+
+    def distribution(self, parameters: Gaussians, column: int) -> Distribution:
+        variances = parameters.covariance_matrices[:, column, column]
+        return stats.norm(parameters.mean[:, column], np.sqrt(variances))
+
+    def covariances(self, parameters: Gaussians) -> Floats:
+        return parameters.covariance_matrices
 
     def diagonalised(self, parameters: Gaussians) -> Gaussians:
         if parameters.covariance.ndim == 2:

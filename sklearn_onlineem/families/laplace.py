@@ -7,13 +7,19 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._independent_columns import IndependentColumns
 from sklearn_onlineem.families._medians import Pull, minimisers, objective, observed_weights
-from sklearn_onlineem.families.capabilities import ConjugatePriors, Means
+from sklearn_onlineem.families.capabilities import (
+    ColumnDistributions,
+    ConjugatePriors,
+    Distribution,
+    Means,
+)
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.tangents import Tangents
 from sklearn_onlineem.statistics import Listed, Statistics
@@ -155,6 +161,7 @@ class Laplace(
     Family[Laplaces, LaplaceStatistics],
     Means[Laplaces],
     IndependentColumns[Laplaces, LaplaceStatistics],
+    ColumnDistributions[Laplaces],
     ConjugatePriors[Laplaces, LaplaceStatistics],
 ):
     r"""Independent features around medians, with tails longer than Gaussians'.
@@ -303,6 +310,9 @@ class Laplace(
 
     def with_means(self, parameters: Laplaces, means: Floats) -> Laplaces:
         return Laplaces(means, parameters.scale)
+
+    def distribution(self, parameters: Laplaces, column: int) -> Distribution:
+        return stats.laplace(parameters.location[:, column], parameters.scale[:, column])
 
     def n_parameters(self, parameters: Laplaces) -> int:
         return 2 * parameters.location.size

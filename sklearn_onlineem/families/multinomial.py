@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
+from scipy import sparse, stats
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._python import cached_property
@@ -38,6 +38,7 @@ from sklearn_onlineem.families._word_tables import (
     few_words,
     word_divergences,
 )
+from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.poisson import log_factorial_sums
 from sklearn_onlineem.families.tangents import (
@@ -158,7 +159,7 @@ class MultinomialTangents(ShareTangents):
 
 
 @dataclass(frozen=True)
-class Multinomial(GroupedCounts):
+class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
     r"""Counts of n categories in documents whose lengths are given, not modelled.
 
     .. math:: p(x \mid \text{length}, p) = \frac{(\sum_j x_j)!}{\prod_j x_j!} \prod_j p_j^{x_j}
@@ -272,6 +273,16 @@ class Multinomial(GroupedCounts):
         probabilities = self.probabilities(parameters)
         return rng.multinomial(lengths[components], probabilities[components]).astype(np.float64)
 
+    def distribution(self, parameters: Floats, column: int) -> Distribution:
+        # As samples, of rows of the component's mean length.
+        lengths = np.rint(parameters.sum(axis=1))
+        return stats.binom(lengths, self.probabilities(parameters)[:, column])
+
+    def covariances(self, parameters: Floats) -> Floats:
+        return multinomial_covariances(
+            np.rint(parameters.sum(axis=1)), self.probabilities(parameters)
+        )
+
     def n_parameters(self, parameters: Floats) -> int:
         return parameters.shape[0] * (parameters.shape[1] - 1)
 
@@ -321,6 +332,13 @@ class Multinomial(GroupedCounts):
 
     def _swept(self, prior, X):
         return _collapsed_counts.MULTINOMIAL, X, _collapsed.concentration_of(self, prior), {}
+
+
+def multinomial_covariances(scales, probabilities):
+    """Return scales_k (diag(p_k) - p_k p_k'), of shape (K, n_features, n_features)."""
+    products = probabilities[:, :, None] * probabilities[:, None]
+    diagonals = probabilities[:, :, None] * np.eye(probabilities.shape[1])
+    return scales[:, None, None] * (diagonals - products)
 
 
 def _as_array(parameters):

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
+from scipy import sparse, stats
 
 from sklearn_onlineem._kernels import _collapsed_counts, _log_factorials
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
@@ -23,6 +23,7 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
+from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.tangents import ProductTangents, raised_rows
 from sklearn_onlineem.statistics import Sums
@@ -64,7 +65,7 @@ def _put_lambdas(family, parameters, rates):
 
 
 @dataclass(frozen=True)
-class Poisson(ExponentialColumns, _collapsed.CollapsedCounts):
+class Poisson(ExponentialColumns, ColumnDistributions[Floats], _collapsed.CollapsedCounts):
     r"""Independent Poisson counts.
 
     .. math:: p(x \mid \lambda) = \prod_j e^{-\lambda_j} \lambda_j^{x_j} / x_j!
@@ -137,6 +138,9 @@ class Poisson(ExponentialColumns, _collapsed.CollapsedCounts):
 
     def regularise(self, mean: Floats) -> Floats:
         return np.maximum(mean, self.min_rate)
+
+    def distribution(self, parameters: Floats, column: int) -> Distribution:
+        return stats.poisson(parameters[:, column])
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         return rng.poisson(parameters[components]).astype(np.float64)

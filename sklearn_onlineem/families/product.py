@@ -10,6 +10,7 @@ from typing import Self, TypeAlias
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import block_diag
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
@@ -18,8 +19,10 @@ from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
 from sklearn_onlineem.families._family import Family, linear_e_step
 from sklearn_onlineem.families._linear_factors import linear_factor
 from sklearn_onlineem.families.capabilities import (
+    ColumnDistributions,
     ConjugatePriors,
     Correlations,
+    Distribution,
     FewValues,
     GivenLengths,
     HiddenVariables,
@@ -58,6 +61,7 @@ class Product(
     PosteriorMeans[Factors, ProductStatistics],
     Marginals[Factors, ProductStatistics],
     HiddenVariables[Factors, ProductStatistics],
+    ColumnDistributions[Factors],
     Correlations[Factors],
     SharedParameters[Factors],
     GivenLengths[Factors],
@@ -348,6 +352,22 @@ class Product(
             require(family, Means)
         groups = zip(self._groups(means), parameters, strict=True)
         return tuple(family.with_means(own, rows) for (family, rows), own in groups)
+
+    def distribution(self, parameters: Factors, column: int) -> Distribution:
+        groups = zip(self.families, self.columns, parameters, strict=True)
+        family, columns, own = next(group for group in groups if column in group[1])
+        require(family, ColumnDistributions)
+        return family.distribution(own, columns.index(column))
+
+    def covariances(self, parameters: Factors) -> Floats:
+        for family in self.families:
+            require(family, ColumnDistributions)
+        order = np.concatenate(self.columns)
+        found = [family.covariances(own) for family, own in self._each(parameters)]
+        out = np.empty((len(found[0]), len(order), len(order)))
+        for k, matrix in enumerate(out):
+            matrix[np.ix_(order, order)] = block_diag(*(blocks[k] for blocks in found))
+        return out
 
     # ------------------------------------------------------------------------------------- priors
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 from scipy.special import gammaln, polygamma, psi, xlogy
 
 from sklearn_onlineem._kernels import _student_t
@@ -19,8 +20,10 @@ from sklearn_onlineem.families._collapsed import log_rising
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks, optional, per_row
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import (
+    ColumnDistributions,
     ConjugatePriors,
     Correlations,
+    Distribution,
     HiddenVariables,
     Marginals,
     Means,
@@ -236,6 +239,7 @@ class StudentT(
     ConjugatePriors[StudentTs, StudentTStatistics],
     HiddenVariables[StudentTs, StudentTStatistics],
     Marginals[StudentTs, StudentTStatistics],
+    ColumnDistributions[StudentTs],
     Correlations[StudentTs],
     SharedParameters[StudentTs],
 ):
@@ -522,6 +526,19 @@ class StudentT(
     def with_means(self, parameters: StudentTs, means: Floats) -> StudentTs:
         gaussians = self._gaussian.with_means(parameters.gaussians, means)
         return StudentTs(gaussians, parameters.degrees_of_freedom)
+
+    def distribution(self, parameters: StudentTs, column: int) -> Distribution:
+        gaussians, degrees = parameters
+        variances = gaussians.covariance_matrices[:, column, column]
+        return stats.t(degrees, gaussians.mean[:, column], np.sqrt(variances))
+
+    def covariances(self, parameters: StudentTs) -> Floats:
+        # Infinite up to 2 degrees of freedom.
+        scales, degrees = parameters.gaussians.covariance_matrices, parameters.degrees_of_freedom
+        numerators = degrees[:, None, None] * scales
+        excess = np.maximum(degrees - 2.0, 0.0)[:, None, None]
+        with np.errstate(divide="ignore"):
+            return np.divide(numerators, excess, out=np.zeros_like(scales), where=scales != 0.0)
 
     def diagonalised(self, parameters: StudentTs) -> StudentTs:
         gaussians = self._gaussian.diagonalised(parameters.gaussians)

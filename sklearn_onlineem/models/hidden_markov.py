@@ -15,7 +15,7 @@ from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import take
-from sklearn_onlineem.data.batch import array_of
+from sklearn_onlineem.data.batch import array_of, room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Family
@@ -28,6 +28,7 @@ from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
 from sklearn_onlineem.models.coordinates import ComponentCoordinates
 from sklearn_onlineem.models.fixed import Fixed
+from sklearn_onlineem.models.forecasts import MixtureForecast
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import emptied
 from sklearn_onlineem.models.terminations import (
@@ -560,6 +561,57 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         else:
             filtered = self._filtered(last)[-1].astype(np.float64)
         return filtered if filtered.any() else None
+
+    def forecast(self, data: Sequences, n_steps: int) -> MixtureForecast:
+        """Return the distributions of the rows that follow each sequence.
+
+        ValueError for a sequence that is impossible. `probabilities` are of shape (n_sequences,
+        n_steps, n_states).
+
+        Parameters
+        ----------
+        data : Sequences
+            With n_sequences.
+        n_steps : int
+            How many rows follow each sequence.
+        """
+        if len(data) == 1:
+            end = self.filtered_end(data)
+            states = np.zeros((1, self.n_components)) if end is None else end[None]
+        else:
+            states = self.filtered(data)[data.offsets[1:] - 1].astype(np.float64)
+        if not states.any(axis=1).all():
+            which = int(states.any(axis=1).argmin())
+            raise ValueError(f"sequence {which} is impossible under the model.")
+        return self.ahead(states, n_steps)
+
+    def ahead(self, states: Floats | None, n_steps: int) -> MixtureForecast:
+        r"""Return the distributions of the rows after those that led to states.
+
+        .. math:: p_{T + s} \propto p_T Q^s
+
+        with the transitions Q within a sequence. If lengths are modelled, all is conditional on
+        going on; ValueError for a sequence that cannot.
+
+        Parameters
+        ----------
+        states : ndarray of shape (n_sequences, n_states), or None
+            Filtered distributions of the last states; None: a new sequence begins.
+        n_steps : int
+            Rows ahead.
+        """
+        transitions = self.termination.transitions(self.transmat)
+        now = None if states is None else np.asarray(states, dtype=np.float64)
+        probabilities = room("n_steps", (1 if now is None else len(now), n_steps, len(self.start)))
+        for step in range(n_steps):
+            now = self.start[None] if now is None else now @ transitions
+            totals = now.sum(axis=1, keepdims=True)
+            if not totals.all():
+                which = int(totals[:, 0].argmin())
+                raise ValueError(f"sequence {which} surely ends before step {step + 1}.")
+            now = now / totals
+            probabilities[:, step] = now
+        return MixtureForecast(self.family, self.parameters, probabilities)
 
     def posterior(self, data: Sequences) -> Floats:
         """Return p(h_t | v), an ndarray of shape (n_rows, n_states).

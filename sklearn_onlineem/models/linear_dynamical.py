@@ -35,6 +35,7 @@ from sklearn_onlineem.models._kalman import (
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
 from sklearn_onlineem.models.coordinates import Coordinates
+from sklearn_onlineem.models.forecasts import NormalForecast
 from sklearn_onlineem.models.regression import Regression, RegressionCoordinates
 from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
 from sklearn_onlineem.statistics import combine
@@ -720,7 +721,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         _check_finite(moments, data)
         return moments
 
-    def forecast(self, data: Sequences, n_steps: int) -> tuple[Floats, Floats]:
+    def forecast(self, data: Sequences, n_steps: int) -> NormalForecast:
         """Return means and covariances of the rows that follow each sequence.
 
         Their shapes are (n_sequences, n_steps, d) and (n_sequences, n_steps, d, d).
@@ -733,8 +734,19 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             How many rows follow each sequence.
         """
         last = data.offsets[1:] - 1
-        states = [moments[last] for moments in self.filtered(data)]
-        shape = len(data), n_steps, self.n_features
+        return self.ahead(tuple(moments[last] for moments in self.filtered(data)), n_steps)
+
+    def ahead(self, states: tuple[Floats, Floats] | None, n_steps: int) -> NormalForecast:
+        """Return means and covariances of the rows after those that led to states.
+
+        Parameters
+        ----------
+        states : tuple (ndarray of shape (n_sequences, k), ndarray of shape (n_sequences, k, k))
+            Filtered moments of the last states. None: a new sequence begins.
+        n_steps : int
+            Rows ahead.
+        """
+        shape = 1 if states is None else len(states[0]), n_steps, self.n_features
         rows, begin = (room("n_steps", shape), room("n_steps", (*shape, self.n_features))), 0
         with np.errstate(over="ignore", invalid="ignore"):
             for ahead in self._ahead(states, n_steps):
@@ -747,7 +759,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
                 for moments, now in zip(rows, row, strict=True):
                     moments[:, begin:end] = now.swapaxes(0, 1)
                 begin = end
-        return rows
+        return NormalForecast(*rows)
 
     def _ahead(self, states, n_steps):
         """Yield moments of the states that follow, (steps, n_sequences, ..), by blocks of steps.
@@ -755,7 +767,11 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         A block follows from the one before by as many steps at once as that has; blocks double.
         """
         several = self.transitions
-        block = [moments[None] for moments in several.predicted(*states)]
+        if states is None:
+            first = [moments[None] for moments in self._first]
+        else:
+            first = several.predicted(*states)
+        block = [moments[None] for moments in first]
         yield block
         n_left = n_steps - 1
         while n_left > 0:

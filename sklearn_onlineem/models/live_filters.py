@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families._checks import finite, positive_semidefinite
 from sklearn_onlineem.families.capabilities import Marginals
+from sklearn_onlineem.models.forecasts import checked_levels
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 
@@ -21,7 +23,50 @@ _ONE_ROW = np.array([0, 1])
 _NAME = "live_filter().update"
 
 
-class StateFilter(Loaded):
+class _LiveFilter(Loaded):
+    """What filters have in common."""
+
+    def forecast(
+        self, n_steps: int = 1, *, return_cov: bool = False, quantiles: ArrayLike | None = None
+    ) -> Floats | tuple[Floats, ...]:
+        """Return the expectations of the rows to come, after those so far.
+
+        Parameters
+        ----------
+        n_steps : int, default=1
+            Rows ahead.
+        return_cov : bool, default=False
+            Whether to also return covariances.
+        quantiles : array-like of shape (n_quantiles,), default=None
+            Probabilities in (0, 1). Quantiles of each column are returned, too.
+
+        Returns
+        -------
+        means : ndarray of shape (n_steps, n_features)
+        covariances : ndarray of shape (n_steps, n_features, n_features)
+            With ``return_cov=True``.
+        quantiles : ndarray of shape (n_quantiles, n_steps, n_features)
+            With `quantiles`.
+
+        Raises
+        ------
+        ValueError
+            As `forecast` of the estimator.
+        """
+        name = "live_filter().forecast"
+        if isinstance(n_steps, bool) or not isinstance(n_steps, Integral) or n_steps < 1:
+            raise ValueError(f"n_steps of {name} must be a whole number above 0, got {n_steps!r}.")
+        levels = None if quantiles is None else checked_levels(f"quantiles of {name}", quantiles)
+        ahead = self._model.ahead(self._states, int(n_steps))
+        parts = [ahead.mean[0]]
+        if return_cov:
+            parts.append(ahead.covariance[0])
+        if levels is not None:
+            parts.append(ahead.quantiles(levels)[:, 0])
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+class StateFilter(_LiveFilter):
     """The distribution of the hidden state of a running sequence, given all rows so far.
 
     `live_filter` of a fitted hidden Markov model returns one.
@@ -57,6 +102,10 @@ class StateFilter(Loaded):
         self.probabilities = probabilities
         self.n_steps = 0
 
+    @property
+    def _states(self):
+        return None if self.probabilities is None else self.probabilities[None]
+
     def update(self, row: ArrayLike) -> Floats:
         """Take the next row, and return the new distribution.
 
@@ -82,7 +131,7 @@ class StateFilter(Loaded):
         return probabilities
 
 
-class MomentFilter(Loaded):
+class MomentFilter(_LiveFilter):
     """The mean and covariance of the state of a running sequence, given all rows so far.
 
     `live_filter` of a fitted Kalman filter returns one.
@@ -128,6 +177,10 @@ class MomentFilter(Loaded):
         self.mean = mean
         self.covariance = covariance
         self.n_steps = 0
+
+    @property
+    def _states(self):
+        return None if self.mean is None else (self.mean[None], self.covariance[None])
 
     def start_from(self, mean: ArrayLike, covariance: ArrayLike) -> None:
         """Set the moments of the state given the rows so far.

@@ -96,6 +96,7 @@ def common_arguments(rng):
         "n_samples": one_of(rng, [1, 3]), "predictive": False, "weight": 3.0, "n_sequences": 2,
         "lengths": one_of(rng, [None, 5]), "groups": None, "n_steps": 2, "n_neighbors": 2,
         "return_cov": bool(rng.integers(2)), "continues": bool(rng.integers(2)),
+        "quantiles": one_of(rng, [None, [0.1, 0.5]]),
         "lags": one_of(rng, [None, 0, 1, 5]), "algorithm": one_of(rng, [None, "viterbi", "map"]),
         "kind": one_of(rng, [None, "stochastic", "viterbi"]), "input_features": None,
         "transform": one_of(rng, [None, "default", "pandas"]), "deep": True,

@@ -143,6 +143,7 @@ def family_world(case):
         "lists": np.array([[0, 1], [1, -1]], dtype=np.intc),
         "wants_statistics": True,
         "components": rng.integers(0, N_COMPONENTS, N_ROWS),
+        "column": 0,
         "statistics": statistics,
         "other": statistics,
         "terms": [(0.5, statistics), (2.0, statistics)],
@@ -234,6 +235,8 @@ def model_world(case):
         "statistics": evidence,
         "terms": [(0.5, evidence), (2.0, evidence)],
         "n_steps": 2,
+        "return_cov": False,
+        "quantiles": [0.1, 0.9],
         "batches": [data, data],
         "rows": np.array([0]),
         "n_rows": 2,
@@ -269,7 +272,7 @@ def chain_objects(model, data, evidence):
     values = {
         "start": model.start, "transmat": model.transmat,
         "transitions": model.termination.transitions(model.transmat), "last": model.start,
-        "like": data, "row": data.X[0], "model": model,
+        "like": data, "row": data.X[0], "model": model, "states": model.start[None],
     }  # fmt: skip
     lengths = data.length_distribution
     live = StateFilter(model)
@@ -292,6 +295,7 @@ def dynamical_objects(model, data, evidence):
     values = {
         "row": data.X[0],
         "model": model,
+        "states": (np.zeros((1, k)), np.eye(k)[None]),
         "mean": np.zeros(k),
         "covariance": np.eye(k),
         "before": (np.zeros(k), np.eye(k)),

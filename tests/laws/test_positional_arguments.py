@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 # In the place of lengths these have what scikit-learn has there.
 TAKES_Y = {"fit", "partial_fit", "fit_predict", "fit_transform", "score"}
-TAKES_A_NUMBER = {"forecast"}
+TAKES_A_NUMBER = {"forecast", "predict_next_proba"}
 
 
 def methods_of_sequences(kind):

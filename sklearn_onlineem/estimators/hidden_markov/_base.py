@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, TakesPrior, bound
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
@@ -326,6 +327,38 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         """
         filtered, form = self._infer(X, lengths, groups, "filtered")
         return form.restored(filtered)
+
+    def predict_next_proba(
+        self,
+        X: SequenceData,
+        n_steps: int = 1,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Floats:
+        """Return the probabilities of the states of the rows after the end of each sequence.
+
+        Parameters
+        ----------
+        X, n_steps, lengths, groups
+            As in `forecast`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_steps, n_components), or (n_sequences, n_steps, \
+n_components)
+            The former for one 2-D sequence. Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid or impossible, or surely ends; if `n_steps`
+            is not a whole number above 0.
+        """
+        check_count(f"n_steps of {type(self).__name__}", n_steps)
+        ahead, form = self._infer(X, lengths, groups, "forecast", int(n_steps))
+        is_one = not form.is_nested and lengths is None and groups is None
+        return ahead.probabilities[0] if is_one else ahead.probabilities
 
     def live_filter(self, *, continues: bool = False) -> StateFilter:
         """Return a filter that takes one row at a time.

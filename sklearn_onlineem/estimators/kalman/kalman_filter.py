@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.fitted import fitted_property
@@ -367,46 +366,6 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         """
         means, covariances = self._moments(X, lengths, groups, "predicted")
         return (means, covariances) if return_cov else means
-
-    def forecast(
-        self,
-        X: SequenceData,
-        n_steps: int = 1,
-        *,
-        return_cov: bool = False,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Floats | tuple[Floats, Floats]:
-        """Return the expectations of the rows after the end of each sequence.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`, with NaN for missing values.
-        n_steps : int, default=1
-            Rows ahead.
-        return_cov : bool, default=False
-            Whether to also return covariances, for which the parameters are known; those of
-            :func:`~sklearn_onlineem.diagnostics.forecast_moments` include their uncertainty.
-
-        Returns
-        -------
-        means : ndarray of shape (n_steps, n_features), or (n_sequences, n_steps, n_features)
-            The former for one 2-D sequence.
-        covariances : ndarray of shape (..., n_features, n_features)
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, X is invalid, or `n_steps` is not a whole number above
-            0.
-        """
-        seen = self._seen()
-        check_count(f"n_steps of {type(self).__name__}", n_steps)
-        parts, form = seen._infer(X, lengths, groups, "forecast", int(n_steps))
-        is_one = not form.is_nested and lengths is None and groups is None
-        parts = tuple(seen._exposed(part[0] if is_one else part) for part in parts)
-        return parts if return_cov else parts[0]
 
     def impute(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None

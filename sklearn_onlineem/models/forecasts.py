@@ -1,0 +1,166 @@
+"""Distributions of the rows that follow a sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data.batch import room
+from sklearn_onlineem.families import Family
+from sklearn_onlineem.families._checks import finite
+from sklearn_onlineem.families.capabilities import (
+    ColumnDistributions,
+    Distribution,
+    Marginals,
+    Means,
+    require,
+)
+
+# Bisections are as exact as numbers are after some 60 steps, unless a quantile is nearly 0.
+_MOST_BISECTIONS = 150
+
+
+def checked_levels(name: str, levels: ArrayLike) -> Floats:
+    """Return probabilities in (0, 1); ValueError if some are not.
+
+    Parameters
+    ----------
+    name : str
+        What they are called.
+    levels : array-like of shape (n_levels,)
+        At least one.
+    """
+    found = finite(name, levels, np.shape(levels))
+    if found.ndim != 1 or not len(found) or not ((found > 0.0) & (found < 1.0)).all():
+        raise ValueError(f"{name} must be a list of probabilities between 0 and 1, got {levels!r}.")
+    return found
+
+
+class NormalForecast(NamedTuple):
+    """Normal rows.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (..., n_features)
+    covariance : ndarray of shape (..., n_features, n_features)
+    """
+
+    mean: Floats
+    covariance: Floats
+
+    def quantiles(self, levels: Floats) -> Floats:
+        """Return quantiles of each column, of shape (n_levels, ..., n_features).
+
+        Parameters
+        ----------
+        levels : ndarray of shape (n_levels,)
+            Probabilities in (0, 1).
+        """
+        variances = np.diagonal(self.covariance, axis1=-2, axis2=-1)
+        return self.mean + np.multiply.outer(ndtri(levels), np.sqrt(np.maximum(variances, 0.0)))
+
+
+@dataclass(frozen=True)
+class MixtureForecast:
+    r"""Rows of a mixture of the states of a chain, with the probabilities that these have.
+
+    .. math::
+        \operatorname{E} v = m = \sum_k p_k m_k, \qquad
+        \operatorname{Cov} v = \sum_k p_k (S_k + (m_k - m) (m_k - m)')
+
+    Parameters
+    ----------
+    family : Family
+        Family of the emissions; ValueError where it lacks the capability that a method needs.
+    parameters : object
+        Of K states.
+    probabilities : ndarray of shape (..., K)
+        They add up to 1.
+    """
+
+    family: Family
+    parameters: object
+    probabilities: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """Expectations (..., n_features); of nominal columns, the most probable symbol."""
+        family, flat = self.family, self.probabilities.reshape(-1, self.probabilities.shape[-1])
+        if any(hasattr(factor, "n_inputs") for factor in getattr(family, "families", (family,))):
+            raise ValueError(f"{type(family).__name__} needs the inputs of the rows to forecast.")
+        if isinstance(family, Marginals):
+            first = np.zeros(1, dtype=np.intp)
+            n_features = family.sample(self.parameters, first, np.random.default_rng(0)).shape[1]
+            nothing = np.full((len(flat), n_features), np.nan)
+            means = family.completed(self.parameters, nothing, flat)
+        else:
+            if not isinstance(family, Means):
+                raise ValueError(f"{type(family).__name__} has no means, which forecasts need.")
+            means = flat @ family.means(self.parameters)
+        return means.reshape(*self.probabilities.shape[:-1], -1)
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariances, of shape (..., n_features, n_features)."""
+        require(self.family, ColumnDistributions)
+        means = self.family.means(self.parameters)
+        deviations = means - (self.probabilities @ means)[..., None, :]
+        shape = *self.probabilities.shape[:-1], means.shape[1], means.shape[1]
+        out = room("n_steps", shape)
+        out[...] = 0.0
+        for k, within in enumerate(self.family.covariances(self.parameters)):
+            p, between = self.probabilities[..., k, None, None], deviations[..., k, :]
+            # Covariances may be infinite, of states that have no probability, too.
+            squares = within + between[..., None] * between[..., None, :]
+            out += np.multiply(p, squares, out=np.zeros_like(squares), where=p > 0.0)
+        return out
+
+    def quantiles(self, levels: Floats) -> Floats:
+        """Return quantiles of each column, of shape (n_levels, ..., n_features).
+
+        Of whole numbers they are the least ones whose distribution function reaches the level.
+
+        Parameters
+        ----------
+        levels : ndarray of shape (n_levels,)
+            Probabilities in (0, 1).
+        """
+        require(self.family, ColumnDistributions)
+        n_features = self.family.means(self.parameters).shape[1]
+        of_columns = [self.family.distribution(self.parameters, j) for j in range(n_features)]
+        weights = self.probabilities
+        found = [[mixture_quantile(column, weights, q) for column in of_columns] for q in levels]
+        return np.moveaxis(np.array(found), 1, -1)
+
+
+def mixture_quantile(components: Distribution, weights: Floats, level: float) -> Floats:
+    """Return quantiles of mixtures, of shape (...), by bisection of the distribution function.
+
+    They lie between those of the components.
+
+    Parameters
+    ----------
+    components : Distribution
+        K in one.
+    weights : ndarray of shape (..., K)
+        They add up to 1.
+    level : float
+        A probability in (0, 1).
+    """
+    ends, seen, is_whole = components.ppf(level), weights > 0.0, hasattr(components, "pmf")
+    low = np.where(seen, ends, np.inf).min(axis=-1) - is_whole
+    high = np.where(seen, ends, -np.inf).max(axis=-1)
+    for _ in range(_MOST_BISECTIONS):
+        middle = low + 0.5 * (high - low)
+        if is_whole:
+            middle = np.floor(middle)
+        if not ((low < middle) & (middle < high)).any():
+            break
+        is_below = (weights * components.cdf(middle[..., None])).sum(axis=-1) < level
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    return high
