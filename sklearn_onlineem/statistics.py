@@ -303,8 +303,9 @@ class Moments(Statistics):
         values["mean"], values["scatter"] = mean, scatter
 
     def merge(self, a: float, other: Self, b: float) -> Self:
-        weight, degrees = np.empty_like(self.weight), np.empty_like(self.degrees)
-        mean, scatter = np.empty_like(self.mean), np.empty_like(self.scatter)
+        # `empty_like` takes longer, here and in other updates of single rows.
+        weight, degrees = np.empty(self.weight.shape), np.empty(self.degrees.shape)
+        mean, scatter = np.empty(self.mean.shape), np.empty(self.scatter.shape)
         _centred_moments.merge_centred(
             a, self.weight, self.degrees, self.mean, self.scatter,
             b, other.weight, other.degrees, other.mean, other.scatter,

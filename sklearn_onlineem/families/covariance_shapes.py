@@ -84,7 +84,7 @@ class Gaussians(Rebuilt):
         values["mean"], values["covariance"] = mean, covariance
         if covariance.ndim == 2:
             return
-        precision, factor = np.empty_like(covariance), np.empty_like(covariance)
+        precision, factor = np.empty(covariance.shape), np.empty(covariance.shape)
         log_det = np.empty(len(covariance))
         failed = _small_matrices.factorise(covariance, precision, factor, log_det)
         if failed >= 0:
@@ -300,7 +300,7 @@ class _Matrices(Covariance):
 
     def _maximiser(self, statistics, previous, floor):
         """Return the M-step for both means and covariances."""
-        covariance = np.empty_like(statistics.scatter)
+        covariance = np.empty(statistics.scatter.shape)
         _centred_moments.covariances_from_scatter(
             statistics.scatter,
             statistics.degrees,
@@ -337,7 +337,7 @@ class _Matrices(Covariance):
 
     def _own_scatter(self, degrees, gaussians, floor):
         """Return scatters from which the M-step makes the covariances."""
-        scatter = np.empty_like(gaussians.covariance)
+        scatter = np.empty(gaussians.covariance.shape)
         _centred_moments.scatters_from_covariances(gaussians.covariance, degrees, floor, scatter)
         return scatter
 
@@ -523,7 +523,7 @@ class _Variances(Covariance):
         return np.maximum(scatter, degrees[:, None] * least)
 
     def _own_scatter(self, degrees, gaussians, floor):
-        scatter = np.empty_like(gaussians.covariance)
+        scatter = np.empty(gaussians.covariance.shape)
         _centred_moments.scatters_from_variances(gaussians.covariance, degrees, floor, scatter)
         return scatter
 

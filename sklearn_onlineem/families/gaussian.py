@@ -383,7 +383,7 @@ class Gaussian(
         sample = (*per_row(rows), optional(uniforms))
         # If shared, the natural way would compute the scatters of all components.
         if not (shape.is_shared or shape._prefers_factors(*means.shape)):
-            mean, scatter = np.empty_like(means), np.empty_like(parameters.covariance)
+            mean, scatter = np.empty(means.shape), np.empty(parameters.covariance.shape)
             factors = parameters.precision_factor if scatter.ndim == 3 else NOTHING
             log_likelihood = _natural_gaussian.e_step(
                 rows.X, means, parameters.precision, factors, parameters.log_det, log_weights,

@@ -86,7 +86,7 @@ class MixtureStatistics(Statistics):
         values["counts"], values["emissions"] = counts, emissions
 
     def merge(self, a: float, other: MixtureStatistics, b: float) -> MixtureStatistics:
-        counts = np.empty_like(self.counts)
+        counts = np.empty(self.counts.shape)
         merge_counts(a, self.counts, b, other.counts, counts)
         return MixtureStatistics(counts, self.emissions.merge(a, other.emissions, b))
 
