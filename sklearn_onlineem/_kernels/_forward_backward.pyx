@@ -76,6 +76,7 @@ cdef struct Chain:
     Py_ssize_t begin         # its rows in front of the present block; -1 once all are done
     Py_ssize_t n_pairs       # pairs of a row of the present block and the one after it
     double log_likelihood    # NAN where logarithms have to be taken
+    double weight            # of its transitions in the sums
     bint is_reversed         # whether it goes with transposed transitions
     bint is_certain          # whether states without a share cannot be reached
     bint goes_back           # whether the present block does while the next one goes ahead
@@ -223,6 +224,7 @@ cdef void fill_chain(const double[::1] final, Chain* chain) noexcept nogil:
     cdef Py_ssize_t W = chain.W, i
     chain.is_reversed = chain.is_ready = False
     chain.is_certain = True
+    chain.weight = 1
     memset(chain.final, 0, W * sizeof(double))
     memset(chain.beta, 0, 3 * W * sizeof(double))
     memset(chain.starts, 0, W * sizeof(double))
@@ -432,7 +434,10 @@ cdef void add_pairs(Chain* chain) noexcept nogil:
     """sums += those of the block that has just been gone back"""
     cdef const double* later = chain.next.density + chain.W
     cdef const ChainTable* back = &chain.ahead if chain.is_reversed else &chain.back
-    cdef int W = <int> chain.W, n_pairs = <int> chain.n_pairs
+    cdef int W = <int> chain.W, n_pairs = <int> chain.n_pairs, i
+    if chain.weight != 1:
+        for i in range(n_pairs * W):
+            chain.filtered[i] *= chain.weight
     if W <= WIDEST_UNROLLED:
         add_transitions(chain.filtered, later, n_pairs, W, chain.sums)
     elif back.begin != NULL:
@@ -488,6 +493,7 @@ def forward_backward(
     double[::1] log_likelihoods,        # OUT (S,)
     double[:, ::1] transitions,         # OUT (K, K): expected numbers, of all sequences
     int n_threads,
+    const double[::1] weights=None,     # IN (S,), of sequences in both sums; None: 1
 ):
     """Posteriors of all rows, expected transitions, and returned, the sum of log-likelihoods.
 
@@ -499,13 +505,14 @@ def forward_backward(
     check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
                 final, S, n_threads)
     check_transitions(log_densities.shape[1], transitions)
+    cdef const double* weight = weights_of(weights, S)
     n_threads = busy_threads(n_threads, n_slabs)
     cdef Chains chains = Chains().of(transmat, final, longest(offsets), n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         forward_backward_slab(
-            log_densities, offsets, start, first, first_block(slab, n_slabs, S),
+            log_densities, offsets, start, first, weight, first_block(slab, n_slabs, S),
             first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
             chains.of_thread(omp_get_thread_num()), chains.n_runs,
         )
@@ -517,9 +524,9 @@ def forward_backward(
         if isnan(log_likelihoods[s]):
             log_likelihoods[s] = _log_chains.forward_backward(
                 log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
-                transitions,
+                transitions, 1.0 if weight == NULL else weight[s],
             )
-        total += log_likelihoods[s]
+        total += log_likelihoods[s] * (1.0 if weight == NULL else weight[s])
     for i in range(start.shape[0]):
         for j in range(start.shape[0]):
             total += transitions[i, j] - transitions[i, j]
@@ -528,8 +535,8 @@ def forward_backward(
 
 cdef void forward_backward_slab(
     floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
-    const double[::1] first, Py_ssize_t begin, Py_ssize_t stop, double[::1] log_likelihoods,
-    double* sums, Chain* chains, int n_runs,
+    const double[::1] first, const double* weights, Py_ssize_t begin, Py_ssize_t stop,
+    double[::1] log_likelihoods, double* sums, Chain* chains, int n_runs,
 ) noexcept nogil:
     """The sequences from begin to stop; those that need logarithms are left as they are, with NaN.
     """
@@ -546,6 +553,7 @@ cdef void forward_backward_slab(
         for r in range(n):
             chain, s = chains + r, begin + r
             chain.row, chain.T, chain.next.B = offsets[s], offsets[s + 1] - offsets[s], 0
+            chain.weight = 1 if weights == NULL else weights[s]
             if not chain.is_ready:
                 load_first(x, chain.row, chain.T, start_of(s, first, start), chain)
         forward_of_next(chains, n)
@@ -563,6 +571,13 @@ cdef void forward_backward_slab(
                 next_begins[r], next_ends[r] = offsets[s], offsets[s + 1]
         backward_blocks(x, chains, n, next_begins, next_ends, &start[0], True)
         begin += n
+
+
+cdef const double* weights_of(const double[::1] weights, Py_ssize_t S) except? NULL:
+    if weights is None:
+        return NULL
+    require(weights.shape[0] == S, "a weight of each sequence")
+    return &weights[0]
 
 
 def _no_sums(n_slabs, n_states):
@@ -602,7 +617,7 @@ def filtered(
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         forward_slab(
-            log_densities, offsets, start, first, NULL, first_block(slab, n_slabs, S),
+            log_densities, offsets, start, first, NULL, NULL, first_block(slab, n_slabs, S),
             first_block(slab + 1, n_slabs, S), log_likelihoods, NULL,
             chains.of_thread(omp_get_thread_num()), chains.n_runs, writes,
         )
@@ -615,8 +630,9 @@ def filtered(
 
 cdef void forward_slab(
     floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
-    const double[::1] first, const double* uniforms, Py_ssize_t begin, Py_ssize_t stop,
-    double[::1] log_likelihoods, double* sums, Chain* chains, int n_runs, bint writes,
+    const double[::1] first, const double* uniforms, const double* weights, Py_ssize_t begin,
+    Py_ssize_t stop, double[::1] log_likelihoods, double* sums, Chain* chains, int n_runs,
+    bint writes,
 ) noexcept nogil:
     """Filtered states, or paths that are drawn by uniform numbers."""
     cdef Py_ssize_t group = group_of(stop - begin, n_runs), s, r
@@ -629,6 +645,7 @@ cdef void forward_slab(
         for r in range(n):
             chain, s = chains + r, begin + r
             chain.sums, chain.row, chain.T = sums, offsets[s], offsets[s + 1] - offsets[s]
+            chain.weight = 1 if weights == NULL else weights[s]
             load_first(x, chain.row, chain.T, start_of(s, first, start), chain)
         forward_of_next(chains, n)
         forward_rest(x, chains, n)
@@ -674,6 +691,7 @@ def draw_paths(
     double[::1] log_likelihoods,        # OUT (S,)
     double[:, ::1] transitions,         # OUT (K, K): numbers of moves
     int n_threads,
+    const double[::1] weights=None,     # IN (S,), of sequences in these numbers; None: 1
 ):
     """Draw a state path of each sequence from its posterior, from the last row to the first."""
     cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
@@ -681,14 +699,16 @@ def draw_paths(
                 final, S, n_threads)
     check_transitions(log_densities.shape[1], transitions)
     require(uniforms.shape[0] == log_densities.shape[0], "a uniform number for each row")
+    cdef const double* weight = weights_of(weights, S)
     n_threads = busy_threads(n_threads, n_slabs)
     cdef Chains chains = Chains().of(transmat, final, longest(offsets), n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         forward_slab(
-            log_densities, offsets, start, first, &uniforms[0], first_block(slab, n_slabs, S),
-            first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
+            log_densities, offsets, start, first, &uniforms[0], weight,
+            first_block(slab, n_slabs, S), first_block(slab + 1, n_slabs, S), log_likelihoods,
+            &sums[slab, 0, 0],
             chains.of_thread(omp_get_thread_num()), chains.n_runs, True,
         )
     add_up(sums, transitions)
@@ -697,6 +717,7 @@ def draw_paths(
             log_likelihoods[s] = _log_chains.draw_path(
                 log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
                 uniforms[offsets[s]:offsets[s + 1]], transitions,
+                1.0 if weight == NULL else weight[s],
             )
 
 
@@ -716,7 +737,7 @@ cdef void draw_path(floating* x, const double* uniforms, Chain* chain) noexcept 
             for k in range(K):
                 x[(chain.row + begin + t) * K + k] = k == state
             if later >= 0:
-                chain.sums[state * W + later] += 1
+                chain.sums[state * W + later] += chain.weight
         if begin == 0:
             return
         begin -= CHAIN_ROWS

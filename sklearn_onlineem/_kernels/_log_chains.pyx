@@ -196,6 +196,7 @@ def forward_backward(
     const double[:, ::1] transmat,      # IN (K, K)
     const double[::1] final,            # IN (K,)
     double[:, ::1] transitions,         # INOUT (K, K)
+    double weight=1.0,                  # of its transitions
 ):
     """Posteriors of one sequence; add its expected transitions; return its log-likelihood."""
     cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1]
@@ -212,8 +213,12 @@ def forward_backward(
         log_likelihood += ending
     if log_likelihood == -INFINITY:
         log_densities[:, :] = 0
-    else:
+    elif weight == 1.0:
         backward(*run, log_later, np.asarray(transitions)[None], False)
+    else:
+        own = np.zeros((1, K, K))
+        backward(*run, log_later, own, False)
+        np.asarray(transitions)[:] += weight * own[0]
     return log_likelihood
 
 
@@ -248,6 +253,7 @@ def draw_path(
     const double[::1] final,            # IN (K,)
     const double[::1] uniforms,         # IN (T,)
     double[:, ::1] transitions,         # INOUT (K, K)
+    double weight=1.0,                  # of its moves
 ):
     """Draw a state path of one sequence; add its moves; return the log-likelihood.
 
@@ -277,7 +283,7 @@ def draw_path(
             state = draw(&alpha[t, 0], K, uniforms[t])
             log_densities[t, state] = 1
             if later >= 0:
-                transitions[state, later] += 1
+                transitions[state, later] += weight
     return log_likelihood
 
 

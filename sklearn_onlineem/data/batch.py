@@ -8,7 +8,7 @@ from typing import Self, TypeAlias
 
 import numpy as np
 
-from sklearn_onlineem._typing import Integers
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Loaded, n_bytes
 from sklearn_onlineem.statistics import Statistics
 
@@ -42,6 +42,16 @@ def check_threads(n_threads):
         raise ValueError(f"n_threads must be from 1 to {_MOST_THREADS}, got {n_threads!r}.")
 
 
+def check_weights(whose, weights, n):
+    """Raise ValueError unless these are n finite weights from 0 up, not all 0."""
+    array_of(f"sample_weight of {whose}", weights)
+    # Subnormal weights are above 0.
+    if len(weights) != n or not (weights >= 0.0).all() or not 0.0 < weights.max() < np.inf:
+        raise ValueError(
+            f"sample_weight of {whose} must be {n} finite weights of 0 or more, not all 0."
+        )
+
+
 def room(name, shape):
     """Return an empty array of floats, or raise ValueError if the parameter `name` is too large."""
     try:
@@ -68,6 +78,8 @@ class Batch(Loaded, ABC):
 
     n_threads: int
 
+    # Weights of the observations; None means 1 for each.
+    sample_weight: Floats | None = None
     # Distribution of the lengths of sequences; None for other data.
     length_distribution: Statistics | None = None
 
@@ -130,6 +142,11 @@ class Batch(Loaded, ABC):
         """Total weight of the observations; their number, if they have no weights."""
         return float(len(self))
 
+    @property
+    def row_weight(self) -> float:
+        """Total weight of the rows."""
+        return self.total_weight
+
     def numbered_from(self, first: int) -> Self:
         """Return the observations, numbered from `first` up, as a part of larger data.
 
@@ -153,3 +170,10 @@ def without_step(index, n):
     if isinstance(index, slice) and index.step not in (None, 1):
         return np.arange(n)[index].copy()
     return index
+
+
+def of_equal_weight(weight):
+    """Yield each weight, and the numbers of the observations that have it."""
+    order = np.argsort(weight, kind="stable")
+    for numbers in np.split(order, np.flatnonzero(np.diff(weight[order])) + 1):
+        yield float(weight[numbers[0]]), numbers

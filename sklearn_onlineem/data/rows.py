@@ -11,7 +11,15 @@ from scipy import sparse
 
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.batch import REALS, Batch, Index, array_of, check_threads, without_step
+from sklearn_onlineem.data.batch import (
+    REALS,
+    Batch,
+    Index,
+    array_of,
+    check_threads,
+    check_weights,
+    without_step,
+)
 from sklearn_onlineem.data.sparse import checked_csr
 
 Result = TypeVar("Result")
@@ -53,12 +61,7 @@ class Rows(Batch):
             object.__setattr__(self, "X", checked_csr(X))
         n = X.shape[0]
         if weights is not None:
-            array_of("sample_weight of Rows", weights)
-            # Subnormal weights are above 0.
-            if len(weights) != n or not (weights >= 0.0).all() or not 0.0 < weights.max() < np.inf:
-                raise ValueError(
-                    f"sample_weight of Rows must be {n} finite weights of 0 or more, not all 0."
-                )
+            check_weights("Rows", weights, n)
         if labels is not None:
             array_of("labels of Rows", labels, (np.dtype(np.intc),))
             if len(labels) != n or labels.min(initial=0) < -1:

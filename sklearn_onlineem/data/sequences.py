@@ -14,7 +14,7 @@ from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
-from sklearn_onlineem.data.batch import Index, array_of, check_offsets
+from sklearn_onlineem.data.batch import Index, array_of, check_offsets, of_equal_weight
 from sklearn_onlineem.data.rows import BatchOfRows, Rows
 from sklearn_onlineem.statistics import Statistics
 
@@ -88,7 +88,8 @@ class Sequences(BatchOfRows):
     Parameters
     ----------
     rows : Rows
-        All rows, dense; `labels` are known states. NaN for missing values.
+        All rows, dense; `labels` are known states. NaN for missing values. All rows of a sequence
+        have its weight.
     offsets : ndarray of shape (n_sequences + 1,)
         int64; the first row of each sequence, and the number of rows. Sequences have at least one.
     before : ndarray of shape (n_states,), or tuple, default=None
@@ -105,6 +106,9 @@ class Sequences(BatchOfRows):
             raise ValueError("rows of Sequences must be dense Rows.")
         check_offsets(self.offsets, len(self.rows), "rows", least=1)
         _check_before(self.before)
+        weight = self.rows.sample_weight
+        if weight is not None and (weight != np.repeat(self.sample_weight, self.lengths)).any():
+            raise ValueError("Rows of a sequence must have one weight.")
 
     @classmethod
     def unchecked(cls, rows: Rows, offsets: Integers, before: Before | None = None) -> Self:
@@ -131,11 +135,32 @@ class Sequences(BatchOfRows):
         """Numbers of rows of the sequences."""
         return self.offsets[1:] if len(self.offsets) == 2 else np.diff(self.offsets)
 
+    @property
+    def sample_weight(self) -> Floats | None:
+        """Weights of the sequences; None means 1 for each."""
+        weight = self.rows.sample_weight
+        return None if weight is None else weight[self.offsets[:-1]]
+
+    @cached_property
+    def total_weight(self) -> float:
+        weight = self.sample_weight
+        return float(len(self.offsets) - 1) if weight is None else float(weight.sum())
+
+    @property
+    def row_weight(self) -> float:
+        return self.rows.total_weight
+
+    @cached_property
+    def share_of_first(self) -> float:
+        """Share of the first sequence in the weight of all."""
+        weight = self.rows.sample_weight
+        return (1.0 if weight is None else float(weight[0])) / self.total_weight
+
     @cached_property
     def length_distribution(self) -> LengthDistribution:
         """Distribution of the lengths; a continued sequence counts as one."""
         is_whole = self.before is None
-        return LengthDistribution(self.steps if is_whole else _steps(self.lengths, len(self)))
+        return LengthDistribution(self.steps if is_whole else _steps(self, 0))
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
         """Draw n lengths in rows.
@@ -147,12 +172,14 @@ class Sequences(BatchOfRows):
         rng : numpy.random.Generator
             Generator of the draws.
         """
-        return rng.choice(self.lengths, size=n)
+        weight = self.sample_weight
+        shares = None if weight is None else weight / self.total_weight
+        return rng.choice(self.lengths, size=n, p=shares)
 
     @cached_property
     def steps(self) -> tuple[Integers, Floats]:
         """Of the distribution of lengths, without a continued sequence; shares are of all."""
-        return _steps(self.lengths if self.before is None else self.lengths[1:], len(self))
+        return _steps(self, int(self.before is not None))
 
     @cached_property
     def observed(self) -> NDArray[np.bool_] | None:
@@ -172,10 +199,34 @@ class Sequences(BatchOfRows):
             begin = self.offsets[chosen[0]] if len(chosen) else 0
             rows = self.rows[begin : begin + offsets[-1]]
         else:
-            starts = self.offsets[:-1][chosen] - offsets[:-1]
-            rows = self.rows[np.arange(offsets[-1]) + np.repeat(starts, lengths)]
+            rows = self.rows[self._rows_of(chosen)]
         keeps_first = len(chosen) > 0 and chosen[0] in (0, -len(self))
         return Sequences.unchecked(rows, offsets, self.before if keeps_first else None)
+
+    def _rows_of(self, numbers):
+        """Return the numbers of the rows of some sequences."""
+        lengths = self.lengths[numbers]
+        ends = np.cumsum(lengths)
+        starts = self.offsets[:-1][numbers] - ends + lengths
+        return np.arange(lengths.sum()) + np.repeat(starts, lengths)
+
+    def weighted(self, weight: Floats | None) -> Sequences:
+        """Return the sequences with other weights.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n_sequences,) or None
+            float64, not below 0; None for no weights.
+        """
+        weight = None if weight is None else np.repeat(weight, self.lengths)
+        rows = Rows.unchecked(self.X, weight, self.rows.labels, self.n_threads)
+        return Sequences.unchecked(rows, self.offsets, self.before)
+
+    @cached_property
+    def by_weight(self) -> tuple[tuple[float, Integers, Sequences], ...]:
+        """Each weight, and its sequences: numbers of their rows, and these, without weights."""
+        data, parts = self.weighted(None), of_equal_weight(self.sample_weight)
+        return tuple((weight, self._rows_of(part), data[part]) for weight, part in parts)
 
     def without(self, rows: Integers) -> Sequences:
         """Return the sequences with some rows missing, so that time passes in them.
@@ -272,14 +323,16 @@ def _check_before(before):
 
 def share_of_starts(like):
     """Return the share of the sequences that do not continue another."""
-    return 1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)
+    return 1.0 if like is None or like.before is None else 1.0 - like.share_of_first
 
 
-def _steps(lengths, n):
-    """Return steps of the distribution of lengths, in shares of n."""
-    if n == 1 == len(lengths):
+def _steps(sequences, n_left_out):
+    """Return steps of the distribution of lengths, in shares of all, without the first ones."""
+    lengths, weight = sequences.lengths[n_left_out:], sequences.sample_weight
+    if len(lengths) == 1 == len(sequences):
         return lengths, _ALL
-    if len(lengths) < 2:
-        return lengths, np.full(len(lengths), 1.0 / n)
-    different, counts = np.unique(lengths, return_counts=True)
-    return different, (len(lengths) - np.cumsum(counts) + counts) / n
+    if weight is None and len(lengths) < 2:
+        return lengths, np.full(len(lengths), 1.0 / len(sequences))
+    different, which = np.unique(lengths, return_inverse=True)
+    totals = np.bincount(which, None if weight is None else weight[n_left_out:])
+    return different, np.cumsum(totals[::-1])[::-1] / sequences.total_weight

@@ -9,8 +9,17 @@ from typing import Self
 import numpy as np
 
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Integers
-from sklearn_onlineem.data.batch import Batch, Index, array_of, check_offsets, check_threads
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data.batch import (
+    Batch,
+    Index,
+    array_of,
+    check_offsets,
+    check_threads,
+    check_weights,
+    of_equal_weight,
+)
+from sklearn_onlineem.data.rows import concatenated
 
 
 @dataclass(frozen=True)
@@ -78,24 +87,31 @@ class StringPairs(Batch):
         Number of threads.
     n_symbols : int, default=None
         Number of codes, if it is known.
+    sample_weight : ndarray of shape (n_pairs,), default=None
+        float64, non-negative, not all 0; None means 1 for each pair.
     """
 
     sources: Strings
     targets: Strings
     n_threads: int = 1
     n_symbols: int | None = None
+    sample_weight: Floats | None = None
 
     def __post_init__(self):
         if len(self.sources) != len(self.targets):
             counts = f"{len(self.sources)} sources and {len(self.targets)} targets"
             raise ValueError(f"StringPairs must have as many sources as targets, got {counts}.")
+        if self.sample_weight is not None:
+            check_weights("StringPairs", self.sample_weight, len(self))
         check_threads(self.n_threads)
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def __getitem__(self, index: Index) -> StringPairs:
-        return replace(self, sources=self.sources[index], targets=self.targets[index])
+        weight = None if self.sample_weight is None else self.sample_weight[index]
+        sources, targets = self.sources[index], self.targets[index]
+        return replace(self, sources=sources, targets=targets, sample_weight=weight)
 
     @classmethod
     def concatenate(cls, batches: Sequence[StringPairs]) -> StringPairs:
@@ -103,7 +119,29 @@ class StringPairs(Batch):
             batches[0],
             sources=Strings.concatenate([batch.sources for batch in batches]),
             targets=Strings.concatenate([batch.targets for batch in batches]),
+            sample_weight=concatenated([batch.sample_weight for batch in batches], batches, 1.0),
         )
+
+    @cached_property
+    def total_weight(self) -> float:
+        weight = self.sample_weight
+        return float(len(self) if weight is None else weight.sum())
+
+    def weighted(self, weight: Floats | None) -> StringPairs:
+        """Return the pairs with other weights.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n_pairs,) or None
+            float64, not below 0; None for no weights.
+        """
+        return replace(self, sample_weight=weight)
+
+    @cached_property
+    def by_weight(self) -> tuple[tuple[float, Integers, StringPairs], ...]:
+        """Each weight, and its pairs: their numbers, and these, without weights."""
+        data, parts = self.weighted(None), of_equal_weight(self.sample_weight)
+        return tuple((weight, part, data[part]) for weight, part in parts)
 
     @property
     def dtype(self) -> np.dtype[np.generic]:

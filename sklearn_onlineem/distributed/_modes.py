@@ -62,8 +62,9 @@ class Shards:
 
     executor: object
     sizes: list
-    total_weight: float
     n_rows: int
+    total_weight: float
+    row_weight: float
     record: Callable
 
     def __len__(self):

@@ -38,6 +38,7 @@ class Result:
     # CPU time, for the planning of the next rounds.
     seconds: float = 0.0
     n_rows: int = 0
+    row_weight: float = 0.0
 
     # Models take it for the data that it was computed from.
     before = None
@@ -118,8 +119,8 @@ def n_entries(number, names, *values):
 
 
 def extent(data):
-    """Return the number of rows, or sequences, of a shard, their weight, and the number of rows."""
-    return len(data), data.total_weight, data.n_rows
+    """Return numbers of the rows, or sequences, of a shard and of rows, and weights of both."""
+    return len(data), data.n_rows, data.total_weight, data.row_weight
 
 
 def prepare(estimator, number, first, names, *values):
@@ -140,7 +141,8 @@ def evidence(data, number, model, seed, n_steps, samples=False):
     with single_threaded_blas(data.n_rows):
         statistics, log_likelihood = model.e_step(data, rng=rng)
     lengths = data.length_distribution
-    return Result(data.total_weight, statistics, log_likelihood, lengths, n_rows=data.n_rows)
+    sizes = data.n_rows, data.row_weight
+    return Result(data.total_weight, statistics, log_likelihood, lengths, 0.0, *sizes)
 
 
 def learn(data, number, model, task):
@@ -165,7 +167,8 @@ def learn(data, number, model, task):
     learnt = data[begin:end] if order is None else data[order[begin:end]]
     lengths = learnt.length_distribution
     content = model if task.returns_model else model.own_statistics(lengths)
-    return Result(weight, content, log_likelihood / weight, lengths, n_rows=n_rows)
+    sizes = n_rows, learnt.row_weight
+    return Result(weight, content, log_likelihood / weight, lengths, 0.0, *sizes)
 
 
 def _rng(model, seed, n_steps):
@@ -216,8 +219,8 @@ def _sum(parts):
     else:
         content = combine(zip(shares, contents, strict=True))
     mean = sum(share * part.log_likelihood for share, part in zip(shares, parts, strict=True))
-    seconds, n_rows = (sum(getattr(part, name) for part in parts) for name in ("seconds", "n_rows"))
+    sums = (sum(getattr(part, x) for part in parts) for x in ("seconds", "n_rows", "row_weight"))
     lengths = None
     if parts[0].length_distribution is not None:
         lengths = pooled([(part.total_weight, part.length_distribution) for part in parts])
-    return Result(total, content, mean, lengths, seconds, n_rows)
+    return Result(total, content, mean, lengths, *sums)

@@ -242,7 +242,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         executor.open()
         estimator = self._started(executor)
         extents = executor.prepare(_for_workers(estimator))
-        sizes, weights, n_rows = zip(*extents, strict=True)
+        sizes, *totals = zip(*extents, strict=True)
         history, fitted = [], estimator._fitted
         has_targets = get_tags(estimator).target_tags.required
         state = fitted.state
@@ -256,7 +256,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
                 history.append(done._replace(validation=score))
                 advance()
 
-            shards = Shards(executor, sizes, sum(weights), sum(n_rows), record)
+            shards = Shards(executor, sizes, *map(sum, totals), record)
             self._learn(estimator, progress, shards)
         vars(self).update(estimator_=estimator, history_=history)
         return self

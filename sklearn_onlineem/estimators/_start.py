@@ -354,6 +354,8 @@ class ClusterInitialiser(Initialiser):
         if self.shares_symbols and family.has_symbols:
             warn_of_few(rows.X, n_components)
             evenly = np.full((len(rows), n_components), 1.0 / n_components)
+            if rows.sample_weight is not None:
+                evenly *= rows.sample_weight[:, None]
             shared = family.expected_statistics(rows.X, evenly)
         return self._started(data, family, rows, random_state, shared)
 

@@ -109,6 +109,7 @@ class AnomalyDetector(
         X: RowData | SequenceData,
         y: object = None,
         *,
+        sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -120,6 +121,9 @@ class AnomalyDetector(
             As `fit` of the estimator takes them.
         y : object, default=None
             Passed to the estimator, which ignores it unless it is semi-supervised.
+        sample_weight : array-like, default=None
+            Weights of rows or sequences, as in `fit` of the estimator, which learns by them. The
+            offset counts each row once.
         lengths, groups : array-like, default=None
             Where sequences begin and end, as in `fit` of the estimator.
 
@@ -133,7 +137,8 @@ class AnomalyDetector(
             If a parameter or X is invalid. The detector is left unchanged.
         """
         where = _given(lengths=lengths, groups=groups)
-        estimator = clone(self.estimator).fit(X, y, **where)
+        weighted = _given(sample_weight=sample_weight)
+        estimator = clone(self.estimator).fit(X, y, **weighted, **where)
         scores = _observed(_scores(estimator, X, where))
         offset = RunningQuantiles(scores).quantile(self.contamination)
         # The model has settled, whatever follows.
@@ -146,6 +151,7 @@ class AnomalyDetector(
         X: RowData | SequenceData,
         y: object = None,
         *,
+        sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         continues: bool = False,
@@ -161,6 +167,8 @@ class AnomalyDetector(
             As `partial_fit` of the estimator takes them. No rows change nothing.
         y : object, default=None
             Passed to the estimator, which ignores it unless it is semi-supervised.
+        sample_weight : array-like, default=None
+            As in `fit`.
         lengths, groups : array-like, default=None
             Where sequences begin and end, as in `partial_fit` of the estimator.
         continues : bool, default=False
@@ -179,13 +187,14 @@ class AnomalyDetector(
         if is_empty(self, X):
             return self
         where = _given(lengths=lengths, groups=groups, continues=continues)
+        learning = {**where, **_given(sample_weight=sample_weight)}
         if hasattr(self, "estimator_"):
             latest, scores = self._quantiles.latest, _scores(self.estimator_, X, where)
             n_before = self._n_scored
-            estimator = self.estimator_.partial_fit(X, y, **where)
+            estimator = self.estimator_.partial_fit(X, y, **learning)
         else:
             latest, n_before = [], 0
-            estimator = clone(self.estimator).partial_fit(X, y, **where)
+            estimator = clone(self.estimator).partial_fit(X, y, **learning)
             # A sequence that continues has begun with X.
             scores = _scores(estimator, X, _given(lengths=lengths, groups=groups))
         scores = _observed(scores)

@@ -23,6 +23,7 @@ from sklearn.utils.validation import _get_feature_names, _num_samples
 from sklearn_onlineem.estimators.validation import (
     check_complete,
     check_in_memory,
+    checked_weight,
     column,
     countable,
     filled,
@@ -60,6 +61,29 @@ class SequenceForm:
         if len(y) != self.offsets[-1]:
             raise ValueError(f"X has {self.offsets[-1]} rows, and y {len(y)}.")
         return y if self.order is None else y[self.order]
+
+    def weights(self, sample_weight):
+        """Return the weights of the sequences; the rows of a 2-D X may have them, too."""
+        check_complete("sample_weight", sample_weight)
+        sample_weight = np.asarray(sample_weight)
+        lengths, shape = np.diff(self.offsets), sample_weight.shape
+        n, n_rows = (len(lengths),), (int(self.offsets[-1]),)
+        if shape == () or shape == n:
+            return checked_weight(sample_weight, lengths)
+        if self.is_nested or shape != n_rows:
+            rows = "" if self.is_nested else f", or {n_rows}, equal in the rows of a sequence"
+            raise ValueError(f"sample_weight must be of shape {n}{rows}; got {shape}.")
+        weight = checked_weight(sample_weight, range(*n_rows))
+        weight = weight if self.order is None else weight[self.order]
+        of_first = weight[self.offsets[:-1]]
+        wrong = np.flatnonzero(weight != np.repeat(of_first, lengths))
+        if len(wrong):
+            number = int(np.searchsorted(self.offsets, wrong[0], side="right")) - 1
+            raise ValueError(
+                f"sample_weight differs between the rows of sequence {number}, but a weight is that"
+                " of a whole sequence, which is repeated."
+            )
+        return of_first
 
     def restored(self, rows):
         """Return rows as the user arranged them: a list if an entry was a sequence."""

@@ -57,7 +57,7 @@ class SequencesInput:
         self._n_states, self._takes_labels = n_states, takes_labels
         self.attributes, self.form = {}, None
 
-    def read(self, X, y=None, lengths=None, groups=None, continues=False):
+    def read(self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None):
         """Return sequences, converted and checked; the first may continue the last of the fit."""
         try:
             if self._estimator._takes_symbols and lengths is None and groups is None:
@@ -70,6 +70,8 @@ class SequencesInput:
             n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
             rows = Rows.unchecked(X, None, labels, n_threads)
             data = Sequences.unchecked(rows, self.form.offsets)
+            if sample_weight is not None:
+                data = self._weighted(data, self.form.weights(sample_weight), continues)
             family = self._estimator._family() if self._family is None else self._family
             check_values(data, family, self._fresh)
         except INVALID as error:
@@ -77,6 +79,18 @@ class SequencesInput:
         if continues and not self._fresh:
             return data.continued(self._estimator._fitted.end)
         return data
+
+    def _weighted(self, data, weight, continues):
+        """Return the sequences with their weights, without those of weight 0."""
+        if continues:
+            goes_on = not self._fresh and self._estimator._fitted.end is not None
+            for one in weight[[0, -1] if goes_on else [-1]].tolist():
+                if one != 1.0:
+                    raise ValueError(
+                        "sample_weight must be 1 for a sequence that goes on over several calls, as"
+                        f" only whole sequences are repeated; with continues=True got {one:g}."
+                    )
+        return data.weighted(weight)[np.flatnonzero(weight)]
 
     def _converted(self, X):
         found = None if self._fresh else ready(self._estimator, X, allow_nan=True)
@@ -141,6 +155,7 @@ class SequenceEstimator(
         X: SequenceData,
         y: object = None,
         *,
+        sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -156,6 +171,10 @@ class SequenceEstimator(
             With ``semi_supervised=True`` of a hidden Markov model known states, 0..n_components -
             1, and -1 where unknown; otherwise ignored. None: no state is known. With a 2-D X it
             must have an entry for each row, so that lengths are not taken for it.
+        sample_weight : array-like of shape (n_sequences,) or (n_rows,), default=None
+            Non-negative weights of sequences; a weight of 2 is equivalent to two equal sequences.
+            With a 2-D X there may be one for each row, the same for all rows of a sequence. Weights
+            below 1e-100 count as 0; their sum must be above 0, and at most 1e100.
         lengths : array-like of int of shape (n_sequences,), default=None
             With a 2-D X: lengths of the sequences, which follow each other.
         groups : array-like of shape (n_rows,), default=None
@@ -170,13 +189,14 @@ class SequenceEstimator(
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
         """
-        return self._fit(X, y, lengths=lengths, groups=groups)
+        return self._fit(X, y, lengths=lengths, groups=groups, sample_weight=sample_weight)
 
     def partial_fit(
         self,
         X: SequenceData,
         y: object = None,
         *,
+        sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         continues: bool = False,
@@ -189,8 +209,8 @@ class SequenceEstimator(
 
         Parameters
         ----------
-        X, y, lengths, groups
-            As in `fit`.
+        X, y, sample_weight, lengths, groups
+            As in `fit`. A sequence that goes on over several calls must have weight 1.
         continues : bool, default=False
             Whether the first sequence of X continues the last one of the previous call that had
             ``continues=True``. For an endless sequence, pass True with every piece, including the
@@ -209,7 +229,10 @@ class SequenceEstimator(
         if continues is not False:
             self._check_continues(continues)
         with_end = _with_end if continues else None
-        self._partial_fit(X, y, with_end, lengths=lengths, groups=groups, continues=continues)
+        self._partial_fit(
+            X, y, with_end, lengths=lengths, groups=groups, continues=continues,
+            sample_weight=sample_weight,
+        )  # fmt: skip
         return self
 
     def _check_continues(self, continues):
@@ -433,6 +456,7 @@ class SequenceEstimator(
         X: SequenceData,
         y: object = None,
         *,
+        sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> FloatsOrList:
@@ -440,7 +464,7 @@ class SequenceEstimator(
 
         Parameters
         ----------
-        X, y, lengths, groups
+        X, y, sample_weight, lengths, groups
             As in `fit`.
 
         Returns
@@ -453,8 +477,8 @@ class SequenceEstimator(
             If the parameters or the data are invalid; the message names the estimator.
         """
         with rollback(self):
-            fitted = self.fit(X, y, lengths=lengths, groups=groups)
-            return fitted.transform(X, lengths=lengths, groups=groups)
+            where = {"lengths": lengths, "groups": groups}
+            return self.fit(X, y, sample_weight=sample_weight, **where).transform(X, **where)
 
     @by_name("n_sequences is passed by name, and random_state is a parameter of the estimator")
     def sample(
@@ -571,7 +595,7 @@ def _with_end(state, data):
 
 def observed_rows(data):
     """Return the rows to start from, those with an observed value."""
-    rows = Rows.unchecked(data.X, None, data.rows.labels, data.n_threads)
+    rows = Rows.unchecked(data.X, data.rows.sample_weight, data.rows.labels, data.n_threads)
     if data.observed is None:
         return rows
     rows = rows[np.flatnonzero(data.observed)]

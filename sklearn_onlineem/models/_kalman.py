@@ -432,7 +432,7 @@ def occupancies(moves, first, like, growth):
     if (like.before is None or len(like) > 1) and len(like.steps[0]):
         _kalman_shared.add_occupancies(*like.steps, A, b, Q, *first, leaving, emitting)
     if like.before is not None:
-        steps = _steps(int(like.lengths[0]), 1.0 / len(like), growth)
+        steps = _steps(int(like.lengths[0]), like.share_of_first, growth)
         # Nothing is left by the last transition, nor emitted by the state before.
         _kalman_shared.add_occupancies(*steps, A, b, Q, *like.before, leaving, emitting)
     return _moments(leaving), _moments(emitting)

@@ -11,12 +11,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import rel_entr
 
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Loaded, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.families.parts import PARAMETERS, Part
 from sklearn_onlineem.models.fixed import floored
-from sklearn_onlineem.statistics import Statistics
+from sklearn_onlineem.statistics import Statistics, combine
 
 # Data of a model, and its statistics.
 Data = TypeVar("Data", bound=Batch)
@@ -252,6 +253,24 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
     def __sizeof__(self):
         # Dask places tasks by it.
         return n_bytes(self)
+
+
+def by_weight(e_step, data, rng=None, log_likelihoods=None):
+    """Return what an E-step that takes no weights makes of data that have them."""
+    terms, total = [], 0.0
+    for weight, rows, part in data.by_weight:
+        own = () if log_likelihoods is None else (np.empty(len(rows)),)
+        try:
+            statistics, log_likelihood = e_step(part, rng, *own)
+        except ours(ValueError):
+            e_step(data.weighted(None), rng)  # Its message has the numbers of all sequences.
+            raise
+        if own:
+            log_likelihoods[rows] = own[0]
+        share = weight * len(part) / data.total_weight
+        terms.append((share, statistics))
+        total += share * log_likelihood
+    return combine(terms), total
 
 
 def divergences(p, q):

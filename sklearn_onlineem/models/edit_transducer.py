@@ -13,7 +13,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import Shares, inverse
-from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models._model import Model, by_weight
 from sklearn_onlineem.models.coordinates import Coordinates
 from sklearn_onlineem.models.edit_operations import KINDS, FullOperations, Operations
 from sklearn_onlineem.statistics import Statistics
@@ -157,6 +157,8 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     def e_step(
         self, data: StringPairs, rng: np.random.Generator | None = None
     ) -> tuple[EditStatistics, float]:
+        if data.sample_weight is not None:
+            return by_weight(self.e_step, data, rng)
         weights = self.operations.weights(self.probabilities)
         total, log_likelihood = np.zeros(len(self.probabilities)), 0.0
         for chunk, wide in _chunks(data):

@@ -272,7 +272,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
     def observations_needed(self, data: Sequences) -> float:
         n_parameters = max(1, self.family.n_parameters(self.parameters))
-        return n_parameters / data.n_features / (data.n_rows / len(data))
+        return n_parameters / data.n_features / (data.row_weight / data.total_weight)
 
     def size_of(self, data: Sequences) -> float:
         return self.termination.size_of(data)
@@ -285,11 +285,12 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[HiddenMarkovStatistics, float]:
+        total = data.total_weight
         if data.n_rows <= self._n_chunk:
             sums, log_likelihood = self._sums(data, rng, log_likelihoods)
-            if len(data) == 1:
+            if total == 1.0:
                 return sums, log_likelihood
-            return combine([(1.0 / len(data), sums)]), log_likelihood / len(data)
+            return combine([(1.0 / total, sums)]), log_likelihood / total
         chunks = data.chunks(self._n_chunk)
         rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
         if rng is not None and len(chunks) > 1:
@@ -302,8 +303,8 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         long_sums = None if rng is not None else self._sums_of_long
         sums = self._walked(self._sums, long_sums, data.n_threads, chunks, rngs, outs)
         statistics, log_likelihoods = zip(*sums, strict=True)
-        evidence = combine([(1.0 / len(data), part) for part in statistics])
-        return evidence, sum(log_likelihoods) / len(data)
+        evidence = combine([(1.0 / total, part) for part in statistics])
+        return evidence, sum(log_likelihoods) / total
 
     def _sums(self, data, rng, log_likelihoods):
         states, offsets = self._log_densities(data)
@@ -311,17 +312,22 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             self._best_of_rows(data, states, log_likelihoods)
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
         transitions, log_likelihood = np.empty((self.n_components, self.n_components)), math.nan
+        weight = data.sample_weight
+        weights = () if weight is None else (weight,)
         if rng is None:
             log_likelihood = _forward_backward.forward_backward(
-                states, offsets, *chain, log_likelihoods, transitions, data.n_threads
+                states, offsets, *chain, log_likelihoods, transitions, data.n_threads, *weights
             )
         else:
             uniforms = rng.random(len(states))
             _forward_backward.draw_paths(
-                states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads
-            )
+                states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads,
+                *weights,
+            )  # fmt: skip
+        if weight is not None:
+            states *= np.repeat(weight, np.diff(offsets))[:, None]
         if not math.isfinite(log_likelihood):
-            log_likelihood = _total(log_likelihoods, transitions)
+            log_likelihood = _total(log_likelihoods, transitions, weight)
         if self.transmat.shape[1] > self.n_components:
             last = states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             transitions = np.column_stack([transitions, last])
@@ -349,7 +355,8 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             transitions,
             combine(emissions),
         )
-        return statistics, log_likelihood
+        weight = data.total_weight
+        return statistics if weight == 1.0 else statistics.scale(weight), weight * log_likelihood
 
     def _best_of_rows(self, data, log_densities, out):
         """Write log p(v_t | h) of the state that explains a row best; no row depends on others."""
@@ -747,9 +754,9 @@ def _joined(parts):
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _total(log_likelihoods, transitions):
+def _total(log_likelihoods, transitions, weight=None):
     """Return the sum of log-likelihoods; ValueError if a sequence is impossible."""
-    total = float(log_likelihoods.sum())
+    total = float(log_likelihoods.sum() if weight is None else weight @ log_likelihoods)
     if math.isfinite(total + transitions.sum()):
         return total
     if np.isneginf(log_likelihoods).any():

@@ -32,7 +32,7 @@ from sklearn_onlineem.models._kalman import (
     prepared,
     split_by_gaps,
 )
-from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models._model import Model, by_weight
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
 from sklearn_onlineem.models.coordinates import Coordinates
 from sklearn_onlineem.models.forecasts import NormalForecast
@@ -480,6 +480,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[LinearDynamicalStatistics, float]:
+        if data.rows.sample_weight is not None:
+            return by_weight(self.e_step, data, rng, log_likelihoods)
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
         gains = None if complete is None else self._shared_gains(complete)
@@ -605,10 +607,11 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return sum(part.n_parameters() for part in self._regressions)
 
     def observations_needed(self, data: Sequences) -> float:
-        return max(1, self._n_values()) / self.n_features / (data.n_rows / len(data))
+        mean_length = data.row_weight / data.total_weight
+        return max(1, self._n_values()) / self.n_features / mean_length
 
     def size_of(self, data: Sequences) -> float:
-        return float(data.n_rows)
+        return data.row_weight
 
     def kl_divergence(
         self, other: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None

@@ -163,7 +163,7 @@ class GivenLength(Termination):
         return like.draw_lengths(n, rng)
 
     def size_of(self, data: Sequences) -> float:
-        return float(data.n_rows)
+        return data.row_weight
 
     def occupancies(
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
@@ -176,7 +176,7 @@ class GivenLength(Termination):
         if like.before is None:
             return sums
         # A piece of a sequence, given the state before it.
-        n_rows, share = int(like.offsets[1]), 1.0 / len(like)
+        n_rows, share = int(like.offsets[1]), like.share_of_first
         is_short = n_rows < HORIZON
         # Nothing is emitted by the state before.
         steps = np.array([1, n_rows + 1]), np.array([0.0, OWN_SHARE * share if is_short else share])

@@ -152,9 +152,12 @@ def scored(estimator, scorer, X, y, sample_weight):
     has_targets = hasattr(type(estimator), "__sklearn_tags__") and is_regressor(estimator)
     if scorer is None and hasattr(estimator, "score_samples") and not has_targets:
         scores = estimator.score_samples(X)
-        # A list of detectors' scores has an array for each sequence.
-        scores = np.concatenate(scores) if isinstance(scores, list) else np.asarray(scores)
         weight = np.ones(len(scores)) if sample_weight is None else sample_weight
+        if isinstance(scores, list):
+            # Detectors have an array for each sequence.
+            weight = np.repeat(weight, [len(part) for part in scores])
+            scores = np.concatenate(scores)
+        scores = np.asarray(scores)
         check_consistent_length(scores, weight)
         known = ~np.isnan(scores)
         total = float(weight[known].sum())

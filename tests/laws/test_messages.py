@@ -147,6 +147,23 @@ mixture().fit(np.array([[10 ** 400, 1]], dtype=object)) ->
 # What belongs to X.
 chain().fit(X, lengths=[20, 20]) -> GaussianHMM & lengths add up to 40 & 60 rows
 chain().fit(X, lengths=[30.5, 29.5]) -> TypeError: GaussianHMM & lengths must be integers
+chain().fit(SEQUENCES, sample_weight=[1, 2]) ->
+    GaussianHMM: sample_weight must be of shape \(3,\); got \(2,\)
+chain().fit(SEQUENCES, sample_weight=np.ones(60)) -> sample_weight must be of shape \(3,\); got
+chain().fit(X, lengths=[20, 40], sample_weight=np.ones(3)) ->
+    GaussianHMM: sample_weight must be of shape \(2,\), or \(60,\), equal in the rows of a sequence
+chain().fit(X, lengths=[20, 40], sample_weight=np.arange(60) < 50) ->
+    GaussianHMM: sample_weight differs between the rows of sequence 1
+system().partial_fit(X, groups=np.arange(60) % 2, sample_weight=np.arange(60) % 3) ->
+    KalmanFilter: sample_weight differs between the rows of sequence 0
+chain().partial_fit(SEQUENCES, sample_weight=[1, 1, 2], continues=True) ->
+    GaussianHMM: sample_weight must be 1 for a sequence that goes on & got 2
+system().partial_fit(X, continues=True).partial_fit(
+    SEQUENCES, sample_weight=[0, 1, 1], continues=True) ->
+    KalmanFilter: sample_weight must be 1 for a sequence that goes on & got 0
+EditDistance().fit([('a', 'b')], sample_weight=[1, 2]) -> EditDistance: sample_weight
+EditDistanceClassifier(EditDistance().fit([('a', 'b')]), prefit=True).fit(
+    ['a'], ['b'], sample_weight=[2]) -> EditDistanceClassifier: with prefit=True & sample_weight
 chain().fit(SEQUENCES, lengths=[20, 20, 20]) -> GaussianHMM & lengths and groups require a 2-D X
 chain().fit(X, lengths=[60], groups=np.zeros(60)) -> GaussianHMM & either lengths or groups
 chain().fit(X, groups=np.zeros(6)) -> GaussianHMM & groups must be of shape \(60,\)
@@ -223,9 +240,9 @@ chain().fit(X).decode(X, algorithm='best') -> algorithm of GaussianHMM & 'viterb
 chain().fit(X).sample(True) -> n_samples of GaussianHMM & whole number
 EditDistance().fit([('a', 'b')]).sample(True) -> n_samples of EditDistance & whole number
 system().partial_fit(X, continues=np.ones(60)) -> continues of KalmanFilter must be a bool
-chain().fit(X, sample_weight=np.ones(60)) ->
-    TypeError: ^GaussianHMM\.fit\(\) got an unexpected keyword argument 'sample_weight' & arguments
-    are \(X, y=None, \*, lengths=None, groups=None\)
+chain().fit(X, weights=np.ones(60)) ->
+    TypeError: ^GaussianHMM\.fit\(\) got an unexpected keyword argument 'weights' & arguments
+    are \(X, y=None, \*, sample_weight=None, lengths=None, groups=None\)
 mixture().fit(X).sample(5, 3) ->
     TypeError: ^GaussianMixture\.sample takes 1 by position, got 2 & arguments are \(n_samples=1\)
 chain().fit(X).sample(5, random_state=3) ->

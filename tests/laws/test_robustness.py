@@ -117,7 +117,7 @@ def few(X):
 def assert_refused(case, *data, predicted=True, **arguments):
     """Bad data, after a case and good ones, are an error everywhere."""
     methods = ("predict", "predict_proba", "score_samples") if predicted else ()
-    if of_sequences(case):
+    if predicted and of_sequences(case):
         methods = (*case.inference, "filter")
     assert_refused_by(methods, case, *data, **arguments)
 
@@ -653,7 +653,7 @@ def test_unseen_words(rng):
 # ---------------------------------------------------------------- weights, lengths, components
 
 
-@row_readers
+@all_readers
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf, 0.0, "rows"])
 def test_weights_that_are_none(case, weight, rng):
     X, _ = case.data(rng)

@@ -131,6 +131,8 @@ ROWS_ARE_NO_SAMPLES = {
     " score_samples returns one value for a sequence",
     "check_methods_sample_order_invariance": "the order of rows is what a sequence is about, and"
     " score_samples returns one value for a sequence",
+    "check_sample_weights_not_overwritten": "rows of a sequence have one weight",
+    "check_sample_weight_equivalence_on_dense_data": "rows of a sequence have one weight",
 }
 
 

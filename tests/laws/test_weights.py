@@ -1,18 +1,30 @@
-"""Weights of rows and of members, from the smallest numbers to the largest: finite, or refused."""
+"""Weights of rows, sequences and members: what they repeat, and numbers of any size."""
+
+import copy
 
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
-from cases.estimator_cases import ESTIMATORS
-from cases.merged_cases import MERGED, WAYS
+from cases.estimator_cases import ESTIMATORS, EstimatorCase, sequence_clusters
+from cases.merged_cases import MERGED, WAYS, Pairs
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS, flat
+from cases.states import state_of
 
-from sklearn_onlineem import combine_estimators
+from sklearn_onlineem import (
+    AnomalyDetector,
+    MarkovChainMixture,
+    StreamPipeline,
+    combine_estimators,
+)
+from sklearn_onlineem.diagnostics import convergence_certificate, standard_errors
+from sklearn_onlineem.distributed import DistributedEM
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-all_estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+SEQUENCES = [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]
+all_estimators = pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCES], ids=repr)
 representatives = pytest.mark.parametrize(
-    "case", [case for case in ESTIMATORS if repr(case) in WAYS], ids=repr
+    "case", [case for case in [*ESTIMATORS, *SEQUENCES] if repr(case) in WAYS], ids=repr
 )
 all_merged = pytest.mark.parametrize("case", MERGED, ids=repr)
 METHODS = ("entropic", "averaging", "sampled")
@@ -102,3 +114,132 @@ def test_a_member_of_vanishing_weight_says_nothing(case, rng):
             found = merged(both, weights, method)
             assert is_finite(found)
             assert_close(found, expected)
+
+
+# ---------------------------------------------------------------------------------- of sequences
+
+
+CHAINS = EstimatorCase(
+    MarkovChainMixture, sequence_clusters, {"n_symbols": 3}, "MarkovChainMixture(sequences)"
+)
+WEIGHTED = [*SEQUENCES, CHAINS, *(case for case in MERGED if isinstance(case, Pairs))]
+all_weighted = pytest.mark.parametrize("case", WEIGHTED, ids=repr)
+
+
+def repeated(X, repeats):
+    return [sequence for sequence, n in zip(X, repeats, strict=True) for _ in range(n)]
+
+
+def learnt(estimator):
+    """The model, its own statistics, the lengths it has seen, and how much it has seen."""
+    state = estimator._fitted.state
+    survival = () if state.lengths is None else state.lengths.survival
+    return state.model, state.own_statistics, survival, estimator.n_samples_seen_
+
+
+def started(case, rng, **arguments):
+    """A fit to go on from, sequences, and how often each of them is repeated."""
+    X, y = case.data(rng, 20)
+    repeats = np.append(rng.integers(0, 4, 19), 2)
+    start = case.start(X, y) if case in SEQUENCES else {}
+    return case(**start, max_iter=3, **arguments).fit(X), X, repeats
+
+
+@all_weighted
+@pytest.mark.parametrize("solver", ["batch", "online"])
+def test_a_weight_repeats_a_whole_sequence(case, solver, rng):
+    start, X, repeats = started(case, rng, solver="batch")
+    found, expected = (copy.deepcopy(start) for _ in range(2))
+    for part in (slice(0, 9), slice(9, 10), slice(10, 20)) if solver == "online" else ():
+        if repeats[part].any():
+            found.partial_fit(X[part], sample_weight=repeats[part])
+            expected.partial_fit(repeated(X[part], repeats[part]))
+    if solver == "batch":
+        again = {"warm_start": True, "max_iter": 5, "tol": 0.0}
+        found.set_params(**again).fit(X, sample_weight=repeats)
+        expected.set_params(**again).fit(repeated(X, repeats))
+    assert_close(learnt(found), learnt(expected))
+    assert found.n_samples_seen_ == 20 + repeats.sum()
+    assert found.history_[-1].log_likelihood == pytest.approx(
+        expected.history_[-1].log_likelihood, rel=1e-10
+    )
+
+
+@all_weighted
+def test_merged_members_count_by_their_weights(case, rng):
+    start, X, repeats = started(case, rng)
+    found, expected = (
+        combine_estimators([start, copy.deepcopy(start).partial_fit(*data, **weight)])
+        for data, weight in (((X,), {"sample_weight": repeats}), ((repeated(X, repeats),), {}))
+    )
+    assert_close(learnt(found), learnt(expected))
+
+
+@pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
+def test_starts_heed_weights_of_sequences(case, rng):
+    X, y = case.data(rng, 20)
+    repeats, arguments = rng.integers(0, 4, 20), {**case.start(X, y), "solver": "batch"}
+    found = case(**arguments, max_iter=0).fit(X, sample_weight=repeats)
+    assert_close(found.model_, case(**arguments, max_iter=0).fit(repeated(X, repeats)).model_)
+
+
+@all_weighted
+def test_sequences_without_weight_are_left_out(case, rng):
+    X, _ = case.data(rng, 20)
+    kept = np.arange(20) % 3 != 1
+    found = case(max_iter=3).fit(X, sample_weight=np.where(kept, 1.0, 1e-200))
+    expected = case(max_iter=3).fit(
+        [X[i] for i in np.flatnonzero(kept)], sample_weight=np.ones(kept.sum())
+    )
+    assert_identical(state_of(found), state_of(expected))
+
+
+@pytest.mark.parametrize("case", [SEQUENCE_ESTIMATORS[0], KALMAN_FILTERS[0], CHAINS])
+def test_all_forms_of_sequences_take_weights(case, rng):
+    X, _ = case.data(rng, 6)
+    weight, (rows, lengths) = np.array([1.0, 2.5, 0.0, 1.0, 3.0, 0.5]), flat(X)
+    groups = np.repeat(np.arange(6), lengths)
+    expected = state_of(case(max_iter=3).fit(X, sample_weight=weight))
+    # The first rows of all sequences, then the second ones, and so on.
+    dealt = np.argsort(np.concatenate([np.arange(n) for n in lengths]), kind="stable")
+    for given in (weight, weight[groups]):
+        found = case(max_iter=3).fit(rows, sample_weight=given, lengths=lengths)
+        assert_identical(state_of(found), expected)
+    for given in (weight, weight[groups[dealt]].tolist()):
+        found = case(max_iter=3).fit(rows[dealt], sample_weight=given, groups=groups[dealt])
+        assert_identical(state_of(found), expected)
+
+
+@pytest.mark.parametrize("case", [SEQUENCE_ESTIMATORS[0], SEQUENCE_ESTIMATORS[-1]], ids=repr)
+def test_errors_and_certificates_count_repeated_sequences(case, rng):
+    X, y = case.data(rng, 60)
+    repeats = rng.integers(0, 4, 60)
+    fitted = case(**case.start(X, y), tol=1e-9, max_iter=3000).fit(X, sample_weight=repeats)
+    weights = {"sample_weight": repeats}
+    for robust in (False, True):
+        found = standard_errors(fitted, X, robust, **weights).errors
+        assert_close(found, standard_errors(fitted, repeated(X, repeats), robust).errors, rtol=1e-6)
+    found = convergence_certificate(fitted, X, **weights)
+    assert_close(
+        found.certificate, convergence_certificate(fitted, repeated(X, repeats)).certificate
+    )
+    assert found.n_observations == repeats.sum()
+
+
+@all_weighted
+def test_clients_pass_weights_on(case, rng):
+    X, _ = case.data(rng, 20)
+    weight, arguments = rng.random(20) + 0.5, {"max_iter": 2, "solver": "batch", "tol": 0.0}
+    stream = case().partial_fit(X, sample_weight=weight)
+    piped = StreamPipeline([("model", case())]).partial_fit(X, sample_weight=weight)
+    assert_identical(state_of(piped[-1]), state_of(stream))
+    fitted = case(**arguments).fit(X, sample_weight=weight)
+    if not isinstance(case, Pairs):
+        detector = AnomalyDetector(case(**arguments)).fit(X, sample_weight=weight)
+        assert_identical(state_of(detector.estimator_), state_of(fitted))
+    shards = DistributedEM(case(max_iter=2, tol=0.0), n_shards=3).fit(X, sample_weight=weight)
+    local = case(max_iter=0).fit(X[:6], sample_weight=weight[:6])
+    again = {"max_iter": 2, "warm_start": True, "solver": "batch"}
+    local.set_params(**again).fit(X, sample_weight=weight)
+    assert_close(shards.estimator_.model_, local.model_, rtol=1e-7, atol=1e-9)
+    assert shards.estimator_.n_samples_seen_ == pytest.approx(weight.sum(), rel=1e-12)

@@ -408,6 +408,7 @@ n_components)
         X: SequenceData,
         y: object = None,
         *,
+        sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> IntegersOrList:
@@ -415,7 +416,7 @@ n_components)
 
         Parameters
         ----------
-        X, y, lengths, groups
+        X, y, sample_weight, lengths, groups
             As in `fit`.
 
         Returns
@@ -428,8 +429,8 @@ n_components)
             If the parameters or the data are invalid; the message names the estimator.
         """
         with rollback(self):
-            fitted = self.fit(X, y, lengths=lengths, groups=groups)
-            return fitted.predict(X, lengths=lengths, groups=groups)
+            where = {"lengths": lengths, "groups": groups}
+            return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
 
     def decode(
         self,

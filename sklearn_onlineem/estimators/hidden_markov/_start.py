@@ -123,7 +123,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
     _rows = staticmethod(observed_rows)
 
     def _model(self, mixture, data):
-        start, transmat, termination = self.chain.parts(data.n_rows / len(data))
+        start, transmat, termination = self.chain.parts(data.row_weight / data.total_weight)
         return HiddenMarkovModel(
             mixture.family, start, transmat, mixture.parameters, termination, self.fixed
         )

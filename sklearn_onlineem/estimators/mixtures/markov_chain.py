@@ -78,6 +78,12 @@ class ChainsInput(RowsInput):
                 raise ValueError(_NO_ROWS)
         return super()._converted(X)
 
+    def read(self, X, y=None, sample_weight=None):
+        if isinstance(X, SequenceForm) and sample_weight is not None:
+            with error_context(self._estimator):
+                sample_weight = X.weights(sample_weight)
+        return super().read(X, y, sample_weight)
+
     def _counted(self, form):
         """Return the counts of transitions in sequences, in the columns of the first data."""
         values = symbol_column(self._estimator, form.X)[:, 0]

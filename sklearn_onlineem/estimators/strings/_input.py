@@ -2,14 +2,14 @@
 
 import reprlib
 from collections.abc import Mapping, Set
-from itertools import islice
+from itertools import compress, islice
 
 import numpy as np
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators.threads import threads_for
-from sklearn_onlineem.estimators.validation import check_in_memory, error_context
+from sklearn_onlineem.estimators.validation import check_in_memory, checked_weight, error_context
 
 # They have lengths and can be iterated, but have no order, or yield numbers instead of symbols.
 _NO_SEQUENCES = (Mapping, Set, bytes, bytearray, memoryview)
@@ -165,18 +165,22 @@ class PairsInput:
         self._estimator, self._fresh = estimator, fresh
         self.attributes = {}
 
-    def read(self, X, y=None):
-        """Return pairs, converted and checked."""
+    def read(self, X, y=None, sample_weight=None):
+        """Return pairs, converted and checked, without those of weight 0."""
         with error_context(self._estimator):
             check_in_memory("X", X)
             sources, targets = pairs_of(X)
+            weight = None if sample_weight is None else checked_weight(sample_weight, sources)
+            if weight is not None:
+                sources, targets = (list(compress(side, weight)) for side in (sources, targets))
+                weight = weight[weight > 0.0]
             known = self._new_codes(sources, targets) if self._fresh else self._estimator._codes
             codes = SymbolCodes(known)
             sources, targets = codes.encode(sources), codes.encode(targets)
         n_cells = (sources.lengths + 1.0) @ (targets.lengths + 1.0)
         n_threads = threads_for(self._estimator.n_jobs, n_cells)
         # Unknown symbols share one more place.
-        return StringPairs(sources, targets, n_threads, n_symbols=len(known) + 1)
+        return StringPairs(sources, targets, n_threads, len(known) + 1, weight)
 
     def release(self):
         """Drop the pairs that were read."""

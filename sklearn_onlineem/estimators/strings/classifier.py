@@ -105,7 +105,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
 
     # The distance may be fitted already.
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: object, y: ArrayLike) -> Self:
+    def fit(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the distance from pairs, and set the dictionary.
 
         Parameters
@@ -114,6 +114,9 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
             Misspelt words.
         y : list of strings or of sequences of hashables
             The correct word of each.
+        sample_weight : array-like of shape (n_words,), default=None
+            Weights of the pairs that the distance learns from, as in `fit` of `EditDistance`. The
+            dictionary has words of any weight.
 
         Returns
         -------
@@ -122,7 +125,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the parameters or the data are invalid.
+            If the parameters or the data are invalid; if weights come with ``prefit=True``.
         """
         with error_context(self):
             X, y = strings_of(X, "word {} of X"), strings_of(y, "word {} of y")
@@ -142,9 +145,11 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
             edit_distance = self.edit_distance
             if self.prefit:
                 check_is_fitted(edit_distance)
+                if sample_weight is not None:
+                    raise ValueError("with prefit=True nothing is learnt by sample_weight.")
             else:
                 unfitted = EditDistance() if edit_distance is None else clone(edit_distance)
-                edit_distance = unfitted.fit(list(zip(X, y, strict=True)))
+                edit_distance = unfitted.fit(list(zip(X, y, strict=True)), None, sample_weight)
             seen = edit_distance._seen()
             codes = SymbolCodes(seen._codes)
             coded = codes.encode(words)

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -286,7 +287,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     # ----------------------------------------------------------------------------------- fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: object, y: object = None) -> Self:
+    def fit(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to all pairs.
 
         Parameters
@@ -295,6 +296,9 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             Strings, or sequences of hashable symbols.
         y : object
             Ignored.
+        sample_weight : array-like of shape (n_pairs,), default=None
+            Non-negative weights; a weight of 2 is equivalent to two equal pairs. Weights below
+            1e-100 count as 0; their sum must be above 0, and at most 1e100.
 
         Returns
         -------
@@ -305,9 +309,11 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
         """
-        return self._fit(X)
+        return self._fit(X, sample_weight=sample_weight)
 
-    def partial_fit(self, X: object, y: object = None) -> Self:
+    def partial_fit(
+        self, X: object, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Update the model with a batch of pairs.
 
         Parameters
@@ -316,6 +322,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             The first batch also defines the alphabet, unless that is a parameter.
         y : object
             Ignored.
+        sample_weight : array-like of shape (n_pairs,), default=None
+            As in `fit`.
 
         Returns
         -------
@@ -326,7 +334,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         ValueError
             If the batch is invalid; the estimator is left unchanged.
         """
-        self._partial_fit(X)
+        self._partial_fit(X, sample_weight=sample_weight)
         return self
 
     def _input(self, fresh=False):

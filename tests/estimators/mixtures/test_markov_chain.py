@@ -293,7 +293,10 @@ REFUSED = {
     "lengths of counts": ({"X": np.zeros((6, 6)), "lengths": [6]}, "one column"),
     "sparse sequences": ({"X": sparse.csr_array(COLUMN), "lengths": [6]}, "must be dense"),
     "labels of rows": ({"X": COLUMN, "lengths": [3, 3], "y": np.zeros(6, int)}, "2 rows"),
-    "weights of rows": ({"X": COLUMN, "lengths": [3, 3], "sample_weight": np.ones(6)}, "weight"),
+    "weights of rows": (
+        {"X": COLUMN, "lengths": [3, 3], "sample_weight": [1, 1, 2, 2, 2, 2]},
+        "sequence 0",
+    ),  # fmt: skip
 }
 
 
