@@ -136,9 +136,9 @@ def _naive(y):
 
 
 def _without_months(y):
-    """Deviations from the means of the months."""
+    """Deviations from the means of the months in the first half."""
     months = y.reshape(-1, 12)
-    return (months - months.mean(axis=0)).ravel()
+    return (months - months[: len(months) // 2].mean(axis=0)).ravel()
 
 
 FORECASTS = {

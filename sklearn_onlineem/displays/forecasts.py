@@ -155,6 +155,8 @@ class ForecastDisplay(Display):
         check_suits(estimator, cls, methods, "it is not a Kalman filter.")
         rows, _ = one_sequence(X, cls)
         shaped = rows if np.ndim(X) == 1 else X
+        if hasattr(shaped, "reset_index"):  # Rows are drawn by number, so dates may be irregular.
+            shaped = shaped.reset_index(drop=True)
         if n_steps is None:
             n_steps = 1 + len(rows) // 4
         check_count("n_steps", n_steps, least=0)

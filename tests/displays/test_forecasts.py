@@ -74,6 +74,12 @@ def test_gaps_and_what_is_put_into_them(kalman, X):
     assert whole.gaps_ is whole.imputed_ is None and set(whole.lines_) == {"smoothed"}
 
 
+def test_dates_need_not_be_regular(kalman, X):
+    dated = pd.DataFrame(X, pd.date_range("2020", periods=60)[[*range(59), 57]])
+    display = ForecastDisplay.from_estimator(kalman, dated, n_steps=2)
+    assert_allclose(display.lines_["forecast"].get_ydata(), kalman.forecast(X, 2)[:, 0])
+
+
 def test_innovations_and_their_autocorrelation(kalman, X):
     display = ForecastDisplay.from_estimator(kalman, X, n_lags=4)
     means, covariances = kalman.predict(X, return_cov=True)

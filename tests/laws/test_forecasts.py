@@ -10,12 +10,14 @@ from cases.enumeration import filtered_by_enumeration
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
 from cases.sequence_cases import SEQUENCE_ESTIMATORS, all_models
 from numpy.testing import assert_allclose, assert_array_equal
+from statsmodels.datasets import macrodata
+from statsmodels.tsa.regime_switching.markov_regression import MarkovRegression
 
 from sklearn_onlineem import HMM, CategoricalHMM, GaussianHMM, KalmanFilter, PoissonHMM
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.capabilities import ColumnDistributions, Marginals, Means
-from sklearn_onlineem.models.forecasts import mixture_quantile
+from sklearn_onlineem.models.forecasts import mixture_quantiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -75,8 +77,8 @@ def test_quantiles_invert_the_distribution_function_of_the_mixture(case, rng):
     parameters = case.draw(rng, 3, 2)
     weights = np.vstack([rng.dirichlet(np.ones(3), 6), np.eye(3)])
     column = case.family.distribution(parameters, 1)
-    for level in LEVELS:
-        found = mixture_quantile(column, weights, level)
+    quantiles = mixture_quantiles(column, weights, LEVELS)
+    for level, found in zip(LEVELS, quantiles, strict=True):
         reached = (weights * column.cdf(found[:, None])).sum(axis=1)
         if hasattr(column, "pmf"):
             assert (reached >= level).all()
@@ -205,6 +207,22 @@ def test_an_interval_covers_samples_of_what_follows(case, rng):
     assert ((drawn < low[-1]).mean(axis=0) < 0.05 + 0.02).all()
     assert ((drawn > high[-1]).mean(axis=0) < 0.05 + 0.02).all()
     assert (((drawn <= low[-1]) | (drawn >= high[-1])).mean(axis=0) > 0.1 - 0.03).all()
+
+
+def test_next_states_and_rows_are_those_of_statsmodels():
+    """Two levels of inflation; one-step forecasts are all that a Markov regression has."""
+    y = macrodata.load_pandas().data[["infl"]].to_numpy()
+    p, q, *of_states = params = np.array([0.98, 0.05, 4.0, 9.0, 2.0, 8.0])
+    theirs = MarkovRegression(y, 2, switching_variance=True).filter(params)
+    ours = GaussianHMM.from_parameters(
+        startprob=[0.5, 0.5], transmat=[[p, 1.0 - p], [q, 1.0 - q]],
+        means=np.reshape(of_states[:2], (2, 1)), covars=np.reshape(of_states[2:], (2, 1)),
+    )  # fmt: skip
+    ours.startprob_ = ours.get_stationary_distribution()
+    proba = [ours.predict_next_proba(y[:t])[0] for t in range(1, len(y))]
+    assert_allclose(proba, theirs.predicted_marginal_probabilities[1:], atol=1e-12)
+    means = [ours.forecast(y[:t])[0, 0] for t in range(1, len(y))]
+    assert_allclose(means, theirs.predict(probabilities="predicted")[1:], atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------ dates
