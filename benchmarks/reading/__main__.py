@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 188,
-    "Python code": 26_469,
+    "Python code": 26_465,
     "Python docstrings": 13_426,
     "kernel files": 58,
     "kernel code": 14_190,
     "public names": 93,
     "import circles": 0,
-    "test code": 37_856,
+    "test code": 37_888,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -29,6 +29,7 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
+from sklearn_onlineem.families import Product
 from sklearn_onlineem.families.capabilities import ColumnDistributions
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter
@@ -44,11 +45,10 @@ _NARROW, _MOST_EQUAL = 1e-2, 0.8
 
 def _warn_of_point_masses(hmm, model, X):
     """Warn if states have a density without bound, at rows that are all equal."""
-    family, every = model.family, range(X.shape[1])
-    factors = getattr(family, "families", (family,))
-    columns = getattr(family, "columns", (every,))
-    parameters = model.parameters if hasattr(family, "families") else (model.parameters,)
-    for factor, own, known in zip(factors, columns, parameters, strict=True):
+    factors = [(model.family, range(X.shape[1]), model.parameters)]
+    if isinstance(model.family, Product):
+        factors = zip(model.family.families, model.family.columns, model.parameters, strict=True)
+    for factor, own, known in factors:
         if not isinstance(factor, ColumnDistributions):
             continue
         first = factor.distribution(known, 0)
@@ -402,10 +402,11 @@ n_components)
             If the estimator is not fitted, X is invalid or impossible, or surely ends; if `n_steps`
             is not a whole number above 0.
         """
+        seen = self._seen()
         check_count(f"n_steps of {type(self).__name__}", n_steps)
-        ahead, form = self._infer(X, lengths, groups, "forecast", int(n_steps))
+        ahead, form = seen._infer(X, lengths, groups, "forecast", int(n_steps))
         is_one = not form.is_nested and lengths is None and groups is None
-        return ahead.probabilities[0] if is_one else ahead.probabilities
+        return seen._exposed(ahead.probabilities[0] if is_one else ahead.probabilities)
 
     def live_filter(self, *, continues: bool = False) -> StateFilter:
         """Return a filter that takes one row at a time.
