@@ -64,6 +64,10 @@ class Loaded:
         vars(self).update(aligned(state))
 
 
+class Nested:
+    """Mixin of dataclasses of two fields: an array (K, J), and a value of K J parts, J of each."""
+
+
 class Rebuilt:
     """Mixin of dataclasses of which fields are saved; the rest is computed again."""
 
@@ -199,6 +203,8 @@ def _mapped(function, first, *others):
         return function(first, *others)
     if isinstance(first, Real):
         return first
+    if isinstance(first, Nested):
+        return _mapped_parts(function, first, *others)
     if not (isinstance(first, tuple) or is_dataclass(first)):
         raise TypeError(
             f"{type(first).__name__} is neither an array nor a tuple or dataclass of arrays, so its"
@@ -206,6 +212,21 @@ def _mapped(function, first, *others):
         )
     parts = zip(*map(_parts, (first, *others)), strict=True)
     return like(first, [_mapped(function, *part) for part in parts])
+
+
+def _mapped_parts(function, *values):
+    """Return the same of `Nested` values, whose arrays of all parts get an axis of components."""
+    of_components, inner = zip(*map(_parts, values), strict=True)
+
+    def of_parts(*arrays):
+        grouped = [
+            x.reshape(*own.shape, *x.shape[1:]) if len(x) == own.size else x
+            for x, own in zip(arrays, of_components, strict=True)
+        ]
+        out = function(*grouped)
+        return out if grouped[0] is arrays[0] else out.reshape(-1, *out.shape[2:])
+
+    return like(values[0], [function(*of_components), _mapped(of_parts, *inner)])
 
 
 def take(value, index):

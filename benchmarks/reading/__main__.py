@@ -29,20 +29,20 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit
 # ends by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
-    "GaussianHMM.fit, functions": 332,
+    "GaussianHMM.fit, functions": 337,
     "GaussianHMM.fit, files": 43,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 188,
-    "Python code": 26_465,
-    "Python docstrings": 13_426,
+    "Python files": 191,
+    "Python code": 27_237,
+    "Python docstrings": 13_663,
     "kernel files": 58,
     "kernel code": 14_190,
-    "public names": 93,
+    "public names": 95,
     "import circles": 0,
-    "test code": 37_888,
+    "test code": 37_999,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

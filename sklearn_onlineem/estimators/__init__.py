@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         CategoricalHMM as CategoricalHMM,
     )
     from sklearn_onlineem.estimators.hidden_markov.gaussian import GaussianHMM as GaussianHMM
+    from sklearn_onlineem.estimators.hidden_markov.gaussian_mixture import GMMHMM as GMMHMM
     from sklearn_onlineem.estimators.hidden_markov.multinomial import (
         MultinomialHMM as MultinomialHMM,
     )
@@ -62,6 +63,7 @@ else:
             "hidden_markov.any_family": ["HMM"],
             "hidden_markov.categorical": ["CategoricalHMM"],
             "hidden_markov.gaussian": ["GaussianHMM"],
+            "hidden_markov.gaussian_mixture": ["GMMHMM"],
             "hidden_markov.multinomial": ["MultinomialHMM"],
             "hidden_markov.poisson": ["PoissonHMM"],
             "kalman.kalman_filter": ["KalmanFilter"],

@@ -443,8 +443,8 @@ class KnownModel:
         with error_context(estimator):
             for name, value in given.items():
                 _, sizes = _settables(cls)[name].converted(estimator, value)
-                if "k" in sizes.keys() & cls._sizes.keys():
-                    settings.setdefault(cls._sizes["k"], sizes["k"])
+                for axis in sizes.keys() & {"k", "j"} & cls._sizes.keys():
+                    settings.setdefault(cls._sizes[axis], sizes[axis])
         estimator = cls(**settings)
         estimator._set_known(given)
         if not estimator.__sklearn_is_fitted__():
@@ -550,4 +550,6 @@ def fixed_entries(n_components, **learnt):
 def with_masks(family, other):
     """Return a family, bound to data, with the masks of another."""
     masks = {name: mask for name, mask in vars(other).items() if name.startswith("learns_")}
+    if hasattr(family, "family"):
+        masks["family"] = with_masks(family.family, other.family)
     return replace(family, **masks) if masks else family

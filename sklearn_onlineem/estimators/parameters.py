@@ -83,7 +83,7 @@ _FORGETTING = "schedule='forgetting' forgets, by the factor 'beta'"
 _START_VALUES = (
     "start values are parameters whose names end in '_init', and 'params' says what is learnt"
 )
-_NO_MIXTURE = "a state has no mixture of emissions; more states stand in for one"
+_NO_MIXTURE = "a state has no mixture of emissions here; those of GMMHMM have"
 _HYPERPARAMETERS = """means_prior means_weight covars_prior covars_weight beta_prior dof_prior
     scale_prior mean_prior mean_precision_prior degrees_of_freedom_prior covariance_prior""".split()
 # Least similarity of a misspelt name: 'params' is not a misspelt 'init_params'.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from sklearn_onlineem.families.laplace import Laplace as Laplace
     from sklearn_onlineem.families.markov_chain import MarkovChain as MarkovChain
+    from sklearn_onlineem.families.mixture_emissions import MixtureOf as MixtureOf
     from sklearn_onlineem.families.multinomial import Multinomial as Multinomial
     from sklearn_onlineem.families.poisson import Poisson as Poisson
     from sklearn_onlineem.families.product import Product as Product
@@ -41,6 +42,7 @@ else:
         "gaussian_regression": ["GaussianRegression"],
         "laplace": ["Laplace"],
         "markov_chain": ["MarkovChain"],
+        "mixture_emissions": ["MixtureOf"],
         "multinomial": ["Multinomial"],
         "poisson": ["Poisson"],
         "product": ["Product"],

@@ -237,6 +237,16 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Source of random numbers.
         """
 
+    def aligned(self, parameters: Parameters, reference: Parameters) -> Parameters:
+        """Return parameters with parts of each component, if any, numbered as in a reference.
+
+        Parameters
+        ----------
+        parameters, reference : object
+            Of K components each.
+        """
+        return parameters
+
     def n_parameters(self, parameters: Parameters) -> int:
         """Return the number of free parameters of all components (for BIC and AIC).
 

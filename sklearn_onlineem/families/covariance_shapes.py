@@ -19,7 +19,7 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem._values import Rebuilt
+from sklearn_onlineem._values import Rebuilt, components
 from sklearn_onlineem.families._checks import above, at_least, check_has_mode, positive_semidefinite
 from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
@@ -130,8 +130,9 @@ class Covariance(ABC):
     the mean of each component, and never loses digits.
     """
 
-    # Whether all components have one covariance.
+    # Whether all components have one covariance, or so many in succession have.
     is_shared = False
+    n_sharing = 1
     # The feature map of `_natural` for the natural way.
     features: int
     # Names of the weight of means, the degrees and the scatter in `Gaussian.prior_statistics`.
@@ -454,6 +455,40 @@ class Tied(_Matrices):
 
     is_shared = True
     axes, shown, stored = "dd", 0, None
+
+
+@dataclass(frozen=True)
+class TiedInGroups(_Matrices):
+    """Any covariance, one for `n_sharing` components in succession: matrices (K, d, d), alike.
+
+    Parameters
+    ----------
+    n_sharing : int
+        How many components of a group share their covariance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Gaussian
+    >>> from sklearn_onlineem.families.covariance_shapes import TiedInGroups
+    >>> family, X = Gaussian(TiedInGroups(2), reg_covar=0.5), np.array([[0.0], [2.0], [7.0]])
+    >>> one_hot = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> family.m_step(family.expected_statistics(X, one_hot)).covariance.round(3).ravel()
+    array([1.167, 1.167])
+    """
+
+    n_sharing: int
+
+    def _maximiser(self, statistics, previous, floor):
+        n, scatter = self.n_sharing, statistics.scatter
+        degrees = statistics.degrees.reshape(-1, n).sum(axis=1)
+        scatter = scatter.reshape(-1, n, *scatter.shape[1:]).sum(axis=1)
+        first = Moments(degrees, degrees, statistics.mean[::n], scatter)
+        firsts, n_all = np.arange(0, len(statistics.mean), n), len(statistics.mean)
+        kept = previous and components(previous, firsts, n_all)
+        covariance = super()._maximiser(first, kept, floor).covariance
+        mean = kept_where_empty(statistics, previous)
+        return Gaussians(mean, np.repeat(covariance, n, axis=0))
 
 
 class _Variances(Covariance):

@@ -264,11 +264,12 @@ class Gaussian(
 
     def n_parameters(self, parameters: Gaussians) -> int:
         of_each = self.covariance.n_parameters(parameters.mean.shape[1])
-        n_covariances = len(parameters.covariance)
+        n_covariances = len(parameters.covariance) // self.covariance.n_sharing
         if self.learns_means is True and self.learns_covariances is True:
             return parameters.mean.size + n_covariances * of_each
         n_of_means = np.broadcast_to(self.learns_means, parameters.mean.shape).sum()
-        n_of_covariances = np.broadcast_to(self.learns_covariances, n_covariances).sum() * of_each
+        learnt = np.broadcast_to(self.learns_covariances, len(parameters.covariance))
+        n_of_covariances = learnt[:: self.covariance.n_sharing].sum() * of_each
         return int(n_of_means + n_of_covariances)
 
     def n_shared_parameters(self, parameters: Gaussians) -> int:
@@ -691,16 +692,21 @@ def range_of(X):
     return X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
 
 
-def variance_floor(X, sample_weight, reg_covar):
-    """Return the floor of each feature's variance; ValueError if a variance underflows."""
-    if reg_covar is not None:
-        return np.full(X.shape[1], float(reg_covar))
+def variances(X, sample_weight):
+    """Return deviations of some rows from the first, and variances of all columns."""
     step = -(-len(X) // _FLOOR_ROWS)
     X, weight = X[::step], None if sample_weight is None else sample_weight[::step]
     # About a row of the data, from which a constant feature differs by exactly 0.
     deviation = X - X[0].astype(np.float64)
     variance = np.average(deviation**2, axis=0, weights=weight)
-    variance -= np.average(deviation, axis=0, weights=weight) ** 2
+    return deviation, variance - np.average(deviation, axis=0, weights=weight) ** 2
+
+
+def variance_floor(X, sample_weight, reg_covar):
+    """Return the floor of each feature's variance; ValueError if a variance underflows."""
+    if reg_covar is not None:
+        return np.full(X.shape[1], float(reg_covar))
+    deviation, variance = variances(X, sample_weight)
     largest = np.abs(X).max(axis=0).astype(np.float64)
     resolution = (4.0 * np.finfo(X.dtype).eps * largest) ** 2
     varies = np.abs(deviation).max(axis=0) > 4.0 * np.finfo(X.dtype).eps * largest

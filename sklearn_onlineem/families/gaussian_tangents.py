@@ -19,6 +19,7 @@ from sklearn_onlineem.families.covariance_shapes import (
     Gaussians,
     Spherical,
     Tied,
+    TiedInGroups,
 )
 from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
 
@@ -298,4 +299,5 @@ _TANGENTS = {
     Full: MatrixTangents,
     Spherical: AxisTangents,
     Tied: MatrixTangents,
+    TiedInGroups: MatrixTangents,
 }

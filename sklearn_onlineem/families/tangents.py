@@ -290,4 +290,7 @@ class ShareTangents(Tangents):
 
 def tangents_of(family):
     """Return what makes the tangents of a family, or None; a subclass may be another family."""
+    of_parts = getattr(family, "family", None)
+    if of_parts is not None and tangents_of(of_parts) is None:
+        return None
     return vars(type(family)).get("tangents")

@@ -279,7 +279,8 @@ def divergences(p, q):
     out, i = np.empty((n, n)), np.arange(n)
     for shift in range(n):
         j = (i + shift) % n
-        out[i, j] = family.kl_divergence(p.parameters, take(q.parameters, j))
+        other = take(q.parameters, j)
+        out[i, j] = family.kl_divergence(family.aligned(p.parameters, other), other)
     return np.maximum(out, 0.0)
 
 
@@ -299,3 +300,11 @@ def matching(occupancy, reference_occupancy, divergences, *ends):
     # A cost above all others together, and of their size, so that these keep their digits.
     forbidden = 2.0 * len(cost) * np.abs(cost[possible]).max(initial=1.0)
     return linear_sum_assignment(np.where(possible, cost, forbidden).T)[1]
+
+
+def numbered(model, order, reference):
+    """Return parameters in this order, and parts of components as in a reference, or the same."""
+    parameters = model.parameters
+    if not (order == np.arange(len(order))).all():
+        parameters = take(parameters, order)
+    return model.family.aligned(parameters, reference.parameters)

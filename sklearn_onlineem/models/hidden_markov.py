@@ -14,7 +14,6 @@ from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem._values import take
 from sklearn_onlineem.data.batch import array_of, room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
@@ -24,7 +23,7 @@ from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMea
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import Shares
 from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
-from sklearn_onlineem.models._model import Model, divergences, matching
+from sklearn_onlineem.models._model import Model, divergences, matching, numbered
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
 from sklearn_onlineem.models.coordinates import ComponentCoordinates
 from sklearn_onlineem.models.fixed import Fixed
@@ -474,7 +473,8 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         )
         ends = (model.termination.final(model.transmat) > 0.0 for model in models)
         order = matching(occupancy, reference_occupancy, divergences(self, reference), *ends)
-        if (order == np.arange(len(order))).all():
+        parameters = numbered(self, order, reference)
+        if parameters is self.parameters:
             return self
         if self._is_partial:
             raise ValueError("states of which some parameters are fixed cannot be renumbered.")
@@ -483,7 +483,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             self,
             start=self.start[order],
             transmat=np.ascontiguousarray(self.transmat[np.ix_(order, columns)]),
-            parameters=take(self.parameters, order),
+            parameters=parameters,
         )
 
     # -------------------------------------------------------------------------- states of streams

@@ -37,7 +37,7 @@ from sklearn_onlineem.families.capabilities import (
 )
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import Shares
-from sklearn_onlineem.models._model import Model, divergences, matching
+from sklearn_onlineem.models._model import Model, divergences, matching, numbered
 from sklearn_onlineem.models.capabilities import (
     Chain,
     ComponentUpdates,
@@ -496,10 +496,10 @@ class MixtureModel(
 
     def aligned_to(self, reference: MixtureModel, like: Rows | None = None) -> MixtureModel:
         order = self.order_in(reference)
-        if (order == np.arange(len(order))).all():
+        parameters = numbered(self, order, reference)
+        if parameters is self.parameters:
             return self
         self._check_all_learnt("renumbering moves")
-        parameters = take(self.parameters, order)
         return MixtureModel(self.family, self.weights[order], parameters)
 
     def sample(

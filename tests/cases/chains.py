@@ -9,7 +9,7 @@ from cases.enumeration import logs
 from cases.family_cases import FAMILIES, OTHER_FAMILIES, FamilyCase, case_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.families import Categorical, Full, Laplace, Poisson
+from sklearn_onlineem.families import Categorical, Full, Laplace, MixtureOf, Poisson
 from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
@@ -145,4 +145,5 @@ CHAINS = [
         for termination in (EndState, AbsorbingStates)
         for case in map(case_of, (Full, Poisson, Categorical, Laplace))
     ),
+    *(ChainCase(case_of(MixtureOf), termination) for termination in (GivenLength, EndState)),
 ]

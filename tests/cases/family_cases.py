@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
-from scipy.special import expit, gammaln, logit, psi, softmax
+from scipy.special import expit, gammaln, logit, logsumexp, psi, softmax
 
 from cases.random_rows import (
     SIDE,
@@ -36,6 +36,7 @@ from sklearn_onlineem.families import (
     Gaussians,
     Laplace,
     MarkovChain,
+    MixtureOf,
     Multinomial,
     Poisson,
     Product,
@@ -49,6 +50,7 @@ from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.families.laplace import Laplaces
+from sklearn_onlineem.families.mixture_emissions import Submixtures
 from sklearn_onlineem.families.student_t import StudentTs
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
 
@@ -101,6 +103,8 @@ class FamilyCase:
     regular: bool = True
     # First columns that are known, and no features of a density.
     n_inputs: int = 0
+    # The case of the family that a family is made of.
+    inner: FamilyCase | None = None
 
     def __repr__(self):
         return name_of(self.family)
@@ -115,6 +119,8 @@ class FamilyCase:
         """What the log densities depend on."""
         if isinstance(self.family, Multinomial | MarkovChain):
             return self.family.probabilities(parameters)
+        if isinstance(parameters, Submixtures):
+            return parameters.weights, self.inner.identified(parameters.inner)
         return parameters.alpha if isinstance(parameters, Dirichlets) else parameters
 
 
@@ -125,6 +131,8 @@ def name_of(family):
         return f"{type(family).__name__}{sizes}"
     if isinstance(family, Product):
         return f"Product({', '.join(map(name_of, family.families))})"
+    if isinstance(family, MixtureOf):
+        return f"MixtureOf({name_of(family.family)})"
     return ("" if covariance is None else type(covariance).__name__) + type(family).__name__
 
 
@@ -827,6 +835,48 @@ def _product_case(cases, columns):
     )
 
 
+def _mixture_of_case(case, n=2):
+    """Of mixtures of `n` components of the family of a case."""
+
+    def draw(rng, n_components, d):
+        weights = rng.dirichlet(np.full(n, 5.0), n_components)
+        return Submixtures(weights, case.draw(rng, n * n_components, d))
+
+    def log_density(family, parameters, k):
+        parts = [case.log_density(family.family, parameters.inner, n * k + j) for j in range(n)]
+        logs = np.log(parameters.weights[k])
+        return lambda X: logsumexp([logs[j] + part(X) for j, part in enumerate(parts)], axis=0)
+
+    def joint(parameters, X):
+        logs = case.family.log_density(parameters.inner, X).reshape(len(X), -1, n)
+        return logs + np.log(parameters.weights)
+
+    def encode(parameters):
+        odds = np.log(parameters.weights[:, :-1] / parameters.weights[:, -1:])
+        return np.append(odds.ravel(), case.encode(parameters.inner))
+
+    def decode(vector, like):
+        odds, inner = np.split(vector, [like.weights[:, 1:].size])
+        odds = np.pad(odds.reshape(len(like.weights), -1), ((0, 0), (0, 1)))
+        return Submixtures(softmax(odds, axis=1), case.decode(inner, like.inner))
+
+    def log_prior(family, parameters):
+        of_weights = np.log(parameters.weights).sum()
+        return of_weights + case.log_prior(case.family, parameters.inner)
+
+    return FamilyCase(
+        MixtureOf(case.family, n), draw, case.rows, log_density, encode, decode,
+        lambda d: {"weight_concentration": 2.0, **case.prior(d)}, log_prior,
+        n_redundant=lambda d: n * case.n_redundant(d),
+        complete_log_density=lambda old, new, X: (
+            softmax(joint(old, X), axis=2) * joint(new, X)
+        ).sum(axis=2),
+        inner=case,
+        regular=False,
+        is_quick=isinstance(case.family, Poisson),
+    )  # fmt: skip
+
+
 _BY_NAME = {repr(case): case for case in FAMILIES}
 OTHER_FAMILIES += [
     _product_case(
@@ -862,11 +912,22 @@ HIDDEN_FAMILIES = [
     _student_t_case(Tied(), "shared"),
     _student_t_case(Diagonal(), "each"),
     _student_t_case(Spherical(), 5.0),
+    *(
+        _mixture_of_case(_BY_NAME[name], n)
+        for name, n in (
+            ("TiedGaussian", 3),
+            ("DiagonalGaussian", 3),
+            ("Poisson", 2),
+            ("Categorical", 2),
+        )
+    ),
 ]
 
 
 def case_of(kind):
     """The case of a family, of a class of families, or of Gaussians with a class of covariances."""
+    if isinstance(kind, MixtureOf):
+        return _mixture_of_case(case_of(kind.family), kind.n_mix)
     if isinstance(kind, Family):
         kind = type(getattr(kind, "covariance", kind))
     return next(

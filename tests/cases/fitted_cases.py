@@ -28,6 +28,8 @@ _COMPONENTS = [
     # These have tests of their own: medians have no derivatives, and proportions are hidden, too.
     and not isinstance(case.case.family, CompoundDirichlet | Laplace)
     and (case.is_mixture or case.termination in TERMINATIONS)
+    # Parts of one component of a mixture may as well be those of another.
+    and not (case.is_mixture and case.case.inner)
     # Of chains of few bits some probabilities are 0 or 1 at the maximum.
     and (case.is_mixture or not isinstance(case.case.family, Bernoulli))
 ]

@@ -15,6 +15,7 @@ from cases.estimator_cases import (
     waiting_clusters,
 )
 from sklearn_onlineem import (
+    GMMHMM,
     HMM,
     CategoricalHMM,
     GaussianHMM,
@@ -103,6 +104,13 @@ def symbol_clusters(rng, y):
     return np.where(rng.random(len(y)) < 0.1, noise, y)[:, None].astype(float)
 
 
+def pairs_of_clusters(rng, y):
+    """Two clusters of each state, along the last column."""
+    X = normal_clusters(rng, y)
+    X[:, 3] += 3.0 * rng.choice([-1.0, 1.0], len(X))
+    return X
+
+
 SEQUENCE_ESTIMATORS = [
     *(
         SequenceCase(
@@ -114,6 +122,7 @@ SEQUENCE_ESTIMATORS = [
         )
         for kind in ("diag", "full", "tied", "spherical")
     ),
+    SequenceCase(GMMHMM, pairs_of_clusters, {"n_mix": 2}, "GMMHMM(diag)", **GAUSSIAN),
     SequenceCase(CategoricalHMM, symbol_clusters, {"n_features": 4}, **NOMINAL),
     SequenceCase(MultinomialHMM, document_clusters, **DOCUMENTS),
     SequenceCase(PoissonHMM, count_clusters, **COUNTS),

@@ -21,7 +21,7 @@ def batch_pass(estimator, data):
     """Take one iteration of batch EM; return the log-likelihood before it."""
     fitted = estimator._fitted
     size = fitted.state.size_of(data)
-    update = Batch()._stepped(fitted.state, data, math.inf, size, data.total_weight)
+    update = Batch()._stepped(fitted.state, data, math.inf, size, size)
     state = fitted.state.after(update)
     estimator._fitted = fitted._replace(state=state)
     return state.step.log_likelihood

@@ -27,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import make_constraint
 
 from sklearn_onlineem import (
+    GMMHMM,
     AnomalyDetector,
     CategoricalHMM,
     CompoundDirichlet,
@@ -270,6 +271,7 @@ def fitted_in_all_ways(rng):
     symbols = counts[:, :1] % 3
     yield CategoricalHMM(2).partial_fit(symbols[:30]).partial_fit(symbols[30:])
     yield GaussianHMM(2, termination="absorbing_states", absorbing_states=[1]).partial_fit(X)
+    yield GMMHMM(2, n_mix=2, covariance_type="tied").partial_fit(X)
     words = ["ab", "ba", "abc"]
     for parametrization in ("tied", "full"):
         yield EditDistanceClassifier(EditDistance(parametrization)).fit(words, words)

@@ -154,6 +154,7 @@ def family_world(case):
         "sample.lengths": np.full(N_ROWS, 4),
         "means": family.means(p),
         "shared": p,
+        "reference": p,
         "collapsed_sweep.prior": statistics,
         "mean_form.prior": statistics,
         "collapsed_sweep.concentration": np.full(N_COMPONENTS, 1.5),

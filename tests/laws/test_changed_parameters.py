@@ -37,6 +37,7 @@ ACTS = {
     "weight_concentration_prior": 50.0, "startprob_prior": 50.0, "transmat_prior": 50.0,
     "operation_prior": 50.0, "emissionprob_prior": 50.0, "means_prior": 10.0, "means_weight": 100.0,
     "covars_prior": 50.0, "covars_weight": 100.0, "lambdas_prior": 500.0, "lambdas_weight": 500.0,
+    "weights_prior": 50.0,
     "binarize": 2.0, "zero_value": 0.5, "e_step": "map", "topic_word_prior": 3.0,
     "total_samples": 1e6, "learn_doc_topic_prior": False,
 }  # fmt: skip
@@ -46,7 +47,7 @@ OF_STEPS = {"eta0", "schedule", "beta", "solver", "total_samples"}
 OF_DATA = {"binarize", "zero_value"}
 # ValueError that names it: it shapes the model.
 RAISES = {
-    "n_components": 4, "covariance_type": "tied", "reg_covar": 0.5,
+    "n_components": 4, "n_mix": 3, "covariance_type": "tied", "reg_covar": 0.5,
     "termination": "absorbing_states", "absorbing_states": [1], "params": "st",
     "family": Categorical(n_categories=9), "n_features": 9, "n_categories": 9,
     "min_probability": 0.01, "n_symbols": 9, "shape": 7.0, "degrees_of_freedom": 17.0,

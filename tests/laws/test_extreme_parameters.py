@@ -47,7 +47,7 @@ def start_values(case):
     rows, components = (np.concatenate(x) if isinstance(x, list) else x for x in (data, hidden))
     found = {"init": np.array([rows[components == k].mean(axis=0) for k in range(3)])}
     for name in fitted.get_params():
-        if name == "covars_init":
+        if name == "covars_init" and not hasattr(fitted, "n_mix"):
             found[name] = fitted.model_.parameters.covariance
         elif name.endswith("_init") and name != "n_init":
             found[name] = getattr(fitted, name.removesuffix("init"))

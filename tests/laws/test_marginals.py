@@ -17,6 +17,7 @@ from sklearn_onlineem.families import (
     Gaussian,
     Gaussians,
     Laplace,
+    MixtureOf,
     Multinomial,
     Poisson,
     Product,
@@ -25,17 +26,18 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.families.capabilities import Marginals, require
 from sklearn_onlineem.families.laplace import Laplaces
+from sklearn_onlineem.families.mixture_emissions import Submixtures
 from sklearn_onlineem.families.student_t import StudentTs
 from sklearn_onlineem.statistics import combine
 
 ALL = [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]
 CASES = [case for case in ALL if isinstance(case.family, Marginals)]
-# Columns of Student's t distributions have a hidden precision in common.
+# Columns of Student's t distributions have a hidden precision in common, those of mixtures a part.
 INDEPENDENT = [
     case
     for case in CASES
     if not isinstance(getattr(case.family, "covariance", None), Full | Tied)
-    and not isinstance(case.family, Product | StudentT)
+    and not isinstance(case.family, MixtureOf | Product | StudentT)
 ]
 WITHOUT = [case for case in ALL if case not in CASES]
 SPARSE = [case for case in CASES if case.counts]
@@ -78,6 +80,9 @@ def restricted(family, parameters, columns):
     """The family of some columns alone, and its parameters."""
     if isinstance(family, Product):
         return restricted_product(family, parameters, columns)
+    if isinstance(family, MixtureOf):
+        inner, of_columns = restricted(family.family, parameters.inner, columns)
+        return MixtureOf(inner, family.n_mix), Submixtures(parameters.weights, of_columns)
     if isinstance(parameters, Gaussians):
         covariance = parameters.covariance
         if covariance.ndim == 3:
@@ -143,7 +148,7 @@ def test_values_beside_missing_ones_are_checked(case, rng):
     X, _, _ = problem(case, rng)
     case.family.check(X)
     case.family.check(np.full((2, 4), np.nan))
-    if case.is_gaussian or isinstance(case.family, Laplace | StudentT):
+    if (case.inner or case).is_gaussian or isinstance(case.family, Laplace | StudentT):
         return
     X[5] = [np.nan, -1.0, np.nan, -1.0]
     with pytest.raises(ValueError, match="data"):
@@ -352,6 +357,9 @@ def arrays_of(parameters):
         return [array for factor in parameters for array in arrays_of(factor)]
     if isinstance(parameters, Gaussians):
         return parameters.mean, parameters.covariance
+    if isinstance(parameters, Submixtures):
+        weights, parts = parameters.weights, arrays_of(parameters.inner)
+        return weights, *(x.reshape(3, -1) if len(x) == weights.size else x for x in parts)
     if isinstance(parameters, StudentTs):
         return *arrays_of(parameters.gaussians), parameters.degrees_of_freedom
     return parameters if isinstance(parameters, tuple) else (parameters,)

@@ -173,6 +173,7 @@ def means_of(estimator):
 
 def covariances(estimator):
     parameters, d = estimator.model_.parameters, estimator.n_features_in_
+    parameters = getattr(parameters, "inner", parameters)
     covariance = getattr(parameters, "gaussians", parameters).covariance
     return covariance if covariance.ndim == 3 else covariance[:, None, :] * np.eye(d)
 

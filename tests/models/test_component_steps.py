@@ -336,7 +336,8 @@ def test_a_shared_parameter_leaves_no_constant(rng):
 
 def is_iterated(case):
     """Whether parameters of components are found by iterations."""
-    unsolved = getattr(tangents_of(case.case.family), "unsolved", Tangents.unsolved)
+    family = (case.case.inner or case.case).family
+    unsolved = getattr(tangents_of(family), "unsolved", Tangents.unsolved)
     return unsolved is not Tangents.unsolved and getattr(case.case.family, "learns_degrees", True)
 
 

@@ -5,13 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import xlogy
 
 from sklearn_onlineem._python import ours
-from sklearn_onlineem.estimators._start import ClusterInitialiser, check_columns, prior_statistics
+from sklearn_onlineem.estimators._start import (
+    STARTS,
+    ClusterInitialiser,
+    check_columns,
+    distinct_rows,
+    prior_statistics,
+    start_model,
+)
 from sklearn_onlineem.estimators.sequences import observed_rows
+from sklearn_onlineem.families import MixtureOf
 from sklearn_onlineem.families._checks import above, relative_shares, shares
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
+
+# Passes of EM in which starts are compared, the gain in nats per row for which the first one is
+# given up, and rows from which parts of states are told, in pieces of successive ones.
+_PASSES, _LEAST_GAIN, _MOST_ROWS, _PIECE = 10, 1e-3, 1 << 16, 1 << 10
 
 TERMINATIONS = {
     "given_length": lambda absorbing: GivenLength(),
@@ -133,6 +146,62 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
             check_columns(rows.X)
         return super()._complete(rows, random_state)
 
+    def _started(self, data, family, rows, random_state, pseudo_rows):
+        model = super()._started(data, family, rows, random_state, pseudo_rows)
+        if not (isinstance(self.init, str) and isinstance(family, MixtureOf)):
+            return model
+        if min(family.n_mix, self.n_components) == 1:
+            return model
+        # Parts of a state may lie anywhere, but rows enter and leave them alike.
+        found = self._states_of_parts(data, family, rows, random_state)
+        if found is None:
+            return model
+        arguments = family, found[0], self.n_components, random_state, pseudo_rows, self.prior
+        mixture = start_model(found[1], *arguments)
+        other = self.values.put(self._model(mixture, data), data)
+        least = _LEAST_GAIN * data.row_weight / data.total_weight
+        here, there = (self._likelihood_after_passes(start, data) for start in (model, other))
+        return other if there > here + least else model
+
+    def _states_of_parts(self, data, family, rows, random_state):
+        """Return rows, and states of their clusters that follow each other alike, or None."""
+        n_parts = self.n_components * family.n_mix
+        times = np.arange(data.n_rows)
+        if data.observed is not None:
+            times = times[data.observed]
+        sequence = np.searchsorted(data.offsets, times, side="right")
+        step = -(-len(rows) // _MOST_ROWS)
+        chosen = np.flatnonzero(np.arange(len(rows)) // _PIECE % step == 0)
+        rows, times, sequence = rows[chosen], times[chosen], sequence[chosen]
+        distinct, group = distinct_rows(replace(rows, labels=None))
+        if len(distinct) <= n_parts:
+            return None
+        first = STARTS[self.init]
+        parts = first(family.family, distinct, n_parts, random_state, lambda *start: 0.0)
+        parts = (parts if parts.ndim == 1 else parts.argmax(axis=1))[group]
+        follows = np.flatnonzero((np.diff(times) == 1) & (np.diff(sequence) == 0))
+        moves = np.zeros((n_parts, n_parts))
+        weight = 1.0 if rows.sample_weight is None else rows.sample_weight[follows]
+        np.add.at(moves, (parts[follows], parts[follows + 1]), weight)
+        states = grouped(np.stack([moves, moves.T], axis=1), self.n_components)
+        return rows, np.eye(self.n_components)[states[parts]]
+
+    def _likelihood_after_passes(self, model, data):
+        """Return the mean log-likelihood after some passes of EM."""
+        prior, likelihood = None, -np.inf
+        if self.prior is not None:
+            prior = self.prior(model.family, data.n_features)
+        try:
+            for _ in range(_PASSES):
+                statistics, likelihood = model.e_step(data)
+                if prior is not None:
+                    emissions = statistics.emissions + prior.scale(1.0 / data.total_weight)
+                    statistics = replace(statistics, emissions=emissions)
+                model = model.m_step(statistics)
+        except ours(ValueError):  # as of clusters without a variance
+            return -np.inf
+        return likelihood
+
     def _pseudo_statistics(self, model, emissions):
         # One pseudo-transition from each state, and one pseudo-start.
         return HiddenMarkovStatistics(model.start, model.transmat, emissions)
@@ -169,3 +238,30 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
 
     def lasting(self, pseudo_statistics):
         return replace(pseudo_statistics, emissions=pseudo_statistics.emissions.scale(0.0))
+
+
+def grouped(counts, n_groups):
+    """Return a group of each part, by merging those whose counts tell least of them apart.
+
+    `counts`, of shape (n_parts, n_kinds, n_outcomes), are of several kinds of outcomes.
+    """
+    group, counts = np.arange(len(counts)), counts.copy()
+
+    def information(counts):
+        totals = counts.sum(axis=-1)
+        return (xlogy(counts, counts).sum(axis=-1) - xlogy(totals, totals)).sum(axis=-1)
+
+    def losses(i):
+        found = information(counts[i]) + own - information(counts[i] + counts)
+        found[i], found[~is_left] = np.inf, np.inf
+        return found
+
+    is_left, own = np.ones(len(counts), dtype=bool), information(counts)
+    loss = np.array([losses(i) for i in range(len(counts))])
+    for _ in range(len(counts) - n_groups):
+        i, j = sorted(np.unravel_index(loss.argmin(), loss.shape))
+        counts[i] += counts[j]
+        group[group == j], own[i], is_left[j] = i, information(counts[i]), False
+        loss[j] = loss[:, j] = np.inf
+        loss[i] = loss[:, i] = losses(i)
+    return np.unique(group, return_inverse=True)[1]

@@ -133,27 +133,35 @@ class GaussianHMM(BaseHMM):
 
     _handles_missing = True
 
+    def _shape(self):
+        return COVARIANCES[self.covariance_type]
+
     def _family(self):
+        return self._gaussians(self._learnt())
+
+    def _gaussians(self, learnt):
         reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
-        means, covariances = learnt_gaussians(self._learnt(), "covars", "emissions")
+        means, covariances = learnt_gaussians(learnt, "covars", "emissions")
         return Gaussian(
-            COVARIANCES[self.covariance_type],
-            reg_covar,
-            learns_means=means,
-            learns_covariances=covariances,
+            self._shape(), reg_covar, learns_means=means, learns_covariances=covariances
         )
 
     def _emission_prior(self, family, n_features):
+        own = self._own_prior(family, (self.n_components,), n_features)
+        return super()._emission_prior(family, n_features) if own is None else own
+
+    def _own_prior(self, family, shape, n_features):
+        """Return the prior of hmmlearn's parameters, of components of this shape, or None."""
         has_own = self.covars_prior is not None or self.means_weight or self.covars_weight > 1.0
         if not has_own or self._hyperparameters not in (None, "auto"):
-            return super()._emission_prior(family, n_features)
-        shape = (self.n_components, n_features)
+            return None
+        means = finite("means_prior", self.means_prior, (*shape, n_features))
         scatter = 0.0 if self.covars_prior is None else self.covars_prior
         # hmmlearn subtracts this from `covars_weight`.
         certain = 1.0 if self.covariance_type in ("diag", "spherical") else n_features
         return family.pseudo_moments(
-            *shape,
-            mean=finite("means_prior", self.means_prior, shape),
+            *means.reshape(-1, n_features).shape,
+            mean=means.reshape(-1, n_features),
             mean_weight=at_least("means_weight", self.means_weight, 0.0),
             scatter=positive_semidefinite("covars_prior", scatter, n_features),
             degrees=max(0.0, finite("covars_weight", self.covars_weight) - certain),
@@ -161,7 +169,7 @@ class GaussianHMM(BaseHMM):
 
     def _parts(self, family=None):
         # Masks have the sizes of a model, which its parts may tell.
-        return super()._parts(family or Gaussian(COVARIANCES[self.covariance_type]))
+        return super()._parts(family or Gaussian(self._shape()))
 
     _standard = staticmethod(unit_gaussians)
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sklearn_onlineem import HMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
+from sklearn_onlineem import GMMHMM, HMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
+from sklearn_onlineem.families import MixtureOf, Poisson
 
 PROBABILITIES = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
 CHAIN = {"startprob_init": [0.3, 0.7], "transmat_init": [[0.9, 0.1], [0.4, 0.6]]}
@@ -79,3 +80,22 @@ def test_further_starts_find_what_clusters_of_rows_do_not():
     X = np.array([[int(digit, 16)] for digit in years])
     hmm = PoissonHMM(2, n_init=10, random_state=0).fit(X)
     assert abs(hmm.score(X) + 206.05) < 0.02
+
+
+@pytest.mark.parametrize(
+    "hmm",
+    [
+        GMMHMM(2, n_mix=2),
+        GMMHMM(2, n_mix=2, covariance_type="full"),
+        HMM(2, family=MixtureOf(Poisson())),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+def test_places_of_a_state_need_not_be_neighbours(hmm, unit, rng):
+    """States are told by what follows what: places of one state lie around those of the other."""
+    states = np.repeat(np.arange(6) % 2, 60)
+    places = np.array([[4.0, 60.0], [15.0, 35.0]])[states, rng.integers(0, 2, len(states))]
+    X = rng.poisson(places)[:, None] * (unit if isinstance(hmm, GMMHMM) else 1.0)
+    found = hmm.set_params(random_state=0).fit(X).predict(X)
+    assert max(np.mean(found == states), np.mean(found != states)) > 0.98

@@ -5,9 +5,9 @@ import pytest
 from hmmlearn import hmm
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sklearn_onlineem import CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
+from sklearn_onlineem import GMMHMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
 
-N_STATES, N_FEATURES, N_SYMBOLS = 3, 2, 4
+N_STATES, N_FEATURES, N_SYMBOLS, N_MIX = 3, 2, 4, 2
 LENGTHS = [40, 1, 17, 80, 1, 2, 60]
 KINDS = ["diag", "full", "tied", "spherical"]
 ITERATIONS = [1, 2, 5, 20]
@@ -83,6 +83,38 @@ def gaussian_pair(rng, kind, **arguments):
     return pair
 
 
+class GMMHMMAboutNewMeans(hmm.GMMHMM):
+    """hmmlearn sums up squares about the means before the step, not about those after it."""
+
+    def _do_mstep(self, stats):
+        counts = stats["post_mix_sum"][:, :, None]
+        shift = stats["m_n"] / counts - self.means_
+        squares = {
+            "full": lambda: counts[..., None] * shift[..., None] * shift[:, :, None],
+            "tied": lambda: np.einsum("kj,kja,kjb->kab", counts[..., 0], shift, shift),
+            "diag": lambda: counts * shift**2,
+            "spherical": lambda: (counts * shift**2).sum(axis=2),
+        }[self.covariance_type]()
+        super()._do_mstep({**stats, "c_n": stats["c_n"] - squares})
+
+
+def mixture_pair(rng, kind, theirs=GMMHMMAboutNewMeans):
+    start, transmat, states = chain(rng)
+    parts = rng.integers(0, N_MIX, len(states))
+    means = 4.0 * rng.standard_normal((N_STATES, N_MIX, N_FEATURES))
+    X = means[states, parts] + rng.standard_normal((len(states), N_FEATURES))
+    covars = np.repeat(covariances(rng, kind)[:, None], N_MIX, axis=1) if kind != "tied" else (
+        covariances(rng, "full")
+    )  # fmt: skip
+    emissions = {"weights_": rng.dirichlet(np.full(N_MIX, 5.0), N_STATES),
+                 "means_": means + rng.standard_normal(means.shape), "covars_": covars}  # fmt: skip
+    arguments = {"covariance_type": kind, "n_mix": N_MIX}
+    pair = Pair(GMMHMM, theirs, emissions, X, start, transmat, arguments)
+    make = pair.ours
+    pair.ours = lambda **more: make(reg_covar=0.0, prior=None, **more)
+    return pair
+
+
 def categorical_pair(rng, **arguments):
     start, transmat, states = chain(rng)
     symbols = rng.dirichlet(np.ones(N_SYMBOLS), N_STATES)
@@ -134,6 +166,7 @@ PAIRS = {
         )
         for kind in KINDS
     },
+    **{f"mixtures, {kind}": (mixture_pair, {"kind": kind}) for kind in ("full", "tied", "diag")},
     "means' prior": (gaussian_pair, {"kind": "full", **NORMAL}),
     "a weight of no covariance": (gaussian_pair, {"kind": "full", "covars_weight": 1.5}),
     "categorical": (categorical_pair, {}),
@@ -156,7 +189,7 @@ PAIRS = {
 
 def attribute_of(theirs, name):
     """As hmmlearn has it, but for its matrices of spherical covariances, of which it has K d."""
-    if name == "covars_" and theirs.covariance_type == "spherical":
+    if name == "covars_" and hasattr(theirs, "_covars_") and theirs.covariance_type == "spherical":
         return theirs._covars_[:, :1, None] * np.eye(N_FEATURES)
     return getattr(theirs, name)
 
@@ -196,6 +229,39 @@ def test_what_is_inferred_is_what_hmmlearn_infers(pair, implementation):
     assert_array_equal(ours.predict(X, lengths=LENGTHS), theirs.predict(X, LENGTHS))
     stationary = theirs.get_stationary_distribution()
     assert_allclose(ours.get_stationary_distribution(), stationary, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["diag", "tied"])
+def test_mixtures_converge_to_hmmlearns_as_it_is(kind, rng):
+    pair = mixture_pair(rng, kind, hmm.GMMHMM)
+    ours, theirs = pair.ours(max_iter=100).fit(pair.X, lengths=LENGTHS), pair.theirs(100)
+    theirs.fit(pair.X, LENGTHS)
+    for name in pair.names:
+        assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mixture_of_one_gaussian_is_that_gaussian_to_the_bit(kind, rng):
+    X = gaussian_pair(rng, kind).X
+    arguments = {"covariance_type": kind, "random_state": 0}
+    one = GMMHMM(2, **arguments).fit(X, lengths=LENGTHS)
+    # A tied covariance is that of a state.
+    kind = "full" if kind == "tied" else kind
+    plain = GaussianHMM(2, **{**arguments, "covariance_type": kind}).fit(X, lengths=LENGTHS)
+    for estimator in (one, plain):
+        estimator.partial_fit([X[:50]])
+    assert_array_equal(one.means_[:, 0], plain.means_)
+    assert one.score(X) == plain.score(X) and one.bic(X) == plain.bic(X)
+    assert_array_equal(one.sample(9)[0], plain.sample(9)[0])
+
+
+def test_gaussians_do_not_shrink_onto_rows_as_hmmlearns_do(rng):
+    X = rng.standard_normal((200, 2)) + 4.0 * np.repeat(np.arange(10) % 2, 20)[:, None]
+    X[::9] = X[0]
+    theirs = hmm.GMMHMM(2, 3, n_iter=100, random_state=0).fit(X)
+    assert not theirs.covars_.min() > 1e-30  # 0, or not a number
+    ours = GMMHMM(2, n_mix=3, random_state=0).fit(X)
+    assert ours.covars_.min() > 1e-4 * X.var() and np.isfinite(ours.score(X))
 
 
 @pytest.mark.parametrize("name", [*KINDS, "categorical", "poisson", "multinomial"])
