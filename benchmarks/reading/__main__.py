@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 14_190,
     "public names": 95,
     "import circles": 0,
-    "test code": 37_999,
+    "test code": 38_097,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,0 +1,123 @@
+"""Hidden Markov models whose states emit mixtures."""
+
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_onlineem import GMMHMM, HMM, GaussianHMM, combine_estimators
+from sklearn_onlineem.families import Exponential, Laplace, MixtureOf, Poisson
+from sklearn_onlineem.families.mixture_emissions import Submixtures
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+STATES = np.repeat(np.arange(6) % 2, 60)
+
+
+@pytest.fixture
+def X(rng):
+    places = np.array([[-4.0, 4.0], [0.0, 0.0]])[STATES, rng.integers(0, 2, len(STATES))]
+    return rng.normal(places[:, None], 0.5)
+
+
+def test_a_grid_search_finds_the_number_of_places(X):
+    sequences = np.split(X, 6)
+    hmm = GMMHMM(2, random_state=0)
+    search = GridSearchCV(hmm, {"n_mix": [1, 2]}, cv=3).fit(sequences)
+    assert search.best_params_ == {"n_mix": 2}
+
+
+def test_places_in_another_order_are_the_same_model(X):
+    hmm = GMMHMM(2, n_mix=2, random_state=0).fit(X)
+    order = ([[1], [0]], [[1, 0], [0, 1]])
+    shown = {name: getattr(hmm, name)[order] for name in ("weights_", "means_", "covars_")}
+    other = copy.deepcopy(hmm)
+    other.startprob_, other.transmat_ = hmm.startprob_[::-1], hmm.transmat_[::-1, ::-1]
+    for name, value in shown.items():
+        setattr(other, name, value)
+    merged = combine_estimators([hmm, other], weights=[1.0, 1.0])
+    for name in ("startprob_", "transmat_", *shown):
+        assert_allclose(getattr(merged, name), getattr(hmm, name), rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["diag", "full", "tied", "spherical"])
+def test_masks_keep_bits_of_places(kind, X):
+    start = GMMHMM(2, n_mix=2, covariance_type=kind, random_state=0).fit(X)
+    of_state = np.array([True, False])
+    of_part = of_state if kind == "tied" else np.array([[True, False], [True, True]])
+    params = {
+        "weights": of_state,
+        "means": np.array([[True, True], [False, True]]),
+        "covars": of_part,
+    }
+    hmm = GMMHMM(2, n_mix=2, covariance_type=kind, params=params)
+    for name in ("startprob_", "transmat_", "weights_", "means_", "covars_"):
+        setattr(hmm, name, getattr(start, name))
+    hmm.partial_fit(X + 0.3).partial_fit(X - 0.9)
+    for name in ("weights", "means", "covars"):
+        now, before = getattr(hmm, f"{name}_"), getattr(start, f"{name}_")
+        assert_array_equal(now[~params[name]], before[~params[name]])
+        assert (now[params[name]] != before[params[name]]).any()
+
+
+def test_priors_of_weights_draw_them(X):
+    plain, drawn = (
+        GMMHMM(2, n_mix=2, weights_prior=prior, random_state=0).fit(X)
+        for prior in (None, [[1.0, 1e4]])
+    )
+    assert plain.weights_[:, 1].min() < 0.7 < 0.9 < drawn.weights_[:, 1].min()
+    same = GMMHMM(2, n_mix=2, prior={"weight_concentration": [[1.0, 1e4]]}, random_state=0).fit(X)
+    assert same.weights_[:, 1].min() > 0.9
+
+
+def test_what_cannot_be_is_refused_by_name(X):
+    for message, arguments in {
+        "n_mix": {"n_mix": 0},
+        "weights_init": {"n_mix": 2, "weights_init": [[0.5, 0.6], [1.0, 0.0]]},
+        "means_init": {"n_mix": 2, "means_init": np.zeros((2, 3, 1))},
+        "covars_init": {"n_mix": 2, "covars_init": -np.ones((2, 2, 1))},
+        "weights_prior": {"n_mix": 2, "weights_prior": np.zeros((2, 2))},
+        "params": {"n_mix": 2, "params": {"means": np.ones((2, 3), dtype=bool)}},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            GMMHMM(2, **arguments).fit(X)
+    with pytest.raises(ValueError, match="family must be a Family"):
+        MixtureOf("poisson")
+    with pytest.raises(ValueError, match="n_mix must be"):
+        MixtureOf(Poisson(), 1.5)
+    with pytest.raises(ValueError, match="Laplace has statistics that grow"):
+        MixtureOf(Laplace())
+    with pytest.raises(TypeError, match="GMMHMM"):
+        GaussianHMM(2, n_mix=3)
+
+
+def test_means_that_are_set_move_all_places(rng):
+    family = MixtureOf(Exponential(), 2)
+    start = Submixtures(np.full((2, 2), 0.5), np.array([[1.0], [9.0], [2.0], [4.0]]))
+    moved = family.with_means(start, np.array([[6.0], [0.5]]))
+    assert_allclose(family.means(moved), [[6.0], [0.5]])
+    # Two of the second component would be below 0.
+    assert_allclose(moved.inner, [[2.0], [10.0], [0.5], [0.5]])
+
+
+def test_a_stream_is_about_as_good_as_a_fit(X, rng):
+    sequences = [X[k * 60 : k * 60 + 120] for k in range(5)] * 6
+    stream = GMMHMM(2, n_mix=2, random_state=0)
+    for sequence in sequences:
+        stream.partial_fit([sequence])
+    batch = GMMHMM(2, n_mix=2, random_state=0).fit(sequences)
+    assert stream.score(sequences) > batch.score(sequences) - 0.02 * 120
+    assert np.mean(stream.predict(X) == batch.predict(X)) in (0.0, 1.0)
+
+
+def test_states_of_any_family_may_be_mixtures_in_forecasts_and_displays(rng):
+    counts = rng.poisson(np.where(rng.random(360) < 0.5, 3.0, 40.0) * (1 + STATES))[:, None]
+    hmm = HMM(2, family=MixtureOf(Poisson(), 2), random_state=0).fit(counts)
+    mean, (low, high) = hmm.forecast(counts, 3, quantiles=[0.05, 0.95])
+    assert ((low < mean) & (mean < high)).all()
+    p = hmm.filter(counts)[-1] @ hmm.transmat_
+    model = hmm.model_
+    flat = (p[:, None] * model.parameters.weights).ravel()
+    assert_allclose(mean[0], flat @ model.parameters.inner, rtol=1e-9)
