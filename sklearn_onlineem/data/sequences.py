@@ -14,7 +14,13 @@ from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
-from sklearn_onlineem.data.batch import Index, array_of, check_offsets, of_equal_weight
+from sklearn_onlineem.data.batch import (
+    Index,
+    array_of,
+    check_offsets,
+    check_weights,
+    of_equal_weight,
+)
 from sklearn_onlineem.data.rows import BatchOfRows, Rows
 from sklearn_onlineem.statistics import Statistics
 
@@ -218,7 +224,9 @@ class Sequences(BatchOfRows):
         weight : ndarray of shape (n_sequences,) or None
             float64, not below 0; None for no weights.
         """
-        weight = None if weight is None else np.repeat(weight, self.lengths)
+        if weight is not None:
+            check_weights("Sequences", weight, len(self))
+            weight = np.repeat(weight, self.lengths)
         rows = Rows.unchecked(self.X, weight, self.rows.labels, self.n_threads)
         return Sequences.unchecked(rows, self.offsets, self.before)
 

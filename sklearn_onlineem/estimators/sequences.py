@@ -136,9 +136,6 @@ class SequenceEstimator(
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
 
     _approximate_tol = 1e-2
-    # With metadata routing, Pipeline.score always passes sample_weight=None on, and refuses final
-    # steps that do not know it.
-    __metadata_request__score = {"sample_weight": None}
 
     # ------------------------------------------------------------------------------------ fitting
 
@@ -342,6 +339,7 @@ class SequenceEstimator(
         X: SequenceData,
         y: object = None,
         *,
+        sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
@@ -349,8 +347,8 @@ class SequenceEstimator(
 
         Parameters
         ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
+        X, sample_weight, lengths, groups
+            Sequences and their weights in the mean, as in `fit`.
         y : array-like of shape (n_rows,), default=None
             Ignored; but with a 2-D X it must have an entry for each row, so that lengths are not
             taken for it.
@@ -367,7 +365,11 @@ class SequenceEstimator(
         log_likelihoods, form = self._infer(X, lengths, groups, "log_likelihood")
         with error_context(self):
             check_rows_of_y(form, y)
-        return float(log_likelihoods.mean())
+            if sample_weight is None:
+                return float(log_likelihoods.mean())
+            weight = form.weights(sample_weight)
+        counted = weight > 0.0  # Others may be impossible.
+        return float(np.average(log_likelihoods[counted], weights=weight[counted]))
 
     def forecast(
         self,

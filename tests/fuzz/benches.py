@@ -174,10 +174,12 @@ def of_sequences(sequences, states, n_dim_state=2):
             "cube": np.stack([flat[:4], flat[-4:]]),
         }.get(form, flat)
         y = {"list": labels, "frames": labels, "cube": None}.get(form, np.concatenate(labels))
+        n = {"one": 1, "cube": 2}.get(form, n)
         return {
             **common_arguments(rng), "X": X, "y": one_of(rng, [None, y]),
             "lengths": lengths if form == "lengths" else None, "groups": groups_of(lengths, form),
-            "sample_weight": None, "row": flat[0], "observation": flat[0],
+            "sample_weight": one_of(rng, [None, np.ones(n), np.arange(n) + 0.5]),
+            "row": flat[0], "observation": flat[0],
             "mean": np.zeros(n_dim_state), "covariance": np.eye(n_dim_state),
             "filtered_state_mean": np.zeros(n_dim_state),
             "filtered_state_covariance": np.eye(n_dim_state),
@@ -226,14 +228,19 @@ def of_pairs(rng):
     pairs = one_of(rng, [PAIRS, PAIRS[:1], TOKENS, np.array(PAIRS[:3]), pd.DataFrame(PAIRS)])
     return {
         **common_arguments(rng), "X": pairs, "Y": one_of(rng, [None, words[:2]]), "words": words,
-        "y": words[0], "x": words[1],
+        "y": words[0], "x": words[1], "sample_weight": one_of(rng, [None, np.ones(len(pairs))]),
     }  # fmt: skip
 
 
 def of_words(rng):
     n = one_of(rng, [len(PAIRS), 2])
     wrong, right = map(list, zip(*PAIRS[:n], strict=True))
-    return {**common_arguments(rng), "X": wrong, "y": right, "sample_weight": None}
+    return {
+        **common_arguments(rng),
+        "X": wrong,
+        "y": right,
+        "sample_weight": one_of(rng, [None, np.ones(n)]),
+    }
 
 
 # ------------------------------------------------------------------------------------ the benches

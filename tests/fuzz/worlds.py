@@ -235,6 +235,7 @@ def model_world(case):
         "shares": [0.5, 0.5],
         "statistics": evidence,
         "terms": [(0.5, evidence), (2.0, evidence)],
+        "weight": np.ones(len(data)),
         "n_steps": 2,
         "return_cov": False,
         "quantiles": [0.1, 0.9],

@@ -160,6 +160,9 @@ def test_a_weight_repeats_a_whole_sequence(case, solver, rng):
         expected.set_params(**again).fit(repeated(X, repeats))
     assert_close(learnt(found), learnt(expected))
     assert found.n_samples_seen_ == 20 + repeats.sum()
+    if case in SEQUENCES:
+        score = found.score(X, sample_weight=repeats)
+        assert score == pytest.approx(found.score(repeated(X, repeats)), rel=1e-10)
     assert found.history_[-1].log_likelihood == pytest.approx(
         expected.history_[-1].log_likelihood, rel=1e-10
     )

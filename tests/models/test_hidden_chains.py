@@ -249,6 +249,31 @@ def test_drawn_paths_of_long_sequences_follow_what_is_certain(rng):
     assert_allclose(2.0 * drawn.emissions.weight, np.bincount(states, minlength=3))
 
 
+@pytest.mark.parametrize("n_values", [1 << 19, 6])
+@pytest.mark.parametrize("seed", [None, 0])
+@pytest.mark.parametrize("scale", [2.0, 2000.0])
+@all_terminations
+def test_evidence_is_the_mean_of_sequences_by_weights(
+    termination, scale, seed, n_values, monkeypatch, rng
+):
+    """Whether expected or drawn, in pieces, or by logarithms; what is drawn has no weights."""
+    monkeypatch.setattr(hidden_markov, "_CHUNK_VALUES", n_values)
+    transmat = LEFT_TO_RIGHT if isinstance(termination, GivenLength) else None
+    model = chain(rng, termination, transmat=transmat)
+    data = sequences(scale * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
+
+    def evidence(weight):
+        rng = None if seed is None else np.random.default_rng(seed)
+        statistics, log_likelihood = model.e_step(data.weighted(weight), rng)
+        return statistics.start, statistics.transitions, statistics.emissions.weight, log_likelihood
+
+    weight = rng.random(len(LENGTHS))
+    each = [evidence(1e-300 + one) for one in np.eye(len(LENGTHS))]
+    for found, parts in zip(evidence(weight), zip(*each, strict=True), strict=True):
+        expected = np.average(np.array(parts), axis=0, weights=weight)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
 # --------------------------------------------------------------------------- sequences that go on
 
 
