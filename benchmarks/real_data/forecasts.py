@@ -8,7 +8,7 @@ The Markov regressions of statsmodels (levels and variances that switch) have no
 filtered probabilities, transitions and moments go into the mixtures that ours make. Its structural
 models (a local level) have normal intervals.
 
-    python -m benchmarks.real_data.forecasts [--quick]
+    python -m benchmarks.real_data.forecasts --write
 
 coverage   share of the values in intervals of 90 %
 width      mean width, in standard deviations of the series
@@ -23,7 +23,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import datasets
+from benchmarks import datasets, records
 from benchmarks._table import Table
 from sklearn_onlineem import GaussianHMM, KalmanFilter
 
@@ -41,6 +41,7 @@ def main():
     arguments = _arguments()
     warnings.simplefilter("ignore")
     warnings.simplefilter("ignore", ConvergenceWarning)
+    found = {}
     for name, load in SERIES.items():
         y = load()
         if arguments.quick:
@@ -49,7 +50,23 @@ def main():
         columns = [f"{what} {step}" for step in STEPS for what in ("coverage", "width", "score")]
         table = Table("intervals of 90 %", *columns, "error 1", "seconds", width=26)
         for rule, forecast in FORECASTS.items():
-            table.row(rule, *_walked(forecast, y))
+            found[name, rule] = _walked(forecast, y)
+            table.row(rule, *found[name, rule])
+    if arguments.write:
+        places = {"coverage": (slice(0, 9, 3), ".2f"), "scores": (slice(2, 9, 3), ".1f")}
+        records.write("forecasts", {kind: _table(found, *how) for kind, how in places.items()})
+
+
+def _table(found, place, form):
+    """One kind of figures, of all steps in a cell, with the rules as columns."""
+    heading = [f"steps {', '.join(map(str, STEPS))}", *FORECASTS]
+    return [heading] + [
+        [
+            name,
+            *(", ".join(format(x, form) for x in found[name, rule][place]) for rule in FORECASTS),
+        ]
+        for name in SERIES
+    ]
 
 
 def _walked(forecast, y):
@@ -156,6 +173,7 @@ def _arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="the first 120 values alone")
+    parser.add_argument("--write", action="store_true", help=records.HELP)
     return parser.parse_args()
 
 
