@@ -59,14 +59,11 @@ def main():
 
 def _table(found, place, form):
     """One kind of figures, of all steps in a cell, with the rules as columns."""
-    heading = [f"steps {', '.join(map(str, STEPS))}", *FORECASTS]
-    return [heading] + [
-        [
-            name,
-            *(", ".join(format(x, form) for x in found[name, rule][place]) for rule in FORECASTS),
-        ]
-        for name in SERIES
-    ]
+    rows = [[f"steps {', '.join(map(str, STEPS))}", *FORECASTS]]
+    for name in SERIES:
+        of_rules = (found[name, rule][place] for rule in FORECASTS)
+        rows.append([name, *(", ".join(format(x, form) for x in xs) for xs in of_rules)])
+    return rows
 
 
 def _walked(forecast, y):
