@@ -125,7 +125,7 @@ def dates_after(X, form, n_steps):
 
 def framed(X, tables, dates):
     """Return tables of rows as data frames with dates, and with the columns of X."""
-    columns = (X[0] if isinstance(X, list | tuple | np.ndarray) else X).columns
+    columns = getattr(X[0] if isinstance(X, list | tuple | np.ndarray) else X, "columns", None)
     frame = sys.modules["pandas"].DataFrame
     return [
         frame(rows, index=index, columns=columns) for rows, index in zip(tables, dates, strict=True)
@@ -133,17 +133,18 @@ def framed(X, tables, dates):
 
 
 def _following(pandas, i, index, n_steps):
-    is_period = isinstance(index, pandas.PeriodIndex)
-    frequency = index.freq
-    if frequency is None:
+    if isinstance(index, pandas.PeriodIndex):  # Periods may be left out.
+        n_periods = len(index) + n_steps
+        every = pandas.period_range(index[0], periods=n_periods, freq=index.freq, name=index.name)
+        if (every[: len(index)] == index).all():
+            return every[len(index) :]
+    else:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a result that will be of another type
-            frequency = index.inferred_freq
-    if frequency is not None and index.is_monotonic_increasing:
-        make = pandas.period_range if is_period else pandas.date_range
-        dates = make(index[0], periods=len(index) + n_steps, freq=frequency, name=index.name)
-        if (dates[: len(index)] == index).all():
-            return dates[len(index) :]
+            warnings.simplefilter("ignore")  # of a frequency that will be of another type
+            frequency = index.inferred_freq if index.freq is None else index.freq
+        if frequency is not None and index.is_monotonic_increasing:
+            last, n_dates = index[-1], n_steps + 1
+            return pandas.date_range(last, periods=n_dates, freq=frequency, name=index.name)[1:]
     raise ValueError(
         f"the dates of sequence {i} of X are not regular, or fewer than 3, so that those of a"
         " forecast are unknown. Make them regular with X.asfreq(...), which has missing rows at"

@@ -281,6 +281,13 @@ def test_dates_without_a_frequency_are_refused(index, rng):
         hmm.forecast([dated, frame.reset_index(drop=True)])
 
 
+def test_sequences_of_symbols_may_have_dates(rng):
+    X = [pd.Series(rng.integers(0, 3, 8), INDEXES["months"]) for _ in range(3)]
+    tables = CategoricalHMM(2, random_state=0).fit(X).forecast(X, 2)
+    assert [table.shape for table in tables] == [(2, 1)] * 3
+    assert tables[0].index[0] == pd.Timestamp("2020-09-30")
+
+
 def test_frames_without_dates_give_arrays(rng):
     frame = pd.DataFrame(rng.normal(size=(5, 1)))
     assert type(GaussianHMM(random_state=0).fit(frame).forecast(frame)) is np.ndarray
