@@ -109,7 +109,7 @@ def _markov_regression(k):
 
     def fitted(y):
         for seed in range(5):  # Some starts, which it draws from NumPy's own generator, fail.
-            np.random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
             with suppress(RuntimeError, np.linalg.LinAlgError):
                 found = MarkovRegression(y, k, switching_variance=True).fit(
                     search_reps=10, disp=False
