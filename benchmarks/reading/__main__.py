@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 191,
-    "Python code": 27_249,
+    "Python code": 27_250,
     "Python docstrings": 13_663,
     "kernel files": 58,
     "kernel code": 14_190,
     "public names": 95,
     "import circles": 0,
-    "test code": 38_128,
+    "test code": 38_133,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
