@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 191,
-    "Python code": 27_250,
-    "Python docstrings": 13_663,
+    "Python files": 193,
+    "Python code": 27_971,
+    "Python docstrings": 13_800,
     "kernel files": 58,
-    "kernel code": 14_190,
+    "kernel code": 14_215,
     "public names": 95,
     "import circles": 0,
-    "test code": 38_133,
+    "test code": 38_791,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

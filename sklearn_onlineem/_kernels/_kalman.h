@@ -114,6 +114,10 @@ SIMD_UNUSED static void write_row(
 SIMD_INLINE int take_pattern(const System *system, const double *v, Workspace *space)
 {
     const uint64_t code = gap_code(v, system->d);
+    if (system->C_step) { /* no row has what another one has; sums are not wanted */
+        make_pattern(system, code, v, space->pattern = space->patterns.all);
+        return 1;
+    }
     if (space->pattern && has_gaps(space->pattern, code, v, system->d)) return 0;
     space->pattern = pattern_of(system, code, v, NULL, 0, &space->patterns, &space->sums);
     return 1;
@@ -129,7 +133,7 @@ SIMD_UNUSED static double filter_row(
     const ptrdiff_t k = system->k, W = system->W;
     const FilteredState state = filtered_at(space->states, i, W);
     double *mean = space->predicted, *covariance = space->predicted + W, log_density = 0;
-    if (take_pattern(system, v, space)) space->is_at_rest = 0;
+    if (take_pattern(system, v, space) || system->A_step) space->is_at_rest = 0;
     else if (!space->is_at_rest) space->is_at_rest = is_steady(space->before, covariance, k, W);
     const Pattern *pattern = space->pattern;
     space->rests[i] = (char)space->is_at_rest;
@@ -164,7 +168,8 @@ SIMD_UNUSED static double filter_block(
         FilteredState state = filtered_at(space->states, i, W);
         write_row(space->predicted, row, 1, k, W, outputs->predicted);
         write_row(space->predicted + W, row, k, k, W, outputs->predicted_covariances);
-        double log_density = filter_row(system, X + t * system->d, i, space);
+        const System here = system_at(system, row);
+        double log_density = filter_row(&here, X + t * system->d, i, space);
         write_row(state.mean, row, 1, k, W, outputs->filtered);
         write_row(state.covariance, row, k, k, W, outputs->filtered_covariances);
         if (outputs->log_densities) outputs->log_densities[row] = log_density;
@@ -214,6 +219,7 @@ SIMD_UNUSED static void smooth_block(
     int is_at_rest = 0;
     for (ptrdiff_t i = n - 1; i >= 0 && goes_on(&space->watch); i--) {
         ptrdiff_t t = begin + i, row = outputs->first + t;
+        const System here = system_at(system, row);
         FilteredState now = filtered_at(space->states, i, W);
         const double *noise = outputs->noise ? outputs->noise + row * k : NULL;
         if (t == T - 1) {
@@ -224,7 +230,7 @@ SIMD_UNUSED static void smooth_block(
             FilteredState next = filtered_at(space->states, i + 1 < n ? i + 1 : space->B, W);
             /* Draws leave no gain behind. */
             const int repeats = !noise && i + 2 < n && space->rests[i + 1] && space->rests[i + 2];
-            smooth_state(system, now, next, &space->step, repeats, &is_at_rest, mean, covariance,
+            smooth_state(&here, now, next, &space->step, repeats, &is_at_rest, mean, covariance,
                          space->lag);
             if (noise) smooth_deviation(k, W, &space->step, space->deviation, space->lag);
             write_row(space->lag, row + 1, k, k, W, outputs->lags);
@@ -232,7 +238,7 @@ SIMD_UNUSED static void smooth_block(
         }
         if (noise)
             draw_deviation(noise, k, W, &space->step, space->deviation, covariance, space->square);
-        write_smoothed(system, X + t * system->d, t, T, space, outputs);
+        write_smoothed(&here, X + t * system->d, t, T, space, outputs);
         if (noise) set_zero(W * W, covariance);
     }
     copy(space->states, filtered_size(W), space->states + space->B * filtered_size(W));

@@ -84,25 +84,38 @@ cdef Memory lay_out(
     return memory
 
 
+cdef const double* of_rows(
+    ndarray values, Py_ssize_t size, Py_ssize_t n, Py_ssize_t* step
+) except NULL:
+    """Values that all n rows share, or those of each, which lie a step apart."""
+    step[0] = size if values.size != size else 0
+    return readable(values, n * size if step[0] else size)
+
+
 cdef int read_task(
     Task* task, ndarray X, tuple arrays, Py_ssize_t k, ndarray start, ndarray log_likelihoods,
     Py_ssize_t S,
 ) except -1:
     A, At, b, Q, C, offset, R = arrays
-    cdef Py_ssize_t W = extent(A, 0), d = extent(offset, 0)
+    cdef Py_ssize_t W = padded_width(k), d = extent(X, 1), n = extent(X, 0)
     cdef System* system = &task.system
     memset(task, 0, sizeof(Task))
-    require(0 < k and W == width(k) and d > 0, "states are padded to whole vectors")
-    require(extent(X, 1) == d and S > 0, "columns of the system; sequences")
+    require(0 < k and d > 0 and S > 0, "states; columns; sequences")
     system.k, system.W, system.d = k, W, d
-    system.A, system.At = readable(A, W * W), readable(At, W * W)
-    system.b, system.Q = readable(b, W), readable(Q, W * W)
-    system.C, system.R = readable(C, d * W), readable(R, d * d)
-    system.offset = readable(offset, d)
-    task.n, task.S = extent(X, 0), S
+    system.A = of_rows(A, W * W, n, &system.A_step)
+    system.At = of_rows(At, W * W, n, &system.A_step)
+    system.b, system.Q = of_rows(b, W, n, &system.b_step), readable(Q, W * W)
+    system.C, system.R = of_rows(C, d * W, n, &system.C_step), readable(R, d * d)
+    system.offset = of_rows(offset, d, n, &system.offset_step)
+    task.n, task.S = n, S
     task.X, task.start = readable(X, task.n * d), readable(start, state_size(W))
     task.log_likelihoods = writable(log_likelihoods, S)
     return 0
+
+
+cdef bint varies(const System* system) noexcept nogil:
+    """Whether rows have systems of their own, of which nothing is summed."""
+    return (system.A_step or system.b_step or system.C_step or system.offset_step) != 0
 
 
 cdef int read_sequences(Task* task, const int64_t[::1] offsets) except -1:
@@ -218,7 +231,7 @@ cdef int pass_over(const Task* task, Evidence* total, int n_threads) except -1:
 def filtered(
     ndarray X,                      # IN (n, d)
     const int64_t[::1] offsets,     # IN (S + 1,)
-    tuple system,                   # IN A, A', b, Q, C, d, R: padded
+    tuple system,                   # IN A, A', b, Q, C, d, R: padded; or one a row, but Q and R
     Py_ssize_t k,                   # states
     ndarray start,                  # IN (W + W * W,): moments that sequences start from
     ndarray predicted,              # OUT (n, k), or empty; and so all that follows
@@ -246,7 +259,7 @@ def filtered(
 def smoothed(
     ndarray X,                      # IN (n, d)
     const int64_t[::1] offsets,     # IN (S + 1,)
-    tuple system,                   # IN A, A', b, Q, C, d, R: padded
+    tuple system,                   # IN A, A', b, Q, C, d, R: padded; as of `filtered`
     Py_ssize_t k,                   # states
     ndarray start,                  # IN (W + W * W,): moments that sequences start from
     ndarray means,                  # OUT (n, k)
@@ -288,6 +301,7 @@ def expected(
     cdef Py_ssize_t n = extent(X, 0)
     read_task(&task, X, system, k, start, log_likelihoods, offsets.shape[0] - 1)
     read_sequences(&task, offsets)
+    require(not varies(&task.system), "one system")
     cdef Evidence total = no_evidence(initial, transitions, emissions, k, task.system.d)
     task.outputs.noise = optional_readable(noise, n * k)
     task.outputs.log_densities = optional_writable(log_densities, n)
@@ -324,7 +338,7 @@ def expected_in_batches(
     cdef Task task
     cdef Py_ssize_t n = extent(X, 0), S = parts.shape[1], s
     read_task(&task, X, system, k, start, log_likelihoods, S)
-    require(parts.shape[0] == 4, "segments of rows")
+    require(parts.shape[0] == 4 and not varies(&task.system), "segments of rows; one system")
     task.longest, task.smooths = parts[1, 0], smooths
     require(task.longest <= most_batched(k, task.system.d), "segments have room")
     for s in range(S):

@@ -21,7 +21,21 @@ typedef struct {
     const double *C;      /* (d, W) */
     const double *offset; /* (d,) */
     const double *R;      /* (d, d) */
+    /* Between what belongs to a row and to the next one; 0 where all rows share it. */
+    ptrdiff_t A_step, b_step, C_step, offset_step;
 } System;
+
+/* The system of a row, and of the step to the next one. */
+SIMD_INLINE System system_at(const System *system, ptrdiff_t row)
+{
+    System here = *system;
+    here.A += row * system->A_step;
+    here.At += row * system->A_step;
+    here.b += row * system->b_step;
+    here.C += row * system->C_step;
+    here.offset += row * system->offset_step;
+    return here;
+}
 
 /* What k states are padded to. */
 SIMD_INLINE ptrdiff_t padded_width(ptrdiff_t k) { return k <= 4 ? 4 : (k + 7) / 8 * 8; }

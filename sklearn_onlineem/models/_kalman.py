@@ -128,33 +128,38 @@ def _row_moments(X, n_threads):
 
 
 class Padded:
-    """Arrays of a model, with its k states padded with zeros to whole vectors."""
+    """Arrays of a model, with its k states padded with zeros to whole vectors.
 
-    def __init__(self, model):
+    `of_rows` has those that rows of data do not share, by names of pykalman.
+    """
+
+    def __init__(self, model, of_rows=None):
         self.k, self.d = model.n_components, model.n_features
         self.width = _kalman.width(self.k)
         # Not the model, which has this one.
         self._moves, self._emissions = model.transitions, model.emissions
+        self._of_rows = of_rows or {}
 
     @cached_property
     def transitions(self):
-        transitions, b = self._moves, np.zeros(self.width)
-        A, b[: self.k] = self._square(transitions.matrix), transitions.offset
-        return A, np.ascontiguousarray(A.T), b, self._square(transitions.covariance)
+        transitions, b = self._moves, self._of_rows.get("transition_offsets")
+        A = self._square(self._of_rows.get("transition_matrices", transitions.matrix))
+        b = self._padded(transitions.offset if b is None else b)
+        return A, np.ascontiguousarray(A.mT), b, self._square(transitions.covariance)
 
     @cached_property
     def system(self):
-        emissions = self._emissions
-        C = np.zeros((self.d, self.width))
-        C[:, : self.k] = emissions.matrix
-        return *self.transitions, C, emissions.offset, emissions.covariance
+        emissions, of_rows = self._emissions, self._of_rows
+        C = self._padded(of_rows.get("observation_matrices", emissions.matrix))
+        offset = np.ascontiguousarray(of_rows.get("observation_offsets", emissions.offset))
+        return *self.transitions, C, offset, emissions.covariance
 
     def filtered(self, sequences, n_threads, *, predicted=False, filtered=False):
         """Return moments before each row and given it, if wanted, and log densities of rows."""
         n_rows = len(sequences.X)
         moments = [*self._allocate(n_rows, predicted), *self._allocate(n_rows, filtered)]
         log_densities, arguments = np.empty(n_rows), self._arguments(sequences)
-        parts = None if predicted or filtered else self._batched(sequences)
+        parts = None if predicted or filtered or self._of_rows else self._batched(sequences)
         if parts is None or not self._in_batches(
             parts, *arguments, False, n_threads, log_densities
         ):
@@ -233,9 +238,14 @@ class Padded:
         padded[0, : self.k], padded[1 : 1 + self.k, : self.k] = mean, covariance
         return padded.ravel()
 
+    def _padded(self, values):
+        padded = np.zeros((*values.shape[:-1], self.width))
+        padded[..., : self.k] = values
+        return padded
+
     def _square(self, matrix):
-        padded = np.zeros((self.width, self.width))
-        padded[: self.k, : self.k] = matrix
+        padded = np.zeros((*matrix.shape[:-2], self.width, self.width))
+        padded[..., : self.k, : self.k] = matrix
         return padded
 
 

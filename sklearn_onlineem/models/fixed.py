@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
-from sklearn_onlineem._typing import Floats
-from sklearn_onlineem._values import components, with_components
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import Rebuilt, components, with_components
 
 # Rounding error of sums of probabilities after many M-steps.
 _ROUNDING = 1e-12
@@ -132,6 +133,92 @@ class Fixed:
         if self.components is not None:
             free = free & ~self.components[:, None, None]
         return int(np.maximum(free.sum(axis=2) - 1, 0).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class FixedEntries(Rebuilt):
+    """Entries of a single regression that the M-step leaves as they are: masks, True where fixed.
+
+    Parameters
+    ----------
+    matrix : ndarray of bool of shape (p, q)
+        Of the coefficients.
+    offset : ndarray of bool of shape (p,)
+        Of the offset.
+    covariance : ndarray of bool of shape (p, p)
+        Of the covariance of the noise. Outputs without noise are fixed as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.models.fixed import FixedEntries
+    >>> mask = np.array([[True, True, False], [True, True, False], [False, False, False]])
+    >>> fixed = FixedEntries(np.zeros((3, 1), bool), np.zeros(3, bool), mask)
+    >>> fixed.blocks(np.eye(3))
+    [(array([0, 1]), array([2]))]
+    """
+
+    matrix: NDArray[np.bool]
+    offset: NDArray[np.bool]
+    covariance: NDArray[np.bool]
+
+    def of(self, name: str, covariance: Floats) -> NDArray[np.bool]:
+        """Return the mask of a parameter, with outputs that have no noise.
+
+        Parameters
+        ----------
+        name : str
+            Like "matrix".
+        covariance : ndarray of shape (p, p)
+            Of the noise.
+        """
+        mask = getattr(self, name)
+        if name != "covariance":
+            return mask
+        without_noise = covariance.diagonal() == 0.0
+        return mask | without_noise | without_noise[:, None]
+
+    def connected(self, pairs: NDArray[np.bool]) -> list[Integers]:
+        """Return the outputs of each group that pairs connect, from the last call if it was alike.
+
+        Parameters
+        ----------
+        pairs : ndarray of bool of shape (p, p)
+            Which outputs are connected with which.
+        """
+        key, found = pairs.tobytes(), self.__dict__.get("_connected")
+        if found is None or found[0] != key:
+            n, of_output = connected_components(pairs, directed=False)
+            found = key, [np.flatnonzero(of_output == i) for i in range(n)]
+            self.__dict__["_connected"] = found
+        return found[1]
+
+    def blocks(self, covariance: Floats) -> list[tuple[Integers, Integers]]:
+        """Return the known and the learnt outputs of each block of the noise that learns.
+
+        Noise of different blocks is independent. Within one, the covariance of known outputs is
+        fixed, and all else is learnt. ValueError for masks of another kind, whose M-step has no
+        closed form.
+
+        Parameters
+        ----------
+        covariance : ndarray of shape (p, p)
+            Of the noise.
+        """
+        free = ~self.of("covariance", covariance)
+        is_fixed = ~free.diagonal()
+        found = []
+        for own in self.connected(free | (covariance != 0.0)):
+            known, learnt = own[is_fixed[own]], own[~is_fixed[own]]
+            expected = ~np.outer(is_fixed[own], is_fixed[own])
+            if (free[np.ix_(own, own)] != expected).any():
+                raise ValueError(
+                    f"fixes some entries of {own.tolist()}: within a block of correlated noise,"
+                    " those of some variables with each other may be fixed, and none else."
+                )
+            if len(learnt):
+                found.append((known, learnt))
+        return found
 
 
 def floored(family: Any, given: Floats, fixed: Fixed | None) -> Floats:

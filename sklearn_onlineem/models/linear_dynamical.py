@@ -33,10 +33,12 @@ from sklearn_onlineem.models._kalman import (
     split_by_gaps,
 )
 from sklearn_onlineem.models._model import Model, by_weight
+from sklearn_onlineem.models._varying import Varying, expected_moments, times_of
+from sklearn_onlineem.models._varying import occupancies as varying_occupancies
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
 from sklearn_onlineem.models.coordinates import Coordinates
 from sklearn_onlineem.models.forecasts import NormalForecast
-from sklearn_onlineem.models.regression import Regression, RegressionCoordinates
+from sklearn_onlineem.models.regression import Regression, coordinates_of_regression
 from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
 from sklearn_onlineem.statistics import combine
 
@@ -67,6 +69,11 @@ FIELDS = {
     "observation_offsets": Field("emissions", "offset", "d"),
     "observation_covariance": Field("emissions", "covariance", "dd"),
 }
+# Those that may vary in time, each with a letter of its own for the axis of time.
+VARYING = {name: letter for name, letter in zip(
+    ("transition_matrices", "transition_offsets", "observation_matrices", "observation_offsets"),
+    "tuvw", strict=True,
+)}  # fmt: skip
 
 
 def checked_array(name, values, shape, label=None):
@@ -89,14 +96,31 @@ def checked_array(name, values, shape, label=None):
 
 
 def _part(name, field):
+    fixed = attrgetter(f"{field.part}.{field.parameter}")
+
+    def get(model):
+        varying = getattr(model.varying, name, None)
+        return fixed(model) if varying is None else varying
+
     def put(model, values):
         values = checked_array(name, values, values.shape, f"{name}_")
-        regression = getattr(model, field.part)
+        regression, varying = getattr(model, field.part), model.varying
+        is_varying = values.ndim > len(field.axes)
+        if name in VARYING:
+            given = {**(varying.given if varying else {}), name: values if is_varying else None}
+            varying = Varying(**given)
+        if is_varying:
+            values = np.zeros_like(values[0])
         parameters = replace(regression.parameters, **{field.parameter: values[None]})
-        return replace(model, **{field.part: replace(regression, parameters=parameters)})
+        changed = {field.part: replace(regression, parameters=parameters)}
+        return replace(model, **changed, varying=varying if varying and varying.given else None)
+
+    def axes(values):
+        # Only these have several forms.
+        return VARYING.get(name, "") * (values.ndim > len(field.axes)) + field.axes
 
     kind = "covariance" if field.parameter == "covariance" else "real"
-    return Part(name, kind, field.axes, attrgetter(f"{field.part}.{field.parameter}"), put)
+    return Part(name, kind, axes if name in VARYING else field.axes, get, put)
 
 
 # The other way round.
@@ -175,11 +199,13 @@ _LEAST_TRUSTED = -1e100
 
 # Smaller relative changes are rounding errors.
 _NONE = 1e-9
+# Times that tell which changes of coordinates arrays that vary in time allow.
+_MOST_TIMES = 50
 _TINY = np.finfo(float).tiny
 
 
 def unseen_changes(model, sizes, told=()):
-    """Return the dimension of changes of the states' coordinates that keep all known parameters.
+    """Return how many changes of the states' coordinates keep all known parameters, and not others.
 
     `sizes` are the scales of the states; `told` are the learnt parameters, as (part, parameter), on
     which a prior has information. Also returned are the learnt parameters that the changes move.
@@ -190,6 +216,7 @@ def unseen_changes(model, sizes, told=()):
         model.initial.in_coordinates(outputs=shrink),
         model.transitions.in_coordinates(inputs=stretch, outputs=shrink),
         model.emissions.in_coordinates(inputs=stretch),
+        None if model.varying is None else model.varying.in_units(sizes, _MOST_TIMES),
     )
     units = np.eye(k * k + k)
     every = [_changes(model, unit[: k * k].reshape(k, k), unit[k * k :], told) for unit in units]
@@ -198,23 +225,29 @@ def unseen_changes(model, sizes, told=()):
         for i in (0, 1)
     )
     free = null_space(np.concatenate([*known.values(), np.zeros((1, len(units)))]), rcond=_NONE)
-    moved = [
-        name for name, changes in learnt.items() if np.abs(changes @ free).max(initial=0) > _NONE
-    ]
-    return free.shape[1], moved
+    moves = {name: changes @ free for name, changes in learnt.items()}
+    moved = [name for name, move in moves.items() if np.abs(move).max(initial=0) > _NONE]
+    if not moved:
+        return 0, moved
+    # Changes of states that nothing depends on move nothing.
+    return np.linalg.matrix_rank(np.concatenate([*moves.values()]), tol=_NONE), moved
 
 
 def _changes(model, E, s, told):
     """Return relative changes of known and of learnt parameters, by part and parameter."""
     first, step, reading = model.initial, model.transitions, model.emissions
-    A, C, b = step.matrix, reading.matrix, step.offset
+    # Those that vary have an axis of time.
+    varying = {} if model.varying is None else model.varying.given
+    A = varying.get("transition_matrices", step.matrix)
+    b = varying.get("transition_offsets", step.offset)
+    C = varying.get("observation_matrices", reading.matrix)
     # Rows may be in units of any size.
-    C = C / np.maximum(np.linalg.norm(C, axis=1, keepdims=True), _TINY)
+    C = C / np.maximum(np.linalg.norm(C, axis=-1, keepdims=True), _TINY)
     every = {
         ("initial", "offset"): E @ first.offset + s,
         ("initial", "covariance"): _congruent(E, first.covariance),
         ("transitions", "matrix"): E @ A - A @ E,
-        ("transitions", "offset"): E @ b + s - A @ s,
+        ("transitions", "offset"): (E @ b.T).T + s - A @ s,
         ("transitions", "covariance"): _congruent(E, step.covariance),
         ("emissions", "matrix"): -C @ E,
         ("emissions", "offset"): -C @ s,
@@ -225,11 +258,21 @@ def _changes(model, E, s, told):
         if what not in regression.learnt or (part, what) in told:
             known[part, what] = change
             continue
+        if (part, what) in _MAY_VARY and change.ndim > 1:
+            # A learnt offset is one for all times.
+            known[part, f"{what}, of times"], change = change - change[0], change[0]
         learnt[part, what] = change
         if what == "covariance":
             # Zeros off a learnt diagonal are known.
             known[part, what] = change - regression.family.shape.nearest(change)
+        if regression.fixed is not None:
+            fixed = regression.fixed.of(what, regression.covariance)
+            known[part, f"{what}, fixed"] = change[fixed]
+            learnt[part, what] = np.where(fixed, 0.0, change)
     return known, learnt
+
+
+_MAY_VARY = {("transitions", "offset"), ("emissions", "offset")}
 
 
 def _congruent(E, covariance):
@@ -255,7 +298,7 @@ class SystemCoordinates(Coordinates):
         # Steps are measured before they are taken.
         self._latest = None
         parts = (
-            RegressionCoordinates(name, getattr(model, name), getattr(statistics, name))
+            coordinates_of_regression(name, getattr(model, name), getattr(statistics, name))
             for name in _REGRESSIONS
             if getattr(model, name).learnt
         )
@@ -387,6 +430,9 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     emissions : Regression
         Of a row on its state: C, d and R, which must be positive definite; the other covariances
         may be singular. ValueError if parts do not fit each other, or are not finite.
+    varying : Varying, default=None
+        Matrices and offsets that are known for each row of a sequence; those of the regressions are
+        0 then, and not learnt. None: all rows share all.
 
     Notes
     -----
@@ -424,6 +470,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     initial: Regression
     transitions: Regression
     emissions: Regression
+    varying: Varying | None = None
 
     has_components = False
     is_chained = True
@@ -482,6 +529,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     ) -> tuple[LinearDynamicalStatistics, float]:
         if data.rows.sample_weight is not None:
             return by_weight(self.e_step, data, rng, log_likelihoods)
+        if self.varying is not None:
+            return self._varying_e_step(data, rng, log_likelihoods)
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
         gains = None if complete is None else self._shared_gains(complete)
@@ -507,6 +556,23 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         if not (math.isfinite(log_likelihood) and are_finite(*moments)):
             self._explain_overflow(data)
         return evidence, log_likelihood
+
+    def _varying_e_step(self, data, rng, log_likelihoods):
+        if rng is not None:
+            raise ValueError(
+                "states are not drawn where matrices or offsets vary in time: choose a solver that"
+                " takes expectations."
+            )
+        of_rows = self.row_log_likelihoods(data)
+        if log_likelihoods is not None:
+            log_likelihoods[:] = of_rows
+            if data.observed is not None:
+                log_likelihoods[~data.observed] = np.nan
+        moments = self._smoothed(data)[:3]
+        parts = expected_moments(self, data, self.varying.of_rows(data), *moments)
+        if not are_finite(*(array for part in parts for array in (part.mean, part.scatter))):
+            self._explain_overflow(data)
+        return LinearDynamicalStatistics(*parts), float(of_rows.sum()) / len(data)
 
     def _shared_gains(self, data):
         """Return the gains of complete sequences if tables of them are large enough, or None."""
@@ -539,7 +605,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _states_if_far(self, data):
         """Return moments of states of data if a row is as far off as of a new level, or None."""
-        if "offset" not in self.emissions.learnt:
+        if not self.emissions.learns("offset") or self.varying is not None:
             return None
         # Not those after the state before, which the last rows of that may have led astray.
         states = self._inputs(data.length_distribution)[2]
@@ -553,8 +619,21 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def bounded(self, before: LinearDynamicalModel) -> LinearDynamicalModel:
         if "matrix" not in self.transitions.learnt or self._growth <= before._growth:
             return self
-        parameters = self.transitions.parameters
-        parameters = replace(parameters, matrix=before._growth / self._growth * parameters.matrix)
+        parameters, old = self.transitions.parameters, before.transitions.parameters.matrix
+        fixed = self.transitions.fixed
+        if fixed is None:
+            return self._with_transitions(before._growth / self._growth * parameters.matrix)
+        # What is learnt goes a part of the way.
+        for share in 0.5 ** np.arange(1, 10):
+            found = self._with_transitions(
+                np.where(fixed.matrix, old, old + share * (parameters.matrix - old))
+            )
+            if found._growth <= before._growth:
+                return found
+        return self._with_transitions(old)
+
+    def _with_transitions(self, matrix):
+        parameters = replace(self.transitions.parameters, matrix=matrix)
         return replace(self, transitions=replace(self.transitions, parameters=parameters))
 
     @cached_property
@@ -579,6 +658,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             self.initial.m_step(initial) if has_starts else self.initial,
             self.transitions.m_step(statistics.transitions),
             self.emissions.m_step(statistics.emissions),
+            self.varying,
         )
 
     def mean_form(self, prior: LinearDynamicalStatistics) -> LinearDynamicalStatistics:
@@ -591,6 +671,9 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def n_parameters(self) -> int:
         """Return the number of free learnt parameters, up to changes of the states' coordinates."""
+        is_whole = self.varying is None and all(part.fixed is None for part in self._regressions)
+        if not is_whole:
+            return self._n_values() - unseen_changes(self, np.ones(self.n_components))[0]
         k, learnt = self.n_components, [{*part.learnt} for part in self._regressions]
         may_turn = all(
             needed <= part
@@ -623,6 +706,12 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         """Return moments of the regressions' inputs per sequence, for each of the three."""
         if like is None:
             raise ValueError(UNKNOWN_LENGTHS)
+        if self.varying is not None:
+            longest = int(like.steps[0][-1])
+            X = np.full((longest, self.n_features), np.nan)
+            rows = Sequences.unchecked(Rows.unchecked(X), np.array([0, longest]))
+            moments = self._filtered(rows, predicted=True)[:2]
+            return np.ones(1), *varying_occupancies(like.steps, *moments)
         # In a stream, a new model is compared with the old one as it is with the next one.
         key = None if like.before is not None else b"".join(map(np.ndarray.tobytes, like.steps))
         known = self.__dict__.get("_known_occupancies")
@@ -641,6 +730,11 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         # C A A, ..., closest to that of the reference, in least squares.
         if self is reference:
             return self
+        if any(part.fixed is not None for part in self._regressions) or self.varying is not None:
+            raise ValueError(
+                "States cannot be aligned: entries of their matrices are known, and so their"
+                " coordinates."
+            )
         T = np.linalg.lstsq(reference._observability, self._observability, rcond=None)[0]
         if np.linalg.matrix_rank(T) < self.n_components:
             raise ValueError(
@@ -675,6 +769,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         """
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         is_complete = is_long and data.before is None and data.observed is None
+        is_complete = is_complete and self.varying is None
         gains = self._shared_gains(data) if is_complete else None
         found = np.full(data.n_rows, -np.inf)
         if gains is not None:
@@ -706,7 +801,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             At least one row. Moments are not finite if an unstable system has overflown.
         """
         last = prepared(data, self._first)[-1]
-        means, covariances = self._padded.filtered(last, data.n_threads, filtered=True)[2:4]
+        means, covariances = self._of(data).filtered(last, data.n_threads, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
 
     def predicted(self, data: Sequences) -> tuple[Floats, Floats]:
@@ -720,9 +815,19 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         moments = self._filtered(data, predicted=True)[:2]
         _check_finite(moments, data)
         with np.errstate(over="ignore", invalid="ignore"):
-            moments = self.emissions.predicted(*moments)
+            moments = self._of_emissions(data, *moments)
         _check_finite(moments, data)
         return moments
+
+    def _of_emissions(self, data, means, covariances):
+        """Return moments of rows, from those of their states."""
+        if self.varying is None:
+            return self.emissions.predicted(means, covariances)
+        here = self.varying.of_rows(data)
+        C = here.get("observation_matrices", self.emissions.matrix)
+        offset = here.get("observation_offsets", self.emissions.offset)
+        expected = (C @ means[:, :, None])[:, :, 0] + offset
+        return expected, C @ covariances @ C.mT + self.emissions.covariance
 
     def forecast(self, data: Sequences, n_steps: int) -> NormalForecast:
         """Return means and covariances of the rows that follow each sequence.
@@ -736,6 +841,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         n_steps : int
             How many rows follow each sequence.
         """
+        if self.varying is not None:
+            return self._varying_forecast(data, n_steps)
         last = data.offsets[1:] - 1
         return self.ahead(tuple(moments[last] for moments in self.filtered(data)), n_steps)
 
@@ -763,6 +870,19 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
                     moments[:, begin:end] = now.swapaxes(0, 1)
                 begin = end
         return NormalForecast(*rows)
+
+    def _varying_forecast(self, data, n_steps):
+        """Return the moments of rows that are missing after the end of each sequence."""
+        lengths = data.lengths + room("n_steps", (n_steps,)).size
+        offsets = np.append(0, np.cumsum(lengths))
+        X = np.full((offsets[-1], self.n_features), np.nan)
+        longer = Sequences.unchecked(Rows.unchecked(X), offsets)
+        ahead = times_of(longer) >= np.repeat(data.lengths, lengths)
+        X[~ahead] = data.X
+        means, covariances = self.predicted(longer)
+        shape = len(data), n_steps, self.n_features
+        covariances = covariances[ahead].reshape(*shape, shape[-1])
+        return NormalForecast(means[ahead].reshape(shape), covariances)
 
     def _ahead(self, states, n_steps):
         """Yield moments of the states that follow, (steps, n_sequences, ..), by blocks of steps.
@@ -815,10 +935,10 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return self._smoothed(data)[3]
 
     def _filtered(self, data, **wanted):
-        return self._in_pieces(data, self._padded.filtered, wanted)
+        return self._in_pieces(data, self._of(data).filtered, wanted)
 
     def _smoothed(self, data):
-        found = self._in_pieces(data, self._padded.smoothed, {})
+        found = self._in_pieces(data, self._of(data).smoothed, {})
         if not are_finite(*found):
             self._explain_overflow(data)
         return found
@@ -844,6 +964,12 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _padded(self):
         return Padded(self)
 
+    def _of(self, data):
+        """Return the arrays of the system, with those of the rows of data."""
+        if self.varying is None:
+            return self._padded
+        return Padded(self, self.varying.of_rows(data))
+
     def sample(
         self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
     ) -> tuple[Sequences, Floats]:
@@ -855,13 +981,28 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         states = np.empty((offsets[-1], self.n_components))
         now = self.initial.sample(np.empty((n, 0)), rng)
+        here = {}
+        if self.varying is not None:
+            blank = Rows.unchecked(np.empty((offsets[-1], self.n_features)))
+            here = self.varying.of_rows(Sequences.unchecked(blank, offsets))
+        A, b, C, d = (here.get(name) for name in VARYING)
         with np.errstate(over="ignore", invalid="ignore"):
             for t in range(lengths.max(initial=0)):
                 alive = lengths > t
+                places = offsets[:-1][alive] + t
                 if t:
-                    now[alive] = self.transitions.sample(now[alive], rng)
-                states[offsets[:-1][alive] + t] = now[alive]
+                    before = now[alive]
+                    now[alive] = self.transitions.sample(before, rng)
+                    if A is not None:
+                        now[alive] += (A[places - 1] @ before[:, :, None])[:, :, 0]
+                    if b is not None:
+                        now[alive] += b[places - 1]
+                states[places] = now[alive]
             X = self.emissions.sample(states, rng)
+            if C is not None:
+                X += (C @ states[:, :, None])[:, :, 0]
+            if d is not None:
+                X += d
         data = Sequences(Rows(X), offsets)
         _check_finite((states, X), data)
         return data, states

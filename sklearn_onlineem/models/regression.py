@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -13,6 +13,12 @@ from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
+from sklearn_onlineem.models._partial_regression import (
+    PartialCoordinates,
+    PartialRegression,
+    n_of_blocks,
+)
+from sklearn_onlineem.models.fixed import FixedEntries
 from sklearn_onlineem.statistics import Moments
 
 
@@ -30,6 +36,8 @@ class Regression:
         The K matrices, offsets and covariances.
     learnt : tuple of str, default=("matrix", "offset", "covariance")
         Those that the M-step changes.
+    fixed : FixedEntries, default=None
+        Entries of these that it leaves as they are, of a single regression; None: there are none.
 
     Examples
     --------
@@ -44,6 +52,26 @@ class Regression:
     family: LinearGaussian
     parameters: AffineGaussian
     learnt: tuple[str, ...] = ALL_PARAMETERS
+    fixed: FixedEntries | None = None
+
+    @property
+    def noise_family(self) -> LinearGaussian:
+        """The family, whose floor is 0 for variances that are fixed."""
+        floor = self.family.floor
+        if self.fixed is None or floor is None:
+            return self.family
+        is_fixed = self.fixed.of("covariance", self.covariance).diagonal()
+        return replace(self.family, floor=np.where(is_fixed, 0.0, floor))
+
+    def learns(self, name: str) -> bool:
+        """Return whether all entries of a parameter are learnt.
+
+        Parameters
+        ----------
+        name : str
+            One of "matrix", "offset" and "covariance".
+        """
+        return name in self.learnt and (self.fixed is None or not getattr(self.fixed, name).any())
 
     @property
     def matrix(self) -> Floats:
@@ -70,8 +98,11 @@ class Regression:
         """
         if not self.learnt:
             return self
-        parameters = self.family.m_step(statistics, self.parameters, self.learnt)
-        return Regression(self.family, parameters, self.learnt)
+        if self.fixed is not None:
+            parameters = PartialRegression(self, statistics).maximise()
+        else:
+            parameters = self.family.m_step(statistics, self.parameters, self.learnt)
+        return Regression(self.family, parameters, self.learnt, self.fixed)
 
     def mean_form(self, prior: Moments) -> Moments:
         """Return a prior that leads to the posterior's mean, instead of its mode.
@@ -79,8 +110,13 @@ class Regression:
         Parameters
         ----------
         prior : Moments
-            Pseudo-moments of (x, y).
+            Pseudo-moments of (x, y). ValueError if entries are fixed.
         """
+        if self.fixed is not None:
+            raise ValueError(
+                "Posterior means are not known where some entries of an array are fixed: set"
+                " estimate='mode'."
+            )
         return self.family.mean_form(prior, self.parameters.matrix.shape[2], self.learnt)
 
     def own_statistics(self, inputs: Moments | Floats) -> Moments:
@@ -91,7 +127,8 @@ class Regression:
         inputs : Moments, or ndarray of shape (K,)
             Moments of x; weights alone if there are no inputs.
         """
-        return self.family.own_statistics(self.parameters, inputs)
+        family = self.family if self.fixed is None else self.noise_family
+        return family.own_statistics(self.parameters, inputs)
 
     def expected_log_density(self, statistics: Moments) -> float:
         """Return the log density of rows of these moments, up to a constant.
@@ -101,7 +138,7 @@ class Regression:
         statistics : Moments
             Moments of (x, y).
         """
-        return self.family.expected_log_density(self.parameters, statistics)
+        return self.noise_family.expected_log_density(self.parameters, statistics)
 
     def kl_divergence(self, other: Regression, inputs: Moments | Floats) -> float:
         """Return KL(self || other) in nats.
@@ -119,7 +156,10 @@ class Regression:
 
     def n_parameters(self) -> int:
         """Return the number of free parameters that are learnt."""
-        return self.family.n_parameters(self.parameters, self.learnt)
+        if self.fixed is None:
+            return self.family.n_parameters(self.parameters, self.learnt)
+        part = PartialRegression(self)
+        return int(part.free.sum()) + n_of_blocks(part)
 
     def sample(
         self, inputs: Floats, rng: np.random.Generator, components: Integers | None = None
@@ -170,7 +210,7 @@ class Regression:
             S = 0.5 * (S + S.swapaxes(-1, -2))
         if inputs is not None:
             B = B @ inputs
-        return Regression(self.family, AffineGaussian(B, c, S), self.learnt)
+        return Regression(self.family, AffineGaussian(B, c, S), self.learnt, self.fixed)
 
 
 def _only(values):
@@ -181,6 +221,17 @@ def _only(values):
 
 
 _TINY = np.finfo(float).tiny
+
+
+def coordinates_of_regression(name, regression, statistics):
+    """Return the coordinates of what is learnt of a regression, which has a name in a system."""
+    if regression.fixed is None:
+        return RegressionCoordinates(name, regression, statistics)
+    return PartialCoordinates(name, _said(name), regression, statistics)
+
+
+def _said(name):
+    return {"initial": "first state", "emissions": "observations"}.get(name, name)
 
 
 class RegressionCoordinates:
@@ -215,7 +266,7 @@ class RegressionCoordinates:
 
     @property
     def _said(self):
-        return {"initial": "first state", "emissions": "observations"}.get(self.name, self.name)
+        return _said(self.name)
 
     def score(self, statistics, out):
         """Fill in the score of statistics."""

@@ -1,5 +1,6 @@
 """The linear dynamical systems that the laws of models run over."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models.fixed import FixedEntries
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel, LinearDynamicalStatistics
 from sklearn_onlineem.models.regression import Regression
 
@@ -43,8 +45,9 @@ def changed(model, learnt=None, **values):
         arrays |= _of_part(part, values)
         parameters = AffineGaussian.single(**arrays)
         names = known.learnt if learnt is None else _of_part(part, dict.fromkeys(learnt))
-        parts[part] = Regression(known.family, parameters, tuple(n for n in arrays if n in names))
-    return LinearDynamicalModel(**parts)
+        names = tuple(name for name in arrays if name in names)
+        parts[part] = Regression(known.family, parameters, names, known.fixed)
+    return LinearDynamicalModel(**parts, varying=model.varying)
 
 
 def _of_part(part, values):
@@ -82,6 +85,8 @@ class DynamicalCase:
     shape: object
     missing: float = 0.0
     is_quick: bool = False
+    # Which entries are fixed, by a function of the model; see `masked`.
+    fixed: Callable | None = None
 
     is_mixture = False
     has_labels = False
@@ -90,10 +95,12 @@ class DynamicalCase:
 
     def __repr__(self):
         gaps = ", gaps" if self.missing else ""
+        gaps += f", {self.fixed.__name__}" if self.fixed else ""
         return f"LinearDynamicalModel({type(self.shape).__name__}{gaps})"
 
     def draw(self, rng, n_components=3, d=2):
-        return draw_model(rng, n_components, d, self.shape)
+        model = draw_model(rng, n_components, d, self.shape)
+        return model if self.fixed is None else self.fixed(model)
 
     def data(self, rng, n, d=2, n_threads=1):
         data = draw_data(rng, rng.integers(1, 6, n), d, self.missing)
@@ -151,17 +158,18 @@ class DynamicalCase:
         k, d = model.n_components, model.n_features
         start = stats.multivariate_normal(np.full(k, 0.3), model.initial.covariance / 2.0)
         wishart = stats.invwishart(k + 2.0, 1.5 * np.eye(k))
-        move = stats.matrix_normal(
-            np.full((k, k), 0.2), model.transitions.covariance, np.eye(k) / 1.5
-        )
+        # States without noise have known transitions.
+        noisy = np.diag(model.transitions.covariance) > 0.0
+        n, Q = noisy.sum(), model.transitions.covariance[np.ix_(noisy, noisy)]
+        move = stats.matrix_normal(np.full((n, k), 0.2), Q, np.eye(k) / 1.5)
         emission = stats.matrix_normal(
             np.zeros((d, k)), model.emissions.covariance, np.eye(k) / 2.5
         )
         return (
             start.logpdf(model.initial.offset)
             + wishart.logpdf(model.initial.covariance)
-            + move.logpdf(model.transitions.matrix)
-            + stats.invwishart(k + 3.0, 0.7 * np.eye(k)).logpdf(model.transitions.covariance)
+            + move.logpdf(model.transitions.matrix[noisy])
+            + stats.invwishart(2 * k - n + 3.0, 0.7 * np.eye(n)).logpdf(Q)
             + emission.logpdf(model.emissions.matrix)
             + stats.invwishart(5.0, 0.9 * np.eye(d)).logpdf(model.emissions.covariance)
         )
@@ -171,9 +179,51 @@ class DynamicalCase:
         return np.concatenate([part.weight for part in parts])
 
 
+def masked(model, **masks):
+    """The model with entries that are fixed, by the names of `PARAMETERS`: True where fixed."""
+    for part, known in _of_regressions(model).items():
+        shapes = {name: getattr(known, name).shape for name in ("matrix", "offset", "covariance")}
+        own = _of_part(part, masks)
+        if own:
+            fixed = FixedEntries(**{
+                name: np.broadcast_to(own.get(name, False), shape) for name, shape in shapes.items()
+            })  # fmt: skip
+            model = replace(model, **{part: replace(known, fixed=fixed)})
+    return model
+
+
+def _of_regressions(model):
+    return {part: getattr(model, part) for part in ("initial", "transitions", "emissions")}
+
+
+def first_entries(model):
+    """Coefficients that differ by row, with correlated noise, and the noise of first variables."""
+    k, d = model.n_components, model.n_features
+    matrix = np.arange(k * k).reshape(k, k) % 4 == 0
+    offset, first = np.arange(d) == 0, np.eye(k, dtype=bool)
+    first[1:] = False
+    return masked(
+        model, transitions__matrix=matrix, transitions__covariance=first,
+        emissions__matrix=np.arange(d * k).reshape(d, k) % 3 == 1, emissions__offset=offset,
+    )  # fmt: skip
+
+
+def zeros(model):
+    """A state that moves without noise, as is known, and one whose variance is known."""
+    k = model.n_components
+    matrix = np.arange(k)[:, None] == 0
+    variances = np.where(np.arange(k) == 0, 0.0, np.diag(model.transitions.covariance))
+    known = changed(model, transitions__covariance=np.diag(variances))
+    is_fixed = ~np.eye(k, dtype=bool)
+    is_fixed[-1, -1] = True
+    return masked(known, transitions__matrix=matrix, transitions__covariance=is_fixed)
+
+
 DYNAMICAL = [
     DynamicalCase(Full()),
     DynamicalCase(Full(), missing=0.3),
     DynamicalCase(Diagonal()),
     DynamicalCase(Spherical(), is_quick=True),
+    DynamicalCase(Full(), fixed=first_entries),
+    DynamicalCase(Diagonal(), missing=0.3, fixed=zeros),
 ]

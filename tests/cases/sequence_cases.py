@@ -91,6 +91,22 @@ class KalmanCase(SequenceCase):
         return {}
 
 
+class PartlyKnownCase(KalmanCase):
+    """A Kalman filter whose states move apart from each other, the first at a learnt rate."""
+
+    def __call__(self, n_components=2, **arguments):
+        apart = np.eye(n_components, dtype=bool)
+        known = {
+            "transition_matrices": 0.9 * apart,
+            "transition_covariance": 1.0 * apart,
+            "params": {
+                "transition_matrices": apart & (np.arange(n_components) == 0),
+                "transition_covariance": apart,
+            },
+        }
+        return super().__call__(n_components, **{**known, **arguments})
+
+
 def sticky_states(rng, length):
     states = [rng.integers(N_STATES)]
     for _ in range(length - 1):
@@ -146,6 +162,7 @@ KALMAN_FILTERS = [
         "KalmanFilter(simple noise)",
         **GAUSSIAN,
     ),
+    PartlyKnownCase(KalmanFilter, normal_clusters, {}, "KalmanFilter(partly known)", **GAUSSIAN),
 ]
 all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
 all_models = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)

@@ -35,6 +35,7 @@ from sklearn_onlineem import (
     EditDistanceClassifier,
     GaussianHMM,
     GaussianMixture,
+    KalmanFilter,
     LaplaceMixture,
     LatentDirichletAllocation,
     Mixture,
@@ -275,6 +276,7 @@ def fitted_in_all_ways(rng):
     words = ["ab", "ba", "abc"]
     for parametrization in ("tied", "full"):
         yield EditDistanceClassifier(EditDistance(parametrization)).fit(words, words)
+    yield KalmanFilter(observation_offsets=X, params={"transition_offsets": True}).partial_fit(X)
     yield DistributedEM(PoissonMixture(2, max_iter=2), n_shards=2, n_jobs=1).fit(counts)
     yield PerSequence(StandardScaler()).fit([X])
     yield AnomalyDetector(GaussianMixture(2)).partial_fit(X)

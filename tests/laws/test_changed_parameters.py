@@ -131,6 +131,8 @@ def other(estimator, name, value):
         "solver": "online",
         "e_step": "gibbs",
     }
+    if name == "params" and isinstance(estimator, KalmanFilter):
+        return {"transition_matrices": False}
     if name == "parametrization" or (isinstance(now, type(value)) and now == value):
         return alternatives[name]
     return value

@@ -10,18 +10,23 @@ from numbers import Real
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem._python import ours
+from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
+from sklearn_onlineem.estimators._known import masked_parts
 from sklearn_onlineem.estimators._start import Initialiser, prior_statistics
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models.fixed import FixedEntries
 from sklearn_onlineem.models.linear_dynamical import (
     FIELDS,
+    NAMES,
+    VARYING,
     LinearDynamicalModel,
     LinearDynamicalStatistics,
+    Varying,
     checked_array,
 )
 from sklearn_onlineem.models.linear_dynamical_start import (
@@ -44,15 +49,18 @@ RELATIVE_FLOOR = 1e-6
 class System:
     """Parameters of an estimator that describe its linear dynamical system.
 
-    `given` has arrays, or None, by pykalman's names; `noise_types` has shapes by names of
-    covariances.
+    `given` has arrays, or None, by pykalman's names; `params` has masks by these, or is None;
+    `noise_types` has shapes by names of covariances.
     """
 
     given: dict
     n_dim_state: int | None
     em_vars: object
+    params: dict | None
     noise_types: dict
     reg_covar: float | str
+    # Names of arrays that vary in time though none of them is given.
+    varying: frozenset = frozenset()
 
     @property
     def sizes(self):
@@ -69,24 +77,112 @@ class System:
     def n_states(self):
         return self.sizes["k"]
 
-    def learnt(self):
-        """Return the names of the arrays that the M-step changes."""
+    def _varies(self, name):
+        is_given = name in VARYING and np.ndim(self.given[name]) > len(FIELDS[name].axes)
+        return is_given or name in self.varying
+
+    @cached_property
+    def entries(self):
+        """What is learnt of each array, by its name: True, False, or a mask."""
         if self.em_vars is None:
-            return frozenset(FIELDS) - {"transition_offsets"}
-        names = FIELDS if isinstance(self.em_vars, str) else list(self.em_vars)
+            names = {name for name in FIELDS if not self._varies(name)} - {"transition_offsets"}
+        else:
+            names = FIELDS if isinstance(self.em_vars, str) else list(self.em_vars)
         unknown = [name for name in names if name not in FIELDS]
         if unknown:
             raise ValueError(f"em_vars has {unknown[0]!r}; it may have {', '.join(FIELDS)}.")
-        return frozenset(names)
+        params = {} if self.params is None else self.params
+        axes = {
+            # Those of variances, too.
+            name: f"{field.axes} {field.axes[0]}" if self._shape(name) == Diagonal() else field.axes
+            for name, field in FIELDS.items()
+        }
+        told = {name: name in names for name in FIELDS} | dict(params)
+        learnt = masked_parts(told, axes, self.n_states)
+        for name, mask in learnt.items():
+            if mask is not False and self._varies(name):
+                raise ValueError(
+                    f"{name} varies in time, which is not learnt: leave it out of em_vars and"
+                    " params."
+                )
+            if isinstance(mask, np.ndarray):
+                learnt[name] = self._checked_mask(name, mask)
+        return learnt
+
+    def _shape(self, name):
+        return SHAPES[self.noise_types.get(name, "full")]
+
+    def _checked_mask(self, name, mask):
+        """Return a mask of an array, or whether all or nothing of it is learnt."""
+        if mask.all() or not mask.any():
+            return bool(mask.all())
+        label = f"params[{name!r}]"
+        if not name.endswith("covariance"):
+            return mask
+        if mask.ndim == 1:
+            mask = np.diag(mask)
+        if (mask != mask.T).any():
+            raise ValueError(f"{label} must be symmetric.")
+        shape = self._shape(name)
+        if shape == Spherical():
+            raise ValueError(f"{label} must be True or False: the noise has one variance.")
+        if shape == Diagonal() and (mask & ~np.eye(len(mask), dtype=bool)).any():
+            raise ValueError(
+                f"{label} must be False off the diagonal, or of shape ({len(mask)},): the noise has"
+                " variances only."
+            )
+        return mask
+
+    def learnt(self):
+        """Return the names of the arrays that the M-step changes, at least in part."""
+        return frozenset(name for name, mask in self.entries.items() if mask is not False)
+
+    def fixed(self, part, arrays):
+        """Return the `FixedEntries` of a regression with these parameters, or None."""
+        masks, is_partial = {}, False
+        for name, field in FIELDS.items():
+            if field.part != part:
+                continue
+            array, mask = arrays[field.parameter], self.entries[name]
+            is_mask = isinstance(mask, np.ndarray)
+            if is_mask and mask.shape != array.shape:
+                raise ValueError(
+                    f"params[{name!r}] has shape {mask.shape}, but the array has {array.shape}."
+                )
+            is_partial |= is_mask
+            masks[field.parameter] = ~mask if is_mask else np.full(array.shape, mask is False)
+            if field.parameter == "covariance" and mask is not False:
+                is_partial |= bool((array.diagonal() == 0.0).any())
+        masks.setdefault("matrix", np.empty((self.n_states, 0), dtype=bool))
+        if not is_partial:
+            return None
+        fixed, name = FixedEntries(**masks), NAMES[part, "covariance"]
+        try:
+            fixed.blocks(arrays["covariance"])
+        except ours(ValueError) as error:
+            raise ValueError(f"params[{name!r}] {error}") from None
+        return fixed
 
     def learnt_of_parts(self):
         """Return the learnt parameters of each regression, by its name in the model."""
         # In an order that does not depend on hashes, by which Dask would know models.
-        learnt = [field for name, field in FIELDS.items() if name in self.learnt()]
+        names = self.learnt()
+        learnt = [field for name, field in FIELDS.items() if name in names]
         return {
             part: tuple(field.parameter for field in learnt if field.part == part)
             for part in _PARTS.values()
         }
+
+    def learning(self, model):
+        """Return a model of which is learnt what the parameters say."""
+        for part, names in self.learnt_of_parts().items():
+            regression = getattr(model, part)
+            arrays = {
+                what: getattr(regression, what) for what in ("matrix", "offset", "covariance")
+            }
+            regression = replace(regression, learnt=names, fixed=self.fixed(part, arrays))
+            model = replace(model, **{part: regression})
+        return model
 
     def known(self, n_features, attributes=None):
         """Return given arrays, and defaults of those neither given nor learnt.
@@ -98,12 +194,35 @@ class System:
         for name, field in FIELDS.items():
             shape = tuple(sizes[axis] for axis in field.axes)
             if f"{name}_" in attributes:
-                known[name] = checked_array(name, attributes[f"{name}_"], shape, f"{name}_")
-            elif self.given[name] is not None:
-                known[name] = checked_array(name, self.given[name], shape)
+                value, label = attributes[f"{name}_"], f"{name}_"
+            else:
+                value, label = self.given[name], name
+            if value is not None:
+                if name in VARYING and np.ndim(value) > len(shape):
+                    shape = (len(value), *shape)
+                known[name] = self._checked_value(name, value, shape, label)
+            elif isinstance(self.entries[name], np.ndarray):
+                raise ValueError(
+                    f"params[{name!r}] fixes entries, so the array {name} must be given, too."
+                )
             elif name not in learnt:
                 known[name] = np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
         return known
+
+    def _checked_value(self, name, value, shape, label):
+        array, form = checked_array(name, value, shape, label), self._shape(name)
+        if not name.endswith("covariance") or self.entries[name] is False or form == Full():
+            return array
+        # Of these shapes, zeros and fixed entries stay, and the others are learnt.
+        variances, is_mask = array.diagonal(), isinstance(self.entries[name], np.ndarray)
+        if (is_mask or not variances.all()) and (array != np.diag(variances)).any():
+            raise ValueError(f"{label} must be diagonal where some of its entries are fixed.")
+        if form == Spherical() and variances.any() and not variances.all():
+            raise ValueError(
+                f"{label} has variances of 0, which stay 0, and others; choose another type of"
+                " noise than 'spherical'."
+            )
+        return array
 
     def known_model(self, arrays):
         """Return the model of arrays, with a floor that data do not determine."""
@@ -115,20 +234,28 @@ class System:
     def start_arrays(self, X, begins, states, random_state):
         """Return arrays to start from; learnt noise has its shape."""
         given = self.known(X.shape[1])
-        known = {FIELDS[name][:2]: array for name, array in given.items()}
+        # A start knows the mean of what varies in time.
+        known = {
+            FIELDS[name][:2]: array.mean(axis=0) if array.ndim > len(FIELDS[name].axes) else array
+            for name, array in given.items()
+        }
         arrays = start_arrays(X, begins, self.n_states, known, states, random_state)
-        arrays = {name: arrays[field[:2]] for name, field in FIELDS.items()}
+        arrays = {name: arrays[field[:2]] for name, field in FIELDS.items()} | given
         for name in self.learnt() & set(self.noise_types):
             arrays[name] = SHAPES[self.noise_types[name]].nearest(arrays[name])
         return arrays
 
     def model(self, arrays, floor):
         """Return the model of arrays, with a floor of the variances of rows."""
-        learnt, parts = self.learnt_of_parts(), {}
+        learnt, parts, varying = self.learnt_of_parts(), {}, {}
         shapes = Full(), *(SHAPES[kind] for kind in self.noise_types.values())
         for part, shape in zip(_PARTS.values(), shapes, strict=True):
             fields = {name: field for name, field in FIELDS.items() if field.part == part}
             values = {field.parameter: arrays[name] for name, field in fields.items()}
+            for name, field in fields.items():
+                if name in VARYING and arrays[name].ndim > len(field.axes):
+                    varying[name] = arrays[name]
+                    values[field.parameter] = np.zeros_like(arrays[name][0])
             values.setdefault("matrix", np.empty((self.n_states, 0)))
             if part == "emissions":
                 least = floor
@@ -138,8 +265,8 @@ class System:
                 variance = np.diag(values["covariance"]).mean()
                 least = np.full(self.n_states, 1e-3 * RELATIVE_FLOOR * variance)
             family, parameters = LinearGaussian(shape, least), AffineGaussian.single(**values)
-            parts[part] = Regression(family, parameters, learnt[part])
-        return LinearDynamicalModel(**parts)
+            parts[part] = Regression(family, parameters, learnt[part], self.fixed(part, values))
+        return LinearDynamicalModel(**parts, varying=Varying(**varying) if varying else None)
 
 
 def system_prior(prior, model):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import LearntPrior, TakesPrior
@@ -25,7 +27,7 @@ from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesIn
 from sklearn_onlineem.estimators.validation import filled
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._checks import MOST
-from sklearn_onlineem.models.linear_dynamical import FIELDS, LinearDynamicalModel
+from sklearn_onlineem.models.linear_dynamical import FIELDS, VARYING, LinearDynamicalModel
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
 
@@ -58,13 +60,16 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     n_dim_state : int, default=None
         Dimension of the state. None: that of the arrays given, or 1.
     transition_matrices : array-like of shape (n_dim_state, n_dim_state), default=None
-        A. This and the next seven arrays, which have pykalman's names, are start values if they are
-        learnt (`em_vars`), and fixed otherwise. None: found by `init` if learnt; otherwise the unit
-        matrix, or zeros for means and offsets.
+        A. Matrices of shape (n_rows - 1, n_dim_state, n_dim_state) vary in time, and are known: the
+        first leads from the first row of each sequence to the second. So may the offsets, and the
+        matrices and offsets of the observations, with one for each row. This and the next seven
+        arrays, which have pykalman's names, are start values if they are learnt (`em_vars`), and
+        fixed otherwise. None: found by `init` if learnt; otherwise the unit matrix, or zeros for
+        means and offsets.
     observation_matrices : array-like of shape (n_features, n_dim_state), default=None
         C.
     transition_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
-        Q.
+        Q. Variances of 0 stay 0, in all covariances.
     observation_covariance : array-like of shape (n_features, n_features), default=None
         R.
     transition_offsets : array-like of shape (n_dim_state,), default=None
@@ -78,7 +83,13 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     em_vars : list of str or "all", default=None
         Names of the parameters that are learnt; ``[]`` for a known model. None: all but
         `transition_offsets`, which the offsets of the observations, with the mean of the first
-        state, can replace.
+        state, can replace, and but those that vary in time.
+    params : dict, default=None
+        Masks of arrays by their names, True where an entry is learnt, of their shapes; or True or
+        False for whole ones. Fixed entries are those of the array, which must be given. For others,
+        `em_vars` says it. Those of diagonal noise may be of shape (n_dim_state,) or (n_features,).
+        Of correlated noise, covariances of some variables with each other may be fixed, or be 0
+        between blocks. See :ref:`known_models`.
     transition_covariance_type : {"full", "diag", "spherical"}, default="full"
         Shape of the noise of the state; "diagonal" is "diag".
     observation_covariance_type : {"full", "diag", "spherical"}, default="full"
@@ -168,6 +179,9 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         valid=[None, StrOptions({"all"}), "array-like", set, frozenset],
         structural=True,
     )
+    params: Mapping[str, object] | None = parameter(
+        default=None, valid=[None, dict], structural=True
+    )
     transition_covariance_type: str = parameter(
         default="full", valid=[StrOptions(set(SHAPES))], structural=True
     )
@@ -184,16 +198,18 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     )
     init: str = parameter(default="auto", valid=[StrOptions({"auto", *START_STATES})])
 
-    def _system(self):
+    def _system(self, varying=()):
         return System(
             {name: getattr(self, name) for name in FIELDS},
             self.n_dim_state,
             self.em_vars,
+            self.params,
             {
                 "transition_covariance": self.transition_covariance_type,
                 "observation_covariance": self.observation_covariance_type,
             },
             self.reg_covar,
+            frozenset(varying),
         )
 
     def _start_parameters(self):
@@ -220,19 +236,60 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         super()._check_shape(shape, may_change | self._system().learnt())
 
     def _check_structure(self, may_change=frozenset()):
-        super()._check_structure(may_change)
         model, system = self.model_, self._system()
         if model.n_components != system.n_states:
             raise ValueError(
                 f"the fitted model has n_dim_state={model.n_components}, but the parameters now"
                 f" give {system.n_states}; call fit again."
             )
+        super()._check_structure(may_change)
 
     def _learning(self, model):
-        learnt = self._system().learnt_of_parts()
-        return replace(model, **{
-            part: replace(getattr(model, part), learnt=names) for part, names in learnt.items()
-        })  # fmt: skip
+        varying = () if model.varying is None else model.varying.given
+        return self._system(varying).learning(model)
+
+    def _check_continues(self, continues):
+        super()._check_continues(continues)
+        if continues:
+            self._check_constant("sequences cannot be continued")
+
+    def _check_constant(self, what):
+        """Raise ValueError if arrays vary in time, as it is unknown at which row they are."""
+        fitted = self.__dict__.get("_fitted")
+        if fitted is not None:
+            varying = fitted.state.model.varying
+            names = () if varying is None else [*varying.given]
+        else:
+            given = {name: np.ndim(getattr(self, name)) for name in VARYING}
+            names = [name for name, ndim in given.items() if ndim > len(FIELDS[name].axes)]
+        if names:
+            raise ValueError(
+                f"{type(self).__name__}: {what} with {names[0]} that vary in time; pass whole"
+                " sequences."
+            )
+
+    def _seen(self):
+        if not self.__dict__.keys() & {"_fitted", "_given"}:
+            # If nothing is learnt, arrays are enough.
+            known = clone(self)
+            try:
+                known._validate_params()
+                if not known._system().learnt():
+                    known._set_known({})
+            except ours(ValueError):
+                pass
+            if known.__sklearn_is_fitted__():
+                return known
+        return super()._seen()
+
+    def _not_fitted(self):
+        error = super()._not_fitted()
+        if "_given" in self.__dict__ or self._missing_parts({}):
+            return error
+        return NotFittedError(
+            f"{error} KalmanFilter.from_parameters takes its arrays as they are, and em_vars=[]"
+            " says that nothing is learnt."
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -459,11 +516,17 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         NotFittedError, ValueError
             If the estimator is not fitted, or no sequence goes on.
         """
+        self._check_constant("there is no live filter")
         return self._live_filter(MomentFilter, continues)
 
     # --------------------------------------------------------------------------------- attributes
 
     _sizes = {"k": "n_dim_state"}
+
+    def _fitted_sizes(self):
+        # Arrays that vary in time may be longer.
+        sizes = super()._fitted_sizes()
+        return {axis: size for axis, size in sizes.items() if axis not in VARYING.values()}
 
     def _known_sizes(self, given):
         return self._system().sizes
@@ -472,8 +535,12 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         return LinearDynamicalModel.own_parts
 
     def _blank(self, sizes, n_features, given):
-        system = self._system()
+        ndims = {name: np.ndim(given.get(f"{name}_")) for name in VARYING}
+        system = self._system(n for n, ndim in ndims.items() if ndim > len(FIELDS[n].axes))
         return system.known_model(system.known(n_features, given))
+
+    def _with(self, model, given):
+        return self._learning(super()._with(model, given))
 
     @fitted_property
     def filtered_state_(self) -> tuple[Floats, Floats]:

@@ -1,0 +1,334 @@
+"""M-step and coordinates of a regression of which some entries are fixed."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate, pairwise
+
+import numpy as np
+from scipy.linalg import lapack
+
+from sklearn_onlineem._python import cached_property
+from sklearn_onlineem.families import Full, Spherical
+from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian
+
+_EPS = np.finfo(float).eps
+# Most rounds of coefficients and of the noise that they depend on, and the change in standard
+# deviations at which they end. No round lowers the expected log-likelihood.
+_MOST_ROUNDS, _NO_CHANGE = 20, 1e-10
+# Share of a variance that a singular noise has more where its inverse is taken.
+_RIDGE = 1e-12
+
+
+class PartialRegression:
+    """A regression y = B x + c + N(0, S) with fixed entries, and moments of its (x, y)."""
+
+    def __init__(self, regression, moments=None, origin=None):
+        self.regression = regression
+        self.fixed, self._learnt = regression.fixed, regression.learnt
+        self.B, self.c, self.S = (array[0].copy() for array in regression.parameters._arrays)
+        self.p, self.q = self.B.shape
+        if moments is not None:
+            self.weight, self.degrees = float(moments.weight[0]), float(moments.degrees[0])
+            self.mean, self.scatter = moments.mean[0], moments.scatter[0]
+            # Of the inputs, about which they count, so that no digits are lost far from 0.
+            self.origin = self.mean[: self.q] if origin is None else origin
+
+    @cached_property
+    def free(self):
+        """Whether each coefficient and, in a last column, each offset is learnt; (p, q + 1)."""
+        free = np.zeros((self.p, self.q + 1), dtype=bool)
+        if "matrix" in self._learnt:
+            free[:, : self.q] = ~self.fixed.matrix
+        if "offset" in self._learnt:
+            free[:, self.q] = ~self.fixed.offset
+        return free
+
+    @cached_property
+    def blocks(self):
+        """Blocks of the noise that are learnt, as `FixedEntries.blocks` returns them."""
+        if "covariance" not in self._learnt:
+            return []
+        if isinstance(self.regression.family.shape, Full):
+            return self.fixed.blocks(self.S)
+        learnt = np.flatnonzero(~self.fixed.of("covariance", self.S).diagonal())
+        if isinstance(self.regression.family.shape, Spherical):
+            return [(learnt[:0], learnt)] if len(learnt) else []
+        return [(learnt[:0], learnt[i : i + 1]) for i in range(len(learnt))]
+
+    @property
+    def added(self):
+        """What the M-step adds to variances, which fixed ones have not, of shape (p,)."""
+        floor = self.regression.noise_family._floor
+        return floor if len(floor) else np.zeros(self.p)
+
+    # ------------------------------------------------------------------------- the coefficients
+
+    @cached_property
+    def _basis(self):
+        """Rows and places of free entries, and their inputs as functions of (x - origin, 1)."""
+        # All of the matrix first.
+        columns, rows = np.nonzero(self.free[:, : self.q])[::-1]
+        offsets = np.flatnonzero(self.free[:, self.q])
+        rows = np.append(rows, offsets)
+        columns = np.append(columns, np.full(len(offsets), self.q))
+        inputs = np.zeros((len(rows), self.q + 1))
+        inputs[np.arange(len(rows)), columns] = 1.0
+        # Where the offset is fixed, inputs are about 0.
+        is_raw = (columns < self.q) & ~self.free[rows, self.q]
+        inputs[is_raw, self.q] = self.origin[columns[is_raw]]
+        return rows, columns, inputs
+
+    def _second_moments(self):
+        """Return those of (x - origin, 1), and of what is left of y with these."""
+        contrast, q = np.concatenate([-self.B, np.eye(self.p)], axis=1), self.q
+        mean = np.append(self.mean[:q] - self.origin, 1.0)
+        D, rest = np.zeros((q + 1, q + 1)), np.zeros((self.p, q + 1))
+        D[:q, :q], rest[:, :q] = self.scatter[:q, :q], contrast @ self.scatter[:, :q]
+        shift = self.weight * (contrast @ self.mean - self.c)
+        return D + self.weight * np.outer(mean, mean), rest + np.outer(shift, mean)
+
+    def _equations(self, precision):
+        """Return the matrix and the right side of the normal equations of changes of entries."""
+        (rows, _, inputs), (D, rest) = self._basis, self._second_moments()
+        matrix = precision[np.ix_(rows, rows)] * (inputs @ D @ inputs.T)
+        return matrix, ((precision @ rest)[rows] * inputs).sum(axis=1)
+
+    def _moved(self, changes):
+        """Return B and c after changes of the free entries."""
+        rows, columns, _ = self._basis
+        B, c, is_offset = self.B.copy(), self.c.copy(), columns == self.q
+        of_matrix, places = changes[~is_offset], (rows[~is_offset], columns[~is_offset])
+        B[places] += of_matrix
+        c[rows[is_offset]] += changes[is_offset]
+        of_offset = np.where(self.free[places[0], self.q], self.origin[places[1]], 0.0)
+        np.subtract.at(c, places[0], of_matrix * of_offset)
+        return B, c
+
+    def _together(self):
+        """Return groups of outputs whose coefficients depend on each other, by their noise."""
+        groups = []
+        for own in self.fixed.connected(self.S != 0.0):
+            # Of the same inputs, the best coefficients do not depend on the noise.
+            is_alike = (self.free[own] == self.free[own[0]]).all()
+            groups += [own[i : i + 1] for i in range(len(own))] if is_alike else [own]
+        return groups
+
+    def learn_coefficients(self):
+        """Replace free entries by the best ones given the rest; return whether noise matters."""
+        rows, matters = self._basis[0], False
+        if not len(rows):
+            return False
+        precision = np.zeros((self.p, self.p))
+        groups = self._together()
+        for own in groups:
+            if len(own) == 1:
+                precision[own, own] = 1.0
+                continue
+            S = self.S[np.ix_(own, own)]
+            precision[np.ix_(own, own)] = np.linalg.inv(S + _RIDGE * np.diag(S.diagonal()))
+            matters = True
+        matrix, right = self._equations(precision)
+        changes = np.zeros(len(rows))
+        for own in groups:
+            entries = np.flatnonzero(np.isin(rows, own))
+            if len(entries):
+                changes[entries] = _solved(matrix[np.ix_(entries, entries)], right[entries])
+        self.B, self.c = self._moved(changes)
+        return matters and bool(changes @ right > _NO_CHANGE**2 * max(self.weight, 1.0))
+
+    # --------------------------------------------------------------------------------- the noise
+
+    def residual(self):
+        """Return the sum of the squares of y - B x - c, with what the M-step adds to variances."""
+        contrast = np.concatenate([-self.B, np.eye(self.p)], axis=1)
+        shift = contrast @ self.mean - self.c
+        squares = contrast @ self.scatter @ contrast.T + self.weight * np.outer(shift, shift)
+        return 0.5 * (squares + squares.T) + np.diag(self.degrees * self.added)
+
+    def learn_noise(self):
+        """Replace free entries of the covariance by the best ones given the rest."""
+        if not self.degrees > NEGLIGIBLE:
+            return
+        squares = self.residual() / self.degrees
+        for known, learnt in self.blocks:
+            rest = squares[np.ix_(learnt, learnt)]
+            if len(known):
+                fixed, across = self.S[np.ix_(known, known)], self.S[np.ix_(learnt, known)]
+                slope = np.linalg.solve(fixed, across.T).T
+                inner, across = squares[np.ix_(known, known)], squares[np.ix_(learnt, known)]
+                slope = slope + _solved(inner, (across - slope @ inner).T).T
+                rest = (
+                    rest - slope @ across.T - across @ slope.T + slope @ (inner + fixed) @ slope.T
+                )
+                self.S[np.ix_(learnt, known)] = slope @ fixed
+                self.S[np.ix_(known, learnt)] = (slope @ fixed).T
+            if isinstance(self.regression.family.shape, Spherical):
+                rest = np.diag(np.full(len(learnt), rest.trace() / len(learnt)))
+            if np.linalg.eigvalsh(rest)[0] < 0.0:  # by rounding
+                total = self.scatter.diagonal()[self.q + learnt] / self.degrees
+                rest = rest + np.diag(8.0 * self.p * _EPS * total)
+            self.S[np.ix_(learnt, learnt)] = 0.5 * (rest + rest.T)
+
+    def maximise(self):
+        """Return the parameters that maximise the moments over what is learnt."""
+        for _ in range(_MOST_ROUNDS):
+            goes_on = self.learn_coefficients()
+            self.learn_noise()
+            if not (goes_on and self.blocks):
+                break
+        return AffineGaussian(self.B[None], self.c[None], self.S[None])
+
+
+def _solved(matrix, right):
+    """Return the solution of normal equations; 0 where a singular matrix leaves it open."""
+    diagonal = matrix.diagonal()
+    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    scaled = scale[:, None] * matrix * scale
+    if right.ndim == 2:
+        scale = scale[:, None]
+    root, failed = lapack.dpotrf(scaled, lower=1)
+    if not failed:
+        return scale * lapack.dpotrs(root, scale * right, lower=1)[0].reshape(right.shape)
+    values, vectors = np.linalg.eigh(scaled)
+    kept = np.abs(values) > len(values) * _EPS * np.abs(values).max(initial=0.0)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=kept)
+    return scale * ((vectors * inverse) @ vectors.T @ (scale * right))
+
+
+class PartialCoordinates:
+    """Coordinates of the free entries of a regression, of unit information of complete data.
+
+    Changes of coefficients are those of the normal equations, by the inverse of their root. A block
+    of noise is that of known outputs, the regression of the learnt ones on these, and what is left,
+    R exp(W) R'.
+    """
+
+    def __init__(self, name, said, regression, statistics):
+        self.name, self.regression = name, regression
+        part = self._part = PartialRegression(regression, statistics)
+        rows, columns, _ = part._basis
+        sizes = {
+            "matrix": int((columns < part.q).sum()),
+            "offset": int((columns == part.q).sum()),
+            "covariance": n_of_blocks(part),
+        }
+        ends = list(accumulate(sizes.values(), initial=0))
+        pairs = zip(sizes, pairwise(ends), strict=True)
+        self.columns = {what: slice(*ends) for what, ends in pairs if sizes[what]}
+        self.n_columns, self._n_coefficients = ends[-1], len(rows)
+        if not self.columns:
+            return
+        if "covariance" in self.columns and not part.degrees > 0.0:
+            raise ValueError(f"There are no data on the noise of the {said}.")
+        noisy, no_density = part.S.diagonal() > 0.0, f"The noise of the {said} has no density."
+        if not noisy[rows].all():
+            raise ValueError(no_density)
+        inverse = _inverse_root(part.S[np.ix_(noisy, noisy)], no_density)
+        self._precision = np.zeros((part.p, part.p))
+        self._precision[np.ix_(noisy, noisy)] = inverse.T @ inverse
+        self._inverse_root = np.zeros((0, 0))
+        if len(rows):
+            matrix = part._equations(self._precision)[0]
+            self._inverse_root = _inverse_root(matrix, f"The data do not determine the {said}.")
+        self._is_one = isinstance(regression.family.shape, Spherical)
+        self._blocks = [*self._made_blocks()]
+        self._unit = 1.0 / math.sqrt(max(part.weight, np.finfo(float).tiny))
+        self._noise_unit = math.sqrt(2.0 / part.degrees) if part.degrees > 0.0 else 0.0
+
+    def _made_blocks(self):
+        """Yield outputs of blocks, the regression on known ones, inverse roots, and the root."""
+        S = self._part.S
+        for known, learnt in self._part.blocks:
+            across, rest = S[np.ix_(learnt, known)], S[np.ix_(learnt, learnt)]
+            inner = np.linalg.inv(np.linalg.cholesky(S[np.ix_(known, known)]))
+            whitened = across @ inner.T
+            root = np.linalg.cholesky(rest - whitened @ whitened.T)
+            yield known, learnt, whitened @ inner, inner, np.linalg.inv(root), root
+
+    def score(self, statistics, out):
+        """Fill in the score of statistics."""
+        part = PartialRegression(self.regression, statistics, self._part.origin)
+        n = self._n_coefficients
+        right = part._equations(self._precision)[1]
+        out[:n] = self._inverse_root @ right
+        squares, begin = part.residual() if self._blocks else None, n
+        for known, learnt, slope, inner, inverse, _ in self._blocks:
+            across = squares[np.ix_(learnt, known)] - slope @ squares[np.ix_(known, known)]
+            half = inverse @ across @ inner.T / math.sqrt(self._part.degrees)
+            rest = squares[np.ix_(learnt, learnt)] - across @ slope.T
+            rest = inverse @ (rest - slope @ squares[np.ix_(known, learnt)]) @ inverse.T
+            rest -= part.degrees * np.eye(len(learnt))
+            entries = self._noise_unit * _entries(rest, self._is_one)
+            values = np.concatenate([half.ravel(), entries])
+            out[begin : begin + len(values)] = values
+            begin += len(values)
+
+    def moved(self, v):
+        """Return the regression moved along v, and the size of v."""
+        part, n = self._part, self._n_coefficients
+        changes = self._inverse_root.T @ v[:n]
+        (B, c), S, begin = part._moved(changes), part.S.copy(), n
+        largest = self._unit * np.abs(v[:n]).max(initial=0.0)
+        for known, learnt, slope, inner, _, root in self._blocks:
+            size, n_learnt = len(learnt) * len(known), len(learnt)
+            n_rest = 1 if self._is_one else n_learnt * (n_learnt + 1) // 2
+            half, rest = np.split(v[begin : begin + size + n_rest], [size])
+            begin += size + n_rest
+            half = half.reshape(n_learnt, len(known)) / math.sqrt(part.degrees)
+            fixed = part.S[np.ix_(known, known)]
+            slope = slope + root @ half @ inner
+            W = self._noise_unit * _matrix(rest, n_learnt, self._is_one)
+            values, vectors = np.linalg.eigh(W)
+            half_root = root @ (vectors * np.exp(0.5 * values))
+            S[np.ix_(learnt, known)] = slope @ fixed
+            S[np.ix_(known, learnt)] = (slope @ fixed).T
+            S[np.ix_(learnt, learnt)] = half_root @ half_root.T + slope @ fixed @ slope.T
+            largest = max(largest, np.abs(half).max(initial=0.0), np.abs(W).max())
+        parameters = AffineGaussian(B[None], c[None], S[None])
+        regression = self.regression
+        return type(regression)(
+            regression.family, parameters, regression.learnt, regression.fixed
+        ), largest
+
+    def floor_penalty(self, statistics):
+        added, total = self._part.added, 0.0
+        for _, learnt, *_ in self._blocks:
+            total += added[learnt] @ self._precision[learnt, learnt]
+        return -0.5 * float(statistics.degrees[0]) * float(total)
+
+
+def _inverse_root(matrix, message):
+    """Return L^-1 of a matrix L L'; ValueError if it is not positive definite."""
+    root, failed = lapack.dpotrf(matrix, lower=1)
+    if failed:
+        raise ValueError(message)
+    return lapack.dtrtri(root, lower=1)[0]
+
+
+def n_of_blocks(part):
+    """Return how many values of the noise are learnt."""
+    if isinstance(part.regression.family.shape, Spherical):
+        return len(part.blocks)
+    return sum(
+        len(learnt) * len(known) + len(learnt) * (len(learnt) + 1) // 2
+        for known, learnt in part.blocks
+    )
+
+
+def _entries(Y, is_one):
+    """Return the derivatives along the coordinates of W of half the trace of Y W, as a vector."""
+    if is_one:
+        return np.array([0.5 * Y.trace() / math.sqrt(len(Y))])
+    i, j = np.tril_indices(len(Y))
+    return np.where(i == j, 0.5, math.sqrt(0.5)) * Y[i, j]
+
+
+def _matrix(v, n, is_one):
+    """Return W from its coordinates."""
+    if is_one:
+        return np.diag(np.full(n, v[0] / math.sqrt(n)))
+    W, (i, j) = np.zeros((n, n)), np.tril_indices(n)
+    W[i, j] = W[j, i] = np.where(i == j, 1.0, math.sqrt(0.5)) * v
+    return W
