@@ -129,6 +129,16 @@ class Sequences(BatchOfRows):
         sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
         return sequences
 
+    def with_rows(self, rows: Rows, offsets: Integers, before: Before | None = None) -> Sequences:
+        """Return sequences of other rows, which have the same columns, without checks.
+
+        Parameters
+        ----------
+        rows, offsets, before
+            Like those of the class, in its types.
+        """
+        return Sequences.unchecked(rows, offsets, before)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -207,7 +217,7 @@ class Sequences(BatchOfRows):
         else:
             rows = self.rows[self._rows_of(chosen)]
         keeps_first = len(chosen) > 0 and chosen[0] in (0, -len(self))
-        return Sequences.unchecked(rows, offsets, self.before if keeps_first else None)
+        return self.with_rows(rows, offsets, self.before if keeps_first else None)
 
     def _rows_of(self, numbers):
         """Return the numbers of the rows of some sequences."""
@@ -228,7 +238,7 @@ class Sequences(BatchOfRows):
             check_weights("Sequences", weight, len(self))
             weight = np.repeat(weight, self.lengths)
         rows = Rows.unchecked(self.X, weight, self.rows.labels, self.n_threads)
-        return Sequences.unchecked(rows, self.offsets, self.before)
+        return self.with_rows(rows, self.offsets, self.before)
 
     @cached_property
     def by_weight(self) -> tuple[tuple[float, Integers, Sequences], ...]:
@@ -245,16 +255,16 @@ class Sequences(BatchOfRows):
             Numbers of rows.
         """
         X = self.X.copy()
-        X[rows] = np.nan
+        X[rows, X.shape[1] - self.n_features :] = np.nan
         kept = Rows.unchecked(X, self.rows.sample_weight, self.rows.labels, self.n_threads)
-        return Sequences.unchecked(kept, self.offsets, self.before)
+        return self.with_rows(kept, self.offsets, self.before)
 
     @classmethod
     def concatenate(cls, batches: Sequence[Sequences]) -> Self:
         if any(batch.before is not None for batch in batches[1:]):
             raise ValueError("Only the first of several batches may continue a sequence.")
         lengths = np.concatenate([batch.lengths for batch in batches])
-        return cls.unchecked(
+        return batches[0].with_rows(
             Rows.concatenate([batch.rows for batch in batches]),
             np.concatenate(([0], np.cumsum(lengths))),
             batches[0].before,
@@ -268,7 +278,7 @@ class Sequences(BatchOfRows):
             begins.append(batch.offsets[int(continues) : -1] + n_rows)
             n_rows += batch.n_rows
         rows = Rows.concatenate([batch.rows for batch in (self, *batches)])
-        return Sequences.unchecked(rows, np.concatenate([*begins, [n_rows]]), self.before)
+        return self.with_rows(rows, np.concatenate([*begins, [n_rows]]), self.before)
 
     def observations_of(self, n_rows: int) -> int:
         return min(int(np.searchsorted(self.offsets, n_rows)), len(self))
@@ -293,7 +303,7 @@ class Sequences(BatchOfRows):
         if len(bounds) == 2:
             return (self,)
         rows = Rows.unchecked(self.X, self.rows.sample_weight, self.rows.labels, n_threads=1)
-        alone = Sequences.unchecked(rows, self.offsets, self.before)
+        alone = self.with_rows(rows, self.offsets, self.before)
         parts = tuple(alone[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
         if self.observed is None:
             # Computed once, not in every pass over the data.
@@ -310,11 +320,100 @@ class Sequences(BatchOfRows):
             Like that of the class.
         """
         _check_before(before)
-        other, known = Sequences.unchecked(self.rows, self.offsets, before), self.__dict__
+        other, known = self.with_rows(self.rows, self.offsets, before), self.__dict__
         for name in ("lengths", "observed"):
             if name in known:
                 other.__dict__[name] = known[name]
         return other
+
+
+@dataclass(frozen=True)
+class SequencesWithInputs(Sequences):
+    """Sequences of rows (x, y), in which the inputs x are known and have no model.
+
+    A row of which an input is missing is as if its outputs were.
+
+    Parameters
+    ----------
+    rows, offsets, before
+        Like those of `Sequences`; the columns of rows are the inputs, and then the outputs.
+    n_inputs : int, default=1
+        Columns of inputs; `n_features` counts the others.
+    """
+
+    n_inputs: int = 1
+
+    @classmethod
+    def of(cls, sequences: Sequences, n_inputs: int) -> Self:
+        """Return sequences with `n_inputs` columns of inputs, without checks.
+
+        Parameters
+        ----------
+        sequences : Sequences
+            Rows of inputs and outputs, side by side.
+        n_inputs : int
+            Columns of inputs.
+        """
+        pairs = cls.unchecked(sequences.rows, sequences.offsets, sequences.before)
+        pairs.__dict__["n_inputs"] = n_inputs
+        return pairs
+
+    @property
+    def n_features(self) -> int:
+        return self.X.shape[1] - self.n_inputs
+
+    def with_rows(
+        self, rows: Rows, offsets: Integers, before: Before | None = None
+    ) -> SequencesWithInputs:
+        return SequencesWithInputs.of(super().with_rows(rows, offsets, before), self.n_inputs)
+
+    def continued(self, before: Before | None) -> Sequences:
+        # A sequence that goes on may have its last row beside the state.
+        return super().continued(before[0] if isinstance(before, tuple) else before)
+
+    @cached_property
+    def observed(self) -> NDArray[np.bool_] | None:
+        if not math.isnan(np.add.reduce(self.X, axis=None)):
+            return None
+        missing, q = np.isnan(self.X), self.n_inputs
+        return ~(missing[:, :q].any(axis=1) | missing[:, q:].all(axis=1))
+
+
+def lagged(X: Floats, offsets: Integers, n_lags: int, last: Floats | None = None) -> Floats:
+    """Return the rows before each row, (n_rows, n_lags * n_features), the latest first.
+
+    Where there is none in the sequence, they are NaN.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Rows of sequences.
+    offsets : ndarray of shape (n_sequences + 1,)
+        As in `Sequences`.
+    n_lags : int
+        From 0 up.
+    last : ndarray, default=None
+        If the first sequence continues: the row before it, of `SequencesWithInputs`, whose first
+        columns are its own lags, and the last ones its outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data.sequences import lagged
+    >>> lagged(np.array([[1.0], [2.0], [3.0]]), np.array([0, 2, 3]), 1).ravel()
+    array([nan,  1., nan])
+    """
+    n, d = X.shape
+    past = np.full((n, n_lags * d), np.nan, dtype=X.dtype)
+    place = np.arange(n) - np.repeat(offsets[:-1], np.diff(offsets))
+    for i in range(1, n_lags + 1):
+        rows = np.flatnonzero(place >= i)
+        past[rows, (i - 1) * d : i * d] = X[rows - i]
+    if last is not None and n_lags:
+        before = np.append(last[-d:], last[: (n_lags - 1) * d])
+        for t in range(min(n_lags, offsets[1])):
+            past[t, t * d :] = before[: (n_lags - t) * d]
+    return past
 
 
 def _check_before(before):

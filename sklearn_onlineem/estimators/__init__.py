@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         MultinomialHMM as MultinomialHMM,
     )
     from sklearn_onlineem.estimators.hidden_markov.poisson import PoissonHMM as PoissonHMM
+    from sklearn_onlineem.estimators.hidden_markov.regression import RegressionHMM as RegressionHMM
     from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter as KalmanFilter
     from sklearn_onlineem.estimators.mixtures.any_family import Mixture as Mixture
     from sklearn_onlineem.estimators.mixtures.categorical import (
@@ -66,6 +67,7 @@ else:
             "hidden_markov.gaussian_mixture": ["GMMHMM"],
             "hidden_markov.multinomial": ["MultinomialHMM"],
             "hidden_markov.poisson": ["PoissonHMM"],
+            "hidden_markov.regression": ["RegressionHMM"],
             "kalman.kalman_filter": ["KalmanFilter"],
             "mixtures.any_family": ["Mixture"],
             "mixtures.categorical": ["CategoricalMixture"],

@@ -378,7 +378,8 @@ class FittedState(PersistentState):
         kept = sample.kept
         if not isinstance(kept, Sequences):
             return self._as_given(kept.X)
-        return [self._as_given(part) for part in np.split(kept.X, kept.offsets[1:-1])]
+        X = kept.X[:, kept.X.shape[1] - kept.n_features :]
+        return [self._as_given(part) for part in np.split(X, kept.offsets[1:-1])]
 
     def drop_sample(self) -> Self:
         """Forget the sample of a stream's rows; the stream goes on without it.

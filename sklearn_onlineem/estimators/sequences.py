@@ -68,8 +68,7 @@ class SequencesInput:
             if y is not None and self._takes_labels:
                 labels = checked_labels(self.form.flat(y), X.shape[0], self._n_states)
             n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
-            rows = Rows.unchecked(X, None, labels, n_threads)
-            data = Sequences.unchecked(rows, self.form.offsets)
+            data = self._sequences(Rows.unchecked(X, None, labels, n_threads))
             if sample_weight is not None:
                 data = self._weighted(data, self.form.weights(sample_weight), continues)
             family = self._estimator._family() if self._family is None else self._family
@@ -79,6 +78,9 @@ class SequencesInput:
         if continues and not self._fresh:
             return data.continued(self._estimator._fitted.end)
         return data
+
+    def _sequences(self, rows):
+        return Sequences.unchecked(rows, self.form.offsets)
 
     def _weighted(self, data, weight, continues):
         """Return the sequences with their weights, without those of weight 0."""
@@ -223,14 +225,25 @@ class SequenceEstimator(
         ValueError
             If the batch is invalid; the estimator is left unchanged.
         """
+        where = {"lengths": lengths, "groups": groups, "sample_weight": sample_weight}
+        return self._update(X, y, continues, **where)
+
+    def _update(self, X, y, continues, **where):
         if continues is not False:
             self._check_continues(continues)
-        with_end = _with_end if continues else None
-        self._partial_fit(
-            X, y, with_end, lengths=lengths, groups=groups, continues=continues,
-            sample_weight=sample_weight,
-        )  # fmt: skip
+        with_end = self._with_end if continues else None
+        self._partial_fit(X, y, with_end, continues=continues, **where)
         return self
+
+    def _with_end(self, state, data):
+        """Return the state with the ends of its models, if several, and the `end` of the fit."""
+        last = data[len(data) - 1 :] if len(data) > 1 else data
+        memories = state.carry.get(Remember.name)
+        if memories is None:
+            return state, state.model.filtered_end(last)
+        memories = memories.with_ends(last)
+        end = memories.ends[memories.weights.argmax()]
+        return state.carrying(Remember.name, memories), end
 
     def _check_continues(self, continues):
         """Raise ValueError if `continues` is no bool, or sequences of the model cannot continue."""
@@ -431,10 +444,13 @@ class SequenceEstimator(
         >>> mean.ravel().round(2), low.ravel().round(2), high.ravel().round(2)
         (array([3.6 , 3.28, 3.02]), array([-0.01, -0.59, -0.83]), array([5.59, 5.55, 5.5 ]))
         """
+        return self._forecast(X, n_steps, return_cov, quantiles, lengths, groups)
+
+    def _forecast(self, X, n_steps, return_cov, quantiles, lengths, groups, *inputs):
         seen, name = self._seen(), f"of {type(self).__name__}"
         check_count(f"n_steps {name}", n_steps)
         levels = None if quantiles is None else checked_levels(f"quantiles {name}", quantiles)
-        ahead, form = seen._infer(X, lengths, groups, "forecast", int(n_steps))
+        ahead, form = seen._ahead(X, int(n_steps), lengths, groups, *inputs)
         with error_context(seen):
             dates = dates_after(X, form, int(n_steps))
             tables = [ahead.mean, *([] if levels is None else ahead.quantiles(levels))]
@@ -452,6 +468,10 @@ class SequenceEstimator(
         if levels is not None:
             parts.append(np.stack(found) if dates is None else found)
         return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def _ahead(self, X, n_steps, lengths, groups):
+        """Return the distributions of rows to come, and the form of X."""
+        return self._infer(X, lengths, groups, "forecast", n_steps)
 
     def fit_transform(
         self,
@@ -582,17 +602,6 @@ class SequenceEstimator(
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _with_end(state, data):
-    """Return the state with the ends of its models, if it has several, and the end of the model."""
-    last = data[len(data) - 1 :] if len(data) > 1 else data
-    memories = state.carry.get(Remember.name)
-    if memories is None:
-        return state, state.model.filtered_end(last)
-    memories = memories.with_ends(last)
-    end = memories.ends[memories.weights.argmax()]
-    return state.carrying(Remember.name, memories), end
 
 
 def observed_rows(data):

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 from scipy.linalg import lapack
 
+from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt
@@ -82,6 +83,8 @@ class Regressions(Rebuilt):
 
     def __post_init__(self):
         q = self.matrix.shape[2]
+        if not are_finite(self.input_covariance):
+            raise ValueError("the moments of the inputs overflow; is matrix_precision too large?")
         # Factorised here, as a singular covariance is an error.
         self.__dict__["noise"] = Gaussians(self.mean[:, q:], self.covariance)
 
@@ -401,10 +404,11 @@ class GaussianRegression(
         found = self._regression.m_step(
             replace(statistics, mean=zeros), AffineGaussian(B, zeros[:, q:], R), {"covariance"}
         )
-        input_covariance = np.divide(
-            statistics.scatter[:, :q, :q], weight[:, None, None],
-            out=input_covariance.copy(), where=seen[:, :, None],
-        )  # fmt: skip
+        with np.errstate(over="ignore"):
+            input_covariance = np.divide(
+                statistics.scatter[:, :q, :q], weight[:, None, None],
+                out=input_covariance.copy(), where=seen[:, :, None],
+            )  # fmt: skip
         return Regressions(mean, B, found.covariance, input_covariance)
 
     def expected_log_density(self, parameters: Regressions, statistics: Moments) -> float:

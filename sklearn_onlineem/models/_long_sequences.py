@@ -21,7 +21,6 @@ from scipy.special import logsumexp
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import Sequences
 
 # Kernels keep the state at the start of each so many rows.
 _KERNEL_ROWS = 256
@@ -58,8 +57,8 @@ class _Half:
         if self.is_reversed:
             X = np.ascontiguousarray(X[::-1])
             labels = None if labels is None else np.ascontiguousarray(labels[::-1])
-        piece = Sequences.unchecked(Rows.unchecked(X, None, labels), np.array([0, len(X)]), before)
-        return piece, where
+        rows = Rows.unchecked(X, None, labels)
+        return self._data.with_rows(rows, np.array([0, len(X)]), before), where
 
     def log_densities(self, i, piece):
         found = self._log_densities.pop(i, None)
@@ -235,7 +234,7 @@ def decoded(model, data, n_threads, n_piece):
         X, labels = data.X[where], data.rows.labels
         labels = None if labels is None else labels[where]
         rows = Rows.unchecked(X, None, labels, n_threads)
-        piece = Sequences.unchecked(rows, np.array([0, len(X)]))
+        piece = data.with_rows(rows, np.array([0, len(X)]))
         log_densities, _ = model._log_densities(piece)
         if begin == 0:
             best += log_densities[0]

@@ -12,12 +12,13 @@ from sklearn_onlineem._kernels._rows import are_finite, are_ready
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Loaded
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs, lagged
 from sklearn_onlineem.families._checks import finite, positive_semidefinite
 from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.forecasts import checked_levels
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.regression_forecasts import RegressionForecast, regressions_ahead
 
 _ONE_ROW = np.array([0, 1])
 _NAME = "live_filter().update"
@@ -53,17 +54,23 @@ class _LiveFilter(Loaded):
         ValueError
             As `forecast` of the estimator.
         """
+        return self._forecast(n_steps, return_cov, quantiles)
+
+    def _forecast(self, n_steps, return_cov, quantiles, *inputs):
         name = "live_filter().forecast"
         if isinstance(n_steps, bool) or not isinstance(n_steps, Integral) or n_steps < 1:
             raise ValueError(f"n_steps of {name} must be a whole number above 0, got {n_steps!r}.")
         levels = None if quantiles is None else checked_levels(f"quantiles of {name}", quantiles)
-        ahead = self._model.ahead(self._states, int(n_steps))
+        ahead = self._ahead(int(n_steps), *inputs)
         parts = [ahead.mean[0]]
         if return_cov:
             parts.append(ahead.covariance[0])
         if levels is not None:
             parts.append(ahead.quantiles(levels)[:, 0])
         return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def _ahead(self, n_steps):
+        return self._model.ahead(self._states, n_steps)
 
 
 class StateFilter(_LiveFilter):
@@ -116,11 +123,17 @@ class StateFilter(_LiveFilter):
             distributions of the others, as Gaussian ones have. ValueError, and no change, for rows
             that are infinite, impossible, of another length or outside of the emissions' support.
         """
-        X, family = _as_row(row, self._n_features), self._model.family
+        X = _as_row(row, self._n_features)
         data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self.probabilities)
         if are_ready(X, X.shape[1]):
             data.__dict__["observed"] = None
-            family.check(X)
+        return self._after(data, X)
+
+    def _after(self, data, X):
+        """Take the next row X, in data, and return the new distribution."""
+        family = self._model.family
+        if are_ready(X, X.shape[1]):
+            family.check(data.X)
         elif not _missing(X).all() and not isinstance(family, Marginals):
             raise ValueError(f"{_NAME}: {family} does not accept rows with some values missing.")
         probabilities = self._model.filtered(data)[0]
@@ -129,6 +142,121 @@ class StateFilter(_LiveFilter):
         self.probabilities = probabilities
         self.n_steps += 1
         return probabilities
+
+
+class RegressionFilter(StateFilter):
+    """The distribution of the hidden state of a running sequence whose states are regressions.
+
+    `live_filter` of a fitted `RegressionHMM` returns one.
+
+    Parameters
+    ----------
+    model : HiddenMarkovModel
+        Of the family `GaussianRegression`. Later updates of the estimator do not change it.
+    probabilities : ndarray of shape (n_components,), default=None
+        As in `StateFilter`.
+    last : ndarray of shape (n_inputs + n_outputs,), default=None
+        The row before the next, lags and inputs first, of a sequence that goes on.
+    lags : int, default=0
+        How many earlier rows are among the inputs of the model.
+
+    Attributes
+    ----------
+    probabilities, n_steps
+        As in `StateFilter`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import RegressionHMM
+    >>> rng = np.random.default_rng(0)
+    >>> x, slope = rng.normal(size=200), np.repeat([1.0, -1.0], 100)
+    >>> hmm = RegressionHMM(2, random_state=0).fit((slope * x)[:, None], inputs=x)
+    >>> live = hmm.live_filter()
+    >>> live.update([0.5], inputs=[0.5]).argmax() == hmm.coef_.argmax()
+    np.True_
+    """
+
+    def __init__(
+        self,
+        model: HiddenMarkovModel,
+        probabilities: Floats | None = None,
+        last: Floats | None = None,
+        *,
+        lags: int = 0,
+    ) -> None:
+        super().__init__(model, probabilities)
+        self._n_features -= model.family.n_inputs
+        self._n_lags, self._last = lags, last
+
+    def update(self, row: ArrayLike, inputs: ArrayLike | None = None) -> Floats:
+        """Take the next row, and return the new distribution.
+
+        Parameters
+        ----------
+        row : array-like of shape (n_features,)
+            NaN if nothing was observed. ValueError, and no change, for rows that are infinite,
+            impossible, or of another length.
+        inputs : array-like of shape (n_inputs,), default=None
+            Its known inputs; None: the model has none. ValueError, and no change, if they are of
+            another length, or have values that are not finite.
+        """
+        X, q = _as_row(row, self._n_features), self._model.family.n_inputs
+        past = lagged(X, _ONE_ROW, self._n_lags, self._last)
+        n_known = q - past.shape[1]
+        known = np.empty((1, 0))
+        if inputs is not None or n_known:
+            known = _as_row([] if inputs is None else inputs, n_known, "inputs")
+            if not are_finite(known):
+                raise ValueError(f"{_NAME}: inputs must be finite.")
+        rows = Rows.unchecked(np.hstack([past, known, X]))
+        data = Sequences.unchecked(rows, _ONE_ROW, self.probabilities)
+        probabilities = self._after(SequencesWithInputs.of(data, q), X)
+        self._last = rows.X[0]
+        return probabilities
+
+    def forecast(
+        self,
+        n_steps: int = 1,
+        *,
+        return_cov: bool = False,
+        quantiles: ArrayLike | None = None,
+        inputs: ArrayLike | None = None,
+    ) -> Floats | tuple[Floats, ...]:
+        """Return the expectations of the rows to come, after those so far.
+
+        Parameters
+        ----------
+        n_steps, return_cov, quantiles
+            As in `StateFilter.forecast`.
+        inputs : array-like of shape (n_steps, n_inputs), default=None
+            Known inputs of the rows to come; None: the model has none.
+
+        Returns
+        -------
+        means, covariances, quantiles : ndarray
+            As from `StateFilter.forecast`.
+
+        Raises
+        ------
+        ValueError
+            As `forecast` of the estimator; if one of the last rows, which are lags, is missing.
+        """
+        return self._forecast(n_steps, return_cov, quantiles, inputs)
+
+    def _ahead(self, n_steps, inputs):
+        n_lagged, q = self._n_lags * self._n_features, self._model.family.n_inputs
+        last = np.full(q + self._n_features, np.nan) if self._last is None else self._last
+        past = np.append(last[q:], last[:n_lagged])[:n_lagged]
+        if np.isnan(past).any():
+            raise ValueError(f"one of the last {self._n_lags} rows, which are lags, is missing.")
+        known = np.empty((n_steps, 0)) if inputs is None else np.array(inputs, dtype=np.float64)
+        if known.shape != (n_steps, q - n_lagged) or not are_finite(known):
+            raise ValueError(
+                f"inputs must be finite and of shape {(n_steps, q - n_lagged)}, got {known.shape}."
+            )
+        found = regressions_ahead(self._model, self.probabilities, past, known)
+        return RegressionForecast(*(values[None] for values in found))
 
 
 class MomentFilter(_LiveFilter):
@@ -225,20 +353,20 @@ class MomentFilter(_LiveFilter):
         return self.mean, self.covariance
 
 
-def _as_row(row, n_features):
+def _as_row(row, n_features, what="a row"):
     if isinstance(row, np.ma.MaskedArray):
         row = np.where(np.ma.getmaskarray(row), np.nan, np.ma.getdata(row))
     X = np.array(row)
     if X.dtype != np.float64:
         if X.dtype.kind == "c":
-            raise ValueError(f"{_NAME}: a row must not be complex.")
+            raise ValueError(f"{_NAME}: {what} must not be complex.")
         try:
             X = X.astype(np.float64)
         except OverflowError:
-            raise ValueError(f"{_NAME}: the row has numbers beyond the largest float.") from None
+            raise ValueError(f"{_NAME}: {what} has numbers beyond the largest float.") from None
     # A single value is a row of one feature.
     if X.shape not in ((n_features,), (1, n_features)) and (X.shape or n_features > 1):
-        raise ValueError(f"{_NAME}: a row must have {n_features} features, got shape {X.shape}.")
+        raise ValueError(f"{_NAME}: {what} must have {n_features} features, got shape {X.shape}.")
     return X.reshape(1, n_features)
 
 

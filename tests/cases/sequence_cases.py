@@ -22,6 +22,7 @@ from sklearn_onlineem import (
     KalmanFilter,
     MultinomialHMM,
     PoissonHMM,
+    RegressionHMM,
 )
 
 N_STATES = 3
@@ -37,6 +38,8 @@ class SequenceCase(RowCapabilities):
     name: str = ""
     # Whether the model itself says where sequences end.
     ends_by_itself: bool = False
+    # First rows of a sequence that say nothing, as rows are given those before them.
+    n_before: int = 0
 
     # What returns something for each row, and what its parameter for the hidden variable is called.
     row_methods = ("predict", "predict_proba", "filter", "score_rows")
@@ -62,7 +65,8 @@ class SequenceCase(RowCapabilities):
 
     def data(self, rng, n_sequences=20):
         """Sequences of 1 to 30 rows, and the states of these, which are rarely left."""
-        lengths = np.append(1, rng.integers(2, 31, n_sequences - 1))
+        least = 1 + self.n_before
+        lengths = np.append(least, rng.integers(least + 1, 31, n_sequences - 1))
         states = [sticky_states(rng, length) for length in lengths]
         X = self.rows(rng, np.concatenate(states))
         return np.split(X, np.cumsum(lengths)[:-1]), states
@@ -127,6 +131,14 @@ def pairs_of_clusters(rng, y):
     return X
 
 
+def alternating_clusters(rng, y):
+    """Rows on the other side of where their state rests than the row before."""
+    rows = normal_clusters(rng, y)
+    for t in range(1, len(rows)):
+        rows[t] -= 0.7 * rows[t - 1]
+    return rows
+
+
 SEQUENCE_ESTIMATORS = [
     *(
         SequenceCase(
@@ -150,6 +162,14 @@ SEQUENCE_ESTIMATORS = [
         {"family": "gaussian_diag", "termination": "end_state"},
         "HMM(gaussian, absorbing)",
         ends_by_itself=True,
+        **GAUSSIAN,
+    ),
+    SequenceCase(
+        RegressionHMM,
+        alternating_clusters,
+        {"lags": 1},
+        "RegressionHMM(lags)",
+        n_before=1,
         **GAUSSIAN,
     ),
 ]

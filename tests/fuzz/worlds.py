@@ -24,6 +24,7 @@ from fuzz.benches import BENCHES
 from sklearn_onlineem import GaussianMixture, KalmanFilter, combine_estimators, em
 from sklearn_onlineem.data.documents import Documents
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.diagnostics import (
     DriftWatch,
     EarlyStopping,
@@ -63,7 +64,7 @@ from sklearn_onlineem.families import Diagonal, Full, Gaussian, Spherical, Tied
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models.conditional import conditional
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
-from sklearn_onlineem.models.live_filters import MomentFilter, StateFilter
+from sklearn_onlineem.models.live_filters import MomentFilter, RegressionFilter, StateFilter
 from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
@@ -241,6 +242,8 @@ def model_world(case):
         "quantiles": [0.1, 0.9],
         "batches": [data, data],
         "rows": np.array([0]),
+        "with_rows.rows": data.rows if isinstance(data, Sequences) else None,
+        "offsets": data.offsets if isinstance(data, Sequences) else None,
         "n_rows": 2,
         "draw_lengths.n": 3,
         "prior": evidence,
@@ -277,7 +280,11 @@ def chain_objects(model, data, evidence):
         "like": data, "row": data.X[0], "model": model, "states": model.start[None],
     }  # fmt: skip
     lengths = data.length_distribution
-    live = StateFilter(model)
+    live, n_inputs = StateFilter(model), getattr(model.family, "n_inputs", None)
+    if n_inputs is not None:
+        values["row"], values["inputs"] = data.X[0, n_inputs:], data.X[0, :n_inputs]
+        values["forecast.inputs"] = data.X[:2, :n_inputs]
+        live = RegressionFilter(model)
     return [model.termination, live, lengths, data.rows], values | {"merge.other": lengths}
 
 

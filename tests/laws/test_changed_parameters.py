@@ -47,13 +47,13 @@ OF_STEPS = {"eta0", "schedule", "beta", "solver", "total_samples"}
 OF_DATA = {"binarize", "zero_value"}
 # ValueError that names it: it shapes the model.
 RAISES = {
-    "n_components": 4, "n_mix": 3, "covariance_type": "tied", "reg_covar": 0.5,
+    "n_components": 4, "n_mix": 3, "covariance_type": "diag", "reg_covar": 0.5,
     "termination": "absorbing_states", "absorbing_states": [1], "params": "st",
     "family": Categorical(n_categories=9), "n_features": 9, "n_categories": 9,
     "min_probability": 0.01, "n_symbols": 9, "shape": 7.0, "degrees_of_freedom": 17.0,
     "alphabet": "abcdxyz", "parametrization": "other", "em_vars": ["transition_matrices"],
     "transition_covariance_type": "diag", "observation_covariance_type": "spherical",
-    "n_dim_state": 3, "doc_topic_prior": 0.3,
+    "n_dim_state": 3, "doc_topic_prior": 0.3, "lags": 2,
 }  # fmt: skip
 # Of `fit`, of the start of a stream, or of answers and messages: the next batch learns the same.
 OF_FIT = {
@@ -286,7 +286,9 @@ def prior_of(case, estimator):
     """A prior that says something else than the data, for the family of an estimator."""
     if case.make is KalmanFilter:
         return {"observation": {"offset": 90.0, "offset_precision": 30.0}}
-    return copy.deepcopy(case_of(estimator.model_.family).prior(estimator.n_features_in_))
+    # That of regressions is for one input.
+    n_columns = estimator.n_features_in_ + getattr(estimator, "lags", 0)
+    return copy.deepcopy(case_of(estimator.model_.family).prior(n_columns))
 
 
 @both

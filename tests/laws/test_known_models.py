@@ -198,6 +198,7 @@ PARTS = ("substitution", "deletion", "insertion")
 
 def _is_bounded(name):
     free = ("means_", "locations_", "matrices_", "offsets_", "mean_", "parameters_")
+    free += ("coef_", "intercept_")
     return not name.endswith(free)
 
 

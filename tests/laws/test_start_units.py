@@ -43,8 +43,9 @@ def units(case, n_columns, exponents):
 
 
 def means(estimator):
+    """Means of the columns that data have, which are the last ones."""
     model = estimator.model_
-    return model.family.means(model.parameters)
+    return model.family.means(model.parameters)[:, -estimator.n_features_in_ :]
 
 
 # Larger numbers would be promoted to double precision.

@@ -301,7 +301,7 @@ class BaseHMM(TakesPrior, SequenceEstimator):
 
     @fitted_property
     def filtered_state_(self) -> Floats:
-        return self._exposed(*self._end())
+        return self._exposed(self._end()[0])
 
     @property
     def _n_features_out(self):

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from numbers import Real
+from dataclasses import dataclass
 from typing import Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import RowsWithInputs
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.stages.memories import Memories
-from sklearn_onlineem.estimators._known import (
-    Settable,
+from sklearn_onlineem.estimators._regressions import (
+    RegressionParameters,
+    ShortRuns,
+    with_inputs_of,
 )
 from sklearn_onlineem.estimators._rows import RowsInput
-from sklearn_onlineem.estimators._start import STARTS
 from sklearn_onlineem.estimators.base import OnlineEM
-from sklearn_onlineem.estimators.mixtures._base import MixtureParameters
-from sklearn_onlineem.estimators.mixtures._regression_start import SHORT_EM, RegressionInitialiser
-from sklearn_onlineem.estimators.parameters import estimator, fit_context, parameter
+from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser, MixtureParameters
+from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import INVALID, check_complete, raise_named
-from sklearn_onlineem.families.covariance_shapes import COVARIANCES
-from sklearn_onlineem.families.gaussian_regression import (
-    GaussianRegression,
-    Regressions,
-    with_coefficients,
-)
 from sklearn_onlineem.models.mixture import MixtureModel
 
 
@@ -90,8 +82,13 @@ class RegressionInput(RowsInput):
         return RowsWithInputs.of(rows, X.shape[1])
 
 
+@dataclass(frozen=True)
+class RegressionInitialiser(ShortRuns, MixtureInitialiser):
+    """Short runs of EM from random regressions, clusters of (x, y), or responsibilities."""
+
+
 @estimator
-class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
+class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin, OnlineEM):
     r"""Mixture of linear regressions, learnt online or in batch: lines that rows follow.
 
     Rows belong to hidden components, and each of these has its own linear regression,
@@ -105,12 +102,6 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
 
     Parameters
     ----------
-    covariance_type : {"full", "diag", "spherical"}, default="full"
-        Whether the noise of each component has a matrix of covariances of the targets, a variance
-        for each target, or one variance.
-    reg_covar : float or "relative", default="relative"
-        What each M-step adds to the variances of the noise. "relative" is 1e-6 times the variance
-        of each target in the first data.
     init : str or array-like, default="short-em"
         Start. "short-em": of short runs of EM from random regressions and random responsibilities,
         the likeliest. "k-means", "k-means++", "random", "random_from_data": clusters of (x, y) as
@@ -156,34 +147,14 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
     (array([-2.,  2.]), array([1., 1.]))
     """
 
-    covariance_type: str = parameter(
-        default="full", valid=[StrOptions(set(COVARIANCES) - {"tied"})], structural=True
-    )
-    reg_covar: float | str = parameter(
-        default="relative",
-        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
-        structural=True,
-    )
-    init: object = parameter(
-        default=SHORT_EM, valid=[StrOptions({SHORT_EM, *STARTS}), "array-like"]
-    )
-
     def _input(self, fresh=False):
         return RegressionInput(self, fresh)
-
-    def _family(self, n_inputs=1):
-        reg_covar = None if self.reg_covar == "relative" else self.reg_covar
-        return GaussianRegression(n_inputs, COVARIANCES[self.covariance_type], reg_covar)
 
     def _initialiser(self):
         return RegressionInitialiser(
             self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
             self._start_values(),
         )  # fmt: skip
-
-    def _prior(self, model, n_features):
-        # Columns of a row, inputs and targets.
-        return super()._prior(model, model.parameters.mean.shape[1])
 
     # ------------------------------------------------------------------------------------ fitting
 
@@ -452,35 +423,16 @@ class RegressionMixture(MixtureParameters, RegressorMixin, OnlineEM):
     # ----------------------------------------------------------------------------- fitted values
 
     def _blank(self, sizes, n_features, given):
-        K, p, q = self.n_components, sizes.get("p", 1), n_features
-        family = self._family(q)
-        covariance, moments = (np.tile(np.eye(n), (K, 1, 1)) for n in (p, q))
-        parameters = Regressions(np.zeros((K, q + p)), np.zeros((K, p, q)), covariance, moments)
+        K, family = self.n_components, self._family(n_features)
+        parameters = self._blank_regressions(n_features, sizes.get("p", 1))
         return MixtureModel(family, np.full(K, 1.0 / K), parameters, self._fixed())
 
     def _bound(self, model, data):
-        """Return a known model with the moments of the inputs of its first data."""
-        family, known = model.family.bind(data.X, data.sample_weight), model.parameters
-        inputs, K = data.X[:, : data.n_inputs].astype(np.float64), len(known)
-        mean = np.average(inputs, axis=0, weights=data.sample_weight)
-        moments = np.atleast_2d(np.cov(inputs.T, aweights=data.sample_weight, bias=True))
-        seen = replace(
-            known,
-            mean=np.hstack([np.tile(mean, (K, 1)), known.mean[:, data.n_inputs :]]),
-            input_covariance=np.tile(moments, (K, 1, 1)),
-        )
-        parameters = with_coefficients(seen, known.matrix, known.offset)
-        return replace(model, family=family, parameters=parameters)
+        return with_inputs_of(model, data)
 
     @property
     def _n_targets(self):
         return self.model_.parameters.covariance.shape[1]
-
-    coef_ = Settable[Floats]()
-
-    intercept_ = Settable[Floats]()
-
-    covariances_ = Settable[Floats]()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

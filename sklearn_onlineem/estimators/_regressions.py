@@ -1,17 +1,24 @@
-"""Start of mixtures of regressions: short runs of EM; the likeliest goes on."""
+"""Regressions on known inputs, as components of mixtures and as states."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from numbers import Real
 
 import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem.estimators._start import (
-    distinct_rows,
-    wide_pseudo_rows,
-)
-from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators._start import STARTS, distinct_rows, wide_pseudo_rows
+from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families._checks import relative_shares
+from sklearn_onlineem.families.covariance_shapes import COVARIANCES
+from sklearn_onlineem.families.gaussian_regression import (
+    GaussianRegression,
+    Regressions,
+    with_coefficients,
+)
 from sklearn_onlineem.models.mixture import MixtureModel
 
 SHORT_EM = "short-em"
@@ -22,11 +29,74 @@ _MOST_ROWS, _N_STARTS, _PASSES, _N_FINAL, _FINAL_PASSES = 2048, 5, 20, 3, 30
 _DIGITS = 6
 # Regressions through random rows, of which one is taken.
 _N_TRIED = 20
+_LEAST_UNIT = 1e-8
 
 
-@dataclass(frozen=True)
-class RegressionInitialiser(MixtureInitialiser):
-    """Short runs of EM from random regressions, clusters of (x, y), or responsibilities."""
+@estimator
+class RegressionParameters:
+    """Mixin of estimators whose components are regressions.
+
+    Parameters
+    ----------
+    covariance_type : {"full", "diag", "spherical"}, default="full"
+        Whether the noise of each component has a matrix of covariances of the targets, a variance
+        for each target, or one variance.
+    reg_covar : float or "relative", default="relative"
+        What each M-step adds to the variances of the noise. "relative" is 1e-6 times the variance
+        of each target in the first data.
+    """
+
+    covariance_type: str = parameter(
+        default="full", valid=[StrOptions(set(COVARIANCES) - {"tied"})], structural=True
+    )
+    reg_covar: float | str = parameter(
+        default="relative",
+        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
+        structural=True,
+    )
+    init: object = parameter(
+        default=SHORT_EM, valid=[StrOptions({SHORT_EM, *STARTS}), "array-like"]
+    )
+
+    def _family(self, n_inputs=1):
+        reg_covar = None if self.reg_covar == "relative" else self.reg_covar
+        return GaussianRegression(n_inputs, COVARIANCES[self.covariance_type], reg_covar)
+
+    def _prior(self, model, n_features):
+        # Columns of a row, inputs and targets.
+        return super()._prior(model, model.parameters.mean.shape[1])
+
+    def _blank_regressions(self, n_inputs, n_outputs):
+        """Return parameters into which known ones are put."""
+        K, q, p = self.n_components, n_inputs, n_outputs
+        covariance, moments = (np.tile(np.eye(n), (K, 1, 1)) for n in (p, q))
+        return Regressions(np.zeros((K, q + p)), np.zeros((K, p, q)), covariance, moments)
+
+    coef_ = Settable[Floats]()
+
+    intercept_ = Settable[Floats]()
+
+    covariances_ = Settable[Floats]()
+
+
+def with_inputs_of(model, rows):
+    """Return a known model with the moments of the inputs of its first rows."""
+    q, weight = model.family.n_inputs, rows.sample_weight
+    family, known = model.family.bind(rows.X, weight), model.parameters
+    inputs, K = rows.X[:, :q].astype(np.float64), len(known)
+    mean = np.average(inputs, axis=0, weights=weight)
+    moments = np.atleast_2d(np.cov(inputs.T, aweights=weight, bias=True))
+    seen = replace(
+        known,
+        mean=np.hstack([np.tile(mean, (K, 1)), known.mean[:, q:]]),
+        input_covariance=np.tile(moments, (K, 1, 1)),
+    )
+    parameters = with_coefficients(seen, known.matrix, known.offset)
+    return replace(model, family=family, parameters=parameters)
+
+
+class ShortRuns:
+    """Mixin of initialisers: components start from short runs of EM, or from responsibilities."""
 
     def _complete(self, rows, random_state):
         family = replace(self.family, n_inputs=rows.n_inputs)
@@ -85,7 +155,10 @@ def _labels_of_random_regressions(family, rows, n_components, rng):
     q, X, weight = family.n_inputs, rows.X.astype(np.float64), rows.sample_weight
     deviation = X - np.average(X, axis=0, weights=weight)
     x, y = deviation[:, :q], deviation[:, q:]
-    x, unit = np.column_stack([x, np.ones(len(x))]), np.abs(y).max(axis=0)
+    largest, unit = np.abs(x).max(axis=0), np.abs(y).max(axis=0)
+    # Beside units far from 1 the constant would count for nothing, or alone.
+    is_far = (largest > 0.0) & ~((_LEAST_UNIT < largest) & (largest < 1.0 / _LEAST_UNIT))
+    x = np.column_stack([x / np.where(is_far, largest, 1.0), np.ones(len(x))])
     y = y / np.where(unit > 0.0, unit, 1.0)
     root = np.sqrt(weight)[:, None]
     distances = []

@@ -1,0 +1,631 @@
+"""Hidden Markov models whose states are regressions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import pairwise_distances_argmin
+from sklearn.utils._param_validation import Interval
+
+from sklearn_onlineem._python import ours
+from sklearn_onlineem._typing import (
+    Floats,
+    FloatsOrList,
+    IntegersOrList,
+    Method,
+    SequenceData,
+)
+from sklearn_onlineem.data.batch import room
+from sklearn_onlineem.data.rows import Rows, RowsWithInputs
+from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs, lagged
+from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.estimators._regressions import (
+    RegressionParameters,
+    ShortRuns,
+    with_inputs_of,
+)
+from sklearn_onlineem.estimators.fitted import FittedAttribute, rollback
+from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
+from sklearn_onlineem.estimators.hidden_markov._start import HiddenMarkovInitialiser
+from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
+from sklearn_onlineem.estimators.sequence_forms import sequence_form, with_columns_of_symbols
+from sklearn_onlineem.estimators.sequences import SequencesInput, observed_rows
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import converted, error_context
+from sklearn_onlineem.families._checks import finite_start, relative_shares
+from sklearn_onlineem.families._start_coordinates import standardised
+from sklearn_onlineem.models.live_filters import RegressionFilter
+from sklearn_onlineem.models.regression_forecasts import forecast_of_regressions
+from sklearn_onlineem.models.terminations import GivenLength
+
+
+class Pair(NamedTuple):
+    """Sequences and their inputs, as methods of hidden Markov models hand them on to the reader."""
+
+    X: object
+    inputs: object
+
+
+class InputsReader(SequencesInput):
+    """Reads sequences and their inputs; models take lags, inputs and rows side by side."""
+
+    def read(
+        self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None, inputs=None
+    ):
+        X, inputs = X if isinstance(X, Pair) else (X, inputs)
+        self._inputs, self._cut = inputs, (lengths, groups)
+        end = None if self._fresh else self._estimator._fitted.end
+        self._last = end[1] if continues and end is not None else None
+        return super().read(X, y, lengths, groups, continues, sample_weight)
+
+    def _sequences(self, rows):
+        (n_rows, n_features), values = rows.X.shape, rows.X
+        lags = self._estimator.lags if self._fresh else self._estimator._n_lags
+        missing = np.isnan(values)
+        if (missing.any(axis=1) & ~missing.all(axis=1)).any():
+            raise ValueError("X has NaN in rows with other values. Only whole rows can be missing.")
+        past = lagged(values, self.form.offsets, lags, self._last)
+        inputs = np.empty((n_rows, 0), rows.dtype)
+        if self._inputs is not None or not self._fresh:
+            form = self.form_of(self._inputs, n_features, rows.dtype, *self._cut)
+            if form is not None:
+                _check_cut(np.diff(form.offsets), np.diff(self.form.offsets))
+                inputs = form.X
+        elif not lags:
+            raise ValueError(
+                "inputs must be passed, or lags be 1 or more. Without inputs and lags there is"
+                " GaussianHMM."
+            )
+        if self._fresh:
+            self.attributes["_n_lags"] = lags
+        rows = replace(rows, X=np.hstack([past, inputs, values]))
+        sequences = Sequences.unchecked(rows, self.form.offsets)
+        data = SequencesWithInputs.of(sequences, rows.X.shape[1] - n_features)
+        if self._fresh and lags and data.observed is not None and not data.observed.any():
+            raise ValueError(
+                f"no row of X (n_samples={n_rows}) has the {lags} rows before it that lags={lags}"
+                " needs: pass more rows at first."
+            )
+        return data
+
+    def form_of(self, inputs, n_features, dtype, lengths=None, groups=None, name="inputs"):
+        """Return the form of inputs, converted and checked, or None if there are none."""
+        n_expected = None
+        if not self._fresh:
+            n_expected = self._estimator.model_.family.n_inputs
+            n_expected -= self._estimator._n_lags * n_features
+        if inputs is None:
+            if n_expected:
+                raise ValueError(
+                    f"{name} must be passed: the model has {n_expected} of them for each row."
+                )
+            return None
+        inputs = with_columns_of_symbols(inputs)
+        is_list = isinstance(inputs, list | tuple) and len(inputs) and not np.ndim(inputs[0])
+        if is_list or getattr(inputs, "ndim", 0) == 1:
+            inputs = np.asarray(inputs)[:, None]
+        try:
+            form = sequence_form(inputs, lengths, groups, partial(self._converted_inputs, name))
+        except ours(TypeError, ValueError) as error:
+            raise type(error)(re.sub(r"\bX\b", name, str(error))) from None
+        if np.isnan(form.X).any():
+            raise ValueError(
+                f"{name} have NaN, and they must be known. Fill them in; rows of X may be missing."
+            )
+        if n_expected is not None and form.X.shape[1] != n_expected:
+            raise ValueError(
+                f"{name} have {form.X.shape[1]} columns, but {n_expected} are expected."
+            )
+        with np.errstate(over="ignore"):
+            values = form.X.astype(dtype, copy=False)
+            if not np.isfinite(np.square(values).sum()):
+                raise ValueError(
+                    f"{name} have values whose squares overflow {dtype}; rescale them."
+                )
+        return replace(form, X=values)
+
+    def _converted_inputs(self, name, inputs):
+        found, attributes = converted(self._estimator, inputs, True, "allow-nan")
+        names = attributes.get("feature_names_in_")
+        if self._fresh:
+            self.attributes["_input_names"] = names
+            return found
+        first = self._estimator._fitted.attributes.get("_input_names")
+        if names is not None and first is not None and names.tolist() != first.tolist():
+            raise ValueError(
+                f"{name} have the columns {names.tolist()}, and the first inputs"
+                f" {first.tolist()}: their names and their order must agree."
+            )
+        return found
+
+
+def _check_cut(lengths, expected):
+    """Raise ValueError unless inputs are cut as X is."""
+    if len(lengths) != len(expected):
+        raise ValueError(f"inputs are {len(lengths)} sequences, and X {len(expected)}.")
+    for i in np.flatnonzero(lengths != expected)[:1]:
+        which = f"sequence {i} of " if len(expected) > 1 else ""
+        raise ValueError(
+            f"{which}inputs must have a row for each row of {which}X: got {lengths[i]} rows for"
+            f" {expected[i]}."
+        )
+
+
+@dataclass(frozen=True)
+class RegressionHMMInitialiser(ShortRuns, HiddenMarkovInitialiser):
+    """Regressions start as those of mixtures, from rows in any order."""
+
+    @staticmethod
+    def _rows(data):
+        return RowsWithInputs.of(observed_rows(data), data.n_inputs)
+
+    def _started(self, data, family, rows, *arguments):
+        start, shape = self, (data.n_rows, self.n_components)
+        if np.shape(self.init) == shape:
+            kept = slice(None) if data.observed is None else data.observed
+            start = replace(self, init=relative_shares("init", self.init, shape)[kept])
+        elif not isinstance(self.init, str):
+            centres = finite_start("init", self.init, (self.n_components, data.n_features))
+            outputs = rows.X[:, data.n_inputs :]
+            to = standardised(outputs, None)
+            nearest = pairwise_distances_argmin(to(outputs), to(centres.astype(outputs.dtype)))
+            start = replace(self, init=np.eye(self.n_components)[nearest])
+        return HiddenMarkovInitialiser._started(start, data, family, rows, *arguments)
+
+
+_ENTRY = """
+inputs : array-like, default=None
+    Known inputs, a row for each row of X, cut into sequences as X is, without NaN; of one
+    dimension if there is one input. None: there are none."""
+_FUTURE = """
+future_inputs : array-like, default=None
+    Known inputs of the rows to come, `n_steps` rows for each sequence, in the forms of `inputs`
+    without lengths and groups. None: there are none."""
+
+
+def _with_inputs(method: Callable[..., object], more: str = "") -> Callable[[Method], Method]:
+    """Decorate a method that takes inputs, too, with the docstring of the one that does not."""
+
+    def decorated(own):
+        parameters, of, rest = inspect.cleandoc(method.__doc__).partition("\n\nReturns\n")
+        own.__doc__ = parameters + _ENTRY + more + of + rest
+        return own
+
+    return decorated
+
+
+@estimator
+class RegressionHMM(RegressionParameters, BaseHMM):
+    r"""Hidden Markov model whose states are regressions on inputs, and on earlier rows.
+
+    .. math::
+        p(v, h \mid x) = \pi_{h_1} \prod_{t > 1} a_{h_{t-1} h_t} \prod_t
+        N(v_t;\; A^1_{h_t} v_{t-1} + \dots + A^p_{h_t} v_{t-p} + B_{h_t} x_t + c_{h_t},\; R_{h_t})
+
+    Inputs x are known, such as prices, temperatures or calendar effects; they have no model. Rows
+    that are not observed leave out their term, and so do rows with lags that are not: the first p
+    rows of a sequence, and the p rows after a missing one. Time passes in them. Each online step
+    minimises the EM bound of a batch, given inputs, plus 1/eta times the KL divergence to the old
+    model in expectation over the inputs and lags that each state has seen, whose moments it
+    carries.
+
+    Parameters
+    ----------
+    lags : int, default=0
+        How many earlier rows of the same sequence the regressions take besides inputs: p.
+    init : str or array-like, default="short-em"
+        Start of the regressions: as in `RegressionMixture`, with responsibilities of shape
+        (n_rows, n_components) for the rows of all sequences; or centres of rows of X, of shape
+        (n_components, n_features).
+    prior : dict, "auto", LearntPrior or None, default=None
+        Hyper-parameters of the conjugate prior, as in `RegressionMixture`; or the result of
+        `as_prior` of a fitted estimator. "auto" and None are maximum likelihood.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_components, n_features, lags * n_features + n_inputs)
+        Coefficients in each state: first of the row before, then of the one before that, and so on,
+        and then of the inputs.
+    intercept_ : ndarray of shape (n_components, n_features)
+        Expected rows in each state where lags and inputs are 0.
+    covariances_ : ndarray
+        Covariances of the noise, of shape (n_components, n_features, n_features) full,
+        (n_components, n_features) diagonal or (n_components,) spherical.
+
+    See Also
+    --------
+    RegressionMixture : The same for rows without order.
+    GaussianHMM : Without inputs and lags.
+
+    References
+    ----------
+    .. [1] Hamilton, "A new approach to the economic analysis of nonstationary time series and the
+       business cycle", Econometrica 1989; Hamilton, "Time Series Analysis", 1994, chapter 22.
+    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.2.
+
+    Examples
+    --------
+    Consumption follows the price in one regime, and not in the other:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem import RegressionHMM
+    >>> rng = np.random.default_rng(0)
+    >>> price, slope = rng.normal(size=400), np.repeat([-2.0, 0.0, -2.0, 0.0], 100)
+    >>> X = (5.0 + slope * price + 0.1 * rng.normal(size=400))[:, None]
+    >>> hmm = RegressionHMM(2, random_state=0).fit(X, inputs=price)
+    >>> np.sort(hmm.coef_.ravel()).round(1), np.flatnonzero(np.diff(hmm.predict(X, inputs=price)))
+    (array([-2.,  0.]), array([ 99, 199, 299]))
+    """
+
+    lags: int = parameter(
+        default=0, valid=[Interval(Integral, 0, None, closed="left")], structural=True
+    )
+
+    _n_lags = FittedAttribute[int]("How many earlier rows the fitted model takes.")
+
+    def _input(self, fresh=False):
+        family = None if fresh else self.model_.family
+        return InputsReader(self, family, fresh, self.n_components, self.semi_supervised)
+
+    def _initialiser(self):
+        return RegressionHMMInitialiser(
+            self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
+            self._start_values(), self._chain(),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------------------- fitted values
+
+    def _features_of(self, sizes, given):
+        return sizes.get("p")
+
+    def _attributes_of(self, given, n_steps):
+        return {"_n_lags": self.lags} if n_steps == 0 else {}
+
+    def _known_family(self, sizes):
+        n_lagged = self.lags * sizes.get("p", 0)
+        n_inputs = sizes.get("d", max(1, n_lagged))
+        if n_inputs < n_lagged:
+            raise ValueError(
+                f"coef must have {n_lagged} columns or more with lags={self.lags}, got {n_inputs}."
+            )
+        return self._family(n_inputs)
+
+    def _standard(self, family, n_components, n_features):
+        return self._blank_regressions(family.n_inputs, n_features)
+
+    def _bound(self, model, data):
+        rows = observed_rows(data)
+        return with_inputs_of(model, rows) if len(rows) else super()._bound(model, data)
+
+    # ------------------------------------------------------------------------------------- fitting
+
+    @_with_inputs(BaseHMM.fit)
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: SequenceData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> Self:
+        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+        return self._fit(X, y, sample_weight=sample_weight, **where)
+
+    @_with_inputs(BaseHMM.partial_fit)
+    def partial_fit(
+        self,
+        X: SequenceData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        continues: bool = False,
+        inputs: SequenceData | None = None,
+    ) -> Self:
+        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+        return self._update(X, y, continues, sample_weight=sample_weight, **where)
+
+    def _with_end(self, state, data):
+        state, end = super()._with_end(state, data)
+        return state, None if end is None else (end, data.X[-1].astype(np.float64))
+
+    # ----------------------------------------------------------------------------------- inference
+
+    @_with_inputs(BaseHMM.score_samples)
+    def score_samples(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> Floats:
+        return super().score_samples(Pair(X, inputs), lengths, groups=groups)
+
+    @_with_inputs(BaseHMM.score_rows)
+    def score_rows(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        continues: bool = False,
+        inputs: SequenceData | None = None,
+    ) -> FloatsOrList:
+        return super().score_rows(Pair(X, inputs), lengths, groups=groups, continues=continues)
+
+    @_with_inputs(BaseHMM.score)
+    def score(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> float:
+        where = {"lengths": lengths, "groups": groups}
+        return super().score(Pair(X, inputs), y, sample_weight=sample_weight, **where)
+
+    @_with_inputs(BaseHMM.bic)
+    def bic(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> float:
+        return super().bic(Pair(X, inputs), lengths, groups=groups)
+
+    @_with_inputs(BaseHMM.aic)
+    def aic(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> float:
+        return super().aic(Pair(X, inputs), lengths, groups=groups)
+
+    @_with_inputs(BaseHMM.predict_proba)
+    def predict_proba(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> FloatsOrList:
+        return super().predict_proba(Pair(X, inputs), lengths, groups=groups)
+
+    @_with_inputs(BaseHMM.transform)
+    def transform(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> FloatsOrList:
+        return self.predict_proba(X, lengths, groups=groups, inputs=inputs)
+
+    @_with_inputs(BaseHMM.fit_transform)
+    def fit_transform(
+        self,
+        X: SequenceData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> FloatsOrList:
+        with rollback(self):
+            where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+            return self.fit(X, y, sample_weight=sample_weight, **where).transform(X, **where)
+
+    @_with_inputs(BaseHMM.filter)
+    def filter(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> FloatsOrList:
+        return super().filter(Pair(X, inputs), lengths, groups=groups)
+
+    @_with_inputs(BaseHMM.predict)
+    def predict(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> IntegersOrList:
+        return super().predict(Pair(X, inputs), lengths, groups=groups)
+
+    @_with_inputs(BaseHMM.fit_predict)
+    def fit_predict(
+        self,
+        X: SequenceData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> IntegersOrList:
+        with rollback(self):
+            where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+            return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
+
+    @_with_inputs(BaseHMM.decode)
+    def decode(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        algorithm: str | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> tuple[float, IntegersOrList]:
+        return super().decode(Pair(X, inputs), lengths, algorithm, groups=groups)
+
+    @_with_inputs(BaseHMM.predict_next_proba)
+    def predict_next_proba(
+        self,
+        X: SequenceData,
+        n_steps: int = 1,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> Floats:
+        return super().predict_next_proba(Pair(X, inputs), n_steps, lengths=lengths, groups=groups)
+
+    @_with_inputs(BaseHMM.forecast, _FUTURE)
+    def forecast(
+        self,
+        X: SequenceData,
+        n_steps: int = 1,
+        *,
+        return_cov: bool = False,
+        quantiles: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+        future_inputs: SequenceData | None = None,
+    ) -> Floats | tuple[Floats, ...]:
+        return self._forecast(
+            X, n_steps, return_cov, quantiles, lengths, groups, inputs, future_inputs
+        )
+
+    def _ahead(self, X, n_steps, lengths, groups, inputs=None, future_inputs=None):
+        with error_context(self):
+            reader = self._input()
+            data = reader.read(Pair(X, inputs), None, lengths, groups)
+            future = self._future(future_inputs, n_steps, len(data))
+            with single_threaded_blas(data.n_rows):
+                ahead = forecast_of_regressions(self.model_, data, future, self._n_lags)
+        return ahead, reader.form
+
+    def _future(self, inputs, n_steps, n_sequences):
+        """Return inputs of rows to come, of shape (n_sequences, n_steps, n_inputs)."""
+        form = self._input().form_of(inputs, self.n_features_in_, np.float64, name="future_inputs")
+        if form is None:
+            return np.empty((n_sequences, n_steps, 0))
+        lengths = np.diff(form.offsets)
+        if len(lengths) != n_sequences or (lengths != n_steps).any():
+            raise ValueError(
+                f"future_inputs must have n_steps={n_steps} rows for each of {n_sequences}"
+                f" sequence(s) of X, got {lengths.tolist()}."
+            )
+        return form.X.reshape(n_sequences, n_steps, -1)
+
+    def live_filter(self, *, continues: bool = False) -> RegressionFilter:
+        return self._live_filter(partial(RegressionFilter, lags=self._seen()._n_lags), continues)
+
+    live_filter.__doc__ = BaseHMM.live_filter.__doc__.replace("StateFilter", "RegressionFilter")
+
+    @by_name("n_sequences is passed by name, and random_state is a parameter of the estimator")
+    def sample(
+        self,
+        n_samples: int = 1,
+        *,
+        n_sequences: int | None = None,
+        inputs: SequenceData | None = None,
+    ) -> tuple[FloatsOrList, IntegersOrList]:
+        """Draw rows from the fitted model, given inputs if it has any.
+
+        Before its first row, each sequence was where its first state rests: where expected rows
+        equal those before them.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Rows of a sequence; not used if the model determines the lengths, or with inputs.
+        n_sequences : int, default=None
+            Number of sequences. None: one, as arrays instead of lists. Not used with inputs.
+        inputs : array-like, default=None
+            Known inputs: an array, or a list with one for each sequence. A row is drawn for each of
+            theirs. None: the model has none.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), or list of such arrays
+        states : ndarray of int of shape (n_samples,), or list of such arrays
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` or `n_sequences` is below 1, inputs are
+            invalid, or are passed to a model that determines the lengths; if rows overflow, as
+            those of lags that are too large will.
+        """
+        seen, name = self._seen(), type(self).__name__
+        check_count(f"n_samples of {name}", n_samples)
+        check_count(f"n_sequences of {name}", n_sequences, optional=True)
+        n, is_nested = int(n_sequences or 1), n_sequences is not None
+        with error_context(self):
+            model, rng, n_features = seen.model_, seen._generator(), seen.n_features_in_
+            form = seen._input().form_of(inputs, n_features, np.float64)
+            lengths, known = np.full(n, int(n_samples)), None
+            if form is not None:
+                if not isinstance(model.termination, GivenLength):
+                    raise ValueError("inputs have lengths, and the model determines them, too.")
+                lengths, known, is_nested = np.diff(form.offsets), form.X, form.is_nested
+            else:
+                room("n_samples * n_sequences", (n, int(n_samples), n_features))
+            chain = model.start, model.transmat
+            drawn = []
+            for length in lengths:
+                like = Sequences(Rows(np.empty((length, 0))), np.array([0, length]))
+                drawn.append(model.termination.sample_states(*chain, 1, rng, like)[1])
+            cuts = np.cumsum([len(states) for states in drawn])[:-1]
+            inputs = np.empty((sum(map(len, drawn)), 0)) if known is None else known
+            with np.errstate(over="ignore", invalid="ignore"), single_threaded_blas(len(inputs)):
+                rows = [
+                    _drawn_rows(model, seen._n_lags, states, part, rng)
+                    for states, part in zip(drawn, np.split(inputs, cuts), strict=True)
+                ]
+            if not all(np.isfinite(part).all() for part in rows):
+                raise ValueError(
+                    "rows that are drawn overflow: coefficients of lags are too large."
+                )
+        rows = [seen._as_given(part) for part in rows]
+        return (rows, drawn) if is_nested else (rows[0], drawn[0])
+
+
+def _drawn_rows(model, n_lags, states, inputs, rng):
+    """Return rows of one sequence, given states and inputs."""
+    family, parameters, q = model.family, model.parameters, inputs.shape[1]
+    if not n_lags:
+        return family.sample_outputs(parameters, states, inputs, rng)
+    n_lagged, rows, first = family.n_inputs - q, [], states[0]
+    B, c = parameters.matrix[first], parameters.offset[first]
+    change = np.eye(len(c)) - B[:, :n_lagged].reshape(len(c), n_lags, -1).sum(axis=1)
+    rest = np.linalg.lstsq(change, c + B[:, n_lagged:] @ inputs[0], rcond=None)[0]
+    past = np.tile(rest, n_lags)
+    for t in range(len(states)):
+        x = np.append(past, inputs[t])[None]
+        rows.append(family.sample_outputs(parameters, states[t : t + 1], x, rng)[0])
+        past = np.append(rows[-1], past)[:n_lagged]
+    return np.array(rows)

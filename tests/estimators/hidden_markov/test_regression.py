@@ -1,0 +1,418 @@
+"""Hidden Markov regressions: by enumeration, least squares and peers; streams, gaps, refusals."""
+
+import pickle
+from itertools import pairwise, product
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal, norm
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from statsmodels.tsa.api import MarkovAutoregression, MarkovRegression
+
+from sklearn_onlineem import HMM, RegressionHMM, StreamPipeline, combine_estimators
+from sklearn_onlineem.families import GaussianRegression
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+K, P = 2, 2
+
+
+def known(rng, lags, n_inputs):
+    """A model of two states and two columns, whose parameters are drawn."""
+    root = rng.normal(size=(K, P, P))
+    return RegressionHMM.from_parameters(
+        lags=lags,
+        startprob=[0.3, 0.7],
+        transmat=[[0.8, 0.2], [0.3, 0.7]],
+        coef=0.4 * rng.normal(size=(K, P, lags * P + n_inputs)),
+        intercept=rng.normal(size=(K, P)),
+        covariances=0.5 * np.eye(P) + root @ root.mT,
+    )
+
+
+def switching(rng, n=600):
+    """A row that follows its input with two slopes in turn, and the row before it."""
+    inputs, states = rng.normal(size=n), np.arange(n) // 60 % 2
+    X = np.zeros((n, 1))
+    for t in range(n):
+        X[t] = 0.5 * X[t - 1] + (2.0 - 4.0 * states[t]) * inputs[t] + 1.0 + 0.3 * rng.normal()
+    return X, inputs, states
+
+
+def assert_switching(hmm):
+    order = np.argsort(hmm.coef_[:, 0, 1])
+    assert_allclose(hmm.coef_[order, 0], [[0.5, -2.0], [0.5, 2.0]], atol=0.15)
+    assert_allclose(hmm.intercept_.ravel(), 1.0, atol=0.15)
+    assert_allclose(hmm.covariances_.ravel(), 0.09, rtol=0.4)
+
+
+# ------------------------------------------------------------------------------- by definition
+
+
+@pytest.mark.parametrize(("lags", "n_inputs"), [(0, 2), (1, 0), (2, 1)])
+def test_likelihoods_posteriors_and_forecasts_are_those_of_enumeration(lags, n_inputs, rng):
+    n, ahead = 5, 3
+    hmm, X = known(rng, lags, n_inputs), rng.normal(size=(n, P))
+    u = rng.normal(size=(n + ahead, n_inputs))
+    given = {"inputs": u[:n]} if n_inputs else {}
+    missing = n - 1 if lags == 0 else 1
+    X[missing] = np.nan
+
+    def terms(k, t):
+        if t < lags or np.isnan(X[t - lags : t + 1]).any():
+            return 0.0
+        z = np.concatenate([*(X[t - i] for i in range(1, lags + 1)), u[t]])
+        mean = hmm.coef_[k] @ z + hmm.intercept_[k]
+        return multivariate_normal.logpdf(X[t], mean, hmm.covariances_[k])
+
+    density = np.exp([[terms(k, t) for k in range(K)] for t in range(n)])
+    total, posterior = 0.0, np.zeros((n, K))
+    for path in product(range(K), repeat=n):
+        steps = [hmm.startprob_[path[0]], *(hmm.transmat_[i, j] for i, j in pairwise(path))]
+        share = np.prod(steps) * np.prod(density[np.arange(n), path])
+        total += share
+        posterior[np.arange(n), path] += share
+    assert hmm.score(X, **given) == pytest.approx(np.log(total), abs=1e-9)
+    assert hmm.score_rows(X, **given).sum() == pytest.approx(np.log(total), abs=1e-9)
+    assert_allclose(hmm.predict_proba(X, **given), posterior / total, rtol=1e-9, atol=1e-12)
+
+    future = {"future_inputs": u[n:]} if n_inputs else {}
+    mean, covariance = hmm.forecast(X, ahead, return_cov=True, **given, **future)
+    expected, second, last = np.zeros((ahead, P)), np.zeros((ahead, P, P)), hmm.filter(X, **given)
+    n_lagged = lags * P
+    for path in product(range(K), repeat=ahead + 1):
+        share, z = last[-1, path[0]], np.concatenate([X[n - i] for i in range(1, lags + 1)] or [[]])
+        spread = np.zeros((n_lagged + P, n_lagged + P))
+        for s, (i, j) in enumerate(pairwise(path)):
+            share *= hmm.transmat_[i, j]
+            A, B = np.split(hmm.coef_[j], [n_lagged], axis=1)
+            row = A @ z + B @ u[n + s] + hmm.intercept_[j]
+            change = np.vstack([np.hstack([A, np.zeros((P, P))]), np.eye(n_lagged, n_lagged + P)])
+            spread = change @ spread @ change.T
+            spread[:P, :P] += hmm.covariances_[j]
+            z = np.append(row, z)[:n_lagged]
+            each = share / K ** (ahead - 1 - s)
+            expected[s] += each * row
+            second[s] += each * (spread[:P, :P] + np.outer(row, row))
+    assert_allclose(mean, expected, rtol=1e-9, atol=1e-12)
+    between = np.einsum("si,sj->sij", expected, expected)
+    assert_allclose(covariance, second - between, rtol=1e-9, atol=1e-12)
+    proba = hmm.predict_next_proba(X, 2, **given)
+    assert_allclose(proba[1], last[-1] @ hmm.transmat_ @ hmm.transmat_, rtol=1e-9)
+
+
+def test_quantiles_of_the_next_row_are_those_of_its_mixture(rng):
+    hmm, X = known(rng, 1, 0), rng.normal(size=(4, P))
+    (low, high) = hmm.forecast(X, quantiles=[0.05, 0.9])[1]
+    p = hmm.predict_next_proba(X)[0]
+    means = np.einsum("kpq,q->kp", hmm.coef_, X[-1]) + hmm.intercept_
+    scales = np.sqrt(np.einsum("kpp->kp", hmm.covariances_))
+    for quantile, level in ((low, 0.05), (high, 0.9)):
+        assert_allclose(p @ norm.cdf(quantile[0], means, scales), level, rtol=1e-9)
+
+
+def test_one_state_is_least_squares_without_rows_that_lack_lags(rng):
+    X, u = rng.normal(size=(60, 2)), rng.normal(size=(60, 1))
+    X[20] = np.nan
+    hmm = RegressionHMM(lags=2, reg_covar=0.0).fit([X[:40], X[40:]], inputs=[u[:40], u[40:]])
+    rows = [t for t in range(60) if t not in (0, 1, 40, 41) and not 20 <= t <= 22]
+    z = np.array([[*X[t - 1], *X[t - 2], *u[t], 1.0] for t in rows])
+    expected, residues, *_ = np.linalg.lstsq(z, X[rows], rcond=None)
+    assert_allclose(np.column_stack([hmm.coef_[0], hmm.intercept_[0]]), expected.T, rtol=1e-9)
+    assert_allclose(np.diag(hmm.covariances_[0]), residues / len(rows), rtol=1e-9)
+
+
+def test_the_family_alone_is_the_same_model(rng):
+    X, u, _ = switching(rng, 300)
+    hmm = RegressionHMM(2, random_state=0).fit(X, inputs=u)
+    plain = HMM(2, family=GaussianRegression(1), random_state=0).fit(np.column_stack([u, X]))
+    # Theirs starts from clusters of (x, y).
+    plain._fitted = hmm._fitted._replace(
+        attributes=plain._fitted.attributes, structure=plain._fitted.structure
+    )
+    assert plain.score(np.column_stack([u, X])) == hmm.score(X, inputs=u)
+
+
+# --------------------------------------------------------------------------------------- peers
+
+
+def test_likelihoods_are_those_of_statsmodels(rng):
+    X, u, _ = switching(rng, 200)
+    y, transmat = X[:, 0], np.array([[0.9, 0.1], [0.3, 0.7]])
+    stationary = np.array([0.75, 0.25])
+    common = {"startprob": stationary, "transmat": transmat}
+    # Their columns are probabilities to come from a regime.
+    moves = transmat[:, 0]
+    hmm = RegressionHMM.from_parameters(
+        lags=1, coef=[[[0.4, -1.0]], [[0.2, 1.5]]], intercept=[[0.5], [1.0]],
+        covariances=[[[0.5]], [[2.0]]], **common,
+    )  # fmt: skip
+    theirs = MarkovRegression(
+        y[1:], 2, exog=np.column_stack([y[:-1], u[1:]]), switching_variance=True
+    )
+    values = [*moves, 0.5, 1.0, 0.4, 0.2, -1.0, 1.5, 0.5, 2.0]
+    assert hmm.score(X, inputs=u) == pytest.approx(theirs.loglike(values), abs=1e-8)
+    X = rng.normal(size=(200, 1))
+    # Their variances of order 2 and more would be those of the regime before.
+    for lags, variances in ((1, [0.5, 2.0]), (2, [0.7, 0.7])):
+        coef = np.array([[0.4, 0.1], [0.2, -0.3]])[:, :lags]
+        hmm = RegressionHMM.from_parameters(
+            lags=lags, coef=coef[:, None], intercept=np.zeros((2, 1)),
+            covariances=np.reshape(variances, (2, 1, 1)), **common,
+        )  # fmt: skip
+        theirs = MarkovAutoregression(
+            X[:, 0], 2, order=lags, trend="n", switching_variance=lags == 1
+        )
+        values = [*moves, *variances[: 2 if lags == 1 else 1], *coef.T.ravel()]
+        assert hmm.score(X) == pytest.approx(theirs.loglike(values), abs=1e-8)
+
+
+# -------------------------------------------------------------------------------------- streams
+
+
+@pytest.mark.parametrize("solver", ["auto", "batch", "online", "bayesian"])
+def test_regimes_are_found(solver, rng):
+    X, u, states = switching(rng, 3000)
+    parts = np.split(X, 30), np.split(u, 30)
+    hmm = RegressionHMM(2, lags=1, solver=solver, random_state=0).fit(parts[0], inputs=parts[1])
+    assert_switching(hmm)
+    found = np.concatenate(hmm.predict(parts[0], inputs=parts[1]))
+    assert max(np.mean(found == states), np.mean(found != states)) > 0.95
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 100])
+def test_a_stream_in_pieces_of_any_size(n_rows, rng):
+    X, u, _ = switching(rng, 1000)
+    hmm, first = RegressionHMM(2, lags=1, random_state=0), max(2, n_rows)
+    cuts = range(first, 1000, n_rows)
+    for rows, inputs in zip(np.split(X, cuts), np.split(u, cuts), strict=True):
+        hmm.partial_fit(rows, inputs=inputs, continues=True)
+    assert_switching(hmm)
+    batch = RegressionHMM(2, lags=1, random_state=0).fit(X, inputs=u)
+    assert hmm.score(X, inputs=u) > batch.score(X, inputs=u) - 15.0
+    # The last state knows the rows before the piece.
+    assert_allclose(hmm.filtered_state_, hmm.filter(X, inputs=u)[-1], atol=1e-6)
+    live, more = (
+        hmm.live_filter(continues=True),
+        hmm.filter(np.vstack([X, X[:1]]), inputs=[*u, u[0]]),
+    )
+    assert_allclose(live.update(X[0], inputs=u[:1]), more[-1], atol=1e-6)
+
+
+def test_scores_of_pieces_are_those_of_the_whole(rng):
+    X, u, _ = switching(rng, 400)
+    hmm = RegressionHMM(2, lags=2, random_state=0).fit(X, inputs=u)
+    hmm.set_params(schedule="constant", eta0=1e-12)
+    hmm.partial_fit(X[:150], inputs=u[:150], continues=True)
+    whole = hmm.score_rows(X[:200], inputs=u[:200])
+    piece = hmm.score_rows(X[150:200], inputs=u[150:200], continues=True)
+    assert_allclose(piece, whole[150:], rtol=1e-6, atol=1e-9)
+
+
+def test_a_live_filter_and_its_forecasts(rng):
+    X, u, _ = switching(rng, 300)
+    hmm = RegressionHMM(2, lags=1, random_state=0).fit(X, inputs=u)
+    X[150] = np.nan
+    live = hmm.live_filter()
+    found = [live.update(row, inputs=[value]) for row, value in zip(X, u, strict=True)]
+    assert_allclose(found, hmm.filter(X, inputs=u), rtol=1e-9, atol=1e-12)
+    ours = live.forecast(4, return_cov=True, quantiles=[0.1], inputs=u[:4, None])
+    theirs = hmm.forecast(X, 4, inputs=u, future_inputs=u[:4], return_cov=True, quantiles=[0.1])
+    for own, other in zip(ours, theirs, strict=True):
+        assert_allclose(own, other, rtol=1e-9)
+    before = live.probabilities.copy()
+    wrong = [{}, {"inputs": [1.0, 2.0]}, {"inputs": [np.nan]}]
+    for given in wrong:
+        with pytest.raises(ValueError, match="inputs must"):
+            live.update([1.0], **given)
+        with pytest.raises(ValueError, match="inputs must"):
+            live.forecast(**given)
+    assert_array_equal(live.probabilities, before)
+    live.update([np.nan], inputs=[0.0])
+    with pytest.raises(ValueError, match="last 1 rows, which are lags, is missing"):
+        live.forecast(inputs=[[0.0]])
+
+
+def test_forecasts_where_the_last_lags_are_missing(rng):
+    hmm, X, u = known(rng, 2, 1), rng.normal(size=(6, P)), rng.normal(size=(9, 1))
+    X[4] = np.nan
+    mean = hmm.forecast(X, 3, inputs=u[:6], future_inputs=u[6:])
+    drawn = np.array([_simulated(hmm, X, u, rng) for _ in range(4000)])
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(drawn.mean(axis=0) - mean) < 4.5 * error).all()
+    X[:5] = np.nan
+    with pytest.raises(ValueError, match="sequence 0 never has 2 observed rows"):
+        hmm.forecast(X, inputs=u[:6], future_inputs=u[6:7])
+
+
+def _simulated(hmm, X, u, rng):
+    """Rows 6 to 8 after rows of which row 4 is drawn, and row 5 is known."""
+    rows, state = list(X[:4]), rng.choice(K, p=hmm.filter(X[:4], inputs=u[:4])[-1])
+    for t in range(4, 9):
+        state = rng.choice(K, p=hmm.transmat_[state])
+        mean = hmm.coef_[state] @ [*rows[-1], *rows[-2], *u[t]] + hmm.intercept_[state]
+        drawn = rng.multivariate_normal(mean, hmm.covariances_[state])
+        rows.append(X[t] if t == 5 else drawn)
+    return rows[6:]
+
+
+def test_merged_and_saved(rng):
+    X, u, _ = switching(rng, 2000)
+    parts = list(zip(np.split(X, 4), np.split(u, 4), strict=True))
+    members = [RegressionHMM(2, lags=1, random_state=0).fit(x, inputs=v) for x, v in parts]
+    assert_switching(combine_estimators(members))
+    hmm = RegressionHMM(2, lags=1, random_state=0)
+    for x, v in parts[:2]:
+        hmm.partial_fit(x, inputs=v, continues=True)
+    loaded = pickle.loads(pickle.dumps(hmm))
+    for x, v in parts[2:]:
+        hmm.partial_fit(x, inputs=v, continues=True)
+        loaded.partial_fit(x, inputs=v, continues=True)
+    assert_array_equal(hmm.coef_, loaded.coef_)
+    assert_array_equal(hmm.filtered_state_, loaded.filtered_state_)
+
+
+# ------------------------------------------------------------------------------------ all around
+
+
+def test_forms_of_inputs_are_those_of_sequences(rng):
+    X, u, _ = switching(rng, 90)
+    parts, cuts = ([X[:40], X[40:]], [u[:40], u[40:]]), [40, 50]
+    expected = RegressionHMM(2, lags=1, random_state=0).fit(parts[0], inputs=parts[1])
+    groups = np.repeat([7, 3], cuts)
+    for rows, given in [
+        (X, {"inputs": u, "lengths": cuts}),
+        (X, {"inputs": u[:, None], "groups": groups}),
+        (parts[0], {"inputs": [part[:, None] for part in parts[1]]}),
+        (X, {"inputs": pd.DataFrame({"price": u}), "lengths": cuts}),
+        (X, {"inputs": pd.Series(u), "lengths": cuts}),
+        (X, {"inputs": u.tolist(), "lengths": cuts}),
+    ]:
+        found = RegressionHMM(2, lags=1, random_state=0).fit(rows, **given)
+        assert_array_equal(found.coef_, expected.coef_)
+        assert found.score(rows, **given) == expected.score(parts[0], inputs=parts[1])
+    # Groups that alternate keep the order of their own rows.
+    mixed = np.argsort(np.concatenate([np.arange(40), np.arange(50)]), kind="stable")
+    paths = expected.predict(X, groups=groups, inputs=u)
+    again = expected.predict(X[mixed], groups=groups[mixed], inputs=u[mixed])
+    assert_array_equal(again, paths[mixed])
+    single = RegressionHMM(2, lags=1, random_state=0).fit(X.astype("f4"), inputs=u)
+    assert single.coef_.dtype == np.float32
+
+
+def test_searches_pipelines_and_routing(rng):
+    X, u, _ = switching(rng, 300)
+    sequences, inputs = np.split(X, 6), np.split(u, 6)
+    with config_context(enable_metadata_routing=True):
+        hmm = RegressionHMM(random_state=0).set_fit_request(inputs=True)
+        hmm = hmm.set_score_request(inputs=True).set_partial_fit_request(inputs=True)
+        search = GridSearchCV(hmm, {"n_components": [1, 2], "lags": [0, 1]}, cv=2)
+        search.fit(sequences, inputs=inputs)
+        assert search.best_params_ == {"n_components": 2, "lags": 1}
+        pipeline = make_pipeline(StandardScaler(), hmm).fit(X, inputs=u)
+        assert np.isfinite(pipeline.score(X, inputs=u))
+        stream = StreamPipeline([("scale", StandardScaler()), ("hmm", clone(hmm))])
+        stream.partial_fit(X[:200], inputs=u[:200]).partial_fit(X[200:], inputs=u[200:])
+    plain = StreamPipeline([("scale", StandardScaler()), ("hmm", RegressionHMM(random_state=0))])
+    plain.partial_fit(X[:200], inputs=u[:200]).partial_fit(X[200:], inputs=u[200:])
+    assert_array_equal(plain["hmm"].coef_, stream["hmm"].coef_)
+    hmm = RegressionHMM(2, random_state=0)
+    states = hmm.fit_predict(X, inputs=u)
+    assert_array_equal(states, hmm.predict(X, inputs=u))
+    assert_array_equal(hmm.fit_transform(X, inputs=u), hmm.predict_proba(X, inputs=u))
+    assert hmm.log_posterior(X, inputs=u) == pytest.approx(hmm.score(X, inputs=u))
+    assert hmm.aic(X, inputs=u) < RegressionHMM(1).fit(X, inputs=u).aic(X, inputs=u)
+    assert hmm.decode(X, inputs=u)[0] < 0.0
+    frame = pd.DataFrame(X, pd.date_range("2026-01-01", periods=300), ["load"])
+    mean = RegressionHMM(1).fit(frame, inputs=u).forecast(frame, 2, inputs=u, future_inputs=u[:2])
+    assert mean.index[0] == pd.Timestamp("2026-10-28") and list(mean.columns) == ["load"]
+
+
+def test_samples_given_inputs_are_learnt_from_again(rng):
+    hmm, u = known(rng, 1, 1), rng.normal(size=(3000, 1))
+    X, states = hmm.sample(inputs=u)
+    again = RegressionHMM(2, lags=1, init=np.eye(2)[states], random_state=0).fit(X, inputs=u)
+    assert_allclose(again.coef_, hmm.coef_, atol=0.2)
+    drawn, _ = hmm.sample(inputs=[u[:4], u[:7]])
+    assert [len(part) for part in drawn] == [4, 7]
+    explosive = known(rng, 1, 1)
+    explosive.coef_ = np.full((2, 2, 3), 9.0)
+    with pytest.raises(ValueError, match="RegressionHMM: rows that are drawn overflow"):
+        explosive.sample(inputs=u)
+
+
+def test_a_known_state_and_a_learnt_prior(rng):
+    X, u, states = switching(rng, 300)
+    hmm = RegressionHMM(2, lags=1, semi_supervised=True, random_state=0).fit(X, states, inputs=u)
+    assert_allclose(hmm.coef_[:, 0, 1], [2.0, -2.0], atol=0.2)
+    prior = hmm.as_prior(100.0)
+    after = RegressionHMM(2, lags=1, semi_supervised=True, prior=prior, random_state=0)
+    assert_allclose(after.fit(X[:60], inputs=u[:60]).coef_, hmm.coef_, atol=0.2)
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+NAMED = pd.DataFrame({"price": np.ones(20)})
+WRONG = {
+    "as many rows": {"inputs": np.ones(19)},
+    "one input more": {"inputs": np.ones((20, 2))},
+    "none": {},
+    "NaN": {"inputs": np.full(20, np.nan)},
+    "infinite": {"inputs": np.full(20, np.inf)},
+    "too large": {"inputs": np.full(20, 1e200)},
+    "texts": {"inputs": ["a"] * 20},
+    "dates": {"inputs": np.full(20, "2026-01-01", "M8[D]")},
+    "another cut": {"inputs": [np.ones(10), np.ones(10)]},
+    "lengths": {"inputs": np.ones(20), "lengths": [10, 9]},
+    "other names": {"inputs": NAMED.rename(columns={"price": "load"})},
+    "complex": {"inputs": np.ones(20) * 1j},
+}
+
+
+@pytest.mark.parametrize("which", WRONG)
+def test_wrong_inputs_are_refused_by_name_and_nothing_is_lost(which, rng):
+    X, given = rng.normal(size=(20, 1)), WRONG[which]
+    hmm = RegressionHMM(2, random_state=0).fit(X, inputs=NAMED + rng.normal(size=(20, 1)))
+    before, state = hmm.coef_, hmm._fitted
+    for method in (hmm.partial_fit, hmm.score, hmm.predict, hmm.filter, hmm.bic, hmm.decode):
+        with pytest.raises((ValueError, TypeError), match=r"RegressionHMM.*\b(inputs|lengths)\b"):
+            method(X, **given)
+    assert hmm._fitted is state
+    assert_array_equal(hmm.coef_, before)
+    future = {"future_inputs" if name == "inputs" else name: x for name, x in given.items()}
+    if which != "lengths":
+        with pytest.raises((ValueError, TypeError), match=r"RegressionHMM.*\bfuture_inputs\b"):
+            hmm.forecast(X, 20, inputs=NAMED, **future)
+    if which not in ("one input more", "other names"):
+        with pytest.raises((ValueError, TypeError), match=r"RegressionHMM.*\b(inputs|lengths)\b"):
+            RegressionHMM(2).fit(X, **given)
+
+
+def test_other_refusals(rng):
+    X, u = rng.normal(size=(20, 2)), rng.normal(size=20)
+    for lags, words in ((-1, "'lags' parameter"), (0.5, "'lags' parameter"), (25, "lags=25")):
+        with pytest.raises(ValueError, match=words):
+            RegressionHMM(lags=lags).fit(X, inputs=u)
+    partly = X.copy()
+    partly[3, 0] = np.nan
+    with pytest.raises(ValueError, match="RegressionHMM: X has NaN in rows with other values"):
+        RegressionHMM(lags=1).fit(partly)
+    with pytest.raises(ValueError, match="pass more rows at first"):
+        RegressionHMM(lags=3).partial_fit(X[:3], continues=True)
+    with pytest.raises(ValueError, match="coef must have 4 columns or more with lags=2"):
+        RegressionHMM.from_parameters(
+            lags=2, startprob=[1.0], transmat=[[1.0]], coef=np.ones((1, 2, 3)),
+            intercept=np.zeros((1, 2)), covariances=[np.eye(2)],
+        )  # fmt: skip
+    ends = RegressionHMM(lags=0, termination="end_state").fit([X], inputs=[u])
+    with pytest.raises(ValueError, match="inputs have lengths, and the model determines them"):
+        ends.sample(inputs=u)
+    with pytest.raises(ValueError, match="inputs must be passed: the model has 1"):
+        ends.sample()
