@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.fitted import fitted_property
-from sklearn_onlineem.estimators.validation import check_in_memory, filled
+from sklearn_onlineem.estimators.validation import ALL_DATA, check_in_memory, filled
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
@@ -23,6 +23,7 @@ from sklearn_onlineem.families import (
     Gamma,
     Gaussian,
     Laplace,
+    MixtureOf,
     Multinomial,
     Poisson,
     Product,
@@ -50,6 +51,10 @@ FAMILIES = {
 # Within a group, columns are correlated unless another family is asked for.
 _SHORT = {"gaussian": FAMILIES["gaussian_full"]}
 _MOST_SHOWN = 10
+# Codes are numbered from the least one on if they are so few, or no more than rows, and small.
+_MOST_CODES, _LARGEST_CODE = 1 << 12, 1 << 53
+# Parameters whose arrays have an entry for each code, or have codes.
+_OF_CODES = "init", "means_init", "emissionprob_init", "emissionprob_prior", "prior"
 
 
 class NominalColumns:
@@ -77,14 +82,14 @@ class NominalColumns:
     def _converted(self, X, fresh, ensure_all_finite=True):
         check_in_memory("X", X)
         categories = {} if fresh else self._fitted.attributes.get("_categories", {})
-        table = _table(X) if fresh or categories else None
+        table = table_of(X) if fresh or categories else None
         if table is not None and len(table.shape) == 2:
             if not fresh:
                 if names_of(table) and hasattr(self, "feature_names_in_"):
                     _check_feature_names(self, table, reset=False)
                 _check_n_features(self, table, reset=False)
             try:
-                categories = self._first_categories(table) if fresh else categories
+                categories = self._first_categories(table, fresh) if fresh else categories
                 X = with_codes(table, categories) if categories else X
             except ours(TypeError) as error:
                 raise TypeError(f"X has values that cannot be categories: {error}.") from error
@@ -98,13 +103,21 @@ class NominalColumns:
             attributes = self._first_attributes
         return X, attributes
 
-    def _first_categories(self, table):
+    def _first_categories(self, table, fresh):
         """Return the categories of nominal columns of texts or categories, by position."""
+        learnt = self._learnt_prior
+        if learnt is not None:
+            return learnt.categories
         names, n_features = names_of(table), table.shape[1]
         known = {"feature_names_in_": names, "n_features_in_": n_features}
-        nominal = nominal_columns(self._given_family(known), n_features)
-        columns = {j: _column(table, j) for j in nominal if j < n_features}
-        return {j: categories_of(column) for j, column in columns.items() if _has_texts(column)}
+        nominal, found = nominal_columns(self._given_family(known), n_features), {}
+        is_told = fresh != ALL_DATA or codes_are_told(self)
+        for j, n in nominal.items():
+            if j < n_features:
+                categories = first_categories(column_of(table, j), n is not None or is_told)
+                if categories is not None:
+                    found[j] = categories
+        return found
 
     def _in_container(self, rows, X):
         return self._named(super()._in_container(rows, X), rows)
@@ -117,9 +130,7 @@ class NominalColumns:
         known = self._fitted.attributes.get("_categories")
         if not known:
             return out
-        codes = np.where(np.isnan(rows), -1, rows).astype(int)
-        columns = {j: np.append(names, np.nan)[codes[:, j]] for j, names in known.items()}
-        return _with_columns(out, columns)
+        return _with_columns(out, {j: named(names, rows[:, j]) for j, names in known.items()})
 
     @contextmanager
     def _lock(self):
@@ -187,6 +198,8 @@ class ColumnFamilies(NominalColumns):
 
 def nominal_columns(family, n_features):
     """Return the nominal columns of a family in order, each with its number of categories."""
+    if isinstance(family, MixtureOf):
+        return nominal_columns(family.family, n_features)
     if isinstance(family, Product):
         numbers = {}
         for factor, columns in zip(family.families, family.columns, strict=True):
@@ -203,6 +216,8 @@ def nominal_columns(family, n_features):
 
 def _with_categories(family, categories, n_features):
     """Return a family with the numbers of known categories, by column, if it has no others."""
+    if isinstance(family, MixtureOf):
+        return replace(family, family=_with_categories(family.family, categories, n_features))
     if isinstance(family, Product):
         families = []
         for factor, columns in zip(family.families, family.columns, strict=True):
@@ -220,7 +235,7 @@ def names_of(X):
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def _table(X):
+def table_of(X):
     """Return X as an array or a data frame; None for what is neither, nor a list that makes one."""
     if isinstance(X, list | tuple):
         try:
@@ -232,12 +247,12 @@ def _table(X):
     return X if hasattr(X, "iloc") or hasattr(X, "get_column") else None
 
 
-def _column(X, j):
+def column_of(X, j):
     """Return a column of an array or a data frame."""
     return X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
 
 
-def _has_texts(column):
+def has_texts(column):
     if hasattr(column, "cat") and _declared(column) is not None:
         return True
     dtype = getattr(column, "dtype", None)
@@ -278,21 +293,76 @@ def categories_of(column):
     return out
 
 
+def first_categories(column, is_told=False):
+    """Return the categories of texts, or of codes from 1 up unless these are told; else None."""
+    if has_texts(column):
+        return categories_of(column)
+    values = None if is_told else _reals(column)
+    if values is None:
+        return None
+    seen = values[~np.isnan(values)]
+    least, most = seen.min(initial=np.inf), seen.max(initial=0.0)
+    if not 1.0 <= least <= most < least + max(_MOST_CODES, len(values)):
+        return None
+    if not ((seen == np.floor(seen)).all() and most < _LARGEST_CODE):
+        return None
+    return np.arange(int(least), int(most) + 1)
+
+
+def codes_are_told(estimator):
+    """Return whether parameters have the shape of codes from 0 up."""
+    masks = getattr(estimator, "params", None)
+    given = [getattr(estimator, name, None) for name in _OF_CODES]
+    given.append(masks.get("emissionprob") if isinstance(masks, dict) else None)
+    return any(map(_is_shaped, given))
+
+
+def named(names, codes):
+    """Return the categories that codes stand for; NaN stays."""
+    return np.append(names, np.nan)[np.where(np.isnan(codes), -1, codes).astype(int)]
+
+
+def _reals(column):
+    """Return a column as numbers, or None."""
+    try:
+        return np.array(column if isinstance(column, np.ndarray) else _objects(column), dtype=float)
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_shaped(value):
+    """Return whether a parameter has a shape, which codes are to fit."""
+    if isinstance(value, dict):
+        return any(map(_is_shaped, value.values()))
+    return not isinstance(value, str) and np.ndim(value) > 0
+
+
+def codes_of(column, known):
+    """Return codes of known categories, NaN where missing, and -1 of others."""
+    values = _reals(column) if known.dtype.kind in "iu" else None
+    if values is None:
+        numbers = {value: code for code, value in enumerate(known.tolist())}
+        return np.array([
+            np.nan if _is_missing(value) else numbers.get(value, -1) for value in _objects(column)
+        ])  # fmt: skip
+    codes = values - known[0]
+    is_code = (codes >= 0.0) & (codes < len(known)) & (codes == np.floor(codes))
+    return np.where(is_code | np.isnan(codes), codes, -1.0)
+
+
 def with_codes(X, categories):
     """Return a table with codes of known categories in some columns; ValueError for others."""
     names, codes = names_of(X), {}
     for j, known in categories.items():
-        numbers = {value: code for code, value in enumerate(known.tolist())}
-        column = _objects(_column(X, j))
-        codes[j] = np.array([
-            np.nan if _is_missing(value) else numbers.get(value, -1) for value in column
-        ])  # fmt: skip
+        column = column_of(X, j)
+        codes[j] = codes_of(column, known)
         unknown = np.flatnonzero(codes[j] == -1)
         if len(unknown):
-            shown = ", ".join(map(repr, known[:_MOST_SHOWN])) + ", ..." * (len(known) > _MOST_SHOWN)
+            shown = known[:_MOST_SHOWN].tolist()
+            shown = ", ".join(map(repr, shown)) + ", ..." * (len(known) > _MOST_SHOWN)
             raise ValueError(
-                f"X has the unknown category {column[unknown[0]]!r} in {_column_name(j, names)}:"
-                f" the first data have {shown}."
+                f"X has the unknown category {_objects(column)[unknown[0]]!r} in"
+                f" {_column_name(j, names)}: the first data have {shown}."
             )
     return _with_columns(X, codes)
 
@@ -305,9 +375,10 @@ def _with_columns(X, columns):
             X.isetitem(j, values)
         return X
     if hasattr(X, "with_columns"):
-        series = [type(_column(X, j))(X.columns[j], list(x)) for j, x in columns.items()]
+        series = [type(column_of(X, j))(X.columns[j], list(x)) for j, x in columns.items()]
         return X.with_columns(*series)
-    X = np.array(X, dtype=object)
+    are_numbers = all(values.dtype.kind in "iuf" for values in columns.values())
+    X = np.array(X, dtype=None if are_numbers and X.dtype.kind == "f" else object)
     for j, values in columns.items():
         X[:, j] = values
     return X

@@ -9,7 +9,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import ClassVar
 
@@ -94,6 +94,7 @@ class LearntPrior:
     model: Model
     statistics: Statistics
     weight: float
+    categories: dict = field(default_factory=dict)
 
     def check(self, estimator):
         """Raise ValueError unless an estimator has a model of the same shape and no other start."""
@@ -224,6 +225,7 @@ class TakesPrior:
             return LearntPrior(
                 type(self).__name__, {name: x for name, x in shape if name not in starts},
                 seen.n_features_in_, fitted.state.model, fitted.state.own_statistics, float(weight),
+                fitted.attributes.get("_categories", {}),
             )  # fmt: skip
 
     def log_posterior(self, X: object, y: object = None, **where: object) -> float:

@@ -48,6 +48,7 @@ from sklearn_onlineem.estimators.progress import (
 )
 from sklearn_onlineem.estimators.threads import Locked, single_threaded_blas
 from sklearn_onlineem.estimators.validation import (
+    ALL_DATA,
     INVALID,
     converted,
     error_context,
@@ -244,7 +245,7 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
         """Fit to X, with further arguments of the input. Parameters are already validated."""
         with self._lock(), error_context(self):
             random_state = check_random_state(self.random_state)
-            reader, data, resumes = self._read(X, y, **where)
+            reader, data, resumes = self._read(X, y, fresh=ALL_DATA, **where)
             shape = tuple(map(partial(getattr, self), self._structural_parameters))
             with single_threaded_blas(data.n_rows):
                 starts = self._starts(data, random_state, reader.attributes, resumes)
@@ -263,7 +264,7 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
             tasks.end()
         return self
 
-    def _read(self, X, y, **where):
+    def _read(self, X, y, fresh=True, **where):
         """Return the input of a fit, what it reads, and whether the fitted model goes on."""
         resumes = self.warm_start and self.__sklearn_is_fitted__()
         if resumes:
@@ -276,7 +277,7 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
                 f"{type(self).__name__}: fit starts anew, and does not use {names}, which were set."
                 " Initial values are parameters whose names end in '_init'."
             )
-        reader = self._input(fresh=not resumes)
+        reader = self._input(fresh=not resumes and fresh)
         return reader, reader.read(X, y, **where), resumes
 
     def _starts(self, data, random_state, attributes, resumes):

@@ -192,7 +192,8 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
             )
         # The lengths of lists of users' classes may be wrong.
         return _form_of_list(list(iter(X)), convert)
-    if is_one and isinstance(X, list | tuple) and with_columns_of_symbols(X) is not X:
+    is_list = isinstance(X, list | tuple) and not isinstance(next(iter(X), None), str)
+    if is_one and is_list and with_columns_of_symbols(X) is not X:
         # They may be rows, or sequences of one feature.
         raise ValueError(
             "X is a list of arrays of one dimension. Sequences of one feature are"
@@ -219,9 +220,14 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
 
 
 def with_columns_of_symbols(X):
-    """Return sequences with a column each if X is a list of arrays of one dimension, else X."""
-    is_array = isinstance(X, np.ndarray) and X.dtype.kind == "O" and X.ndim == 1
+    """Return sequences with a column each if X is a list of texts or 1-D arrays, else X."""
+    is_array = isinstance(X, np.ndarray) and X.dtype.kind in "OU" and X.ndim == 1
     first = next(iter(X), None) if is_array or isinstance(X, list | tuple) else None
+    if isinstance(first, str):
+        wrong = next((i for i, text in enumerate(X) if not isinstance(text, str)), None)
+        if wrong is not None:
+            raise ValueError(f"Sequence {wrong} of X is no text, as sequence 0 is.")
+        return [np.array(list(text), dtype=object).reshape(-1, 1) for text in X]
     if not hasattr(first, "__array__") or len(getattr(first, "shape", ())) != 1:
         return X
     check_in_memory("X", X)

@@ -277,7 +277,8 @@ class SequenceEstimator(
                     " partial_fit had continues=True."
                 )
         before = [part.copy() for part in seen._end()] if continues else []
-        return kind(seen.model_, *before)
+        categories = seen._fitted.attributes.get("_categories")
+        return kind(seen.model_, *before, **({"categories": categories} if categories else {}))
 
     def _infer(self, X, lengths, groups, method, *arguments, continues=False):
         """Return what a method of the model makes of sequences, and the form of these."""

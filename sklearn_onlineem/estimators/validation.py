@@ -137,6 +137,8 @@ _MODEL = re.compile(
 )
 # Errors of invalid input; an OverflowError comes from whole numbers of too many digits.
 INVALID = (TypeError, ValueError, OverflowError)
+# What `fresh` is of the data of a fit, which are all there are: those of a stream are its first.
+ALL_DATA = "all"
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Integral
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._kernels._rows import are_finite, are_ready
 from sklearn_onlineem._typing import Floats
@@ -26,6 +27,18 @@ _NAME = "live_filter().update"
 
 class _LiveFilter(Loaded):
     """What filters have in common."""
+
+    _categories: Mapping[int, NDArray[np.generic]] | None = None
+
+    def _named(self, rows):
+        """Return rows with the categories that codes stand for."""
+        if not self._categories:
+            return rows
+        are_numbers = all(known.dtype.kind in "iu" for known in self._categories.values())
+        out = rows.copy() if are_numbers else rows.astype(object)
+        for j, known in self._categories.items():
+            out[:, j] = known[rows[:, j].astype(int)]
+        return out
 
     def forecast(
         self, n_steps: int = 1, *, return_cov: bool = False, quantiles: ArrayLike | None = None
@@ -62,7 +75,7 @@ class _LiveFilter(Loaded):
             raise ValueError(f"n_steps of {name} must be a whole number above 0, got {n_steps!r}.")
         levels = None if quantiles is None else checked_levels(f"quantiles of {name}", quantiles)
         ahead = self._ahead(int(n_steps), *inputs)
-        parts = [ahead.mean[0]]
+        parts = [self._named(ahead.mean[0])]
         if return_cov:
             parts.append(ahead.covariance[0])
         if levels is not None:
@@ -85,6 +98,9 @@ class StateFilter(_LiveFilter):
     probabilities : ndarray of shape (n_components,), default=None
         Distribution of the state before the next row, of a sequence that goes on. None: a new
         sequence begins.
+    categories : dict of int to ndarray, default=None
+        What codes of nominal columns stand for, by column: `update` takes these instead of codes,
+        and `forecast` returns them. None: codes.
 
     Attributes
     ----------
@@ -103,8 +119,13 @@ class StateFilter(_LiveFilter):
     np.True_
     """
 
-    def __init__(self, model: HiddenMarkovModel, probabilities: Floats | None = None) -> None:
-        self._model = model
+    def __init__(
+        self,
+        model: HiddenMarkovModel,
+        probabilities: Floats | None = None,
+        categories: Mapping[int, NDArray[np.generic]] | None = None,
+    ) -> None:
+        self._model, self._categories = model, categories
         self._n_features = model.n_features
         self.probabilities = probabilities
         self.n_steps = 0
@@ -123,6 +144,7 @@ class StateFilter(_LiveFilter):
             distributions of the others, as Gaussian ones have. ValueError, and no change, for rows
             that are infinite, impossible, of another length or outside of the emissions' support.
         """
+        row = self._coded(row) if self._categories else row
         X = _as_row(row, self._n_features)
         data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self.probabilities)
         if are_ready(X, X.shape[1]):
@@ -142,6 +164,19 @@ class StateFilter(_LiveFilter):
         self.probabilities = probabilities
         self.n_steps += 1
         return probabilities
+
+    def _coded(self, row):
+        """Return a row with the codes of known categories; ValueError for others."""
+        row = np.array(row, dtype=object)
+        if row.shape != (self._n_features,):
+            return row  # The error is that of codes.
+        for j, known in self._categories.items():
+            is_missing = row[j] is None or row[j] != row[j]
+            found = [np.nan] if is_missing else np.flatnonzero(known == row[j])
+            if len(found) == 0:
+                raise ValueError(f"{_NAME}: the first data had no category {row[j]!r}.")
+            row[j] = found[0]
+        return row
 
 
 class RegressionFilter(StateFilter):

@@ -127,7 +127,8 @@ EditDistance().fit({'teh': 'the'}) ->
 MultinomialMixture(2).fit(with_value(np.nan)) -> MultinomialMixture & X contains NaN & SimpleImputer
 chain().fit(with_value(np.inf)) -> GaussianHMM & X contains infinity
 mixture().fit([['a', 'b'], ['c', 'd']]) -> GaussianMixture & X has strings & 'a' & OrdinalEncoder
-symbols().fit(np.array([['a'], ['b']])) -> CategoricalHMM & such as 'a' & within PerSequence
+symbols().fit(SYMBOLS).score(np.array([['a'], ['b']])) ->
+    CategoricalHMM & such as 'a' & within PerSequence
 mixture().fit(pd.DataFrame({'heat': [1.0, 2.0], 'site': ['north', 'south']})) ->
     GaussianMixture & such as 'north' & Leave such columns out
 mixture().fit(pd.DataFrame({'heat': [1.0], 'day': pd.to_datetime(['2020-01-01'])})) ->
@@ -138,7 +139,8 @@ PoissonMixture(2).fit(-COUNTS) -> PoissonMixture & Negative values
 MultinomialMixture(2).fit(X) -> MultinomialMixture & Negative values
 CompoundDirichlet().fit(X) -> CompoundDirichlet & Negative values
 BernoulliMixture(2, binarize=None).fit(COUNTS) -> BernoulliMixture & between 0 and 1
-symbols().fit([[['T'], ['A']], [['C'], ['G']]]) -> CategoricalHMM & X has strings & codes 0, 1, ...
+symbols().fit(SYMBOLS).score([[['T'], ['A']], [['C'], ['G']]]) ->
+    CategoricalHMM & X has strings & codes 0, 1, ...
 symbols().fit([part + 0.5 for part in SYMBOLS]) -> CategoricalHMM & integer codes
 symbols().partial_fit(SYMBOLS).partial_fit([[[7]]]) ->
     CategoricalHMM & integer codes in 0\.\.3 & n_features

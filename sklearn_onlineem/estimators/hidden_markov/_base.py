@@ -49,7 +49,9 @@ def _warn_of_point_masses(hmm, model, X):
     if isinstance(model.family, Product):
         factors = zip(model.family.families, model.family.columns, model.parameters, strict=True)
     for factor, own, known in factors:
-        if not isinstance(factor, ColumnDistributions):
+        kind = getattr(factor, "family", factor)  # that of the parts of mixtures
+        kinds = kind, *getattr(kind, "families", ())
+        if not all(isinstance(part, ColumnDistributions) for part in kinds):
             continue
         first = factor.distribution(known, 0)
         if hasattr(first, "pmf") or not _is_narrow(first.var()).any():

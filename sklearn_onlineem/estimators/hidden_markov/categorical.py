@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
+from sklearn_onlineem.estimators._columns import NominalColumns
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
@@ -20,17 +21,19 @@ from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
 
 @estimator
-class CategoricalHMM(BaseHMM):
+class CategoricalHMM(NominalColumns, BaseHMM):
     """Hidden Markov model of symbols: like hmmlearn's, with `partial_fit`.
 
-    X has a column of codes 0, 1, ...; further columns are independent given the state. Entries of a
-    list may also be arrays of one dimension, which are sequences of codes.
+    X has a column of codes 0, 1, ..., or of letters, texts or categories, which the first data
+    number, as `fit` does codes from 1 up; further columns are independent given the state. Entries
+    of a list may also be texts, or arrays of one dimension, which are sequences of symbols.
 
     Parameters
     ----------
     n_features : int, default=None
-        Number of symbols. None: that of `emissionprob_init`, and without it one more than the
-        largest code in the first data.
+        Number of symbols, with codes from 0. None: that of `emissionprob_init`, and without it
+        the texts or declared categories of the first data, or as many as there are codes from 0, in
+        `fit` from the least one, to the largest.
     emissionprob_init : array-like of shape (n_components, n_features), default=None
         Probabilities to start from. Zeros that `params` fixes stay zero.
     emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
@@ -40,6 +43,8 @@ class CategoricalHMM(BaseHMM):
     ----------
     emissionprob_ : ndarray of shape (n_components, n_features)
         Probabilities of the symbols, those that are learnt at least 1e-10.
+    categories_ : list of ndarray
+        What the codes of each column stand for.
 
     See Also
     --------
@@ -60,6 +65,8 @@ class CategoricalHMM(BaseHMM):
     >>> hmm = CategoricalHMM(2, transmat_init=slow, random_state=0).fit(X)
     >>> np.flatnonzero(np.diff(hmm.predict(X)))
     array([39, 79])
+    >>> CategoricalHMM(random_state=0).fit(["GATTACA", "CAT"]).categories_[0].tolist()
+    ['A', 'C', 'G', 'T']
     """
 
     solver: str | Solver = parameter(
@@ -77,7 +84,7 @@ class CategoricalHMM(BaseHMM):
     _handles_missing = True
     _takes_symbols = True
 
-    def _family(self):
+    def _given_family(self, known):
         return Categorical(self.n_features)
 
     def _initialiser(self):

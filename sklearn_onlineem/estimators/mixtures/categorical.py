@@ -32,14 +32,15 @@ class CategoricalMixture(NominalColumns, BaseMixture):
     .. math:: p(x) = \sum_k w_k \prod_j p_{kj, x_j}
 
     Columns are codes 0, 1, ..., or texts and categories of data frames, which the first data
-    number; columns may have different numbers of categories. `bic` counts the free probabilities.
+    number, as `fit` does codes from 1 up; columns may have different numbers of categories. `bic`
+    counts the free probabilities.
 
     Parameters
     ----------
     n_categories : int or array-like of shape (n_features,), default=None
         Number of categories of all columns, or of each. None: the declared categories of a data
-        frame, the texts of the first data, or one more than the largest code there, which must then
-        be below 4096 or the number of rows.
+        frame, the texts of the first data, or the codes there from 0, in `fit` from the least one,
+        to the largest, which must then be below 4096 or the number of rows.
     min_probability : float, default=1e-10
         Floor of the probabilities, from 1e-100 to 1. Zeros of components that `params` fixes stay
         zero.

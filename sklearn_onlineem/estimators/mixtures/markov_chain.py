@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
@@ -17,9 +17,18 @@ from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats, Integers, Method, SequenceData
 from sklearn_onlineem.data._transitions import n_symbols_of, transition_counts
 from sklearn_onlineem.data.batch import room
+from sklearn_onlineem.estimators._columns import (
+    codes_are_told,
+    column_of,
+    first_categories,
+    has_texts,
+    named,
+    table_of,
+    with_codes,
+)
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._rows import RowsInput
-from sklearn_onlineem.estimators.fitted import rollback
+from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.sequence_forms import (
@@ -30,6 +39,7 @@ from sklearn_onlineem.estimators.sequence_forms import (
     with_columns_of_symbols,
 )
 from sklearn_onlineem.estimators.validation import (
+    ALL_DATA,
     check_in_memory,
     checked_lengths,
     converted,
@@ -86,8 +96,16 @@ class ChainsInput(RowsInput):
 
     def _counted(self, form):
         """Return the counts of transitions in sequences, in the columns of the first data."""
-        values = symbol_column(self._estimator, form.X)[:, 0]
-        given = self._estimator.n_symbols
+        estimator, X, given = self._estimator, form.X, self._estimator.n_symbols
+        known = {} if self._fresh else estimator._fitted.attributes.get("_categories", {})
+        if self._fresh and estimator._learnt_prior is not None:
+            known = estimator._learnt_prior.categories
+        elif self._fresh:
+            is_told = self._fresh != ALL_DATA or given is not None or codes_are_told(estimator)
+            table = table_of(X)
+            found = None if table is None else first_categories(column_of(table, 0), is_told)
+            known = {} if found is None else {0: found}
+        values = symbol_column(estimator, with_codes(X, known) if known else X)[:, 0]
         if not self._fresh:
             n_columns = self._estimator.n_features_in_
             n_symbols = n_symbols_of(n_columns)
@@ -99,13 +117,15 @@ class ChainsInput(RowsInput):
                 most, why = max(_FEW_SYMBOLS, len(values)), "more need n_symbols"
                 most = min(most, _MOST_SYMBOLS)
             symbols = _codes(values, most, why)
-            n_symbols = int(symbols.max()) + 1 if given is None else given
+            n_symbols = len(known[0]) if known else int(symbols.max()) + 1
+            n_symbols = n_symbols if given is None else given
             n_columns = n_symbols * (n_symbols + 1)
             room("n_symbols", (self._n_components, n_columns))
         self._is_checked = True  # They are counts.
         counts = transition_counts(symbols, form.offsets, n_symbols, values.dtype)
         if self._fresh:
-            self.attributes = {"n_features_in_": n_columns, "_dtype": values.dtype}
+            sizes = {"n_features_in_": n_columns, "_dtype": values.dtype}
+            self.attributes = {**sizes, "_categories": known}
         return counts if n_columns == counts.shape[1] else counts[:, n_symbols:]
 
     def _batch(self, X, weight, y, n_threads):
@@ -132,6 +152,13 @@ def symbol_column(estimator, X):
     if X.shape[1] != 1:
         raise ValueError(f"Sequences have one column, of symbols, but X has {X.shape[1]}.")
     return X
+
+
+def _texts_or_codes(estimator, X):
+    """Return a column of texts or categories as it is, and of codes as floats."""
+    table = table_of(X)
+    is_column = table is not None and len(table.shape) == 2 and table.shape[1] == 1
+    return table if is_column and has_texts(column_of(table, 0)) else symbol_column(estimator, X)
 
 
 def _codes(values, n_symbols, why):
@@ -174,8 +201,10 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     One sample is one sequence, with its label and its weight. Its statistics are counts: of its
     first symbol, and of pairs of consecutive symbols. X may be
 
-    - sequences of codes 0, 1, ...: a list of arrays of shape (length, 1) or (length,), an array of
-      shape (n_samples, length, 1), or a column of shape (n_rows, 1) with `lengths` or `groups`;
+    - sequences of codes 0, 1, ..., or of letters, texts or categories, which the first data number,
+      as `fit` does codes from 1 up: a list of texts, or of arrays of shape (length, 1) or
+      (length,), an array of shape (n_samples, length, 1), or a column of shape (n_rows, 1) with
+      `lengths` or `groups`;
     - rows of counts, dense or CSR, which is never made dense: of shape (n_samples, S + S * S), the
       first symbol one-hot and the flattened matrix of transitions from row to column; or of shape
       (n_samples, S * S), the transitions alone. A row may add up several sequences;
@@ -189,8 +218,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     ----------
     n_symbols : int, default=None
         Number of symbols. None: one more than the largest code in the first data, which must then
-        be below 256, or below 4096 and the length of all sequences; or according to the columns of
-        counts. Symbols beyond are an error.
+        be below 256, or below 4096 and the length of all sequences; or as many as there are texts,
+        declared categories, or, in `fit`, codes from the least one on; or according to the columns
+        of counts. Symbols beyond are an error.
     means_init : array-like of shape (n_components, n_features), default=None
         Expected counts to start from. Probabilities are their shares in the first symbol and in
         each row of the transitions.
@@ -208,6 +238,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         Probabilities of the first symbol. Of transitions alone: how often the symbols are left.
     transmat_ : ndarray of shape (n_components, n_symbols, n_symbols)
         Probabilities of the transitions from row to column.
+    categories_ : list of ndarray
+        Its array has what the codes of the symbols stand for.
     means_ : ndarray of shape (n_components, n_features)
         Expected counts, in the columns of rows of counts: probabilities times how often sequences
         of the component visit each symbol in the data, see
@@ -228,11 +260,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn_onlineem import MarkovChainMixture
     >>> words = ["ababab", "aabbaabb", "bababa", "bbaabba"]
-    >>> X = [np.array([["ab".index(letter)] for letter in word]) for word in words]
-    >>> labels = MarkovChainMixture(2, random_state=0).fit_predict(X)
+    >>> labels = MarkovChainMixture(2, random_state=0).fit_predict(words)
     >>> bool(labels[0] == labels[2] != labels[1] == labels[3])
     True
     """
@@ -262,7 +292,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         if lengths is None and groups is None:
             return X
         with error_context(self):
-            return sequence_form(X, lengths, groups, partial(symbol_column, self))
+            return sequence_form(X, lengths, groups, partial(_texts_or_codes, self))
 
     _sizes = {"k": "n_components", "s": "n_symbols"}
     means_ = replace(BaseMixture.means_, parts="lengths startprob transmat")
@@ -478,4 +508,12 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         lengths = np.broadcast_to(checked_lengths(name, lengths, n_samples, least=1), n_samples)
         room(name, (int(lengths.sum(dtype=object)),))
         symbols, offsets = model.family.sample_sequences(model.parameters, y, rng, lengths)
+        known = seen._fitted.attributes.get("_categories")
+        if known:
+            return np.split(named(known[0], symbols)[:, None], offsets[1:-1]), y
         return np.split(seen._exposed(symbols[:, None]), offsets[1:-1]), y
+
+    @fitted_property
+    def categories_(self) -> list[NDArray[np.generic]]:
+        known = self._fitted.attributes.get("_categories")
+        return [known[0].copy() if known else np.arange(self.startprob_.shape[1])]
