@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import softmax
 
 from cases.dynamical import PARAMETERS, changed, value
-from cases.regressions import COVARIANCE_CODES
+from cases.family_cases import regression_codes
 from sklearn_onlineem.families import Full
 from sklearn_onlineem.models.edit_transducer import EditTransducer
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
@@ -93,7 +93,7 @@ class DynamicalCoordinates:
             "transitions__covariance": model.transitions.family.shape,
             "emissions__covariance": model.emissions.family.shape,
         }
-        self.covariances = {name: COVARIANCE_CODES[type(shape)] for name, shape in shapes.items()}
+        self.covariances = {name: regression_codes(shape) for name, shape in shapes.items()}
 
     def encode(self, model):
         parts = []

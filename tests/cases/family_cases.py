@@ -637,7 +637,7 @@ def _laplace_decode(vector, like):
     return Laplaces(location, np.exp(log_scale))
 
 
-def _regression_codes(shape):
+def regression_codes(shape):
     """Covariances (K, p, p) of noise to unconstrained vectors, and back."""
     if isinstance(shape, Full):
         return _encode_matrices, _decode_matrices
@@ -670,9 +670,16 @@ class _RegressionCase(FamilyCase):
         return parameters.matrix, parameters.offset, parameters.covariance
 
 
+def regression_log_density(family, parameters, k):
+    """Of rows of one input, the first column, and of outputs."""
+    B, c = parameters.matrix[k], parameters.offset[k]
+    noise = stats.multivariate_normal(np.zeros(len(c)), parameters.covariance[k])
+    return lambda X: noise.logpdf(X[:, 1:] - X[:, :1] @ B.T - c)
+
+
 def _regression_case(shape, **capabilities):
     """Of one input, which is the first column of the rows."""
-    encode_noise, decode_noise = _regression_codes(shape)
+    encode_noise, decode_noise = regression_codes(shape)
 
     def draw(rng, n_components, d):
         p = d - 1
@@ -682,11 +689,6 @@ def _regression_case(shape, **capabilities):
             np.array([shape.nearest(R) for R in positive_definite(rng, n_components, p)]),
             rng.uniform(0.3, 3.0, (n_components, 1, 1)),
         )
-
-    def log_density(family, parameters, k):
-        B, c = parameters.matrix[k], parameters.offset[k]
-        noise = stats.multivariate_normal(np.zeros(len(c)), parameters.covariance[k])
-        return lambda X: noise.logpdf(X[:, 1:] - X[:, :1] @ B.T - c)
 
     def encode(parameters):
         linear = parameters.matrix.ravel(), parameters.offset.ravel()
@@ -704,7 +706,7 @@ def _regression_case(shape, **capabilities):
         GaussianRegression(1, shape, reg_covar=0.0),
         draw,
         normal_rows,
-        log_density,
+        regression_log_density,
         encode,
         decode,
         lambda d: {**prior, "covariance": 1.5 * np.eye(d - 1), "degrees_of_freedom": d + 2.0},

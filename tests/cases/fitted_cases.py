@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+from numpy.testing import assert_allclose
 
 from cases.chains import CHAINS
 from cases.coordinates import coordinates
@@ -12,6 +13,7 @@ from cases.transducers import TRANSDUCERS
 from sklearn_onlineem import HMM, EditDistance, Mixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Bernoulli, Categorical, CompoundDirichlet, Laplace, Wishart
 from sklearn_onlineem.families.tangents import tangents_of
@@ -168,3 +170,16 @@ def numerical_errors(found, names):
                 for v in (inverse, sandwich)
             ),
         )
+
+
+def checked_errors(found):
+    """Standard errors, which are those of differences; of several observations robust ones, too."""
+    errors = standard_errors(found.estimator, found.X).errors
+    has_robust = len(found.data) > 1
+    robust = standard_errors(found.estimator, found.X, robust=True).errors if has_robust else {}
+    for name, expected, sandwich in numerical_errors(found, errors):
+        assert_allclose(errors[name], expected, rtol=1e-4, atol=1e-9, err_msg=name)
+        assert errors[name].max() > 0.0
+        if has_robust:
+            assert_allclose(robust[name], sandwich, rtol=1e-4, atol=1e-9, err_msg=name)
+    return errors

@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +29,32 @@ class Interruption:
 PACKAGE = str(Path(sklearn_onlineem.__file__).parent)
 
 
-class InterruptAtLine:
-    """Raises KeyboardInterrupt at the n-th line of the package that runs within the context.
+class AtLine:
+    """Does something before the n-th line of the package that a thread runs within the context."""
+
+    def __init__(self, n, action):
+        self.n, self.action, self.count = n, action, 0
+
+    def trace(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line":
+            self.count += 1
+            if self.count == self.n:
+                self.action()
+        return self.trace
+
+    def __enter__(self):
+        self.before = sys.gettrace()
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(self.before)
+
+
+class InterruptAtLine(AtLine):
+    """Raises KeyboardInterrupt there.
 
     Python comes back to the line of a ``with`` just before it leaves the block, and an exception
     there skips the exit: NumPy's handling of errors is set back here, or it would last for all
@@ -37,24 +62,15 @@ class InterruptAtLine:
     """
 
     def __init__(self, n):
-        self.remaining = n
-
-    def trace(self, frame, event, _):
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line":
-            self.remaining -= 1
-            if self.remaining == 0:
-                raise KeyboardInterrupt
-        return self.trace
+        super().__init__(n, partial(signal.default_int_handler, signal.SIGINT, None))
 
     def __enter__(self):
-        self.old, self.numeric_errors = sys.gettrace(), np.errstate()
+        self.numeric_errors = np.errstate()
         self.numeric_errors.__enter__()
-        sys.settrace(self.trace)
+        return super().__enter__()
 
     def __exit__(self, *_):
-        sys.settrace(self.old)
+        super().__exit__()
         self.numeric_errors.__exit__()
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy import stats
 
-from cases.family_cases import FamilyCase
+from cases.family_cases import FamilyCase, regression_codes, regression_log_density
 from cases.random_rows import normal_rows, positive_definite
 from sklearn_onlineem.families import Diagonal, Family, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
@@ -61,33 +60,6 @@ class GivenInputs(Family):
         return partial(self.regressions.prior_statistics, n_inputs=N_INPUTS)
 
 
-# Covariances (K, p, p) to unconstrained vectors, and back.
-def _encode_full(covariance):
-    roots = np.linalg.cholesky(covariance)
-    i, j = np.tril_indices(roots.shape[1])
-    return np.where(i == j, np.log(np.abs(roots[:, i, j])), roots[:, i, j]).ravel()
-
-
-def _decode_full(vector, shape):
-    i, j = np.tril_indices(shape[1])
-    roots, entries = np.zeros(shape), vector.reshape(shape[0], -1)
-    roots[:, i, j] = np.where(i == j, np.exp(entries), entries)
-    return roots @ roots.mT
-
-
-COVARIANCE_CODES = {
-    Full: (_encode_full, _decode_full),
-    Diagonal: (
-        lambda covariance: np.log(np.einsum("kii->ki", covariance)).ravel(),
-        lambda vector, shape: np.exp(vector).reshape(shape[:2])[:, :, None] * np.eye(shape[1]),
-    ),
-    Spherical: (
-        lambda covariance: np.log(covariance[:, 0, 0]),
-        lambda vector, shape: np.exp(vector)[:, None, None] * np.eye(shape[1]),
-    ),
-}
-
-
 @dataclass(frozen=True)
 class RegressionCase(FamilyCase):
     """A shape of the noise."""
@@ -97,7 +69,7 @@ class RegressionCase(FamilyCase):
 
 
 def _case(shape):
-    encode_covariance, decode_covariance = COVARIANCE_CODES[type(shape)]
+    encode_noise, decode_noise = regression_codes(shape)
 
     def draw(rng, n_components, d):
         covariances = positive_definite(rng, n_components, d - N_INPUTS)
@@ -107,23 +79,16 @@ def _case(shape):
             np.array([shape.nearest(covariance) for covariance in covariances]),
         )
 
-    def log_density(family, parameters, k):
-        B, c, S = (
-            array[k] for array in (parameters.matrix, parameters.offset, parameters.covariance)
-        )
-        noise = stats.multivariate_normal(np.zeros(len(c)), S)
-        return lambda X: noise.logpdf(X[:, N_INPUTS:] - X[:, :N_INPUTS] @ B.T - c)
-
     def encode(parameters):
         linear = parameters.matrix.ravel(), parameters.offset.ravel()
-        return np.concatenate([*linear, encode_covariance(parameters.covariance)])
+        return np.concatenate([*linear, encode_noise(parameters.covariance)])
 
     def decode(vector, like):
         n, m = like.matrix.size, like.matrix.size + like.offset.size
         return AffineGaussian(
             vector[:n].reshape(like.matrix.shape),
             vector[n:m].reshape(like.offset.shape),
-            decode_covariance(vector[m:], like.covariance.shape),
+            decode_noise(vector[m:], like.covariance.shape),
         )
 
     family = GivenInputs(LinearGaussian(shape), np.array([0.7]), np.array([[1.3]]))
@@ -132,7 +97,7 @@ def _case(shape):
         family,
         draw,
         normal_rows,
-        log_density,
+        regression_log_density,
         encode,
         decode,
         lambda d: {**prior, "covariance": 1.5 * np.eye(d), "degrees_of_freedom": d + 3.0},

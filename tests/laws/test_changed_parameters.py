@@ -271,15 +271,22 @@ def test_callbacks_are_called_from_the_next_batch_on(stream, case, rng):
 WITH_PRIOR = [case for case in MERGED if "prior" in case().get_params()]
 
 
+KALMAN = [case for case in MERGED if case.make is KalmanFilter]
+WRONG = [(case, "prior", {"nonsense": 3.0}) for case in WITH_PRIOR]
+WRONG += [(case, "transition_offsets", [1.0, 2.0]) for case in KALMAN]
+
+
 @both
-@pytest.mark.parametrize("case", WITH_PRIOR, ids=repr)
-def test_a_prior_with_unknown_keys_raises_by_name(stream, case, rng):
+@pytest.mark.parametrize(("case", "name", "value"), WRONG, ids=str)
+def test_a_prior_with_unknown_keys_and_what_is_kept_as_given_raise_by_name(
+    stream, case, name, value, rng
+):
     estimator, X = stream(case, rng)
-    model = estimator.model_
-    with pytest.raises((TypeError, ValueError), match=rf"prior.*{type(estimator).__name__}"):
-        estimator.set_params(prior={"nonsense": 3.0}).partial_fit(X)
+    model, kind = estimator.model_, type(estimator).__name__
+    with pytest.raises((TypeError, ValueError), match=rf"{name}.*{kind}|{kind}.*{name}"):
+        estimator.set_params(**{name: value}).partial_fit(X)
     assert estimator.model_ is model
-    estimator.set_params(prior=None).partial_fit(X)
+    estimator.set_params(**{name: None}).partial_fit(X)
 
 
 def prior_of(case, estimator):
@@ -314,17 +321,6 @@ def test_a_prior_draws_means_to_its_own(stream, case, rng):
     changed.set_params(prior={"mean": np.full(4, 90.0), "mean_precision": 30.0}).partial_fit(X)
     estimator.partial_fit(X)
     assert (changed.means_ > estimator.means_ + 1.0).all()
-
-
-@both
-@pytest.mark.parametrize("case", [c for c in MERGED if c.make is KalmanFilter], ids=repr)
-def test_what_is_kept_as_given_can_not_change(stream, case, rng):
-    estimator, X = stream(case, rng)
-    model = estimator.model_
-    with pytest.raises(ValueError, match="KalmanFilter.*transition_offsets"):
-        estimator.set_params(transition_offsets=[1.0, 2.0]).partial_fit(X)
-    assert estimator.model_ is model
-    estimator.set_params(transition_offsets=None).partial_fit(X)
 
 
 # ------------------------------------------------------------------------ changed in their place

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS, document_clusters
-from cases.interruptions import PACKAGE
+from cases.interruptions import AtLine
 from cases.merged_cases import WAYS
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import state_of
@@ -190,30 +190,6 @@ def said(estimator, name, X):
 
 def _plain(part):
     return part.tolist() if isinstance(part, np.ndarray) else part
-
-
-class AtLine:
-    """Does something before the n-th line of the package that a thread runs within the context."""
-
-    def __init__(self, n, action):
-        self.n, self.action, self.count = n, action, 0
-
-    def trace(self, frame, event, _):
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line":
-            self.count += 1
-            if self.count == self.n:
-                self.action()
-        return self.trace
-
-    def __enter__(self):
-        self.before = sys.gettrace()
-        sys.settrace(self.trace)
-        return self
-
-    def __exit__(self, *_):
-        sys.settrace(self.before)
 
 
 def attributes_of(estimator):

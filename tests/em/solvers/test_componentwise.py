@@ -14,7 +14,6 @@ from scipy import sparse
 from sklearn_onlineem import (
     CompoundDirichlet,
     EditDistance,
-    GaussianMixture,
     LatentDirichletAllocation,
     PoissonMixture,
 )
@@ -98,24 +97,6 @@ def test_sparse_rows_are_dense_rows(case, rng):
 # ------------------------------------------------------------- priors that take weight, one by one
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("case", [case for case in ESTIMATORS if not case.hidden], ids=repr)
-def test_what_the_prior_leaves_has_enough_rows(case, order, rng):
-    X = case.data(rng, 300)[0]
-    mixture = fitted(
-        case, X, 8, solver=Componentwise(order), weight_concentration_prior=CONCENTRATION,
-        max_iter=300, tol=1e-6,
-    )  # fmt: skip
-    alive = mixture.weights_ > 0.0
-    assert mixture.converged_
-    assert 1 <= mixture.n_components_ == np.count_nonzero(alive) < 8
-    counts = mixture.model_.e_step(mixture._input().read(X))[0].counts * len(X)
-    assert (counts[alive] > 1.0 - CONCENTRATION).all()
-    numbers = [step.n_components for step in mixture.history_ if step.n_components is not None]
-    assert numbers == sorted(numbers, reverse=True)
-    assert numbers[-1] == mixture.n_components_
-
-
 @pytest.mark.parametrize("case", [case for case in ESTIMATORS if not case.hidden], ids=repr)
 def test_with_a_prior_that_takes_weight_steps_lower_the_objective_only_by_losses(case, rng):
     X = case.data(rng, 200)[0]
@@ -140,18 +121,6 @@ def penalised(model, data):
     """Log-likelihood plus log prior of the weights that there are."""
     weights = model.weights[model.weights > 0.0]
     return data.total_weight * model.e_step(data)[1] + (CONCENTRATION - 1.0) * np.log(weights).sum()
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_where_all_are_too_small_they_go_one_by_one_until_one_has_enough(order, rng):
-    """Figueiredo & Jain's reason for steps of one component."""
-    X = rng.standard_normal((60, 2))
-    mixture = GaussianMixture(
-        10, weight_concentration_prior=-14.0, solver=Componentwise(order), random_state=0
-    ).fit(X)
-    assert mixture.n_components_ >= 1
-    counts = mixture.predict_proba(X).sum(axis=0)
-    assert counts[mixture.weights_ > 0.0].min() > 15.0
 
 
 # ---------------------------------------------------------------------------------------- refusals

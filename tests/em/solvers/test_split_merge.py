@@ -1,13 +1,11 @@
 """What holds for every mixture whose components are merged and split."""
 
-import pickle
 from itertools import islice
 
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
-from sklearn.base import clone
 
 from sklearn_onlineem import (
     BernoulliMixture,
@@ -15,7 +13,6 @@ from sklearn_onlineem import (
     GaussianMixture,
     KalmanFilter,
     PoissonMixture,
-    combine_estimators,
 )
 from sklearn_onlineem.em import SplitMerge
 from sklearn_onlineem.families import Tied
@@ -44,22 +41,6 @@ def test_it_ends_where_no_move_raises_the_criterion_and_not_below_batch_em(case,
     # Three clusters, which no family takes for fewer.
     assert mixture.n_components_ >= 3
     assert np.count_nonzero(mixture.weights_) == mixture.n_components_
-
-
-@all_mixtures
-def test_components_without_weight_are_honoured_everywhere(case, rng):
-    X = case.data(rng, 300)[0]
-    mixture = fitted(case, X)
-    empty = mixture.weights_ == 0.0
-    assert empty.any()
-    assert (mixture.predict_proba(X)[:, empty] == 0.0).all()
-    assert not empty[mixture.sample(500)[1]].any()
-    twin = pickle.loads(pickle.dumps(mixture))
-    assert_identical(twin.model_, mixture.model_)
-    assert_identical(twin.partial_fit(X[:20]).model_, mixture.partial_fit(X[:20]).model_)
-    assert (mixture.weights_[empty] == 0.0).all()
-    merged = combine_estimators([mixture, clone(mixture).fit(X[::2])])
-    assert np.isfinite(merged.score(X))
 
 
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
