@@ -1,7 +1,6 @@
 """Speed of one EM pass of GMMHMM, against hmmlearn's in the same run.
 
-Cells are medians of the ratios of CPU seconds on one processor, at equal log-likelihoods.
-``python -m benchmarks.speed.mixture_emissions``; it needs hmmlearn.
+Cells are medians of the ratios of CPU seconds, at equal log-likelihoods. It needs hmmlearn.
 """
 
 import logging
