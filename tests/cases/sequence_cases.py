@@ -154,6 +154,14 @@ SEQUENCE_ESTIMATORS = [
     SequenceCase(CategoricalHMM, symbol_clusters, {"n_features": 4}, **NOMINAL),
     SequenceCase(MultinomialHMM, document_clusters, **DOCUMENTS),
     SequenceCase(PoissonHMM, count_clusters, **COUNTS),
+    SequenceCase(
+        RegressionHMM,
+        alternating_clusters,
+        {"lags": 1},
+        "RegressionHMM(lags)",
+        n_before=1,
+        **GAUSSIAN,
+    ),
     # A 0 is no exponential variable.
     SequenceCase(HMM, waiting_clusters, {"family": "exponential"}, "HMM(exponential)", **POSITIVE),
     SequenceCase(
@@ -162,14 +170,6 @@ SEQUENCE_ESTIMATORS = [
         {"family": "gaussian_diag", "termination": "end_state"},
         "HMM(gaussian, absorbing)",
         ends_by_itself=True,
-        **GAUSSIAN,
-    ),
-    SequenceCase(
-        RegressionHMM,
-        alternating_clusters,
-        {"lags": 1},
-        "RegressionHMM(lags)",
-        n_before=1,
         **GAUSSIAN,
     ),
 ]
