@@ -207,7 +207,7 @@ def regression_world(case):
         "n_inputs": n_inputs, "n_outputs": n_outputs, "matrix_precision": 2.0,
         "offset_precision": 2.0, "degrees_of_freedom": 6.0, "prior_statistics.matrix": 0.3,
         "prior_statistics.offset": 0.5, "prior_statistics.covariance": 1.5,
-        "prior_statistics.n_features": n_outputs,
+        "prior_statistics.n_features": n_outputs, "learns.name": "matrix",
     }  # fmt: skip
     return [family, regression, p, *SHAPES, Tied()], arguments
 
