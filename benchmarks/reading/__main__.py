@@ -29,20 +29,20 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit
 # ends by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
-    "GaussianHMM.fit, functions": 340,
+    "GaussianHMM.fit, functions": 343,
     "GaussianHMM.fit, files": 43,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 195,
-    "Python code": 28_768,
-    "Python docstrings": 14_117,
-    "kernel files": 58,
-    "kernel code": 14_215,
+    "Python files": 197,
+    "Python code": 29_403,
+    "Python docstrings": 14_330,
+    "kernel files": 60,
+    "kernel code": 15_004,
     "public names": 96,
     "import circles": 0,
-    "test code": 39_306,
+    "test code": 39_656,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

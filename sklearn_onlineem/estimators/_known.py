@@ -165,13 +165,18 @@ def _letters(kind):
     return letters | {whole: "" if is_told else of_whole}
 
 
+# Parts that hidden chains have, or mixtures, besides their components.
+_OF_CHAINS = {"weights", "startprob", "transmat", "durationprob"}
+_OTHER_STARTS = {"n_init", "startprob_init", "transmat_init", "durationprob_init"}
+
+
 @cache
 def _starts(kind):
     """Return the attributes that may have start values, by the names of these parameters."""
     return {
         name: getattr(kind, name.removesuffix("init"))
         for name in kind._defaults
-        if name.endswith("_init") and name not in ("n_init", "startprob_init", "transmat_init")
+        if name.endswith("_init") and name not in _OTHER_STARTS
     }
 
 
@@ -229,7 +234,7 @@ class KnownModel:
         given = {line: x for name, line in lines.items() if (x := getattr(self, name)) is not None}
 
         def names():
-            needed = set(self._missing_parts(())) - {"weights", "startprob", "transmat"}
+            needed = set(self._missing_parts(())) - _OF_CHAINS
             if "means_init" in lines and self._family().determined_by_means:
                 needed = lines["means_init"].determines
             found = [name for name, line in lines.items() if line.determines & needed]

@@ -326,7 +326,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         if weight is not None:
             states *= np.repeat(weight, np.diff(offsets))[:, None]
         if not math.isfinite(log_likelihood):
-            log_likelihood = _total(log_likelihoods, transitions, weight)
+            log_likelihood = total_log_likelihood(log_likelihoods, transitions, weight)
         if self.transmat.shape[1] > self.n_components:
             last = states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             transitions = np.column_stack([transitions, last])
@@ -345,7 +345,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         log_likelihood, found = explored(
             self, data, self._n_chunk, n_threads, visit, log_likelihoods
         )
-        _total(np.array(log_likelihood), np.zeros(1) if found is None else found[0])
+        total_log_likelihood(np.array(log_likelihood), np.zeros(1) if found is None else found[0])
         transitions, first, last, emissions = found
         if self.transmat.shape[1] > self.n_components:
             transitions = np.column_stack([transitions, last])
@@ -419,6 +419,27 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         if incomplete.any():
             yield incomplete, family.marginal_log_density, family.marginal_statistics
 
+    def _occupancies(self, like):
+        return self.termination.occupancies(self.start, self.transmat, like)
+
+    def chain_statistics(
+        self, start: Floats, transitions: Floats, emissions: Statistics, n_segments: float = 0.0
+    ) -> HiddenMarkovStatistics:
+        """Return pseudo-statistics.
+
+        Parameters
+        ----------
+        start : ndarray of shape (n_states,)
+            First states.
+        transitions : ndarray
+            Transitions, of the shape of the model's.
+        emissions : Statistics
+            The family's.
+        n_segments : float, default=0.0
+            Segments of each state, where these have durations.
+        """
+        return HiddenMarkovStatistics(start, transitions, emissions)
+
     def own_statistics(
         self, like: Sequences | LengthDistribution | None = None
     ) -> HiddenMarkovStatistics:
@@ -468,9 +489,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     ) -> HiddenMarkovModel:
         # States are matched by how often they emit, and what; transitions follow.
         models = self, reference
-        occupancy, reference_occupancy = (
-            model.termination.occupancies(model.start, model.transmat, like)[1] for model in models
-        )
+        occupancy, reference_occupancy = (model._occupancies(like)[1] for model in models)
         ends = (model.termination.final(model.transmat) > 0.0 for model in models)
         order = matching(occupancy, reference_occupancy, divergences(self, reference), *ends)
         parameters = numbered(self, order, reference)
@@ -478,6 +497,9 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             return self
         if self._is_partial:
             raise ValueError("states of which some parameters are fixed cannot be renumbered.")
+        return self._renumbered(order, parameters)
+
+    def _renumbered(self, order, parameters):
         columns = np.append(order, np.arange(len(order), self.transmat.shape[1]))
         return replace(
             self,
@@ -498,7 +520,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     def _shares(self, data):
         """Return the shares of the states among the rows; in the long run for a piece."""
         like = data if data.before is None else _LONG
-        emissions = self.termination.occupancies(self.start, self.transmat, like)[1]
+        emissions = self._occupancies(like)[1]
         return emissions / emissions.sum()
 
     def reinitialised(self, data: Sequences) -> SplitMergeStep | None:
@@ -582,15 +604,18 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         n_steps : int
             How many rows follow each sequence.
         """
-        if len(data) == 1:
-            end = self.filtered_end(data)
-            states = np.zeros((1, self.n_components)) if end is None else end[None]
-        else:
-            states = self.filtered(data)[data.offsets[1:] - 1].astype(np.float64)
+        states = self._ends(data)
         if not states.any(axis=1).all():
             which = int(states.any(axis=1).argmin())
             raise ValueError(f"sequence {which} is impossible under the model.")
         return self.ahead(states, n_steps)
+
+    def _ends(self, data):
+        """Return the filtered ends of all sequences; zeros of impossible ones."""
+        if len(data) == 1:
+            end = self.filtered_end(data)
+            return np.zeros((1, self.n_components)) if end is None else end[None]
+        return self.filtered(data)[data.offsets[1:] - 1].astype(np.float64)
 
     def ahead(self, states: Floats | None, n_steps: int) -> MixtureForecast:
         r"""Return the distributions of the rows after those that led to states.
@@ -619,6 +644,16 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             now = now / totals
             probabilities[:, step] = now
         return MixtureForecast(self.family, self.parameters, probabilities)
+
+    def states_of_end(self, end: Floats) -> Floats:
+        """Return the distribution of the state that a filtered end has, (n_states,).
+
+        Parameters
+        ----------
+        end : ndarray
+            As `filtered_end` returns it.
+        """
+        return end
 
     def posterior(self, data: Sequences) -> Floats:
         """Return p(h_t | v), an ndarray of shape (n_rows, n_states).
@@ -754,7 +789,9 @@ def _joined(parts):
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _total(log_likelihoods, transitions, weight=None):
+def total_log_likelihood(
+    log_likelihoods: Floats, transitions: Floats, weight: Floats | None = None
+) -> float:
     """Return the sum of log-likelihoods; ValueError if a sequence is impossible."""
     total = float(log_likelihoods.sum() if weight is None else weight @ log_likelihoods)
     if math.isfinite(total + transitions.sum()):

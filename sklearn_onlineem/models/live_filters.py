@@ -96,8 +96,8 @@ class StateFilter(_LiveFilter):
     model : HiddenMarkovModel
         Later updates of the estimator do not change it.
     probabilities : ndarray of shape (n_components,), default=None
-        Distribution of the state before the next row, of a sequence that goes on. None: a new
-        sequence begins.
+        Distribution of the state before the next row, of a sequence that goes on; with durations,
+        what `filtered_end` of the model returns. None: a new sequence begins.
     categories : dict of int to ndarray, default=None
         What codes of nominal columns stand for, by column: `update` takes these instead of codes,
         and `forecast` returns them. None: codes.
@@ -127,12 +127,20 @@ class StateFilter(_LiveFilter):
     ) -> None:
         self._model, self._categories = model, categories
         self._n_features = model.n_features
-        self.probabilities = probabilities
+        self._end = probabilities
         self.n_steps = 0
 
     @property
+    def probabilities(self) -> Floats | None:
+        return None if self._end is None else self._model.states_of_end(self._end)
+
+    @probabilities.setter
+    def probabilities(self, value: Floats | None) -> None:
+        self._end = value
+
+    @property
     def _states(self):
-        return None if self.probabilities is None else self.probabilities[None]
+        return None if self._end is None else self._end[None]
 
     def update(self, row: ArrayLike) -> Floats:
         """Take the next row, and return the new distribution.
@@ -146,7 +154,7 @@ class StateFilter(_LiveFilter):
         """
         row = self._coded(row) if self._categories else row
         X = _as_row(row, self._n_features)
-        data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self.probabilities)
+        data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self._end)
         if are_ready(X, X.shape[1]):
             data.__dict__["observed"] = None
         return self._after(data, X)
@@ -158,12 +166,12 @@ class StateFilter(_LiveFilter):
             family.check(data.X)
         elif not _missing(X).all() and not isinstance(family, Marginals):
             raise ValueError(f"{_NAME}: {family} does not accept rows with some values missing.")
-        probabilities = self._model.filtered(data)[0]
-        if not probabilities.sum() > 0.0:
+        end = self._model.filtered_end(data)
+        if end is None:
             raise ValueError("The row is impossible under the model after the rows before it.")
-        self.probabilities = probabilities
+        self._end = end
         self.n_steps += 1
-        return probabilities
+        return self.probabilities
 
     def _coded(self, row):
         """Return a row with the codes of known categories; ValueError for others."""
@@ -245,7 +253,7 @@ class RegressionFilter(StateFilter):
             if not are_finite(known):
                 raise ValueError(f"{_NAME}: inputs must be finite.")
         rows = Rows.unchecked(np.hstack([past, known, X]))
-        data = Sequences.unchecked(rows, _ONE_ROW, self.probabilities)
+        data = Sequences.unchecked(rows, _ONE_ROW, self._end)
         probabilities = self._after(SequencesWithInputs.of(data, q), X)
         self._last = rows.X[0]
         return probabilities

@@ -11,6 +11,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.sequences import SequencesWithInputs
 from sklearn_onlineem.models.forecasts import mixture_quantiles
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,8 @@ def regressions_ahead(
     ----------
     Costa, Fragoso & Marques, "Discrete-Time Markov Jump Linear Systems", 2005, section 3.2.
     """
+    if isinstance(model, HiddenSemiMarkovModel):
+        raise ValueError("forecasts of regressions are not available with durations.")
     regressions, n_lagged = model.parameters, len(past)
     lagged, known = np.split(regressions.matrix, [n_lagged], axis=2)
     K, d = regressions.offset.shape

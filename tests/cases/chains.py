@@ -5,14 +5,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from cases.enumeration import logs
+from cases.enumeration import LogDensities, filtered_by_enumeration, logs
 from cases.family_cases import FAMILIES, OTHER_FAMILIES, FamilyCase, case_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Categorical, Full, Laplace, MixtureOf, Poisson
 from sklearn_onlineem.families.capabilities import Marginals
+from sklearn_onlineem.models.durations import (
+    CategoricalDurations,
+    NegativeBinomialDurations,
+    PoissonDurations,
+    SegmentDurations,
+)
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
+from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 
@@ -138,6 +145,85 @@ class ChainCase:
         return np.append(evidence.start, evidence.transitions)
 
 
+@dataclass(frozen=True)
+class SegmentCase(ChainCase):
+    """A hidden semi-Markov model, whose segments have up to 5 rows, as sequences."""
+
+    durations: SegmentDurations = CategoricalDurations()
+
+    def __repr__(self):
+        begins = ", left-censored" if self.durations.left_censored else ""
+        return f"{type(self.durations).__name__}{begins} of {self.case!r}"
+
+    def draw(self, rng, n_components=3, d=2):
+        chain = super().draw(rng, n_components, d)
+        apart = np.where(np.eye(n_components) > 0.0, 0.0, chain.transmat)
+        table = rng.dirichlet(np.full(5, 2.0), n_components)
+        return HiddenSemiMarkovModel(
+            chain.family,
+            chain.start,
+            apart / apart.sum(axis=1, keepdims=True),
+            chain.parameters,
+            durations=self.durations,
+            table=self.durations.m_step(table, 0.3 * np.ones(n_components), table),
+        )
+
+    def before(self, model, rng):
+        """The distribution of a state and of the rows of its segment."""
+        return rng.dirichlet(np.ones(model.table.size))
+
+    def mean_log_likelihood(self, model, data):
+        """That of the hidden Markov model whose states are those of rows of segments."""
+        states, start, transmat = extended(model)
+        densities = model.family.log_density(model.parameters, data.X)
+        if data.rows.labels is not None:
+            known = data.rows.labels[:, None]
+            densities[(known >= 0) & (known != np.arange(model.n_components))] = -np.inf
+        chain = HiddenMarkovModel(LogDensities(len(states)), start, transmat, None)
+        rows = Sequences(Rows(np.ascontiguousarray(densities[:, states])), data.offsets)
+        return chain.log_likelihood(rows).mean()
+
+    def prior(self, model, n_features, concentration):
+        prior = super().prior(model, n_features, concentration)
+        prior = model.chain_statistics(prior.start, prior.transitions, prior.emissions)
+        return replace(prior, durations=np.full_like(model.table, concentration - 1.0))
+
+    def log_prior(self, model, concentration):
+        lasting = (concentration - 1.0) * np.log(model.table).sum()
+        return super().log_prior(model, concentration) + lasting
+
+
+def extended(model):
+    """States (state, row of its segment, duration) of a hidden semi-Markov model, as a chain.
+
+    The state of each of these, their start, and their transitions.
+    """
+    n_durations = model.table.shape[1]
+    lasts = [(row, s) for s in range(1, n_durations + 1) for row in range(1, s + 1)]
+    rows, durations = np.tile(np.array(lasts).T, model.n_components)
+    states = np.repeat(np.arange(model.n_components), len(lasts))
+    weights, is_first = model.table[states, durations - 1], rows == 1
+    new = np.where(is_first, weights, 0.0)
+    transmat = np.where((rows == durations)[:, None], model.transmat[states][:, states] * new, 0.0)
+    goes_on = np.flatnonzero(rows < durations)
+    transmat[goes_on, goes_on + 1] = 1.0
+    if model.durations.left_censored:
+        mean = model.table @ np.arange(1.0, n_durations + 1.0)
+        new = weights / mean[states]
+    return states, model.start[states] * new, np.ascontiguousarray(transmat)
+
+
+def filtered_by_definition(model, log_densities):
+    """p(state | rows so far) of the rows of one sequence, by enumeration of all paths or rows."""
+    if not isinstance(model, HiddenSemiMarkovModel):
+        return filtered_by_enumeration(model, log_densities)
+    states, start, transmat = extended(model)
+    rows = Rows(np.ascontiguousarray(log_densities[:, states]))
+    chain = HiddenMarkovModel(LogDensities(len(states)), start, transmat, None)
+    filtered = chain.filtered(Sequences(rows, np.array([0, len(log_densities)])))
+    return filtered @ np.eye(model.n_components)[states]
+
+
 CHAINS = [
     *(ChainCase(case, GivenLength) for case in [*FAMILIES, *OTHER_FAMILIES]),
     *(
@@ -146,4 +232,8 @@ CHAINS = [
         for case in map(case_of, (Full, Poisson, Categorical, Laplace))
     ),
     *(ChainCase(case_of(MixtureOf), termination) for termination in (GivenLength, EndState)),
+    SegmentCase(case_of(Full), GivenLength, CategoricalDurations()),
+    SegmentCase(case_of(Poisson), GivenLength, CategoricalDurations(left_censored=True)),
+    SegmentCase(case_of(Poisson), GivenLength, PoissonDurations(left_censored=True)),
+    SegmentCase(case_of(Poisson), GivenLength, NegativeBinomialDurations()),
 ]

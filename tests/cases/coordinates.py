@@ -1,5 +1,7 @@
 """Unconstrained coordinates of models, in which a numerical minimiser can move."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import softmax
 
@@ -7,7 +9,6 @@ from cases.dynamical import PARAMETERS, changed, value
 from cases.family_cases import regression_codes
 from sklearn_onlineem.families import Full
 from sklearn_onlineem.models.edit_transducer import EditTransducer
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 from sklearn_onlineem.models.mixture import MixtureModel
 
@@ -32,7 +33,7 @@ class ComponentCoordinates:
     def _rows(self, model):
         if isinstance(model, MixtureModel):
             return [model.weights]
-        return [model.start, *model.transmat]
+        return [model.start, *model.transmat, *getattr(model, "table", ())]
 
     def encode(self, model):
         odds = [
@@ -51,9 +52,10 @@ class ComponentCoordinates:
         parameters = self.case.case.decode(vector, like)
         if isinstance(self.model, MixtureModel):
             return MixtureModel(family, rows[0], parameters)
-        return HiddenMarkovModel(
-            family, rows[0], np.array(rows[1:]), parameters, self.model.termination
-        )
+        n = 1 + len(self.model.transmat)
+        lasting = {"table": np.array(rows[n:])} if rows[n:] else {}
+        chain = {"start": rows[0], "transmat": np.array(rows[1:n]), **lasting}
+        return replace(self.model, parameters=parameters, **chain)
 
     def identified(self, model):
         """What the distribution depends on."""

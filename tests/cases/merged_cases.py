@@ -87,5 +87,8 @@ def once_for_each_parameter(cases):
             owner = next(
                 (k for k in kind.__mro__ if name in vars(k).get("__annotations__", {})), kind
             )
-            found.setdefault((name, owner, kind.__module__.split(".")[2]), (case, name))
+            key = name, owner, kind.__module__.split(".")[2]
+            # Some parameters require others, which cases set together.
+            is_set = name in case.arguments and name not in found.get(key, (case,))[0].arguments
+            found[key] = (case, name) if is_set else found.get(key, (case, name))
     return list(found.values())

@@ -63,6 +63,14 @@ class SequenceCase(RowCapabilities):
         """Whether the statistics of any data are those of a model: lengths must not be given."""
         return self.ends_by_itself
 
+    def moves(self, transmat):
+        """Transitions as the model has them: with durations, only those to other states."""
+        if "durations" not in self.arguments:
+            return transmat
+        is_left = np.diagonal(transmat) < 1.0
+        apart = np.where(np.eye(len(transmat), dtype=bool) & is_left, 0.0, transmat)
+        return apart / apart.sum(axis=1, keepdims=True)
+
     def data(self, rng, n_sequences=20):
         """Sequences of 1 to 30 rows, and the states of these, which are rarely left."""
         least = 1 + self.n_before
@@ -164,6 +172,20 @@ SEQUENCE_ESTIMATORS = [
     ),
     # A 0 is no exponential variable.
     SequenceCase(HMM, waiting_clusters, {"family": "exponential"}, "HMM(exponential)", **POSITIVE),
+    SequenceCase(
+        GaussianHMM,
+        normal_clusters,
+        {"durations": "poisson", "max_duration": 30},
+        "GaussianHMM(Poisson durations)",
+        **GAUSSIAN,
+    ),
+    SequenceCase(
+        PoissonHMM,
+        count_clusters,
+        {"durations": "categorical", "max_duration": 30, "left_censored": True},
+        "PoissonHMM(durations, left-censored)",
+        **COUNTS,
+    ),
     SequenceCase(
         HMM,
         normal_clusters,

@@ -273,6 +273,8 @@ def fitted_in_all_ways(rng):
     yield CategoricalHMM(2).partial_fit(symbols[:30]).partial_fit(symbols[30:])
     yield GaussianHMM(2, termination="absorbing_states", absorbing_states=[1]).partial_fit(X)
     yield GMMHMM(2, n_mix=2, covariance_type="tied").partial_fit(X)
+    for kind in ("poisson", "negative_binomial", "categorical"):
+        yield GaussianHMM(2, durations=kind, max_duration=3).partial_fit(X)
     words = ["ab", "ba", "abc"]
     for parametrization in ("tied", "full"):
         yield EditDistanceClassifier(EditDistance(parametrization)).fit(words, words)

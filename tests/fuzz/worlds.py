@@ -274,10 +274,14 @@ def model_world(case):
 def chain_objects(model, data, evidence):
     if not hasattr(model, "transmat"):
         return [], {}
+    end = model.filtered_end(data)
     values = {
         "start": model.start, "transmat": model.transmat,
         "transitions": model.termination.transitions(model.transmat), "last": model.start,
-        "like": data, "row": data.X[0], "model": model, "states": model.start[None],
+        "like": data, "row": data.X[0], "model": model, "states": end[None], "end": end,
+        "before": end, "n_segments": 2.0, "chain_statistics.transitions": evidence.transitions,
+        "emissions": evidence.emissions, "counts": np.ones((len(model.start), 5)),
+        "running": np.zeros(len(model.start)), "table": getattr(model, "table", None),
     }  # fmt: skip
     lengths = data.length_distribution
     live, n_inputs = StateFilter(model), getattr(model.family, "n_inputs", None)
@@ -285,7 +289,9 @@ def chain_objects(model, data, evidence):
         values["row"], values["inputs"] = data.X[0, n_inputs:], data.X[0, :n_inputs]
         values["forecast.inputs"] = data.X[:2, :n_inputs]
         live = RegressionFilter(model)
-    return [model.termination, live, lengths, data.rows], values | {"merge.other": lengths}
+    objects = [model.termination, live, lengths, data.rows]
+    objects += [model.durations] if hasattr(model, "durations") else []
+    return objects, values | {"merge.other": lengths}
 
 
 def conditional_objects(model, data, evidence):

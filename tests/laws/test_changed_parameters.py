@@ -53,7 +53,8 @@ RAISES = {
     "min_probability": 0.01, "n_symbols": 9, "shape": 7.0, "degrees_of_freedom": 17.0,
     "alphabet": "abcdxyz", "parametrization": "other", "em_vars": ["transition_matrices"],
     "transition_covariance_type": "diag", "observation_covariance_type": "spherical",
-    "n_dim_state": 3, "doc_topic_prior": 0.3, "lags": 2,
+    "n_dim_state": 3, "doc_topic_prior": 0.3, "durations": "negative_binomial", "max_duration": 29,
+    "left_censored": True, "lags": 2,
 }  # fmt: skip
 # Of `fit`, of the start of a stream, or of answers and messages: the next batch learns the same.
 OF_FIT = {
@@ -64,7 +65,8 @@ OF_THE_START = {
     "init": "random", "init_params": "random", "random_state": 7, "alpha_init": [1.0],
     "weights_init": [1.0], "means_init": [[1.0]], "precisions_init": [1.0], "startprob_init": [1.0],
     "transmat_init": [[1.0]], "covars_init": [1.0], "lambdas_init": [[1.0]],
-    "emissionprob_init": [[1.0]], "operations_init": {}, "transition_matrices": 0.3 * np.eye(2),
+    "emissionprob_init": [[1.0]], "durationprob_init": [[1.0]], "operations_init": {},
+    "transition_matrices": 0.3 * np.eye(2),
     "observation_matrices": np.ones((4, 2)), "transition_covariance": 3.0 * np.eye(2),
     "observation_covariance": 3.0 * np.eye(4), "observation_offsets": np.full(4, 3.0),
     "initial_state_mean": np.full(2, 3.0), "initial_state_covariance": 3.0 * np.eye(2),
@@ -130,6 +132,7 @@ def other(estimator, name, value):
         "parametrization": "tied" if now == "full" else "full",
         "solver": "online",
         "e_step": "gibbs",
+        "left_censored": False,
     }
     if name == "params" and isinstance(estimator, KalmanFilter):
         return {"transition_matrices": False}

@@ -49,6 +49,8 @@ def start_values(case):
     for name in fitted.get_params():
         if name == "covars_init" and not hasattr(fitted, "n_mix"):
             found[name] = fitted.model_.parameters.covariance
+        elif name == "durationprob_init" and fitted.durations is None:
+            continue
         elif name.endswith("_init") and name != "n_init":
             found[name] = getattr(fitted, name.removesuffix("init"))
     return found

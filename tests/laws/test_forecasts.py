@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases.capabilities import cases_where
-from cases.chains import CHAINS
+from cases.chains import CHAINS, filtered_by_definition
 from cases.comparing import assert_close, assert_identical
-from cases.enumeration import filtered_by_enumeration
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
 from cases.sequence_cases import SEQUENCE_ESTIMATORS, all_models
 from numpy.testing import assert_allclose, assert_array_equal
@@ -112,12 +111,12 @@ def test_states_to_come_are_those_of_enumeration_over_all_paths(case, rng):
     found = model.forecast(data, 3).probabilities
     for i, (begin, end) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         and_more = np.vstack([log_densities[begin:end], np.zeros((3, 3))])
-        expected = filtered_by_enumeration(model, and_more)[-3:]
+        expected = filtered_by_definition(model, and_more)[-3:]
         assert_allclose(found[i], expected, rtol=1e-9, atol=1e-12)
         assert_allclose(model.forecast(data[[i]], 3).probabilities, found[[i]], rtol=1e-9)
     start = model.ahead(None, 2).probabilities
     assert_allclose(start[0, 0], model.start)
-    expected = filtered_by_enumeration(model, np.zeros((2, 3)))
+    expected = filtered_by_definition(model, np.zeros((2, 3)))
     assert_allclose(start[0], expected, rtol=1e-9, atol=1e-12)
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 VALUES = {
     "n_components": 2, "n_dim_state": 2, "n_features": 4, "n_symbols": 3, "n_categories": 4,
     "batch_size": 100, "max_iter": 2, "n_init": 2, "n_mix": 2, "n_sweeps": 100, "burn_in": 3,
-    "average": 2, "n_jobs": 2, "verbose_interval": 2, "lags": 2,
+    "average": 2, "n_jobs": 2, "verbose_interval": 2, "lags": 2, "max_duration": 30,
 }  # fmt: skip
 # Numbers that need not be whole, and may be.
 REALS = {

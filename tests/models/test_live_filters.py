@@ -85,8 +85,7 @@ def test_a_row_is_refused_where_filter_refuses_it(case, rng):
 @pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
 def test_a_masked_row_is_a_missing_one(case, rng):
     _, live, row = live_filter(case, rng)
-    twin = type(live)(live._model)
-    twin.probabilities = live.probabilities
+    twin = copy.copy(live)
     masked = np.ma.masked_array(row, mask=np.ones(len(row), bool))
     assert_array_equal(live.update(masked), twin.update(np.full(len(row), np.nan)))
 

@@ -31,7 +31,8 @@ from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.families import Product
 from sklearn_onlineem.families.capabilities import ColumnDistributions
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
+from sklearn_onlineem.models.durations import DURATIONS
+from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
 from sklearn_onlineem.models.live_filters import StateFilter
 from sklearn_onlineem.models.terminations import GivenLength
 
@@ -81,6 +82,10 @@ def _masks_of_transitions(hmm):
     return "kk ke" if hmm.termination == "end_state" else "kk"
 
 
+def _lacks_durations(hmm):
+    return hmm.durations is None
+
+
 @estimator
 class BaseHMM(TakesPrior, SequenceEstimator):
     """Base of the hidden Markov models: they say which family, and name its parameters.
@@ -96,11 +101,26 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         `absorbing_states`, which emits the last row.
     absorbing_states : array-like of int, default=None
         States that are never left. If lengths are given they continue to emit.
+    durations : {"poisson", "negative_binomial", "categorical"}, default=None
+        What distributions the numbers of rows have for which a state lasts: durations less 1 are
+        Poisson or negative binomial, truncated, or they have any probabilities. Transitions are
+        those to other states, and a sequence may end within a segment. None: states last as their
+        transitions say, with durations that are geometric. See :ref:`durations`.
+    max_duration : int, default=None
+        The longest duration in rows; required with `durations`.
+    left_censored : bool, default=False
+        With `durations`, whether sequences begin within a segment, at any of its rows. Otherwise
+        they begin with a new segment.
+    durationprob_init : array-like of shape (n_components, max_duration), default=None
+        Probabilities of durations of 1, 2, ... rows to begin with, rows adding up to 1, or of which
+        the distributions of `durations` that fit them best are the start. Zeros stay zero with
+        ``durations="categorical"``. None: in proportion to 1, 1/2, 1/3, ...
     params : str or dict, default="ste"
-        Which of start (s), transitions (t) and emissions (e) are learnt; the rest stays as it
-        starts, or as it was set. Or a dict of masks, True where an entry is learnt: "startprob" of
-        shape (n_components,), "transmat" of shape (n_components, n_components), and "emissions" of
-        whole states, of shape (n_components,). Parts without a mask are learnt, and what is learnt
+        Which of start (s), transitions (t), durations with them, and emissions (e) are learnt; the
+        rest stays as it starts, or as it was set. Or a dict of masks, True where an entry is
+        learnt: "startprob" of shape (n_components,), "transmat" of shape (n_components,
+        n_components), "durationprob" True or False, and "emissions" of whole states, of shape
+        (n_components,). Parts without a mask are learnt, and what is learnt
         of a row has the rest of its probability. See :ref:`known_models`.
     startprob_init : array-like of shape (n_components,), default=None
         Start probabilities to begin with, which add up to 1. Zeros stay zero. None: uniform.
@@ -136,6 +156,8 @@ class BaseHMM(TakesPrior, SequenceEstimator):
     filtered_state_ : ndarray of shape (n_components,)
         Probabilities of the last state given the rows so far, of a sequence that goes on: only
         after `partial_fit` with ``continues=True``.
+    durationprob_ : ndarray of shape (n_components, max_duration)
+        Probabilities of durations of 1, 2, ... rows, with `durations` only.
     endprob_ : ndarray of shape (n_components,)
         Probabilities of the end, with ``termination="end_state"`` only.
     """
@@ -153,6 +175,14 @@ class BaseHMM(TakesPrior, SequenceEstimator):
     params: str | Mapping[str, object] = parameter(
         default="ste", valid=[str, dict], structural=True
     )
+    durations: str | None = parameter(
+        default=None, valid=[None, StrOptions(set(DURATIONS))], structural=True
+    )
+    max_duration: int | None = parameter(
+        default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True
+    )
+    left_censored: bool = parameter(default=False, valid=["boolean"], structural=True)
+    durationprob_init: object = parameter(default=None, valid=[None, "array-like"])
     startprob_init: object = parameter(default=None, valid=[None, "array-like"])
     transmat_init: object = parameter(default=None, valid=[None, "array-like"])
     startprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
@@ -183,12 +213,20 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         )  # fmt: skip
 
     def _chain(self):
+        has_masks = isinstance(self.params, Mapping)
+        if self.durations is None and has_masks and "durationprob" in self.params:
+            raise ValueError("the mask 'durationprob' of params requires durations.")
         return Chain(
             self.n_components,
             self.termination,
             self.absorbing_states,
             self.startprob_init,
             self.transmat_init,
+            self.durations,
+            self.max_duration,
+            self.left_censored,
+            self.durationprob_init,
+            self._learnt()["durationprob"],
         )
 
     def _finish(self, progress, data, may_converge=True):
@@ -203,6 +241,7 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         learnt, n = self._learnt(), self.n_components
         if all(part is True for part in learnt.values()):
             return None
+        learnt.pop("durationprob")
         start, transmat, emissions = map(learnt.pop, ("startprob", "transmat", "emissions"))
         # The others are parts of the emissions, if these have names.
         if learnt and all(part is False for part in learnt.values()):
@@ -230,7 +269,10 @@ class BaseHMM(TakesPrior, SequenceEstimator):
 
     def _learning(self, model):
         family = with_masks(model.family, self._family())
-        return replace(model, family=family, fixed=self._fixed())
+        model = replace(model, family=family, fixed=self._fixed())
+        if self.durations is None:
+            return model
+        return replace(model, durations=self._chain().segment_durations())
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
@@ -241,7 +283,7 @@ class BaseHMM(TakesPrior, SequenceEstimator):
             nothing = np.zeros(self.n_components)
             emissions = model.family.own_statistics(model.parameters, nothing)
         # A prior does not change structural zeros.
-        return HiddenMarkovStatistics(
+        return model.chain_statistics(
             excess(start, "startprob_prior") * (model.start > 0),
             excess(transitions, "transmat_prior") * (model.transmat > 0),
             emissions,
@@ -256,13 +298,12 @@ class BaseHMM(TakesPrior, SequenceEstimator):
     # ------------------------------------------------------------------------------- fitted values
 
     def _blank(self, sizes, n_features, given):
-        start, transmat, termination = self._chain().parts(2.0)
         family = self._known_family(sizes)
         parameters = self._standard(family, self.n_components, n_features)
-        return HiddenMarkovModel(family, start, transmat, parameters, termination, self._fixed())
+        return self._chain().model(family, parameters, self._fixed())
 
     def _parts(self, family=None):
-        return HiddenMarkovModel._parts_of(family or self._family())
+        return HiddenSemiMarkovModel._parts_of(family or self._family())
 
     def _known_family(self, sizes):
         return self._family()
@@ -279,6 +320,10 @@ class BaseHMM(TakesPrior, SequenceEstimator):
     transmat_ = Settable[Floats](letters="t", masks=_masks_of_transitions)
 
     endprob_ = Settable[Floats | None](optional=True, requires="termination='end_state'")
+
+    durationprob_ = Settable[Floats](
+        optional=_lacks_durations, requires="durations", letters="t", masks=""
+    )
 
     def get_stationary_distribution(self) -> Floats:
         """Return the stationary distribution of the transitions.
@@ -299,11 +344,14 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         n_states = model.n_components
         equations = np.vstack([model.transmat.T - np.eye(n_states), np.ones(n_states)])
         solution = np.linalg.lstsq(equations, np.eye(n_states + 1)[-1], rcond=None)[0]
-        return np.maximum(solution, 0.0) / np.maximum(solution, 0.0).sum()
+        shares = np.maximum(solution, 0.0)
+        if isinstance(model, HiddenSemiMarkovModel):
+            shares = shares * (model.table @ np.arange(1.0, model.table.shape[1] + 1.0))
+        return shares / shares.sum()
 
     @fitted_property
     def filtered_state_(self) -> Floats:
-        return self._exposed(self._end()[0])
+        return self._exposed(self.model_.states_of_end(self._end()[0]))
 
     @property
     def _n_features_out(self):

@@ -19,7 +19,9 @@ from sklearn_onlineem.estimators._start import (
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.families import MixtureOf
 from sklearn_onlineem.families._checks import above, relative_shares, shares
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
+from sklearn_onlineem.models.durations import DURATIONS
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel, check_moves
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 # Passes of EM in which starts are compared, the gain in nats per row for which the first one is
@@ -42,9 +44,14 @@ class Chain:
     absorbing_states: object = None
     start: object = None
     transmat: object = None
+    durations: str | None = None
+    max_duration: int | None = None
+    left_censored: bool = False
+    durationprob: object = None
+    learns_durations: bool = True
 
     def parts(self, mean_length):
-        """Return start, transition matrix and termination of a model."""
+        """Return fields of a model: start, transition matrix and termination, and durations."""
         states = np.empty(0, dtype=np.int64)
         if self.absorbing_states is not None:
             states = np.unique(np.asarray(self.absorbing_states, dtype=np.int64))
@@ -69,7 +76,51 @@ class Chain:
             if self.termination == "absorbing_states":
                 start[states] = 0.0
         transmat = self._transmat(states, mean_length)
-        return start / start.sum(), transmat, TERMINATIONS[self.termination](states)
+        return {
+            "start": start / start.sum(),
+            "transmat": transmat,
+            "termination": TERMINATIONS[self.termination](states),
+            **self._lasting(transmat),
+        }
+
+    def model(self, family, parameters, fixed, mean_length=2.0):
+        """Return a model with these emissions."""
+        kind = HiddenMarkovModel if self.durations is None else HiddenSemiMarkovModel
+        parts = self.parts(mean_length)
+        return kind(family=family, parameters=parameters, fixed=fixed, **parts)
+
+    def segment_durations(self):
+        """Return the distributions of durations, as models take them."""
+        return DURATIONS[self.durations](self.learns_durations, self.left_censored)
+
+    def _lasting(self, transmat):
+        if self.durations is None:
+            given = {
+                "max_duration": self.max_duration is not None,
+                "left_censored": self.left_censored,
+                "durationprob_init": self.durationprob is not None,
+            }
+            for name, is_given in given.items():
+                if is_given:
+                    raise ValueError(f"{name} requires durations.")
+            return {}
+        if self.max_duration is None:
+            raise ValueError("durations require max_duration, the most rows of a segment.")
+        if self.termination != "given_length":
+            raise ValueError(
+                f"durations require termination='given_length', got {self.termination!r}."
+            )
+        if self.transmat is not None:
+            check_moves("transmat_init", transmat)
+        n_rows = np.arange(1.0, self.max_duration + 1.0)
+        # At first any scale of durations is as likely as another.
+        table = np.tile(1.0 / n_rows, (self.n_states, 1))
+        if self.durationprob is not None:
+            table = shares("durationprob_init", self.durationprob, table.shape)
+        return {
+            "durations": self.segment_durations(),
+            "table": table / table.sum(axis=1, keepdims=True),
+        }
 
     def _transmat(self, absorbing, mean_length):
         """Return the transition matrix, with a column for the end state if there is one."""
@@ -97,6 +148,9 @@ class Chain:
             transmat[:, -1] = end
         else:
             transmat = np.ones((n_states, n_states))
+            if self.durations is not None and n_states > 1:
+                # Segments are followed by those of other states.
+                transmat -= np.eye(n_states)
         transmat = transmat / transmat.sum(axis=1, keepdims=True)
         if len(absorbing):
             transmat[absorbing] = np.eye(*transmat.shape)[absorbing]
@@ -136,10 +190,27 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
     _rows = staticmethod(observed_rows)
 
     def _model(self, mixture, data):
-        start, transmat, termination = self.chain.parts(data.row_weight / data.total_weight)
-        return HiddenMarkovModel(
-            mixture.family, start, transmat, mixture.parameters, termination, self.fixed
-        )
+        mean_length = data.row_weight / data.total_weight
+        return self.chain.model(mixture.family, mixture.parameters, self.fixed, mean_length)
+
+    def given(self, data):
+        model = super().given(data)
+        return None if model is None else self._lasting(model, data)
+
+    def _started(self, data, family, rows, random_state, pseudo_rows):
+        model = super()._started(data, family, rows, random_state, pseudo_rows)
+        return self._lasting(model, data)
+
+    def _lasting(self, model, data):
+        """Return the model with durations of its kind: those that fit any durations best."""
+        if self.chain.durations in (None, "categorical"):
+            return model
+        counts, running = model.table, np.zeros(self.n_components)
+        if self.chain.durationprob is None:
+            evidence, _ = model.e_step(data)
+            counts, running = evidence.durations, evidence.running
+        kind = replace(model.durations, learns=True)
+        return replace(model, table=kind.m_step(counts, running, model.table))
 
     def _complete(self, rows, random_state):
         if rows.has_gaps:
@@ -204,7 +275,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
 
     def _pseudo_statistics(self, model, emissions):
         # One pseudo-transition from each state, and one pseudo-start.
-        return HiddenMarkovStatistics(model.start, model.transmat, emissions)
+        return model.chain_statistics(model.start, model.transmat, emissions, 1.0)
 
     def another(self, data, random_state):
         """Return a further start, of other clusters, whose chain is drawn where it is not given."""
@@ -226,7 +297,13 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
             drawn = before * factors
             drawn *= before.sum(axis=1, keepdims=True) / drawn.sum(axis=1, keepdims=True)
             transmat = np.hstack([drawn, transmat[:, n_states:]])
-        return replace(model, start=start, transmat=transmat)
+        model = replace(model, start=start, transmat=transmat)
+        if self.chain.durations is None or self.chain.durationprob is not None:
+            return model
+        n_durations = model.table.shape[1]
+        table = np.exp(-np.arange(n_durations) / n_durations ** random_state.uniform())
+        table = np.tile(table / table.sum(), (n_states, 1))
+        return self._lasting(replace(model, table=table), data)
 
     def further(self, data, random_state):
         if len(np.unique(observed_rows(data).X, axis=0)) <= self.n_components:
