@@ -25,6 +25,7 @@ from sklearn_onlineem import (
     PerSequence,
     PoissonMixture,
     PrequentialSearch,
+    RegressionHMM,
     RegressionMixture,
     StreamPipeline,
     StudentTMixture,
@@ -126,6 +127,9 @@ assert_type(hmm, GaussianHMM)
 assert_type(hmm.predict(X), Integers | list[Integers])
 assert_type(hmm.decode([X, X]), tuple[float, Integers | list[Integers]])
 assert_type(hmm.transmat_, Floats)
+regimes = RegressionHMM(2, lags=1).fit(X, inputs=y).partial_fit(X, inputs=y, continues=True)
+assert_type(regimes.predict([X, X], inputs=[y, y]), Integers | list[Integers])
+assert_type(regimes.live_filter().update([0.0], inputs=[1.0]), Floats)
 assert_type(CategoricalHMM(3).fit([[0], [1]], lengths=[1, 1]).emissionprob_, Floats)
 
 kalman = KalmanFilter(1).fit(X)
