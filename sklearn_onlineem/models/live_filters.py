@@ -298,7 +298,7 @@ class RegressionFilter(StateFilter):
             raise ValueError(
                 f"inputs must be finite and of shape {(n_steps, q - n_lagged)}, got {known.shape}."
             )
-        found = regressions_ahead(self._model, self.probabilities, past, known)
+        found = regressions_ahead(self._model, self._end, past, known)
         return RegressionForecast(*(values[None] for values in found))
 
 

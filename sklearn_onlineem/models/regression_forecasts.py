@@ -86,7 +86,14 @@ def forecast_of_regressions(
     n_lags : int
         How many earlier rows are the first inputs.
     """
-    filtered, n_steps = model.filtered(data).astype(np.float64), future.shape[1]
+    n_steps = future.shape[1]
+    if not n_lags:
+        means = np.einsum("kpq,nsq->nskp", model.parameters.matrix, future)
+        means += model.parameters.offset
+        covariances = np.broadcast_to(model.parameters.covariance, (*means.shape, means.shape[-1]))
+        probabilities = model.forecast(data, n_steps).probabilities
+        return RegressionForecast(probabilities, means, covariances)
+    filtered = model.filtered(data).astype(np.float64)
     ahead, n_lagged = [], n_lags * data.n_features
     for i, (begin, end) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         rows = data.X[begin:end].astype(np.float64)
@@ -127,7 +134,7 @@ def regressions_ahead(
     model : HiddenMarkovModel
         Of the family `GaussianRegression`.
     state : ndarray of shape (K,), or None
-        Filtered distribution of the state before; None: a new sequence begins.
+        Filtered end of the rows before, as `ahead` takes it; None: a new sequence begins.
     past : ndarray of shape (n_lagged,)
         Lags of the first row.
     inputs : ndarray of shape (n_steps, n_known)
@@ -145,9 +152,9 @@ def regressions_ahead(
     ----------
     Costa, Fragoso & Marques, "Discrete-Time Markov Jump Linear Systems", 2005, section 3.2.
     """
-    if isinstance(model, HiddenSemiMarkovModel):
-        raise ValueError("forecasts of regressions are not available with durations.")
     regressions, n_lagged = model.parameters, len(past)
+    if n_lagged and isinstance(model, HiddenSemiMarkovModel):
+        raise ValueError("forecasts with lags need durations=None, got others.")
     lagged, known = np.split(regressions.matrix, [n_lagged], axis=2)
     K, d = regressions.offset.shape
     means = np.tile(past, (K, 1))
@@ -156,7 +163,7 @@ def regressions_ahead(
     found, before = ([], []), state
     transitions = model.termination.transitions(model.transmat)
     for t, (now, x) in enumerate(zip(steps, inputs, strict=True)):
-        if before is not None:
+        if before is not None and n_lagged:
             # Where a state is impossible, any weights do.
             weights = (before[:, None] * transitions).T + np.finfo(float).tiny
             weights /= weights.sum(axis=1, keepdims=True)

@@ -259,6 +259,22 @@ def test_forecasts_where_the_last_lags_are_missing(rng):
         hmm.forecast(X, inputs=u[:6], future_inputs=u[6:7])
 
 
+def test_states_with_durations(rng):
+    X, u, _ = switching(rng, 300)
+    hmm = RegressionHMM(2, durations="poisson", max_duration=80, random_state=0).fit(X, inputs=u)
+    mean = hmm.forecast(X, 3, inputs=u, future_inputs=u[:3])
+    of_each = hmm.coef_[:, 0] * u[:3] + hmm.intercept_
+    proba = hmm.predict_next_proba(X, 3, inputs=u)
+    assert_allclose(mean[:, 0], (proba.T * of_each).sum(axis=0), rtol=1e-9)
+    live = hmm.live_filter()
+    for row, value in zip(X, u, strict=True):
+        live.update(row, inputs=[value])
+    assert_allclose(live.forecast(3, inputs=u[:3, None]), mean, rtol=1e-7)
+    hmm = RegressionHMM(2, lags=1, durations="poisson", max_duration=80, random_state=0)
+    with pytest.raises(ValueError, match="RegressionHMM: forecasts with lags need durations=None"):
+        hmm.fit(X, inputs=u).forecast(X, inputs=u, future_inputs=u[:1])
+
+
 def test_merged_and_saved(rng):
     X, u, _ = switching(rng, 2000)
     parts = list(zip(np.split(X, 4), np.split(u, 4), strict=True))
