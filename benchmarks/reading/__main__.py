@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_004,
     "public names": 96,
     "import circles": 0,
-    "test code": 39_673,
+    "test code": 39_677,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
