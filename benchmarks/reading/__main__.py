@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 197,
-    "Python code": 29_410,
+    "Python code": 29_411,
     "Python docstrings": 14_330,
     "kernel files": 60,
-    "kernel code": 15_004,
+    "kernel code": 15_006,
     "public names": 96,
     "import circles": 0,
-    "test code": 39_677,
+    "test code": 39_685,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -115,7 +115,7 @@ cdef class Chain:
     cdef int begin_with(self, firsts, Py_ssize_t s, Py_ssize_t T) except -1:
         self.run.T = T
         if s < 2:
-            log_first, log_going = firsts[s]
+            log_first, log_going = firsts[2 * s], firsts[2 * s + 1]
             self.run.R = log_first.shape[1] - 1
             require(log_first.shape == log_going.shape and len(log_first) == self.tables.K,
                     "first segments of K states")
@@ -372,22 +372,21 @@ cdef void posteriors(floating* x, const Tables* of, Run* run) noexcept nogil:
 # Sequences
 # ---------
 
-cdef int check(
-    Chain chain, Py_ssize_t n, Py_ssize_t K, const int64_t[::1] offsets, Py_ssize_t S
-) except -1:
-    cdef Py_ssize_t s
-    require(S > 0 and offsets.shape[0] == S + 1 and offsets[0] == 0 and offsets[S] == n
-            and K == chain.tables.K, "offsets of all rows, states")
+cdef Py_ssize_t longest(Py_ssize_t n, const int64_t[::1] offsets, Py_ssize_t S) except -1:
+    cdef Py_ssize_t s, most = 0
+    require(S > 0 and offsets.shape[0] == S + 1 and offsets[0] == 0 and offsets[S] == n,
+            "offsets of all rows")
     for s in range(S):
         require(offsets[s] < offsets[s + 1], "sequences have rows")
-    return 0
+        most = max(most, offsets[s + 1] - offsets[s])
+    return most
 
 
 def forward_backward(
     floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> p(h_t | v)
     const int64_t[::1] offsets,         # IN (S + 1,)
-    transmat,                           # IN (K, K)
-    durations,                          # IN (K, D)
+    const double[:, ::1] transmat,             # IN (K, K)
+    const double[:, ::1] durations,            # IN (K, D)
     firsts,                             # IN, `first` and `going`, (K, R + 1), as logarithms: a pair
     #                                     for the first sequence, and one for the others
     double[::1] log_likelihoods,        # OUT (S,)
@@ -398,15 +397,16 @@ def forward_backward(
 ):
     """Posteriors, and expected numbers of segments."""
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, K = counts.shape[0], D = counts.shape[1]
-    cdef Chain chain = Chain(transmat, durations, np.diff(offsets).max())
+    cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
+    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), most)
     cdef Tables* of = &chain.tables
     cdef Run* run = &chain.run
     cdef Sums sums
     cdef double[:, ::1] products = np.zeros((K, D)), reversed_counts = np.zeros((K, D))
     cdef double[:, ::1] left, beyond
     cdef floating* x
-    check(chain, log_densities.shape[0], log_densities.shape[1], offsets, S)
-    require(D == of.D and moves.shape[0] == K == moves.shape[1] and open.shape[0] == K
+    require(D == of.D and K == of.K == log_densities.shape[1]
+            and moves.shape[0] == K == moves.shape[1] and open.shape[0] == K
             and open.shape[1] == D, "sums of K states and D durations")
     moves[:, :] = 0
     open[:, :] = 0
@@ -414,7 +414,7 @@ def forward_backward(
     sums.products, sums.durations = &products[0, 0], &reversed_counts[0, 0]
     for s in range(S):
         chain.begin_with(firsts, s, offsets[s + 1] - offsets[s])
-        left, beyond = lefts[s > 0]
+        left, beyond = lefts[0 if s == 0 else 2], lefts[1 if s == 0 else 3]
         require(left.shape[0] == K == beyond.shape[0]
                 and left.shape[1] == run.R + 1 == beyond.shape[1], "first segments")
         sums.left, sums.beyond = &left[0, 0], &beyond[0, 0]
@@ -434,8 +434,8 @@ def forward_backward(
 def filtered(
     floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> p(h_t | v_1..t)
     const int64_t[::1] offsets,         # IN (S + 1,)
-    transmat,                           # IN (K, K)
-    durations,                          # IN (K, D)
+    const double[:, ::1] transmat,             # IN (K, K)
+    const double[:, ::1] durations,            # IN (K, D)
     firsts,                             # IN, as those of `forward_backward`
     double[::1] log_likelihoods,        # OUT (S,)
     double[::1] rows,                   # OUT (n,): log p(v_t | v_1..t-1)
@@ -447,14 +447,14 @@ def filtered(
     """Filtered probabilities, 0 from where a sequence is impossible, and log-likelihoods."""
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, t, k, n, K = elapsed.shape[0]
     cdef Py_ssize_t D = elapsed.shape[1]
-    cdef Chain chain = Chain(transmat, durations, np.diff(offsets).max())
+    cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
+    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), most)
     cdef Tables* of = &chain.tables
     cdef Run* run = &chain.run
     cdef double total, before
     cdef const double* logs
     cdef floating* x
-    check(chain, log_densities.shape[0], log_densities.shape[1], offsets, S)
-    require(D == of.D and K == of.K == beyond.shape[0]
+    require(D == of.D and K == of.K == log_densities.shape[1] and K == beyond.shape[0]
             and rows.shape[0] == log_densities.shape[0], "states and durations")
     for s in range(S):
         chain.begin_with(firsts, s, offsets[s + 1] - offsets[s])
@@ -600,8 +600,8 @@ cdef void trace(
 def draw_paths(
     const floating[:, ::1] log_densities,   # IN (n, K)
     const int64_t[::1] offsets,             # IN (S + 1,)
-    transmat,                               # IN (K, K)
-    durations,                              # IN (K, D)
+    const double[:, ::1] transmat,                 # IN (K, K)
+    const double[:, ::1] durations,                # IN (K, D)
     firsts,                                 # IN, as those of `forward_backward`
     const double[:, ::1] uniforms,          # IN (n, 2)
     int64_t[::1] states,                    # OUT (n,)
@@ -613,13 +613,14 @@ def draw_paths(
 ):
     """State paths drawn given the rows, and their segments; none if a sequence is impossible."""
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, K = counts.shape[0], D = counts.shape[1]
-    cdef Chain chain = Chain(transmat, durations, np.diff(offsets).max())
+    cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
+    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), most)
     cdef Tables* of = &chain.tables
     cdef Run* run = &chain.run
     cdef Sums sums
     cdef double[:, ::1] left, beyond
-    check(chain, log_densities.shape[0], log_densities.shape[1], offsets, S)
-    require(D == of.D and moves.shape[0] == K == moves.shape[1] and open.shape[0] == K
+    require(D == of.D and K == of.K == log_densities.shape[1]
+            and moves.shape[0] == K == moves.shape[1] and open.shape[0] == K
             and open.shape[1] == D and uniforms.shape[0] == log_densities.shape[0]
             and uniforms.shape[1] == 2 and states.shape[0] == log_densities.shape[0],
             "sums of K states and D durations")
@@ -629,7 +630,7 @@ def draw_paths(
     sums.moves, sums.open, sums.durations = &moves[0, 0], &open[0, 0], &counts[0, 0]
     for s in range(S):
         chain.begin_with(firsts, s, offsets[s + 1] - offsets[s])
-        left, beyond = lefts[s > 0]
+        left, beyond = lefts[0 if s == 0 else 2], lefts[1 if s == 0 else 3]
         require(left.shape[0] == K == beyond.shape[0]
                 and left.shape[1] == run.R + 1 == beyond.shape[1], "first segments")
         sums.left, sums.beyond = &left[0, 0], &beyond[0, 0]
@@ -643,19 +644,20 @@ def draw_paths(
 def viterbi(
     const floating[:, ::1] log_densities,   # IN (n, K)
     const int64_t[::1] offsets,             # IN (S + 1,)
-    transmat,                               # IN (K, K)
-    durations,                              # IN (K, D)
+    const double[:, ::1] transmat,                 # IN (K, K)
+    const double[:, ::1] durations,                # IN (K, D)
     firsts,                                 # IN, as those of `forward_backward`
     double[::1] log_probabilities,          # OUT (S,): log p(v, best path)
     int64_t[::1] states,                    # OUT (n,), 0 where a sequence is impossible
 ):
     """The most probable path of segments, whatever the last one has after the last row."""
     cdef Py_ssize_t S = log_probabilities.shape[0], s
-    cdef Chain chain = Chain(transmat, durations, np.diff(offsets).max())
+    cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
+    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), most)
     cdef Tables* of = &chain.tables
     cdef Run* run = &chain.run
-    check(chain, log_densities.shape[0], log_densities.shape[1], offsets, S)
-    require(states.shape[0] == log_densities.shape[0], "states of all rows")
+    require(of.K == log_densities.shape[1] and states.shape[0] == log_densities.shape[0],
+            "states of all rows")
     for s in range(S):
         chain.begin_with(firsts, s, offsets[s + 1] - offsets[s])
         with nogil:

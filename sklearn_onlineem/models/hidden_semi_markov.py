@@ -239,7 +239,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         log_densities, offsets = self._log_densities(data.continued(None))
         firsts = firsts or self._firsts(data)
         with np.errstate(divide="ignore"):
-            logs = tuple(tuple(map(np.log, pair)) for pair in firsts)
+            logs = tuple(np.log(table) for pair in firsts for table in pair)
         return (log_densities, offsets, self.transmat, self.table, logs), firsts
 
     def e_step(
@@ -260,7 +260,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         n_states, totals = self.n_components, np.empty(len(data))
         moves = np.empty((n_states, n_states))
         counts, going_on = np.empty_like(self.table), np.empty_like(self.table)
-        found = tuple((np.zeros_like(pair[0]), np.zeros_like(pair[0])) for pair in firsts)
+        found = tuple(np.zeros_like(table) for pair in firsts for table in pair)
         sums = totals, moves, counts, going_on, found
         if rng is None:
             _semi_markov.forward_backward(*arguments, *sums)
@@ -282,6 +282,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         """Return expected segments by durations, with those that are not seen as a whole."""
         durations, at_least = counts.copy(), going_on.copy()
         running = np.zeros(self.n_components)
+        found = found[:2], found[2:]
         fresh = found if before is None else found[1:]
         revised = np.zeros_like(counts) if before is None else self._revised(before, firsts, found)
         for left, beyond in fresh:
@@ -453,7 +454,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         arguments, firsts = self._in_kernel(data)
         moves = np.empty((self.n_components, self.n_components))
         unused = np.empty_like(self.table), np.empty_like(self.table)
-        found = tuple((np.zeros_like(pair[0]), np.zeros_like(pair[0])) for pair in firsts)
+        found = tuple(np.zeros_like(table) for pair in firsts for table in pair)
         _semi_markov.forward_backward(*arguments, np.empty(len(data)), moves, *unused, found)
         return arguments[0]
 

@@ -28,11 +28,6 @@ ANY_SHAPES = {
     "_kalman.width", "_kalman.longest_batched",
     "_openmp.effective_n_threads", "_openmp.walk",
 }  # fmt: skip
-# Take pairs of arrays in tuples, which `variants` does not change yet.
-NESTED = {
-    f"_semi_markov.{name}"
-    for name in ("draw_paths", "filtered", "forward_backward", "renewals", "viterbi")
-}
 
 
 @dataclass(frozen=True)
@@ -109,6 +104,7 @@ BLOCKS = (
 
 NO_DIGITS = np.empty((0, 0), np.uint8)
 
+SEGMENTS = shares(K, K), shares(K, W), 4 * (-ones(K, W + 1),)
 CALLS = [
     Call("_natural.e_step",
          (X, NO_DIGITS, ones(D), 3, ones(K, PRODUCTS), ones(K), ones(N), *PER_ROW, ones(K),
@@ -250,6 +246,19 @@ CALLS = [
          (-ones(N, K), shares(K), shares(K, K), ones(K), shares(N), ones(K, K), 1.0)),
     Call("_log_chains.viterbi",
          (-ones(N, K), OFFSETS, *CHAIN, ones(S), np.zeros(N, int), 1)),
+    Call("_semi_markov.forward_backward",
+         (-ones(N, K), OFFSETS, *SEGMENTS, ones(S), ones(K, K), ones(K, W), ones(K, W),
+          4 * (ones(K, W + 1),))),
+    Call("_semi_markov.filtered",
+         (-ones(N, K), OFFSETS, *SEGMENTS, ones(S), ones(N), ones(K, W), ones(K), False)),
+    Call("_semi_markov.draw_paths",
+         (-ones(N, K), OFFSETS, *SEGMENTS, ones(N, 2), np.zeros(N, int), ones(S), ones(K, K),
+          ones(K, W), ones(K, W), 4 * (ones(K, W + 1),))),
+    Call("_semi_markov.viterbi", (-ones(N, K), OFFSETS, *SEGMENTS, ones(S), np.zeros(N, int)),
+         {("durations", 1)}),
+    Call("_semi_markov.renewals",
+         (shares(K, W + 1), ones(K), shares(K, K), shares(K, W), np.array([2, 4]), ones(S),
+          ones(K), ones(K)), {("first", 1), ("durations", 1)}),
     Call("_kalman.filtered",
          (X, OFFSETS, SYSTEM, K, START, ones(N, K), ones(N, K, K), ones(N, K), ones(N, K, K),
           ones(N), ones(S), 1)),
@@ -339,7 +348,7 @@ def public_functions():
 
 
 def test_every_public_kernel_has_a_case():
-    assert set(public_functions()) == {call.name for call in CALLS} | ANY_SHAPES | NESTED
+    assert set(public_functions()) == {call.name for call in CALLS} | ANY_SHAPES
 
 
 def resized(array, axis, change):
