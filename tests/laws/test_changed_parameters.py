@@ -167,6 +167,29 @@ def test_a_change_acts_from_the_next_batch_on(case, name, value, rng):
     assert steps(estimator) != steps(changed)
 
 
+PRIORS = [change for change in changes("acts") if change.values[1] not in OF_STEPS | OF_DATA]
+
+
+@pytest.mark.parametrize(("case", "name", "value"), PRIORS)
+def test_a_change_acts_after_an_update_that_failed(case, name, value, rng):
+    fails = []
+
+    def callback(step):
+        if fails:
+            raise RuntimeError
+
+    X = case.data(rng, 60)[0]
+    found, rest = begun(case, X, solver=AT_ONCE, callbacks=[callback])
+    expected, value = copy.deepcopy(found), other(found, name, value)
+    found.set_params(**{name: value})
+    fails.append(True)
+    with pytest.raises(RuntimeError):
+        found.partial_fit(rest)
+    fails.clear()
+    expected.set_params(**{name: value}).partial_fit(rest)
+    assert_identical(found.partial_fit(rest).model_, expected.model_)
+
+
 # Rows stay as they were read, and start values of one part would be refused.
 OF_A_NEW_START = [
     change

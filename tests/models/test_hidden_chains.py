@@ -314,6 +314,16 @@ def test_the_move_across_a_seam_counts(rng):
     assert_array_equal(evidence.start, 0.0)
 
 
+@pytest.mark.parametrize("weight", [None, np.array([1.0, 0.5, 2.0, 1.0, 4.0, 1.5])], ids=str)
+def test_sequences_start_in_own_statistics_but_for_the_one_that_goes_on(weight, rng):
+    model = chain(rng, GivenLength())
+    data = sequences(rng.standard_normal((sum(LENGTHS), 3)), LENGTHS).weighted(weight)
+    share = 5.0 / 6.0 if weight is None else 0.9
+    own = model.own_statistics(data.continued(np.array([0.2, 0.7, 0.1])))
+    assert_allclose(own.start, share * model.start, rtol=1e-12)
+    assert_allclose(model.own_statistics(data).start, model.start, rtol=1e-12)
+
+
 FIELDS = [("a", "f8"), ("b", "i4")]
 
 

@@ -140,6 +140,12 @@ def test_topics_are_aligned_to_what_they_were(rng):
     assert model.aligned_to(model) is model
 
 
+def test_a_pass_learns_the_mean_length_of_documents(rng):
+    model, data = drawn_model(rng, length=3.0), drawn_documents(rng, drawn_model(rng), 50)
+    found, _ = online_step(model, data, math.inf, (), np.random.default_rng(0))
+    assert_allclose(found.length, data.lengths.mean(), rtol=1e-6)
+
+
 def test_draws_have_the_expected_counts(rng):
     model = drawn_model(rng, length=40.0)
     counts, proportions = model.sample(20_000, rng)
