@@ -16,7 +16,7 @@ HAS_ARRAY_API = "SCIPY_ARRAY_API" in os.environ
 MAY_SKIP = ("skipif", "slow")
 # Another than 0 draws other data, shuffles tests, and takes other samples of cases.
 SEED = int(os.environ.get("SKLEARN_ONLINEEM_TEST_SEED", "0"))
-# Of the cases of a law one in so many runs, but at least two.
+# One in so many cases of a law runs, but at least two.
 ONE_IN = int(os.environ.get("SKLEARN_ONLINEEM_TEST_ONE_IN", "1"))
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").rglob("plot_*.py"))
 LARGEST_DATA = 200_000  # bytes
 
-# What a machine has that is on no network: its own address and names of files; asyncio and clusters
+# A machine on no network has its own address and names of files; asyncio and clusters
 # of threads need these. Dask asks for a name, and takes the failure that such a machine gives.
 OFFLINE = """
 import runpy, socket, sys

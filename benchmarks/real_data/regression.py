@@ -45,7 +45,7 @@ from benchmarks._table import Table
 from sklearn_onlineem import GaussianMixture, MixtureRegressor
 
 LEVEL, N_BATCH, MOST_ROWS, MOST_OF_PROCESS = 0.9, 100, 10_000, 1000
-# Of the normal distribution, for 90 %.
+# The quantile of the normal distribution for 90 %.
 Z = 1.6448536269514722
 
 

@@ -64,7 +64,7 @@ from sklearn_onlineem.em import Online
 K, N_LAST, N_SKIPPED = 10, 2_000, 100
 ORDERS = ("random", "given", "sorted")
 
-# Of every estimator. "beta=1" and "harmonic" are the same with the default `eta0`.
+# Settings of every estimator. "beta=1" and "harmonic" are the same with the default `eta0`.
 SETTINGS = {
     "default": {},
     "beta=.6": {"beta": 0.6},

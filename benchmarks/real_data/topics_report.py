@@ -42,7 +42,7 @@ class Point(NamedTuple):
 def curves(found):
     """Points of each corpus, number of topics and contestant, by rising number of passes."""
     groups = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    # What was run again, as a run was interrupted, counts once.
+    # Runs that were repeated, as one was interrupted, count once.
     for one in {key_of(one): one for one in found}.values():
         key = one["corpus"], one["components"], one["who"]
         groups[key][one["prior"]][one["n"]].append(one)

@@ -256,7 +256,7 @@ def in_new_process(measure):
         return pool.submit(measure).result()
 
 
-# What is done, its unit, how, and what it should be: at most, or at least of what is a rate.
+# Each wait: what is done, its unit, how, and the bound: at most, or at least if it is a rate.
 WAITS = [
     ("mini-batch pass, HMM, 2 to 5 rows", "passes", partial(short_sequences, GaussianHMM, None), 3),
     ("mini-batch pass, HMM, 4 rows", "passes", partial(short_sequences, GaussianHMM, 4), 3),

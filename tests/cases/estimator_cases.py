@@ -51,9 +51,9 @@ class EstimatorCase(RowCapabilities):
     # Whether the statistics of any data are those of some parameters, so that steps from a common
     # start, merged, are the step on the pooled batch.
     regular: bool = True
-    # What the mean of a component is of its rows.
+    # The mean of a component, as a function of its rows.
     centre: Callable = np.mean
-    # What makes rows of what is drawn.
+    # Makes rows of what is drawn.
     rows_of: Callable = np.asarray
     # Columns of narrow rows, and what makes rows of another width.
     n_few: int = 3

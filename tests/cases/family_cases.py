@@ -252,7 +252,7 @@ def _categorical_log_density(family, parameters, k):
     return lambda X: sum(log[x] for log, x in zip(logs, X.T.astype(int), strict=True))
 
 
-# Of columns with different numbers of symbols, whatever number of columns is asked for.
+# Numbers of symbols of columns, whatever number of columns is asked for.
 SIZES = (2, 4, 3, 1)
 
 
@@ -716,7 +716,7 @@ def _regression_case(shape, **capabilities):
     )
 
 
-# Of which no sums suffice, or whose inputs have no model.
+# No sums suffice for them, or their inputs have no model.
 OTHER_FAMILIES = [
     _regression_case(Full(), is_quick=True),
     _regression_case(Diagonal()),

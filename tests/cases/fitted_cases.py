@@ -32,7 +32,7 @@ _COMPONENTS = [
     and (case.is_mixture or case.termination in TERMINATIONS)
     # Parts of one component of a mixture may as well be those of another.
     and not (case.is_mixture and case.case.inner)
-    # Of chains of few bits some probabilities are 0 or 1 at the maximum.
+    # Chains of few bits have probabilities of 0 or 1 at the maximum.
     and (case.is_mixture or not isinstance(case.case.family, Bernoulli))
 ]
 STILL = [*_COMPONENTS, *TRANSDUCERS]
@@ -73,8 +73,8 @@ class Still:
 @cache
 def still(case):
     """Fit a model to data of another until nothing moves; once for all tests."""
-    # Of two bits and of codes, seeds 1 and 2 draw components that have maxima at the bounds, or
-    # lead EM there; of matrices, seed 1 draws components that overlap, which take thousands of
+    # For two bits and for codes, seeds 1 and 2 draw components that have maxima at the bounds, or
+    # lead EM there; for matrices, seed 1 draws components that overlap, which take thousands of
     # passes.
     if case in TRANSDUCERS:
         found = _transducer(case)

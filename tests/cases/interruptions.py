@@ -95,7 +95,7 @@ def seconds_until_interrupted(call, after=0.02):
     raise AssertionError(f"The call took no {after} s.")
 
 
-# What runs in the background of a shell ignores Ctrl-C, and so do its children.
+# A process in the background of a shell ignores Ctrl-C, and so do its children.
 HEEDING = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
 # Seconds after which a process is given up.
 PATIENCE = 300.0

@@ -51,7 +51,7 @@ TOPICS = [
     )
     for e_step in ("gibbs", "map")
 ]
-# Those whose posteriors have a closed form, so that passes are known to the last digits, and whose
+# Their posteriors have a closed form, so that passes are known to the last digits, and their
 # solvers are all of `SOLVERS`' for exact models, "auto" among them.
 EXACT = [*NUMBERED, *KALMAN_FILTERS, *SINGLE]
 MERGED = [*EXACT, *TOPICS]
@@ -72,7 +72,7 @@ WAYS = {
     "LatentDirichletAllocation(gibbs)",
 }
 REPRESENTATIVES = [case for case in MERGED if repr(case) in WAYS]
-# Those whose fitted attributes can be set.
+# Their fitted attributes can be set.
 KNOWN = MERGED
 # Where steps from a common start, merged, are the step on the pooled batch.
 REGULAR = [case for case in MERGED if case.regular]

@@ -41,10 +41,10 @@ class SequenceCase(RowCapabilities):
     # First rows of a sequence that say nothing, as rows are given those before them.
     n_before: int = 0
 
-    # What returns something for each row, and what its parameter for the hidden variable is called.
+    # Methods that return something for each row, and the name of the size of the hidden variable.
     row_methods = ("predict", "predict_proba", "filter", "score_rows")
     size = "n_components"
-    # What makes `y` known states.
+    # Makes `y` known states.
     labelled = MappingProxyType({"semi_supervised": True})
 
     def __repr__(self):

@@ -432,7 +432,7 @@ def test_a_start_begins_anew_from_the_rows_that_still_count(case, n_last, rng):
     n_kept = len(estimator._fitted.state.carry["first_rows"].followed_by())
     assert estimator.n_rows_kept_ == sum(lengths[half - n_kept : half])
     assert estimator.n_rows_kept_ <= n_last
-    # Of short sequences all are kept.
+    # All short sequences are kept.
     assert n_kept == half or n_last < sum(lengths[half - n_kept - 1 : half])
     estimator.partial_fit(later)
     twin = case()

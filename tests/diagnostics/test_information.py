@@ -73,7 +73,7 @@ def test_products_are_differences_of_e_steps(case, rng):
     expected = (ahead - behind) / 2e-5
     expected[coordinates.scale == 0.0] = product[coordinates.scale == 0.0]
     if coordinates.tangents.shared.stop is None:
-        # Of a shared covariance only the sum over components is one of the statistics.
+        # Statistics of a shared covariance have only the sum over components.
         columns = slice(1 + coordinates.tangents.shared.start, None)
         for scores in (expected, product):
             scores[:, columns] = scores[:, columns].sum(axis=0)
@@ -186,7 +186,7 @@ def test_measured_contraction(rng):
         errors.append(np.linalg.norm(model.parameters.mean - best.parameters.mean))
         model, log_likelihood = batch_step(model, data)
         gaps.append(top - log_likelihood)
-    # What a pass takes of an error, which says more than what it leaves.
+    # The share of an error that a pass removes says more than the one that it leaves.
     for path, rate in [(errors, information.rate), (gaps, information.loss_rate)]:
         contraction = (path[80] / path[40]) ** (1 / 40)
         np.testing.assert_allclose(1.0 - contraction, 1.0 - rate, rtol=0.02)

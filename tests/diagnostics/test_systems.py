@@ -323,7 +323,7 @@ def test_a_prior_may_determine_what_data_do_not(rng):
     assert errors["observation_matrices_"] > 0.0 < errors["initial_state_covariance_"]
     with pytest.raises(ValueError, match="initial_state_covariance_ is not .*, got 1 and 1"):
         standard_errors(fitted([*learnt, *first]), X)
-    # What a prior of the noise of rows tells does not say how large the states are.
+    # A prior of the noise of rows does not say how large the states are.
     noise = {"observation": {"covariance": 0.3, "degrees_of_freedom": 5.0}}
     learnt += ["observation_covariance"]
     free = {"initial_state_covariance": [[0.0]]}

@@ -453,7 +453,7 @@ def _paused(dask_worker):
     "action",
     [
         lambda client: client.cluster.scale(0),
-        # What a worker does whose memory runs out.
+        # A worker pauses when its memory runs out.
         pytest.param(lambda client: client.run(_paused), marks=pytest.mark.slow),
     ],
     ids=["gone", "paused"],
@@ -486,7 +486,7 @@ def processes(folder, lacking=None):
         [sys.executable, "-c", starts[0], "--port", "0", *place],
         [sys.executable, "-c", starts[1], *patient, *place],
     ]
-    # What is sent to a scheduler must be importable there, too.
+    # Functions that are sent to a scheduler must be importable there, too.
     quiet["env"] = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     running = [subprocess.Popen(c, stderr=subprocess.DEVNULL, **quiet) for c in commands]
     try:

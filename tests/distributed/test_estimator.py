@@ -194,7 +194,7 @@ def test_asynchronous_learners_are_merged_as_estimators_are(case, is_labelled, r
         for t in range(0, 30, 10):
             member.partial_fit(**parts_of(shard, slice(t, t + 10)))
         members.append(member)
-    # Those that begin alike are not aligned.
+    # Members that begin alike are not aligned.
     expected = combine_estimators(members, align=False)
     assert_close(learner.estimator_.model_, expected.model_, rtol=1e-9)
     assert learner.estimator_.n_samples_seen_ == expected.n_samples_seen_
@@ -289,7 +289,7 @@ def test_a_known_model_is_the_start_and_its_fixed_parts_stay(mode, rng):
             setattr(alone, name, getattr(known, name))
         alone.fit(X)
         assert_close(found.model_.parameters, alone.model_.parameters, rtol=1e-9)
-    # Of a fitted one, too.
+    # A fitted estimator may be distributed, too.
     again = DistributedEM(found, n_shards=3, **mode).fit(X).estimator_
     assert again.score(X) >= found.score(X) - 1e-3
     assert_allclose(again.means_[1], [0.0, 4.0], atol=1e-14)

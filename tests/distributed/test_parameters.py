@@ -24,7 +24,7 @@ NUMBERS = {
 BOOLEANS = ["shuffle", "warm_start", "progress"]
 CHOICES = ["mode", "combine"]
 NONSENSE = [0, -1, math.nan, -math.inf, np.int8(-3), np.float32(np.nan), np.False_, "2", [2], 2j]
-# Of these parameters they are none.
+# Parameters for which these values make sense.
 SENSIBLE = {"-1": ["n_jobs"], "np.int8(-3)": ["n_jobs"], "np.False_": BOOLEANS}
 HUGE = 10**400
 

@@ -39,7 +39,7 @@ def test_surprising_rows_are_left_out_while_they_are_few():
     few, many = list(range(100, 340, 30)), list(range(100, 370, 30))
     assert left_out(few)[0] == few
     assert left_out(many)[0] == []
-    # As dense, but not for long enough in one batch; the rest has come before.
+    # They are as dense, but too few in one batch; the rest has come before.
     told = left_out(list(range(860, 1000, 30)), value=-100.0)[1]
     values = np.full(100, -1.5)
     values[[5, 35, 65, 95]] = -1e9

@@ -73,7 +73,7 @@ def test_spikes_after_a_first_batch_are_found_whether_it_was_typical_or_not(devi
         found.extend(detector.predict(batch) == -1)
         detector.partial_fit(batch)
     assert np.take(found, np.array([300, 500, 700, 900]) - 24).all()
-    # As many as there should be: 1 % and the spikes.
+    # There should be so many: 1 % and the spikes.
     assert np.count_nonzero(found[200:]) <= 4 + 14
 
 

@@ -574,7 +574,7 @@ def test_first_data_of_a_known_chain_may_lack_values(lacking, family, rng):
     gaps[:, lacking] = np.nan
     known.partial_fit(gaps)
     assert known.n_samples_seen_ == 1
-    # What is not observed stays; and what is, was learnt from the same rows.
+    # Parts that are not observed stay, and the others were learnt from the same rows.
     np.testing.assert_allclose(known.score(X), fitted.score(X), rtol=0.02)
     known.partial_fit(X)
     np.testing.assert_allclose(known.score(X), fitted.score(X), rtol=0.02)

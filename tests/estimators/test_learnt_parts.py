@@ -303,7 +303,7 @@ def test_some_transitions_may_be_fixed_and_the_others_are_the_maximum(rng):
     np.testing.assert_allclose(hmm.transmat_[0, :2], 0.9 * counts[0, :2] / counts[0, :2].sum())
     np.testing.assert_allclose(hmm.transmat_[1], counts[1] / counts[1].sum())
     np.testing.assert_allclose(hmm.transmat_[2], [0.0, 0.5, 0.5], rtol=1e-15)
-    # Of free numbers: two starts, transitions 1 + 2 + 0, three rates.
+    # Free numbers: two starts, transitions 1 + 2 + 0, three rates.
     log_likelihood = hmm.score_samples(X).sum()
     np.testing.assert_allclose(hmm.aic(X), 2 * (2 + 3 + 3) - 2 * log_likelihood)
     streamed = known_chain(PoissonHMM, emissions, {"transmat": mask})
@@ -335,7 +335,7 @@ def test_some_emissions_may_be_fixed(rng):
         assert hmm.startprob_[0] != 0.5
 
 
-# Of four symbols; no state emits 3 and 1, and only the zero of the second state is learnt.
+# Four symbols; no state emits 3 and 1, and only the zero of the second state is learnt.
 ZEROS = np.array([[0.5, 0.0, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], [0.25, 0.25, 0.5, 0.0]])
 START_OF_ZEROS = {"transmat_init": np.full((3, 3), 1.0 / 3.0), "emissionprob_init": ZEROS}
 LEARNT = np.array([[True, False, True, False], [True, True, True, False], [False] * 4])

@@ -145,7 +145,7 @@ def test_the_default_has_fewer_components_for_few_rows():
     doubled = MixtureRegressor().fit(X[:65], y[:65], sample_weight=np.full(65, 2.0))
     assert doubled.mixture_.n_components == 4
     assert MixtureRegressor().partial_fit(X[:20], y[:20]).mixture_.n_components == 8
-    # What no rows determine is not fitted to noise.
+    # A part that no rows determine is not fitted to noise.
     rng = np.random.default_rng(0)
     X, X_new = rng.normal(size=(300, 10)), rng.normal(size=(1000, 10))
     y, y_new = X[:, 0] + rng.normal(size=300), X_new[:, 0] + rng.normal(size=1000)

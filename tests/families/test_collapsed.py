@@ -173,7 +173,7 @@ def test_what_is_known_is_not_integrated_out(case, fixes, rng):
     family, prior, X, labels, concentration = problem(case, rng, 40, 4, 4)
     fixed, learns_shares = None, "shares" not in fixes
     if not learns_shares:
-        # Of which no row can come to the last but one.
+        # No row can come to the last but one of them.
         concentration = np.array([0.4, 0.3, 0.0, 0.3])
         labels[labels == 2] = 0
     if fixes != "shares":

@@ -5,7 +5,7 @@ from fuzz.choosing import one_of
 from fuzz.hostile import hostile, patient
 from fuzz.table import parameters_of
 
-# What scikit-learn stores without a look.
+# Arguments that scikit-learn stores without a look.
 SPARED = {"transform"}
 
 

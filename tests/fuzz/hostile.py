@@ -17,7 +17,7 @@ from scipy import sparse
 from fuzz.arrays import ANY, VALUES, Arraylike, Refusal
 from fuzz.choosing import one_of
 
-# What a user who asks for many waits for.
+# A user who asks for many waits for them.
 PATIENCE = {
     "max_iter", "n_init", "n_passes", "n_jobs", "sync_every", "n_shards", "n_samples",
     "n_sequences", "n_steps", "n_pseudo_samples", "n", "n_sweeps", "n_rounds",

@@ -28,7 +28,7 @@ from scipy import sparse
 from fuzz.arrays import Refusal
 from sklearn_onlineem.distributed import DistributionError
 
-# Of estimators, and of what they hand out. NotFittedError is a ValueError, and so is LinAlgError;
+# Errors of estimators and of their results. NotFittedError is a ValueError, and so is LinAlgError;
 # that a method is missing is an AttributeError when it is looked up, not when it is called.
 DOCUMENTED = (ValueError, TypeError, DistributionError, Refusal)
 # The layers below take what they are called with for what it should be: a string in the place of a

@@ -18,7 +18,7 @@ from fuzz.cases import Outcome, run_case
 TESTS = Path(__file__).parents[1]
 CHUNK = 25
 MEMORY = 3 * 2**30
-# What is too large is refused, as without the sanitizer by the limit of the address space.
+# Allocations that are too large are refused, as elsewhere by the limit of the address space.
 SANITIZER = f"detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb={MEMORY >> 20}"
 # Lines of reports that say where in the interpreter we are.
 OF_PYTHON = re.compile(r"^Extension modules:|^ +#\d+ .* (Objects|Python|Modules|Include)/")

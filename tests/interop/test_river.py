@@ -213,7 +213,7 @@ def test_progressive_validation_in_a_pipeline():
     assert found.get() > 0.9
     apart = [({"a": 9.0 * (i % 3) + a, "b": b}, None) for i, (a, b) in enumerate(noise.tolist())]
     model = preprocessing.StandardScaler() | RiverClusterer(GaussianMixture(3, random_state=0))
-    # Of distances to the nearest centre, and to the next.
+    # The silhouette compares distances to the nearest centre and to the next.
     found = evaluate.progressive_val_score(apart, model, metrics.Silhouette())
     assert 0.1 < found.get() < 0.6
     assert {*model["RiverClusterer"].centers} == {0, 1, 2}

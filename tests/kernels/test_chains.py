@@ -314,7 +314,7 @@ def test_sequences_side_by_side(K, zeros):
     lengths = [1, 300, 2, 520, 5, 7, 256, 257, 9, 40, 1]
     offsets = np.cumsum([0, *lengths])
     chain.rows = rng.normal(-3, 2, (offsets[-1], K))
-    # What a sequence needs was lost: it alone is done again.
+    # One sequence has lost a state that it needs: it alone is done again.
     chain.rows[offsets[3] + 100, 1:] -= 2000.0
     chain.rows[offsets[3] + 200, 0] -= 2000.0
     rows, moves, found = chain.rows.copy(), np.empty((K, K)), np.empty(len(lengths))
@@ -376,7 +376,7 @@ def test_the_joint_divergence_of_chains(columns, distance, n_starts, rng):
     others, (left, emitted) = (near(start), near(transmat)), rng.uniform(size=(2, 3))
     divergences = rng.uniform(size=3)
     left[0] = emitted[2] = divergences[1] = 0.0
-    others[1][0, 0], divergences[2] = 0.0, np.inf  # Of what never happens.
+    others[1][0, 0], divergences[2] = 0.0, np.inf  # States that are never visited do not count.
     expected = n_starts * rel_entr(start, others[0]).sum() + emitted[:2] @ divergences[:2]
     expected += left[1:] @ rel_entr(transmat, others[1]).sum(axis=1)[1:]
     pair = start, transmat, *others

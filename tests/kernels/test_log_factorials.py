@@ -21,7 +21,7 @@ def test_log_factorials(dtype, index, n_threads):
     csr = sparse.csr_array(X)
     sums = gammaln(X.astype(float) + 1).sum(axis=1)
     coefficients = gammaln(X.sum(axis=1, dtype=float) + 1) - sums
-    # Of X[0] only the difference of sums near 1e16 is left.
+    # Only a difference of sums near 1e16 is left of X[0].
     scale = np.abs(sums) + np.abs(coefficients)
     out = np.empty(len(X))
     for minus_that_of_the_sum, expected in ((False, sums), (True, coefficients)):

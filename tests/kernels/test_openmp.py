@@ -37,7 +37,7 @@ assert effective_n_threads(2) == 2
 """
 
 
-# What the others spend after a loop has ended, and what the environment is then.
+# Time that other threads spend after a loop has ended, by environment.
 WAITING = """
 import json
 import os

@@ -259,7 +259,7 @@ def test_transitions_have_their_exact_probabilities(sweep, start):
 
 # --- blocks
 
-# Of two documents, where words of two and three tokens are blocks, and one word is single.
+# Two documents: words of two and three tokens are blocks, and one word is single.
 BLOCKS = np.array([0, 1, 2]), np.array([1, 0], np.intc), np.array([3.0, 2.0], np.float32)
 BLOCKED = Corpus([0, 1, 1, 1, 0, 0], [0, 4, 6], 2, [0.3, 0.8])
 BLOCKED_STATES = np.array(list(product(range(2), repeat=6)))

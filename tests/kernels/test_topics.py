@@ -320,7 +320,7 @@ def test_local_gibbs_sampling_averages_the_posterior(most_single, singly):
 def test_draws_follow_the_posterior(most_single, singly):
     topics, _, log_joint = assignments(WORDS, PHI, ALPHA)
     posterior = np.exp(log_joint - logsumexp(log_joint))
-    # What is told of topics: how many tokens of each word have each of them.
+    # Topics are known by how many tokens of each word have each of them.
     keys = np.zeros((len(topics), 3, 3), int)
     for t, word in enumerate(WORDS):
         keys[np.arange(len(topics)), word, topics[:, t]] += 1

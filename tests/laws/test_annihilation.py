@@ -13,7 +13,7 @@ from sklearn_onlineem._kernels._responsibilities import weights_from_counts
 from sklearn_onlineem.diagnostics import convergence_certificate
 from sklearn_onlineem.em import BayesianOnline, Componentwise, SplitMerge
 
-# Those whose components have no hidden variables, so that a pass is an exact M-step.
+# Their components have no hidden variables, so that a pass is an exact M-step.
 all_mixtures = pytest.mark.parametrize(
     "case", [case for case in ESTIMATORS if not case.hidden], ids=repr
 )

@@ -41,9 +41,9 @@ ACTS = {
     "binarize": 2.0, "zero_value": 0.5, "e_step": "map", "topic_word_prior": 3.0,
     "total_samples": 1e6, "learn_doc_topic_prior": False,
 }  # fmt: skip
-# Of online steps alone, of which the start of a stream takes none.
+# They act on online steps alone, and the start of a stream takes none.
 OF_STEPS = {"eta0", "schedule", "beta", "solver", "total_samples"}
-# Of how data are read, so that those read before stay as they were.
+# They say how data are read; those read before stay as they were.
 OF_DATA = {"binarize", "zero_value"}
 # ValueError that names it: it shapes the model.
 RAISES = {
@@ -56,7 +56,7 @@ RAISES = {
     "n_dim_state": 3, "doc_topic_prior": 0.3, "durations": "negative_binomial", "max_duration": 29,
     "left_censored": True, "lags": 2,
 }  # fmt: skip
-# Of `fit`, of the start of a stream, or of answers and messages: the next batch learns the same.
+# They act on `fit`, starts of streams, answers or messages: the next batch learns the same.
 OF_FIT = {
     "batch_size": 7, "max_iter": 3, "tol": 0.5, "stopping": "kl", "warm_start": True, "n_init": 3,
     "average": 7,
@@ -83,7 +83,7 @@ TABLES = {
     "of the start": OF_THE_START,
     "of answers": OF_ANSWERS,
 }
-# What an estimator has besides, with arguments of its own.
+# Further parameters, with arguments of their own.
 ELSEWHERE = {"n_sweeps", "burn_in", "prior", "callbacks", "transition_offsets", "semi_supervised"}
 
 
@@ -116,7 +116,7 @@ def begun(case, X, **arguments):
 
 
 SEQUENCES = [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]
-# Those whose first rows are kept.
+# Estimators that keep first rows.
 KEEPING = [case for case in MERGED if case()._keeps_first_rows]
 both = pytest.mark.parametrize("stream", [opening, stream], ids=["opening", "online"])
 
@@ -226,7 +226,7 @@ def test_a_change_of_what_shapes_the_model_raises(stream, case, name, value, rng
     estimator, X = stream(case, rng)
     model, before = estimator.model_, getattr(estimator, name)
     estimator.set_params(**{name: other(estimator, name, value)}, warm_start=True)
-    # What is learnt may change with a fit that goes on.
+    # A fit that goes on may learn other parts.
     methods = {"partial_fit"} if name in {"params", "em_vars"} else {"fit", "partial_fit"}
     for method in sorted(methods):
         with pytest.raises(ValueError, match=rf"{type(estimator).__name__}.*\b{name}="):

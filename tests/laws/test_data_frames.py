@@ -103,7 +103,7 @@ def test_sequences_of_one_list_agree_in_their_names(case, library, rng):
             fitted.score(mixed)
 
 
-# Those of NumPy's types are taken without scikit-learn's checks.
+# Columns of NumPy's types are taken without scikit-learn's checks.
 COLUMNS = {
     "floats": ["f8", "f8"],
     "single": ["f4", "f4"],

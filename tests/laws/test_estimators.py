@@ -37,7 +37,7 @@ from sklearn_onlineem.models.mixture import MixtureStatistics
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-# What reads labels, and copies, is the same for all.
+# All estimators read labels, and copy, in these ways.
 READERS = [*(case for case in ESTIMATORS if repr(case) in WAYS), GIBBS[0]]
 all_readers = pytest.mark.parametrize("case", READERS, ids=repr)
 all_estimators = pytest.mark.parametrize("case", [*ESTIMATORS, *GIBBS[:2]], ids=repr)
@@ -271,7 +271,7 @@ def test_float32_is_preserved(case, rng):
 @pytest.mark.parametrize("init", INITS)
 def test_sparse_rows_are_never_made_dense(case, init, rng, monkeypatch):
     X, _ = case.data(rng, 400)
-    # As many columns as counts of transitions may have.
+    # Counts of transitions may have so many columns.
     wide = sparse.csr_array(np.hstack([X, np.zeros((400, 70 * 71 - X.shape[1]))]))
     made = []
     for form in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array):

@@ -248,7 +248,7 @@ def test_a_forked_process_does_not_hang(case, how, rng):
 def test_a_process_forked_while_threads_of_blas_are_counted_does_not_hang(rng):
     """Where threadpoolctl sets limits, it holds a lock that all threads share."""
     X, _ = ESTIMATORS[0].data(rng, 100)
-    # As if there were several threads to limit, on any machine.
+    # There are several threads to limit then, on any machine.
     with threadpool_limits(2, user_api="blas"):
         lock = getattr(OpenBLASController, "_SHARED_STATE", None)
         with nullcontext() if lock is None else lock.lock:

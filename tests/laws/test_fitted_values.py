@@ -60,7 +60,7 @@ def test_what_is_fitted_can_not_be_edited_in_its_place(case, rng):
     for name, value in fitted_values(estimator, X).items():
         is_fitted = name.endswith("_") and name not in ("history_", "lower_bounds_")
         assert not (is_fitted and writable(value)), name
-    # What users own is theirs, and the model learns and answers as before.
+    # Users may write to what they own, and the model learns and answers as before.
     assert len(writable(list(estimator.get_params().values()))) == given
     if not hasattr(estimator, "chains_"):
         fitted_values(estimator.partial_fit(X).fit(X), X)

@@ -45,7 +45,7 @@ def test_distributions_of_columns_are_marginals_of_the_density(case, rng):
             alone = np.full_like(X, np.nan)
             alone[:, j] = X[:, j]
             expected = case.family.marginal_log_density(parameters, alone)
-        else:  # Of counts of two categories the one tells the other.
+        else:  # One of two categories determines the other.
             n = np.rint(means.sum(axis=1)).astype(int)
             x = np.minimum(X[:, j], n.min())
             both = [np.column_stack([x, total - x][:: 1 - 2 * j]) for total in n]

@@ -206,7 +206,7 @@ def test_a_refit_at_any_line_of_a_reader_does_not_change_its_answer(case, rng):
     old, new = case.old(rng), case.new(rng)
     fitted = case.make().fit(*old)
     refitted, saved = copy.deepcopy(fitted).fit(*new), pickle.dumps(fitted)
-    # What a fit leaves, without its work: it is the same each time.
+    # A fit without its work leaves the same each time.
     left = attributes_of(refitted)
     for name in (*case.methods, *case.attributes):
         possible = said(fitted, name, old[0]), said(refitted, name, old[0])

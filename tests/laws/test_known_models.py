@@ -246,7 +246,7 @@ def test_class_methods_make_fitted_estimators(case, rng):
         # Arrays of both names are start values there.
         if not (isinstance(value, np.ndarray) and name in values)
     }
-    # Of names that are both, numbers are parameters, and arrays attributes, of each component.
+    # If a name is both, numbers are parameters, and arrays attributes of components.
     both = {name for name in values if isinstance(settings.get(name), str)}
     settings = {name: value for name, value in settings.items() if name not in both}
     values = {

@@ -114,7 +114,7 @@ def test_what_was_known_of_the_dynamics_is_kept(rng):
     kalman = learn(KalmanFilter(2, random_state=0), X[:1100], True)
     new = learn(KalmanFilter(2, random_state=0), X[1000:1100], True)
     assert score(kalman, X[1100:], True) > score(new, X[1100:], True)
-    # What was predicted before the jump was seen is reported as it was.
+    # The record keeps the prediction from before the jump was seen.
     assert kalman.history_[-1].log_likelihood < -1000.0
 
 

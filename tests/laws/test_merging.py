@@ -198,7 +198,7 @@ def test_a_merged_estimator_learns_on_also_after_pickling(case, rng):
     assert_close(merged.partial_fit(X).model_, loaded.partial_fit(X).model_, rtol=0.0, atol=0.0)
     assert merged.n_samples_seen_ == n_seen + 40
     assert math.isfinite(merged.score(X)) and math.isfinite(merged.lower_bound_)
-    # What it stood for is past: it merges as what it is now.
+    # The past does not count: it merges as what it is now.
     assert_close(combine_estimators([merged]).model_, merged.model_, rtol=1e-10)
 
 

@@ -92,7 +92,7 @@ START = dict(match=1, mismatch=1, delete=1, insert=1, end=1)
 # Mistakes, and the words that their messages have to have: the name of what complains, of the
 # argument, and something to go on with.
 MISTAKES = r"""
-# What is done in the wrong order.
+# Calls in the wrong order.
 mixture().predict(X) -> NotFittedError: GaussianMixture & fit
 chain().score(X) -> NotFittedError: GaussianHMM & fit
 EditDistance().distance('a', 'b') -> NotFittedError: EditDistance & fit
@@ -146,7 +146,7 @@ symbols().partial_fit(SYMBOLS).partial_fit([[[7]]]) ->
     CategoricalHMM & integer codes in 0\.\.3 & n_features
 mixture().fit(np.array([[10 ** 400, 1]], dtype=object)) ->
     GaussianMixture & X has numbers beyond the largest float
-# What belongs to X.
+# Arguments that belong to X.
 chain().fit(X, lengths=[20, 20]) -> GaussianHMM & lengths add up to 40 & 60 rows
 chain().fit(X, lengths=[30.5, 29.5]) -> TypeError: GaussianHMM & lengths must be integers
 chain().fit(SEQUENCES, sample_weight=[1, 2]) ->

@@ -40,7 +40,7 @@ TAKE_GAPS = [case for case in MIXTURES if get_tags(case()).input_tags.allow_nan]
 REFUSE_GAPS = [case for case in MIXTURES[:-1] if case not in TAKE_GAPS]
 all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
 readers = pytest.mark.parametrize("case", READERS, ids=repr)
-# What lies beneath a mask, in turn, is never looked at.
+# Values beneath a mask, taken in turn; nobody reads them.
 BENEATH = [0.0, -1e300, np.nan, np.inf]
 
 

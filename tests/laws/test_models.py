@@ -285,7 +285,7 @@ def test_stochastic_e_step_averages_to_the_expected_one(case, rng):
     counts = np.array([case.occupancies(evidence) for evidence, _ in draws])
     assert_allclose(counts * 40, np.rint(counts * 40), atol=1e-9)
     occupancies = case.occupancies(expected)
-    # What is rare may not have happened at all: its variance is that of a Poisson variable.
+    # Rare events may not have happened at all: their variance is that of a Poisson variable.
     error = np.sqrt(np.maximum(counts.var(axis=0), occupancies / 40) / len(draws))
     assert (np.abs(counts.mean(axis=0) - occupancies) <= 5.0 * error + 1e-12).all()
     assert {round(value, 9) for _, value in draws} == {round(log_likelihood, 9)}

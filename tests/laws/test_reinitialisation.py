@@ -301,7 +301,7 @@ def test_what_it_keeps_is_pickled_and_merged_as_nothing(size, solver, rng):
     streams[0] = pickle.loads(pickle.dumps(streams[0]))
     for mixture in streams:
         for at in range(3000, 3600, size):
-            # What a user overwrites afterwards is not what is kept.
+            # A user overwrites the batch afterwards, but not what is kept.
             batch = X[at % 400 : at % 400 + size].copy()
             mixture.partial_fit(batch)
             batch[:] = 1e6
@@ -369,7 +369,7 @@ def chain(make, rows, size, continues, n_after=6400, **arguments):
         return rows(rng, states, jumped)
 
     first = [draw(50, 0.0) for _ in range(20)]
-    # Of the size of a first sequence, 50 rows.
+    # The unit of size is a first sequence, 50 rows.
     estimator = make(2, schedule=Forgetting(half_life=10), random_state=0, **arguments).fit(first)
     whole = draw(n_after, 20.0)
     for at in range(0, n_after, size):

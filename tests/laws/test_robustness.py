@@ -56,7 +56,7 @@ all_hmms = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
 all_sequences = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)
 all_estimators = pytest.mark.parametrize("case", ALL, ids=repr)
 with_components = pytest.mark.parametrize("case", [*MIXTURES, *SEQUENCE_ESTIMATORS], ids=repr)
-# What reads data, parameters and pickles is the same for all.
+# All estimators read data, parameters and pickles in these ways.
 ROW_READERS = [*(c for c in ESTIMATORS if repr(c) in {*WAYS, "WishartMixture"}), GIBBS[0]]
 row_readers = pytest.mark.parametrize("case", ROW_READERS, ids=repr)
 SEQUENCE_READERS = [c for c in SEQUENCE_ESTIMATORS + KALMAN_FILTERS if repr(c) in WAYS]

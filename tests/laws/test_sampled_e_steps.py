@@ -108,7 +108,7 @@ def assert_average_is_expected(model, data, rng):
     draws = [linear(evidence) for evidence in drawn]
     for i, wanted in enumerate(linear(expected)):
         values = np.array([draw[i] for draw in draws])
-        # What is rare may not have happened at all: its variance is that of a Poisson variable.
+        # Rare events may not have happened at all: their variance is that of a Poisson variable.
         one = np.abs(values).max() / len(data)
         variance = np.maximum(values.var(axis=0), np.abs(wanted) * one)
         error = 5.0 * np.sqrt(variance / N_DRAWS) + 1e-10 * (1.0 + np.abs(wanted))

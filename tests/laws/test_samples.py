@@ -121,7 +121,7 @@ def test_users_see_and_drop_the_sample(case, rng):
     rows = {tuple(row) for row in dense(X)}
     assert all(tuple(row) in rows for row in dense(sample))
     assert estimator.n_rows_kept_ == 60
-    # What users do with it changes nothing.
+    # Users who change it change nothing else.
     values = sample.data if sparse.issparse(sample) else sample
     values[:] = 0
     assert dense(estimator.sample_).any()
@@ -204,7 +204,7 @@ def test_what_cannot_be_sampled_is_refused(rng):
 
 def test_memory_is_flat(rng):
     X = sorted_clusters(rng, 1000)
-    # What tells outliers is kept for some batches.
+    # The gate of outliers remembers some batches.
     solver = Online(sample=60, skips_outliers=False)
     mixture = streamed(GaussianMixture(3, solver=solver, random_state=0), X, 100)
     sizes = []

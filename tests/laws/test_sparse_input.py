@@ -268,7 +268,7 @@ def test_corrupt_rows_of_sequences_are_refused_by_name(make, good, corrupt, wher
     before = snapshot(bad)
     takers = list(takers_of_rows(fitted))
     assert len(takers) > 5
-    # What is asked of a fitted estimator in shards is asked of the estimator that it holds.
+    # An estimator that was fitted in shards passes calls on to the one that it holds.
     names = "|".join(type(e).__name__ for e in (fitted, getattr(fitted, "estimator_", fitted)))
     for method in takers:
         with pytest.raises((TypeError, ValueError), match=names):

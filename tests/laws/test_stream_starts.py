@@ -86,7 +86,7 @@ def test_how_first_rows_are_cut_does_not_change_the_start(case, rng):
         assert start.n_rows_kept_ == 0 and start.n_samples_seen_ == n
     if estimator.model_.draws:
         return  # Which draws a later step has depends on the steps before.
-    # What the last batch has more is learnt by an online step.
+    # An online step learns the rest of the last batch.
     later = starts[0].partial_fit(X[n:])
     for cuts in ([], [60, 100]):
         assert_identical(streamed(made(case, rng)[0], X, cuts).model_, later.model_)

@@ -86,7 +86,7 @@ def test_what_follows_begins_there(case, rng):
     assert_identical(arrays(streamed.model_), before)
 
 
-# What says which parts are learnt, and its value for none.
+# Parameters that say which parts are learnt, and their values for none.
 NOTHING = {"params": "", "em_vars": []}
 RELEARNT = [
     (case, name)

@@ -184,7 +184,7 @@ def test_a_single_component_takes_steps_of_batch_em(case, concentration, rng):
     expected, log_likelihood = batch_step(model, data, terms_of(prior, data))
     assert_allclose(steps.sweep(), log_likelihood, rtol=1e-12)
     if shares_parameters(case, rng):
-        # Of components alone, only means move.
+        # In steps of components alone, only means move.
         family, parameters = model.family, model.parameters
         moved = family.with_shared(expected.parameters, parameters)
         expected = replace(model, parameters=moved)

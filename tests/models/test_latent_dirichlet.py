@@ -176,7 +176,7 @@ def test_completion_scores_half_of_the_tokens_given_the_other(rng):
     data = drawn_documents(rng, model, 30)
     log_likelihoods, n_tokens = model.completion(data, np.random.default_rng(0))
     assert_array_equal(n_tokens, np.floor(data.lengths / 2))
-    # Of one topic, each token has the probability of its word: half of them are a sample of all.
+    # With one topic, a token has the probability of its word: half of them are a sample of all.
     values = np.log(model.topics_T[:, 0])
     means, squares = ((data.X @ x) / data.lengths for x in (values, values**2))
     error = np.sqrt((n_tokens * (squares - means**2)).sum())

@@ -504,7 +504,7 @@ def test_it_is_a_pipeline(chunks):
     )
 
 
-# As of scikit-learn's own pipelines, of which steps learn in place.
+# Steps learn in place, as in scikit-learn's own pipelines.
 IN_PLACE = {
     name: "the steps of a pipeline learn in place"
     for name in ("check_estimators_overwrite_params", "check_dont_overwrite_parameters")

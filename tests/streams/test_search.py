@@ -65,7 +65,7 @@ def test_each_setting_learns_as_if_alone(chunks, n_jobs, rng):
         assert_array_equal(found["mixture"].means_, expected["mixture"].means_)
         assert_array_equal(found["scaler"].mean_, expected["scaler"].mean_)
     assert search.best_estimator_ is search.estimators_[best]
-    # What was given stays as it was.
+    # The given estimator stays as it was.
     assert not hasattr(search.estimator["mixture"], "model_")
 
 
@@ -137,7 +137,7 @@ def test_a_stream_of_pairs_is_told_that_nothing_learns_from_y(chunks):
     for unread in (piped(), search, StreamPipeline([("last", AnomalyDetector(mixture))])):
         with pytest.warns(UserWarning, match="fit_stream.*nothing learns from it"):
             unread.fit_stream(pairs)
-    # As elsewhere, y that comes by `fit` is nobody's business; and here it is read.
+    # Elsewhere `fit` ignores a y; here it is read.
     search.fit(*map(np.concatenate, zip(*pairs, strict=True)))
     search.set_params(param_grid={"mixture__semi_supervised": [False, True]})
     clone(search).fit_stream(pairs)

@@ -129,7 +129,7 @@ def test_models_of_an_endless_sequence_have_their_own_ends(make, rng):
 
 
 def test_memory_is_flat(rng):
-    # What tells outliers is kept for some batches.
+    # The gate of outliers remembers some batches.
     solver = Adaptive(skips_outliers=False)
     mixture = streamed(GaussianMixture(3, solver=solver, random_state=0), batches(clusters(rng)))
     before = n_bytes(mixture._fitted.state)
@@ -188,7 +188,7 @@ def test_a_model_that_cannot_explain_a_batch_is_replaced():
             hmm.partial_fit(symbols, symbols[:, 0])
         return hmm
 
-    # Of so short a memory that states which were known never follow themselves.
+    # The memory is so short that states which were known never follow themselves.
     short = 0.001
     for half_lives in [(short,), (short, short)]:
         with pytest.raises(ValueError, match="impossible"):

@@ -77,7 +77,7 @@ def test_the_better_of_two_starts_after_their_turns_goes_on_alone():
 @pytest.mark.parametrize("n_failures", [0, 1, 2])
 def test_another_start_goes_on_where_the_better_one_fails(n_failures, monkeypatch):
     left = n_failures
-    # What a solver of users raises would end the fit.
+    # Errors of users' solvers would end the fit.
     monkeypatch.setattr(_python, "is_foreign", lambda error: False)
 
     class Failing(Auto):

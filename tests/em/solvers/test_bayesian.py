@@ -30,12 +30,12 @@ from sklearn_onlineem.statistics import combine
 
 CARRYING = [case for case in EXACT if case.make is not LaplaceMixture]
 MIXTURES = [case for case in ESTIMATORS if case in CARRYING]
-# Those whose statistics are determined by their parameters, so that what is carried is the model.
+# Parameters determine their statistics, so that running statistics are the model.
 DETERMINED = [case for case in MIXTURES if case.regular and not case.hidden]
 
 all_estimators = pytest.mark.parametrize("case", CARRYING, ids=repr)
 all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
-# Those of which labels say all that is hidden.
+# Labels say all that is hidden.
 all_visible = pytest.mark.parametrize("case", [c for c in MIXTURES if not c.hidden], ids=repr)
 determined = pytest.mark.parametrize("case", DETERMINED, ids=repr)
 
@@ -125,7 +125,7 @@ def test_one_step_is_that_of_the_paper():
     assert_allclose(new.weights, (alpha + xi) / 6.0, rtol=1e-12)
     counts = beta + xi[:, None] * x
     assert_allclose(new.family.probabilities(new.parameters), _rows(counts), rtol=1e-12)
-    # As rates: phi_c += eta_c (x / |x| - phi_c).
+    # These are rates: phi_c += eta_c (x / |x| - phi_c).
     assert_allclose(rates, xi * x.sum() / counts.sum(axis=1), rtol=1e-12)
     phi = _rows(beta)
     moved = phi + rates[:, None] * (x / x.sum() - phi)

@@ -46,7 +46,7 @@ def test_chains_that_agree_and_chains_that_do_not(rng):
     chains = rng.normal(size=(4, 500))
     assert r_hat(chains) < 1.01
     assert r_hat(chains + [[0.0], [0.0], [0.0], [2.0]]) > 1.1
-    # Of one centre and two spreads.
+    # One centre and two spreads.
     assert r_hat(chains * [[1.0], [1.0], [5.0], [5.0]]) > 1.1
     # One chain that is on its way.
     assert r_hat(chains[:1] + np.linspace(0.0, 4.0, 500)) > 1.1
@@ -67,7 +67,7 @@ def test_effective_sample_size_is_its_formula(shape, rng):
     scores = normal_scores(np.array(halves_of(chains)))
     n_chains, n = scores.shape
     centred = scores - scores.mean(axis=1, keepdims=True)
-    # Of each chain, by lag, with the correction for its own mean.
+    # Covariances of each chain by lag, with the correction for its own mean.
     covariances = np.array([
         [(chain[: n - t] * chain[t:]).sum() / n * n / (n - 1) for t in range(n)]
         for chain in centred

@@ -18,7 +18,7 @@ from sklearn_onlineem.em import SplitMerge
 from sklearn_onlineem.families import Tied
 from sklearn_onlineem.models import split_merge
 
-# Those whose clusters are told apart by what their family says of them.
+# The family alone tells their clusters apart.
 QUICK = [case for case in ESTIMATORS if not case.hidden]
 all_mixtures = pytest.mark.parametrize("case", QUICK, ids=repr)
 

@@ -179,7 +179,7 @@ def test_what_is_no_list_of_words_is_refused(X, edit, classifier):
     refused(classifier.fit, WORDS, X, by=name)
     refused(classifier.score, X, WORDS, by=name)
     refused(classifier.score, WORDS, X, by=name)
-    # Of an iterator nobody can tell whether it ends.
+    # Nobody can tell whether an iterator ends.
     if X is not None and not hasattr(X, "__next__"):
         refused(EditDistanceClassifier(dictionary=X).fit, WORDS, WORDS, by=name)
 
