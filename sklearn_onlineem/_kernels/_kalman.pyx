@@ -44,9 +44,9 @@ cdef struct Task:
     const double* start
     Outputs outputs
     double* log_likelihoods
-    # Of sequences one by one:
+    # For sequences one by one:
     const int64_t* offsets
-    # Of segments side by side, which are whole sequences or parts of one:
+    # For segments side by side, which are whole sequences or parts of one:
     const int64_t* begins
     const int64_t* lengths
     const int64_t* froms

@@ -357,7 +357,7 @@ cdef void posteriors(floating* x, const Tables* of, Run* run) noexcept nogil:
         total = 0.0
         for k in range(K):
             mass[k] += run.begin[t * K + k] - (run.end[(t - 1) * K + k] if t > 0 else 0.0)
-            # What is left where nothing is possible is rounding.
+            # Where nothing is possible, the rest is rounding.
             if mass[k] < 0.0 or run.y[t * K + k] == -INFINITY:
                 mass[k] = 0.0
             total += mass[k]

@@ -137,7 +137,7 @@ _MODEL = re.compile(
 )
 # Errors of invalid input; an OverflowError comes from whole numbers of too many digits.
 INVALID = (TypeError, ValueError, OverflowError)
-# What `fresh` is of the data of a fit, which are all there are: those of a stream are its first.
+# Value of `fresh` for the data of a fit, which are all there are: a stream has first ones.
 ALL_DATA = "all"
 
 

@@ -401,7 +401,7 @@ class CompoundDirichlet(
         return self.dirichlets(parameters.precision * means / length[:, None], length)
 
     def distribution(self, parameters: Dirichlets, column: int) -> Distribution:
-        # As samples, of documents of the component's mean length.
+        # Documents have the component's mean length, as samples have.
         alpha, precision = parameters.alpha[:, column], parameters.precision[:, 0]
         return stats.betabinom(np.rint(parameters.length), alpha, precision - alpha)
 

@@ -42,8 +42,8 @@ from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import Shares, Tangents, tangents_of
 from sklearn_onlineem.statistics import Statistics
 
-# Of each row of a first cluster, the share that all parts of its component have alike: parts of a
-# few equal rows have a variance, and all symbols. Passes of k-means that find the parts.
+# Share of each row of a first cluster that all parts of its component get alike: parts of a few
+# equal rows have a variance, and all symbols. Passes of k-means that find the parts.
 _ALIKE, _PASSES = 0.1, 20
 
 

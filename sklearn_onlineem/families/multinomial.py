@@ -274,7 +274,7 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
         return rng.multinomial(lengths[components], probabilities[components]).astype(np.float64)
 
     def distribution(self, parameters: Floats, column: int) -> Distribution:
-        # As samples, of rows of the component's mean length.
+        # Rows have the component's mean length, as samples have.
         lengths = np.rint(parameters.sum(axis=1))
         return stats.binom(lengths, self.probabilities(parameters)[:, column])
 

@@ -559,7 +559,7 @@ class Product(
             n_features += factor.features.shape[1]
             if n_features > _MOST_FEATURES:
                 return none
-        if n_features == 0:  # Of columns with one category each.
+        if n_features == 0:  # All columns have one category.
             return none
         features = np.concatenate([_dense(factor.features) for factor in factors], axis=1)
         bases = [factor.base for factor in factors if len(factor.base)]

@@ -32,7 +32,7 @@ class PartialRegression:
         if moments is not None:
             self.weight, self.degrees = float(moments.weight[0]), float(moments.degrees[0])
             self.mean, self.scatter = moments.mean[0], moments.scatter[0]
-            # Of the inputs, about which they count, so that no digits are lost far from 0.
+            # Offsets count from this mean of the inputs, so that no digits are lost far from 0.
             self.origin = self.mean[: self.q] if origin is None else origin
 
     @cached_property
@@ -110,7 +110,7 @@ class PartialRegression:
         """Return groups of outputs whose coefficients depend on each other, by their noise."""
         groups = []
         for own in self.fixed.connected(self.S != 0.0):
-            # Of the same inputs, the best coefficients do not depend on the noise.
+            # With the same inputs, the best coefficients do not depend on the noise.
             is_alike = (self.free[own] == self.free[own[0]]).all()
             groups += [own[i : i + 1] for i in range(len(own))] if is_alike else [own]
         return groups

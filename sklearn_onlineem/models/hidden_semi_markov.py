@@ -310,7 +310,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         (first, going), (left, beyond) = firsts[0], found[0]
         rests, n_durations = self._rests(before), self.table.shape[1]
         survived = rests.cumsum(axis=1)
-        # Those with r rows left have lasted for s - r rows, and those with more, for fewer.
+        # Segments with r rows left have lasted for s - r rows, and others for fewer.
         new, exactly, at_least = np.zeros_like(rests), _ratio(left, first), _ratio(beyond, going)
         for r in range(min(left.shape[1], n_durations)):
             kept = slice(None, n_durations - r)

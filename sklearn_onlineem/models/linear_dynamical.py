@@ -69,7 +69,7 @@ FIELDS = {
     "observation_offsets": Field("emissions", "offset", "d"),
     "observation_covariance": Field("emissions", "covariance", "dd"),
 }
-# Those that may vary in time, each with a letter of its own for the axis of time.
+# Arrays that may vary in time, each with a letter of its own for the axis of time.
 VARYING = {name: letter for name, letter in zip(
     ("transition_matrices", "transition_offsets", "observation_matrices", "observation_offsets"),
     "tuvw", strict=True,
@@ -236,7 +236,7 @@ def unseen_changes(model, sizes, told=()):
 def _changes(model, E, s, told):
     """Return relative changes of known and of learnt parameters, by part and parameter."""
     first, step, reading = model.initial, model.transitions, model.emissions
-    # Those that vary have an axis of time.
+    # Arrays that vary have an axis of time.
     varying = {} if model.varying is None else model.varying.given
     A = varying.get("transition_matrices", step.matrix)
     b = varying.get("transition_offsets", step.offset)
@@ -623,7 +623,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         fixed = self.transitions.fixed
         if fixed is None:
             return self._with_transitions(before._growth / self._growth * parameters.matrix)
-        # What is learnt goes a part of the way.
+        # Learnt parameters go a part of the way.
         for share in 0.5 ** np.arange(1, 10):
             found = self._with_transitions(
                 np.where(fixed.matrix, old, old + share * (parameters.matrix - old))

@@ -222,8 +222,11 @@ def test_rows_of_nothing_count_for_nothing(case, rng):
     for call in (case().fit, mixture.score, mixture.aic):
         with pytest.raises(ValueError, match=f"{type(mixture).__name__}: X has nothing but NaN"):
             call(nothing)
+    lacks_one = np.where(np.arange(X.shape[1]) == 1, np.nan, X)
     with pytest.raises(ValueError, match="Feature 1 of X has no value"):
-        case().fit(np.where(np.arange(X.shape[1]) == 1, np.nan, X))
+        case().fit(lacks_one)
+    # A stream may have no value of it yet.
+    assert np.isfinite(case().partial_fit(lacks_one[:20]).partial_fit(X).score(X))
 
 
 @all_mixtures
@@ -271,7 +274,7 @@ def test_diagnostics_count_what_is_observed(rng):
     X[:200, 1] = np.nan
     mixture = GaussianMixture(solver="batch", tol=1e-12, reg_covar=0.0).fit(X)
     errors = standard_errors(mixture, X).errors["means_"]
-    # Of a monotone pattern: the second mean is a regression on the first, which has all rows.
+    # The pattern is monotone: the second mean is a regression on the first, which has all rows.
     covariance = mixture.covariances_[0]
     slope = covariance[0, 1] / covariance[0, 0]
     rest = covariance[1, 1] - slope * covariance[0, 1]

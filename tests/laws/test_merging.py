@@ -380,7 +380,7 @@ def pooled(parts):
     return sum(parts, []) if isinstance(parts[0], list) else np.concatenate(parts)
 
 
-# What is drawn has inputs, of which EM sees no density.
+# EM sees no density of inputs, and samples have some.
 @pytest.mark.parametrize("case", [c for c in EXACT if not getattr(c, "n_before", 0)], ids=repr)
 def test_sampled_merging_comes_close_to_the_exact_one(case, rng):
     members = apart(case, rng)

@@ -117,7 +117,7 @@ def test_m_steps_maximise_over_free_entries(name, floor, rng):
     best = minimiser(objective, values_of(start, places))
     assert_allclose(values_of(found, places), best, rtol=1e-5, atol=1e-5)
     assert objective(values_of(found, places)) <= objective(best) + 1e-11
-    # What is learnt is that of the known regression where moments are its own.
+    # From its own moments, a known regression is learnt as it is.
     again = found.m_step(own_statistics(found, moments))
     for what in ("matrix", "offset", "covariance"):
         assert_allclose(getattr(again, what), getattr(found, what), rtol=1e-9, atol=1e-9)

@@ -93,7 +93,7 @@ class System:
             raise ValueError(f"em_vars has {unknown[0]!r}; it may have {', '.join(FIELDS)}.")
         params = {} if self.params is None else self.params
         axes = {
-            # Those of variances, too.
+            # Masks of variances as well.
             name: f"{field.axes} {field.axes[0]}" if self._shape(name) == Diagonal() else field.axes
             for name, field in FIELDS.items()
         }
@@ -213,7 +213,7 @@ class System:
         array, form = checked_array(name, value, shape, label), self._shape(name)
         if not name.endswith("covariance") or self.entries[name] is False or form == Full():
             return array
-        # Of these shapes, zeros and fixed entries stay, and the others are learnt.
+        # In these shapes, zeros and fixed entries stay, and the others are learnt.
         variances, is_mask = array.diagonal(), isinstance(self.entries[name], np.ndarray)
         if (is_mask or not variances.all()) and (array != np.diag(variances)).any():
             raise ValueError(f"{label} must be diagonal where some of its entries are fixed.")
