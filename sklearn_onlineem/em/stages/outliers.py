@@ -172,9 +172,8 @@ def far_away(data: Batch) -> Integers:
     X = data.X
     if not isinstance(X, np.ndarray) or len(X) * _TOO_MANY <= _WITHIN:
         return np.empty(0, dtype=int)
-    missing = np.isnan(X)
-    X = X[:, ~missing.all(axis=0)]
-    low, high = (np.nanquantile if missing.any() else np.quantile)(X, [0.05, 0.95], axis=0)
+    X = X[:, ~np.isnan(X).all(axis=0)]
+    low, high = (np.nanquantile if np.isnan(X).any() else np.quantile)(X, [0.05, 0.95], axis=0)
     reach = _SPREADS * (high - low)
     # Columns of one value, with exceptions, have no spread.
     beyond = ((X < low - reach) | (X > high + reach)) & (reach > 0.0)
