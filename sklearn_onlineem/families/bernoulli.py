@@ -75,6 +75,7 @@ class Bernoulli(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Coll
     array([[0.125]])
     """
 
+    is_whole = True
     tangents = BernoulliTangents
 
     min_probability: float = 1e-10

@@ -350,6 +350,8 @@ class ColumnDistributions(ABC, Generic[Parameters]):
     """Families with a distribution function of each column, for quantiles, and with covariances."""
 
     lacking = "has no distributions of single columns, which quantiles and covariances need"
+    # Whether values are whole numbers, so that distributions have a `pmf`.
+    is_whole = False
 
     @abstractmethod
     def distribution(self, parameters: Parameters, column: int) -> Distribution:

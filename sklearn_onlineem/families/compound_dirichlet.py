@@ -149,6 +149,7 @@ class CompoundDirichlet(
     array([[0.33333333]])
     """
 
+    is_whole = True
     tangents = CompoundDirichletTangents
 
     min_alpha: float = 1e-10

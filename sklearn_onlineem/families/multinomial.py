@@ -189,6 +189,7 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
     array([[0.375]])
     """
 
+    is_whole = True
     tangents = MultinomialTangents
 
     parts = (means_part(), _probabilities("probabilities"), _probabilities("emissionprob"))

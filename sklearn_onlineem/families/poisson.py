@@ -94,6 +94,7 @@ class Poisson(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Collap
            [-1.30685282]])
     """
 
+    is_whole = True
     tangents = PoissonTangents
 
     min_rate: float = 1e-10

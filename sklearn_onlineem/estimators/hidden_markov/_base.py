@@ -52,12 +52,16 @@ def _warn_of_point_masses(hmm, model, X):
     for factor, own, known in factors:
         kind = getattr(factor, "family", factor)  # that of the parts of mixtures
         kinds = kind, *getattr(kind, "families", ())
-        if not all(isinstance(part, ColumnDistributions) for part in kinds):
+        if not all(isinstance(x, ColumnDistributions) and not x.is_whole for x in kinds):
             continue
-        first = factor.distribution(known, 0)
-        if hasattr(first, "pmf") or not _is_narrow(first.var()).any():
+        rows = X[:, list(own)]
+        values = rows[~np.isnan(rows[:, 0]), 0]
+        # Distributions take longer than a fit of few rows may.
+        if len(np.unique(values)) == len(values):
             continue
-        rows, means = X[:, list(own)], factor.means(known)
+        if not _is_narrow(factor.distribution(known, 0).var()).any():
+            continue
+        means = factor.means(known)
         variances = [factor.distribution(known, j).var() for j in range(len(own))]
         narrow, deviations = _is_narrow(variances).all(axis=0), np.sqrt(variances).T
         for k in np.flatnonzero(narrow):
