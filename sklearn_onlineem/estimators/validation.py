@@ -133,7 +133,7 @@ _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
 
 # Models, which users know by their estimators.
 _MODEL = re.compile(
-    r"\b(Mixture|HiddenMarkov|LinearDynamical|LatentDirichlet)Model\b|\bEditTransducer\b"
+    r"\b(Mixture|Hidden(Semi)?Markov|LinearDynamical|LatentDirichlet)Model\b|\bEditTransducer\b"
 )
 # Errors of invalid input; an OverflowError comes from whole numbers of too many digits.
 INVALID = (TypeError, ValueError, OverflowError)

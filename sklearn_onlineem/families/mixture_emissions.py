@@ -747,9 +747,8 @@ class _Numbers:
         return self._averaged(self.parts.mean())
 
     def var(self) -> Floats:
-        means = self.parts.mean()
-        second = self._averaged(self.parts.var() + means**2)
-        return second - self.mean() ** 2
+        deviations = self.parts.mean() - np.repeat(self.mean(), self.weights.shape[1])
+        return self._averaged(self.parts.var() + deviations**2)
 
 
 class _WholeNumbers(_Numbers):

@@ -40,9 +40,9 @@ class PartialRegression:
         """Whether each coefficient and, in a last column, each offset is learnt; (p, q + 1)."""
         free = np.zeros((self.p, self.q + 1), dtype=bool)
         if "matrix" in self._learnt:
-            free[:, : self.q] = ~self.fixed.matrix
+            free[:, : self.q] = ~self.fixed.of("matrix", self.S)
         if "offset" in self._learnt:
-            free[:, self.q] = ~self.fixed.offset
+            free[:, self.q] = ~self.fixed.of("offset", self.S)
         return free
 
     @cached_property

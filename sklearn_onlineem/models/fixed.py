@@ -163,7 +163,7 @@ class FixedEntries(Rebuilt):
     covariance: NDArray[np.bool]
 
     def of(self, name: str, covariance: Floats) -> NDArray[np.bool]:
-        """Return the mask of a parameter, with outputs that have no noise.
+        """Return the mask of a parameter, with outputs that have no noise: EM never moves these.
 
         Parameters
         ----------
@@ -172,11 +172,9 @@ class FixedEntries(Rebuilt):
         covariance : ndarray of shape (p, p)
             Of the noise.
         """
-        mask = getattr(self, name)
-        if name != "covariance":
-            return mask
         without_noise = covariance.diagonal() == 0.0
-        return mask | without_noise | without_noise[:, None]
+        mask = (getattr(self, name).T | without_noise).T
+        return mask | without_noise if name == "covariance" else mask
 
     def connected(self, pairs: NDArray[np.bool]) -> list[Integers]:
         """Return the outputs of each group that pairs connect, from the last call if it was alike.

@@ -244,7 +244,7 @@ def sequence_learners():
     """Estimators of sequences, by name, and rows of these."""
     rng = np.random.default_rng(0)
     for case in [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]:
-        yield repr(case), partial(case, max_iter=2), np.concatenate(case.data(rng, 4)[0])[:24]
+        yield repr(case), partial(case, max_iter=2), np.concatenate(case.data(rng, 8)[0])[:24]
     symbols = np.arange(24.0).reshape(24, 1) % 3
     yield "MarkovChainMixture", partial(MarkovChainMixture, 2, max_iter=2), symbols
     yield "PerSequence", partial(PerSequence, StandardScaler(with_mean=False)), counts()

@@ -69,7 +69,7 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     observation_matrices : array-like of shape (n_features, n_dim_state), default=None
         C.
     transition_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
-        Q. Variances of 0 stay 0, in all covariances.
+        Q. In all covariances, variances of 0 stay 0. What leads to variables without noise stays.
     observation_covariance : array-like of shape (n_features, n_features), default=None
         R.
     transition_offsets : array-like of shape (n_dim_state,), default=None
