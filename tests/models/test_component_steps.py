@@ -298,7 +298,8 @@ def test_weights_that_are_a_block_of_their_own_leave_one_in_k_plus_one(case, rng
     assert_allclose(found, gain(full, model, evidence) / (K + 1), rtol=1e-9)
 
 
-@separate
+# A mixture in a component has no maximum.
+@pytest.mark.parametrize("case", [case for case in SEPARATE if not case.case.inner], ids=repr)
 def test_weights_that_are_never_refreshed_leave_no_constant(case, rng):
     """Where the components are at their maximum and the weights are not, nothing is gained."""
     model, data, _ = drawn(case, rng)
