@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_006,
     "public names": 96,
     "import circles": 0,
-    "test code": 39_716,
+    "test code": 39_721,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
