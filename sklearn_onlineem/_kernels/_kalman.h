@@ -161,6 +161,7 @@ SIMD_UNUSED static double filter_block(
 {
     const ptrdiff_t k = system->k, W = system->W;
     double log_likelihood = 0;
+    System own;
     /* So that a block is the same when it is filtered again. */
     space->pattern = NULL;
     for (ptrdiff_t i = 0; i < n && goes_on(&space->watch); i++) {
@@ -168,8 +169,8 @@ SIMD_UNUSED static double filter_block(
         FilteredState state = filtered_at(space->states, i, W);
         write_row(space->predicted, row, 1, k, W, outputs->predicted);
         write_row(space->predicted + W, row, k, k, W, outputs->predicted_covariances);
-        const System here = system_at(system, row);
-        double log_density = filter_row(&here, X + t * system->d, i, space);
+        const System *here = system_at(system, row, &own);
+        double log_density = filter_row(here, X + t * system->d, i, space);
         write_row(state.mean, row, 1, k, W, outputs->filtered);
         write_row(state.covariance, row, k, k, W, outputs->filtered_covariances);
         if (outputs->log_densities) outputs->log_densities[row] = log_density;
@@ -217,9 +218,10 @@ SIMD_UNUSED static void smooth_block(
     const ptrdiff_t k = system->k, W = system->W;
     double *mean = space->smoothed, *covariance = space->smoothed + W;
     int is_at_rest = 0;
+    System own;
     for (ptrdiff_t i = n - 1; i >= 0 && goes_on(&space->watch); i--) {
         ptrdiff_t t = begin + i, row = outputs->first + t;
-        const System here = system_at(system, row);
+        const System *here = system_at(system, row, &own);
         FilteredState now = filtered_at(space->states, i, W);
         const double *noise = outputs->noise ? outputs->noise + row * k : NULL;
         if (t == T - 1) {
@@ -230,7 +232,7 @@ SIMD_UNUSED static void smooth_block(
             FilteredState next = filtered_at(space->states, i + 1 < n ? i + 1 : space->B, W);
             /* Draws leave no gain behind. */
             const int repeats = !noise && i + 2 < n && space->rests[i + 1] && space->rests[i + 2];
-            smooth_state(&here, now, next, &space->step, repeats, &is_at_rest, mean, covariance,
+            smooth_state(here, now, next, &space->step, repeats, &is_at_rest, mean, covariance,
                          space->lag);
             if (noise) smooth_deviation(k, W, &space->step, space->deviation, space->lag);
             write_row(space->lag, row + 1, k, k, W, outputs->lags);
@@ -238,7 +240,7 @@ SIMD_UNUSED static void smooth_block(
         }
         if (noise)
             draw_deviation(noise, k, W, &space->step, space->deviation, covariance, space->square);
-        write_smoothed(&here, X + t * system->d, t, T, space, outputs);
+        write_smoothed(here, X + t * system->d, t, T, space, outputs);
         if (noise) set_zero(W * W, covariance);
     }
     copy(space->states, filtered_size(W), space->states + space->B * filtered_size(W));

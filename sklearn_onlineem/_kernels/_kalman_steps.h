@@ -25,16 +25,17 @@ typedef struct {
     ptrdiff_t A_step, b_step, C_step, offset_step;
 } System;
 
-/* The system of a row, and of the step to the next one. */
-SIMD_INLINE System system_at(const System *system, ptrdiff_t row)
+/* The system of a row, and of the step to the next one. Rows may have their own. */
+SIMD_INLINE const System *system_at(const System *system, ptrdiff_t row, System *own)
 {
-    System here = *system;
-    here.A += row * system->A_step;
-    here.At += row * system->A_step;
-    here.b += row * system->b_step;
-    here.C += row * system->C_step;
-    here.offset += row * system->offset_step;
-    return here;
+    if (!(system->A_step | system->b_step | system->C_step | system->offset_step)) return system;
+    *own = *system;
+    own->A += row * system->A_step;
+    own->At += row * system->A_step;
+    own->b += row * system->b_step;
+    own->C += row * system->C_step;
+    own->offset += row * system->offset_step;
+    return own;
 }
 
 /* What k states are padded to. */
