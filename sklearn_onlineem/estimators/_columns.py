@@ -324,8 +324,9 @@ def named(names, codes):
 
 def _reals(column):
     """Return a column as numbers, or None."""
+    values = column if isinstance(column, np.ndarray) else _objects(column)
     try:
-        return np.array(column if isinstance(column, np.ndarray) else _objects(column), dtype=float)
+        return None if np.iscomplexobj(values) else np.array(values, dtype=float)
     except (TypeError, ValueError):
         return None
 
