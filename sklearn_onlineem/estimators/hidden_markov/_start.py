@@ -17,6 +17,7 @@ from sklearn_onlineem.estimators._start import (
     start_model,
 )
 from sklearn_onlineem.estimators.sequences import observed_rows
+from sklearn_onlineem.estimators.threads import single_threaded_openmp
 from sklearn_onlineem.families import MixtureOf
 from sklearn_onlineem.families._checks import above, relative_shares, shares
 from sklearn_onlineem.models.durations import DURATIONS
@@ -197,10 +198,6 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         model = super().given(data)
         return None if model is None else self._lasting(model, data)
 
-    def _started(self, data, family, rows, random_state, pseudo_rows):
-        model = super()._started(data, family, rows, random_state, pseudo_rows)
-        return self._lasting(model, data)
-
     def _lasting(self, model, data):
         """Return the model with durations of its kind: those that fit any durations best."""
         if self.chain.durations in (None, "categorical"):
@@ -219,6 +216,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
 
     def _started(self, data, family, rows, random_state, pseudo_rows):
         model = super()._started(data, family, rows, random_state, pseudo_rows)
+        model = self._lasting(model, data)
         if not (isinstance(self.init, str) and isinstance(family, MixtureOf)):
             return model
         if min(family.n_mix, self.n_components) == 1:
@@ -229,7 +227,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
             return model
         arguments = family, found[0], self.n_components, random_state, pseudo_rows, self.prior
         mixture = start_model(found[1], *arguments)
-        other = self.values.put(self._model(mixture, data), data)
+        other = self._lasting(self.values.put(self._model(mixture, data), data), data)
         least = _LEAST_GAIN * data.row_weight / data.total_weight
         here, there = (self._likelihood_after_passes(start, data) for start in (model, other))
         return other if there > here + least else model
@@ -248,7 +246,8 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         if len(distinct) <= n_parts:
             return None
         first = STARTS[self.init]
-        parts = first(family.family, distinct, n_parts, random_state, lambda *start: 0.0)
+        with single_threaded_openmp():
+            parts = first(family.family, distinct, n_parts, random_state, lambda *start: 0.0)
         parts = (parts if parts.ndim == 1 else parts.argmax(axis=1))[group]
         follows = np.flatnonzero((np.diff(times) == 1) & (np.diff(sequence) == 0))
         moves = np.zeros((n_parts, n_parts))
