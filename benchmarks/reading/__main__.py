@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_009,
     "public names": 96,
     "import circles": 0,
-    "test code": 39_721,
+    "test code": 39_732,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

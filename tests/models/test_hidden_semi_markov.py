@@ -253,6 +253,19 @@ def test_the_m_step_maximises_what_it_says(kind, left_censored, rng):
         assert_allclose(found[k].sum(), 1.0)
 
 
+@pytest.mark.parametrize("kind", ["poisson", "negative_binomial"])
+def test_starts_have_the_durations_of_their_kind_that_fit_best(kind, rng):
+    X, given = rng.normal(size=(200, 1)), np.tile([0.5, 0.0, 0.0, 0.0, 0.0, 0.5], (2, 1))
+    closest = DURATIONS[kind](True).m_step(given, np.zeros(2), given)
+    found = (
+        GaussianHMM(
+            2, durations=kind, max_duration=6, durationprob_init=start, max_iter=1, random_state=0
+        ).partial_fit(X).durationprob_
+        for start in (given, closest)
+    )  # fmt: skip
+    assert_allclose(*found, rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", DURATIONS)
 def test_durations_are_found(kind, rng):
     """Of states that tell themselves apart little, by one row."""
