@@ -19,7 +19,17 @@ from sklearn_onlineem.statistics import Statistics
 
 
 class EStep(NamedTuple):
-    """The E-step of a batch; `rng` is the generator of its draws, None if it drew nothing."""
+    """The E-step of a batch.
+
+    Attributes
+    ----------
+    statistics : Statistics
+        Expected statistics.
+    log_likelihood : float
+        Mean per observation, in nats.
+    rng : numpy.random.Generator or None
+        Generator of its draws; None if it drew nothing.
+    """
 
     statistics: Statistics
     log_likelihood: float
@@ -71,9 +81,16 @@ class Stage(Settings, ABC):
     def begin(
         self, state: State, data: Batch | None, n_left_out: int, is_final: bool
     ) -> Carry | None:
-        """Return what is remembered after a start from data, None if it was given, or None.
+        """Return what is remembered after a start, or None.
 
-        `n_left_out` rows were left out of these; it is final if it is not made anew.
+        Parameters
+        ----------
+        state, data : State, Batch
+            The state after the start, and its data; None if the start was given.
+        n_left_out : int
+            Rows that were left out of the data.
+        is_final : bool
+            Whether the start will not be made anew.
         """
         return None
 
@@ -98,7 +115,15 @@ class Stage(Settings, ABC):
         """
 
     def warning(self, before: State | None, after: State, data: Batch) -> str | None:
-        """Return what users are told after a step, or None; no state was before a start."""
+        """Return what users are told after a step, or None.
+
+        Parameters
+        ----------
+        before, after : State
+            Those of the step; None before a start.
+        data : Batch
+            Of the step.
+        """
         return None
 
 

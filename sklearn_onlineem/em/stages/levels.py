@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sklearn_onlineem.em.stages.base import LatestRows, Stage
-from sklearn_onlineem.em.state import Update
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.stages.base import EStep, Inner, LatestRows, Stage, Stream
+from sklearn_onlineem.em.state import State, Update
 from sklearn_onlineem.models.capabilities import Levels
 
 _NO_ROWS = LatestRows()
@@ -22,7 +23,9 @@ class FollowLevels(Stage):
     name = "rows_of_a_level"
     requires = Levels
 
-    def step(self, inner, state, batch, stream, found=None):
+    def step(
+        self, inner: Inner, state: State, batch: Batch, stream: Stream, found: EStep | None = None
+    ) -> Update:
         before = state.model
         waiting = state.carry.get(self.name, _NO_ROWS)
         rows = waiting.followed_by(batch)

@@ -13,8 +13,8 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.schedules import Forgetting, Harmonic
 from sklearn_onlineem.em.settings import check_number
-from sklearn_onlineem.em.stages.base import Stage, Stream
-from sklearn_onlineem.em.state import Carry
+from sklearn_onlineem.em.stages.base import EStep, Inner, Stage, Stream
+from sklearn_onlineem.em.state import Carry, State, Update
 from sklearn_onlineem.models import Model
 
 # Rows after which the past counts for half in the weights of the models, and the share of the rest
@@ -91,7 +91,9 @@ class Remember(Stage):
             if half_life != math.inf:
                 check_number("half_lives", half_life, 0.0, math.inf)
 
-    def step(self, inner, state, batch, stream, found=None):
+    def step(
+        self, inner: Inner, state: State, batch: Batch, stream: Stream, found: EStep | None = None
+    ) -> Update:
         rates = _schedules(self.half_lives, state.constants.observations_needed)
         before, n_models = state.carry.get(self.name), len(rates)
         if before is None or len(before.models) != n_models:

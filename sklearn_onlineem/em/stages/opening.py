@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.em.stages.base import LatestRows, Stage
-from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.stages.base import EStep, Inner, LatestRows, Stage, Stream
+from sklearn_onlineem.em.state import State, Update
 
 # Most rows that are kept; and how many times the rows of the latest start make it anew.
 _MOST_ROWS, _GROWTH = 1 << 14, 1.5
@@ -50,11 +50,23 @@ class Opening(Stage):
         check_count("start_rows", self.rows, least=0)
 
     def n_needed(self, first: FirstRows) -> int:
-        """Return how many rows make the final start."""
+        """Return how many rows make the final start.
+
+        Parameters
+        ----------
+        first : FirstRows
+            Those so far.
+        """
         return min(math.ceil(self.rows * first.size), _MOST_ROWS)
 
     def cut(self, first: FirstRows | None, data: Batch) -> tuple[Batch, Batch | None]:
-        """Return the observations of a batch up to the final start, and those after it, if any."""
+        """Return the observations of a batch up to the final start, and those after it, if any.
+
+        Parameters
+        ----------
+        first, data : FirstRows, Batch
+            Those before the batch, and the batch.
+        """
         n_needed = 0 if first is None else self.n_needed(first)
         if n_needed == 0:
             return data, None
@@ -62,7 +74,17 @@ class Opening(Stage):
         return (data[:n], data[n:]) if n < len(data) else (data, None)
 
     def anew(self, first: FirstRows, starts: object, seed: tuple[int, ...]) -> State:
-        """Return the state after a start from the rows so far."""
+        """Return the state after a start from the rows so far.
+
+        Parameters
+        ----------
+        first : FirstRows
+            These rows.
+        starts : object
+            As in `Stream`.
+        seed : tuple of int
+            Of the draws of the start.
+        """
         data, n_needed = first.followed_by(), self.n_needed(first)
         made = starts.started(data, seed, n_needed)
         if data.n_rows >= n_needed:
@@ -70,7 +92,9 @@ class Opening(Stage):
         first = replace(first, batches=(data,), n_started=data.n_rows)
         return made.carrying(self.name, first)
 
-    def step(self, inner, state, batch, stream, found=None):
+    def step(
+        self, inner: Inner, state: State, batch: Batch, stream: Stream, found: EStep | None = None
+    ) -> Update:
         first = state.carry[self.name].with_batch(batch)
         if first.n_kept < min(self.n_needed(first), _GROWTH * first.n_started):
             after = state.after(inner(state, batch, stream), batch.n_rows)

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.em.stages.base import EStep, Stage
-from sklearn_onlineem.em.state import Carry, Update
+from sklearn_onlineem.em.stages.base import EStep, Inner, Stage, Stream
+from sklearn_onlineem.em.state import Carry, State, Update
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import RowLikelihoods
 
@@ -191,11 +191,15 @@ class SkipOutliers(Stage):
     name = "gate"
     requires = RowLikelihoods
 
-    def begin(self, state, data, n_left_out, is_final):
+    def begin(
+        self, state: State, data: Batch | None, n_left_out: int, is_final: bool
+    ) -> Carry | None:
         has_none = data is None or not isinstance(state.model, RowLikelihoods)
         return None if has_none else Gate(n_left_out=n_left_out).of_start(state.model, data)
 
-    def step(self, inner, state, batch, stream, found=None):
+    def step(
+        self, inner: Inner, state: State, batch: Batch, stream: Stream, found: EStep | None = None
+    ) -> Update:
         model, gate = state.model, state.carry.get(self.name, _BEFORE_ROWS)
         if gate.left_out:
             gate = replace(gate, left_out=())
@@ -227,7 +231,7 @@ class SkipOutliers(Stage):
         update.carry[self.name] = gate
         return update
 
-    def warning(self, before, after, data):
+    def warning(self, before: State | None, after: State, data: Batch) -> str | None:
         gate = after.carry.get(self.name)
         if gate is None or not gate.n_left_out:
             return None

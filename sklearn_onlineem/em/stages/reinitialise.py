@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sklearn_onlineem.em.stages.base import LatestRows, Stage
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.stages.base import EStep, Inner, LatestRows, Stage, Stream
+from sklearn_onlineem.em.state import State, Update
 from sklearn_onlineem.models.capabilities import Reinitialises
 
 # A stream may make one split or merge step in so many rows, by the last rows of them.
@@ -21,7 +23,9 @@ class Reinitialise(Stage):
     name = "latest_rows"
     requires = Reinitialises
 
-    def step(self, inner, state, batch, stream, found=None):
+    def step(
+        self, inner: Inner, state: State, batch: Batch, stream: Stream, found: EStep | None = None
+    ) -> Update:
         update = inner(state, batch, stream, found)
         n_rows = state.counters.n_rows % _PERIOD + batch.n_rows
         if n_rows <= _PERIOD - _RECENT or not update.model.has_empty(batch):
@@ -35,7 +39,7 @@ class Reinitialise(Stage):
             update.carry = after.carry_of(move.model)
         return update
 
-    def warning(self, before, after, data):
+    def warning(self, before: State | None, after: State, data: Batch) -> str | None:
         step, model = after.step, after.model
         if step.reinitialised >= 0:
             part = _part_of(model)

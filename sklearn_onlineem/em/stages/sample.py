@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.em.stages.base import Stage
+from sklearn_onlineem.em.stages.base import EStep, Inner, Stage, Stream
 from sklearn_onlineem.em.stages.opening import Opening
 from sklearn_onlineem.em.stages.outliers import SkipOutliers, without_outliers
-from sklearn_onlineem.em.state import Carry, State
+from sklearn_onlineem.em.state import Carry, State, Update
 
 # One of so many observations judges, and the others teach.
 _JUDGES = 5
@@ -154,14 +154,18 @@ class Challenge(Stage):
     def __post_init__(self):
         check_count("sample", self.size, least=10)
 
-    def begin(self, state, data, n_left_out, is_final):
+    def begin(
+        self, state: State, data: Batch | None, n_left_out: int, is_final: bool
+    ) -> Carry | None:
         begun = Sample(self.size, state.seed)
         if data is None or not is_final:
             return begun if is_final else None
         self._check(begun, data)
         return begun.after(data).due()[0]
 
-    def step(self, inner, state, batch, stream, found=None):
+    def step(
+        self, inner: Inner, state: State, batch: Batch, stream: Stream, found: EStep | None = None
+    ) -> Update:
         sample, update = state.carry.get(self.name), inner(state, batch, stream, found)
         if sample is None and Opening.name in state.carry:
             # It begins from the rows of the final start.
