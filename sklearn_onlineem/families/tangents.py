@@ -55,13 +55,14 @@ class Shares:
         """Return the scores of counts, the adjoint of `logarithms`."""
         return counts * self._inverse_root - self.root * counts.sum(axis=-1, keepdims=True)
 
-    def moved(self, v):
-        """Return probabilities moved along v; fixed ones stay."""
+    def moved(self, v, p=None):
+        """Return probabilities, or others, moved along v; fixed ones stay."""
+        p = self.p if p is None else p
         # Rows are normalised, so the term of `logarithms` that all entries share is left out.
-        left = np.where(self.root > 0.0, self.p, 0.0)
+        left = np.where(self.root > 0.0, p, 0.0)
         moved = left * np.exp(v * self._inverse_root)
         moved *= left.sum(axis=-1, keepdims=True) * inverse(moved.sum(axis=-1, keepdims=True))
-        return np.where(left > 0.0, moved, self.p)
+        return np.where(left > 0.0, moved, p)
 
     def raised(self, after, share):
         """Return probabilities as `Tangents.raised`; `after` are the `Shares` after an M-step."""

@@ -16,10 +16,15 @@ import numpy as np
 from scipy.special import gammaln
 
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.models._duration_tangents import (
+    LEAST_LOG_SHAPE,
+    MOST_LOG_SHAPE,
+    DurationTangents,
+    ShapeTangents,
+    ShareTangents,
+    TiltTangents,
+)
 
-# Logarithms of the shapes of negative binomial distributions, whose limits are a logarithmic series
-# and the Poisson distribution.
-_LEAST_LOG_SHAPE, _MOST_LOG_SHAPE = np.log(1e-2), np.log(1e6)
 # Bounds of tilts beyond those of any data.
 _FAR = 30.0
 
@@ -74,6 +79,17 @@ class SegmentDurations(ABC):
     def _fitted(self, counts, running):
         """Return the tables of states with segments."""
 
+    def tangents(self, table: Floats, counts: Floats, running: Floats) -> DurationTangents:
+        """Return directions in which tables move.
+
+        Parameters
+        ----------
+        table, counts, running : ndarray
+            As in `m_step`.
+        """
+        kind = self._tangents if self.learns else DurationTangents
+        return kind(table, counts, running)
+
 
 @dataclass(frozen=True)
 class CategoricalDurations(SegmentDurations):
@@ -84,6 +100,8 @@ class CategoricalDurations(SegmentDurations):
     learns, left_censored
         Like those of `SegmentDurations`.
     """
+
+    _tangents = ShareTangents
 
     def n_parameters(self, table: Floats) -> int:
         return int(np.count_nonzero(table) - len(table))
@@ -117,8 +135,10 @@ class PoissonDurations(SegmentDurations):
         Like those of `SegmentDurations`.
     """
 
+    _tangents = TiltTangents
+
     def n_parameters(self, table: Floats) -> int:
-        return len(table)
+        return min(1, table.shape[1] - 1) * len(table)
 
     def _fitted(self, counts, running):
         s = np.arange(1.0, counts.shape[1] + 1.0)
@@ -141,8 +161,10 @@ class NegativeBinomialDurations(SegmentDurations):
         Like those of `SegmentDurations`.
     """
 
+    _tangents = ShapeTangents
+
     def n_parameters(self, table: Floats) -> int:
-        return 2 * len(table)
+        return min(2, table.shape[1] - 1) * len(table)
 
     def _fitted(self, counts, running):
         n, i = len(counts), np.arange(counts.shape[1] - 1.0)
@@ -157,7 +179,7 @@ class NegativeBinomialDurations(SegmentDurations):
             table, expected = _tilted(base, counts, running, tilts)
             return table, (((counts - expected) * slope).sum(axis=1)) / counts.sum(axis=1)
 
-        low, high = np.full(n, _LEAST_LOG_SHAPE), np.full(n, _MOST_LOG_SHAPE)
+        low, high = np.full(n, LEAST_LOG_SHAPE), np.full(n, MOST_LOG_SHAPE)
         (of_low, rise), (of_high, fall) = at(low), at(high)
         # The likelihood may grow up to an end.
         is_inner = (rise > 0.0) & (fall < 0.0)

@@ -81,8 +81,10 @@ class ChainCoordinates(ComponentCoordinates):
     what = "states"
 
     @property
-    def _n_before(self):
+    def _n_chain(self):
         return 1 + self.model.transmat.shape[1]
+
+    _n_before = _n_chain
 
     @cached_property
     def shares(self):
@@ -95,7 +97,7 @@ class ChainCoordinates(ComponentCoordinates):
         return {"start": rows[0, : len(rows) - 1], "transmat": rows[1:]}
 
     def _rows(self, v):
-        return _stacked(v[:, 0], v[:, 1 : self._n_before])
+        return _stacked(v[:, 0], v[:, 1 : self._n_chain])
 
     def _joined(self, rows, own):
         return np.concatenate([rows[:1, : len(own)].T, rows[1:], own], axis=1)
@@ -110,7 +112,7 @@ class ChainCoordinates(ComponentCoordinates):
 
     @property
     def parts(self):
-        chain = {"start": slice(0, 1), "transitions": slice(1, self._n_before)}
+        chain = {"start": slice(0, 1), "transitions": slice(1, self._n_chain)}
         return chain | super().parts
 
 

@@ -20,6 +20,7 @@ from sklearn_onlineem.models._model import by_weight
 from sklearn_onlineem.models.durations import CategoricalDurations, SegmentDurations
 from sklearn_onlineem.models.forecasts import MixtureForecast
 from sklearn_onlineem.models.hidden_markov import (
+    ChainCoordinates,
     HiddenMarkovModel,
     HiddenMarkovStatistics,
     total_log_likelihood,
@@ -70,6 +71,58 @@ class HiddenSemiMarkovStatistics(HiddenMarkovStatistics):
             a * self.durations + b * other.durations,
             a * self.running + b * other.running,
         )
+
+
+class SegmentCoordinates(ChainCoordinates):
+    """Coordinates of hidden semi-Markov models: those of durations stand before emissions."""
+
+    def __init__(self, model, statistics):
+        counts = statistics.durations, statistics.running
+        self._lasting = model.durations.tangents(model.table, *counts)
+        super().__init__(model, statistics)
+        self._effective_counts[:, self._place] = self._lasting.totals[:, None]
+
+    @property
+    def _n_before(self):
+        return self._n_chain + self._lasting.is_free.shape[1]
+
+    @property
+    def _place(self):
+        """Columns of the durations."""
+        return slice(self._n_chain, self._n_before)
+
+    def _joined(self, rows, own):
+        return super()._joined(rows, np.hstack([np.zeros_like(self._lasting.is_free), own]))
+
+    @property
+    def _is_free(self):
+        free = super()._is_free
+        free[:, self._place] = self._lasting.is_free
+        return free
+
+    def is_proper(self, prior):
+        return super().is_proper(prior) and bool((prior.durations >= 0.0).all())
+
+    def score(self, statistics):
+        score = super().score(statistics)
+        counts = statistics.durations, statistics.running
+        score[:, self._place] = self._lasting.score(*counts)
+        return score
+
+    def moved(self, v):
+        return replace(super().moved(v), table=self._lasting.moved(v[:, self._place]))
+
+    def size(self, v):
+        return max(super().size(v), self._lasting.size(v[:, self._place]))
+
+    def raised(self, after, share):
+        raised = super().raised(after, share)
+        table = self._lasting.raised(after.table, share)
+        return raised if table is None else replace(raised or self.model, table=table)
+
+    @property
+    def parts(self):
+        return super().parts | {"durations": self._place}
 
 
 def _put_durations(model, values):
@@ -151,6 +204,8 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     >>> model.decoded(data)[0]
     array([0, 0, 1, 1])
     """
+
+    coordinates = SegmentCoordinates
 
     durations: SegmentDurations = CategoricalDurations()
     table: Floats = None

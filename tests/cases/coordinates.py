@@ -8,6 +8,7 @@ from scipy.special import softmax
 from cases.dynamical import PARAMETERS, changed, value
 from cases.family_cases import regression_codes
 from sklearn_onlineem.families import Full
+from sklearn_onlineem.models.durations import CategoricalDurations, PoissonDurations
 from sklearn_onlineem.models.edit_transducer import EditTransducer
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -27,20 +28,27 @@ class ComponentCoordinates:
 
     def __init__(self, case, model):
         self.case, self.model = case, model
+        self.durations = getattr(model, "durations", None)
         # One probability of each row is what the others leave.
         self.free = [np.flatnonzero(row > 0.0)[:-1] for row in self._rows(model)]
 
     def _rows(self, model):
         if isinstance(model, MixtureModel):
             return [model.weights]
-        return [model.start, *model.transmat, *getattr(model, "table", ())]
+        rows = [model.start, *model.transmat]
+        return [*rows, *model.table] if isinstance(self.durations, CategoricalDurations) else rows
 
     def encode(self, model):
         odds = [
             np.log(row[free] / row[row > 0.0][-1])
             for row, free in zip(self._rows(model), self.free, strict=True)
         ]
-        return np.concatenate([*odds, self.case.case.encode(model.parameters)])
+        tilts = [] if self._has_all_rows else [tilts_of(model).ravel()]
+        return np.concatenate([*odds, *tilts, self.case.case.encode(model.parameters)])
+
+    @property
+    def _has_all_rows(self):
+        return isinstance(self.durations, CategoricalDurations | None)
 
     def decode(self, vector):
         rows = []
@@ -48,18 +56,43 @@ class ComponentCoordinates:
             row, odds, vector = np.zeros_like(like), vector[: len(free)], vector[len(free) :]
             row[like > 0.0] = softmax(np.append(odds, 0.0))
             rows.append(row)
+        lasting = {}
+        if not self._has_all_rows:
+            n = tilts_of(self.model).size
+            tilts, vector = vector[:n].reshape(len(self.model.start), -1), vector[n:]
+            lasting = {"table": tilted(tilts, self.model.table.shape[1])}
         family, like = self.model.family, self.model.parameters
         parameters = self.case.case.decode(vector, like)
         if isinstance(self.model, MixtureModel):
             return MixtureModel(family, rows[0], parameters)
         n = 1 + len(self.model.transmat)
-        lasting = {"table": np.array(rows[n:])} if rows[n:] else {}
+        if rows[n:]:
+            lasting = {"table": np.array(rows[n:])}
         chain = {"start": rows[0], "transmat": np.array(rows[1:n]), **lasting}
         return replace(self.model, parameters=parameters, **chain)
 
     def identified(self, model):
         """What the distribution depends on."""
-        return np.concatenate(self._rows(model)), self.case.case.identified(model.parameters)
+        rows = [*self._rows(model), *getattr(model, "table", ())]
+        return np.concatenate(rows), self.case.case.identified(model.parameters)
+
+
+def tilts_of(model):
+    """Logarithms of a tilt, and of a shape of negative binomial durations, of each state."""
+    table, s = model.table, np.arange(1.0, model.table.shape[1])
+    ratios = s * table[:, 1:] / table[:, :-1]
+    if isinstance(model.durations, PoissonDurations):
+        return np.log(ratios[:, :1])
+    tilts = ratios[:, 1:2] - ratios[:, :1]
+    return np.log(np.hstack([tilts, ratios[:, :1] / tilts]))
+
+
+def tilted(tilts, n_durations):
+    i = np.arange(n_durations - 1.0)
+    steps = tilts[:, :1] - np.log(1.0 + i)
+    if tilts.shape[1] > 1:
+        steps = steps + np.log(np.exp(tilts[:, 1:]) + i)
+    return softmax(np.cumsum(np.pad(steps, ((0, 0), (1, 0))), axis=1), axis=1)
 
 
 class TransducerCoordinates:
