@@ -13,7 +13,7 @@ def minima(declared):
     """Yield a constraint for each requirement that has a least version."""
     project = declared["project"]
     extras = project["optional-dependencies"]
-    lists = (extras[name] for name in ("plot", "progress", "dask", "test"))
+    lists = (extras[name] for name in ("plot", "progress", "dask", "onnx", "test"))
     required = chain(declared["build-system"]["requires"], project["dependencies"], *lists)
     for requirement in required:
         if found := AT_LEAST.match(requirement):

@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 198,
-    "Python code": 29_610,
-    "Python docstrings": 14_414,
+    "Python files": 199,
+    "Python code": 29_848,
+    "Python docstrings": 14_456,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 96,
     "import circles": 0,
-    "test code": 39_770,
+    "test code": 39_964,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Real
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
@@ -26,6 +27,12 @@ from sklearn_onlineem.estimators.validation import (
 from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
+from sklearn_onlineem.models.mixture import MixtureModel
+
+# Of a fit, what scikit-learn has by the same name.
+_SHARED = (
+    "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_features_in_", "feature_names_in_"
+)  # fmt: skip
 
 
 def unit_gaussians(family, n_components, n_features):
@@ -197,3 +204,46 @@ class GaussianMixture(BaseMixture):
                 )
             with single_threaded_blas(len(X)):
                 return conditional(seen.model_, X, columns)
+
+    def to_sklearn(self) -> BaseEstimator:
+        """Return a fitted mixture of scikit-learn that predicts and scores the same.
+
+        Components keep their numbers: of one without weight, scikit-learn warns in each prediction.
+
+        Returns
+        -------
+        mixture : sklearn.mixture.GaussianMixture
+            With the parameters in double precision. Its `fit` starts anew.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, or scores by several models, as ``solver="adaptive"``
+            does.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> X = np.array([[-5.0], [-4.0], [4.0], [5.0]])
+        >>> mixture = GaussianMixture(2, random_state=0).fit(X).to_sklearn()
+        >>> type(mixture).__module__, mixture.score_samples([[0.0], [4.5]]).round(1)
+        ('sklearn.mixture._gaussian_mixture', array([-40.7,  -0.9]))
+        """
+        from sklearn import mixture  # which takes a while
+
+        seen = self._seen()
+        model = seen.model_
+        if not isinstance(seen._owner_of("log_likelihood"), MixtureModel):
+            raise ValueError(f"{type(self).__name__}.to_sklearn: it scores by several models.")
+        gaussians, shape = model.parameters, model.family.covariance
+        kind = next(name for name, value in COVARIANCES.items() if value == shape)
+        out = mixture.GaussianMixture(model.n_components, covariance_type=kind)
+        out.weights_, out.means_ = model.weights.copy(), gaussians.mean.copy()
+        out.covariances_ = gaussians.covariance[shape.shown].copy()
+        out.precisions_ = gaussians.precision[shape.shown].copy()
+        out.precisions_cholesky_ = gaussians.precision_factor[shape.shown].copy()
+        for name in _SHARED:
+            if hasattr(seen, name):
+                setattr(out, name, getattr(seen, name))
+        return out

@@ -1,11 +1,13 @@
 """Batch EM against scikit-learn's, from the same start."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import mixture
+from sklearn.exceptions import NotFittedError
 
-from sklearn_onlineem import GaussianMixture
+from sklearn_onlineem import GaussianMixture, StudentTMixture
 
 KINDS = ["full", "tied", "diag", "spherical"]
 N_COMPONENTS = 4
@@ -104,3 +106,34 @@ def test_changing_the_import_is_enough(covariance_type, rng):
     for name in vars(theirs):
         if name.endswith("_") and name != "lower_bounds_":  # one for each pass
             assert np.shape(getattr(ours, name)) == np.shape(getattr(theirs, name)), name
+
+
+@all_kinds
+def test_a_mixture_of_scikit_learn_predicts_the_same(covariance_type, rng):
+    X = blobs(rng)
+    frame = pd.DataFrame(X.astype(np.float32), columns=["a", "b", "c"])
+    ours = GaussianMixture(4, covariance_type=covariance_type, random_state=0).fit(frame)
+    theirs = ours.to_sklearn()
+    assert type(theirs) is mixture.GaussianMixture
+    assert_array_equal(theirs.feature_names_in_, ["a", "b", "c"])
+    for name in set(vars(mixture.GaussianMixture(4).fit(X))) - set(theirs.get_params()):
+        assert hasattr(theirs, name), name
+    frame = frame.astype(np.float64)
+    assert_array_equal(theirs.predict(frame), ours.predict(frame))
+    for method in ("predict_proba", "score_samples"):
+        found, expected = getattr(theirs, method)(frame), getattr(ours, method)(frame)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    assert theirs.bic(frame) == pytest.approx(ours.bic(frame), rel=1e-9)
+    theirs.means_[:] = 0.0
+    assert ours.model_.parameters.mean.any()
+
+
+def test_what_is_no_gaussian_mixture_of_scikit_learn_is_refused_by_name(rng):
+    X = rng.normal(size=(700, 2))
+    with pytest.raises(NotFittedError, match="GaussianMixture"):
+        GaussianMixture().to_sklearn()
+    several = GaussianMixture(2, solver="adaptive", random_state=0).partial_fit(X)
+    with pytest.raises(ValueError, match="GaussianMixture.to_sklearn: .* several models"):
+        several.to_sklearn()
+    with pytest.raises(AttributeError, match="StudentTMixture.* no attribute 'to_sklearn'"):
+        StudentTMixture().to_sklearn()
