@@ -209,7 +209,12 @@ class TransitionDisplay(Display):
             if not isinstance(component, Integral) or not 0 <= component < n:
                 raise ValueError(f"component of {name} must be in 0..{n - 1}, got {component}.")
             transmat = transmat[component]
-        return cls(transmat, names=names).plot(ax, **options)
+        display = cls(transmat, names=names)
+        if (lasting := getattr(estimator, "durationprob_", None)) is not None:
+            # A state that is never left lasts.
+            means = lasting @ np.arange(1.0, lasting.shape[1] + 1.0)
+            display.durations = np.where(np.diagonal(transmat) > 0.0, np.inf, means)
+        return display.plot(ax, **options)
 
     def plot(
         self,

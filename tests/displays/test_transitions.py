@@ -25,6 +25,9 @@ def test_a_heat_map_shows_the_estimators_numbers(rng):
     )
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["low", "high"]
     assert_allclose(display.durations, 1.0 / (1.0 - np.diag(hmm.transmat_)))
+    timed = GaussianHMM(2, durations="poisson", max_duration=20, random_state=0).fit(X)
+    means = timed.durationprob_ @ np.arange(1.0, 21.0)
+    assert_allclose(TransitionDisplay.from_estimator(timed).durations, means)
 
 
 def test_probabilities_of_an_end_are_a_column(rng):
