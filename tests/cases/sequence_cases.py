@@ -182,7 +182,12 @@ SEQUENCE_ESTIMATORS = [
     SequenceCase(
         PoissonHMM,
         count_clusters,
-        {"durations": "categorical", "max_duration": 30, "left_censored": True},
+        {
+            "durations": "categorical",
+            "max_duration": 30,
+            "left_censored": True,
+            "durationprob_prior": 1.0,
+        },  # fmt: skip
         "PoissonHMM(durations, left-censored)",
         **COUNTS,
     ),

@@ -35,6 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 ACTS = {
     "eta0": 0.3, "schedule": "harmonic", "beta": 0.9, "solver": "stochastic",
     "weight_concentration_prior": 50.0, "startprob_prior": 50.0, "transmat_prior": 50.0,
+    "durationprob_prior": 50.0,
     "operation_prior": 50.0, "emissionprob_prior": 50.0, "means_prior": 10.0, "means_weight": 100.0,
     "covars_prior": 50.0, "covars_weight": 100.0, "lambdas_prior": 500.0, "lambdas_weight": 500.0,
     "weights_prior": 50.0,
@@ -359,6 +360,7 @@ def prior_containers(case, estimator):
         "prior": lambda: prior_of(case, estimator),
         "startprob_prior": lambda: np.full(k, 5.0),
         "transmat_prior": lambda: np.full((k, 1), 5.0).tolist(),
+        "durationprob_prior": lambda: np.full((k, 1), 5.0),
         "emissionprob_prior": lambda: np.full((k, d), 5.0),
         "means_prior": lambda: np.full(d, 5.0),
         "covars_prior": lambda: 5.0 * np.eye(d),

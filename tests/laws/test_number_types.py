@@ -23,6 +23,7 @@ VALUES = {
 # Numbers that need not be whole, and may be.
 REALS = {
     "weight_concentration_prior": 100, "startprob_prior": 100, "transmat_prior": 100,
+    "durationprob_prior": 100,
     "means_weight": 100, "covars_weight": 100, "lambdas_prior": 100, "lambdas_weight": 100,
     "degrees_of_freedom": 100, "operation_prior": 100, "doc_topic_prior": 100,
     "topic_word_prior": 100, "total_samples": 100,

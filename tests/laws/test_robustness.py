@@ -761,7 +761,8 @@ OUT_OF_RANGE_OF_CHAINS = [
     ("startprob_init", [0.0, 0.0, 0.0]), ("transmat_init", np.zeros((3, 3))),
     ("transmat_init", np.full((3, 3), np.nan)), ("transmat_init", [0.5, 0.5]),
     ("transmat_prior", 0.0), ("transmat_prior", [[1.0, -1.0, 1.0]]), ("startprob_prior", -2.0),
-    ("absorbing_states", [3]), ("absorbing_states", [-1]),
+    ("startprob_prior", [[2.0], [2.0]]), ("transmat_prior", [2.0, 2.0]),
+    ("durationprob_prior", 2.0), ("absorbing_states", [3]), ("absorbing_states", [-1]),
 ]  # fmt: skip
 OUT_OF_RANGE_OF_SYSTEMS = [
     ("n_dim_state", 0), ("em_vars", ["transition_matrix"]), ("em_vars", "some"),

@@ -290,6 +290,22 @@ def test_durations_are_found(kind, rng):
 # ------------------------------------------------------------------------------------- estimators
 
 
+@pytest.mark.parametrize("kind", DURATIONS)
+def test_a_prior_on_durations_is_so_many_segments(kind, rng):
+    X, states = rng.poisson(3.0, (40, 1)), np.repeat([0, 1, 0, 1, 0], [3, 4, 5, 4, 24])
+    counts = np.zeros((2, 30))
+    counts[0, [2, 4]], counts[1, 3] = 1.0, 2.0
+    hmm = PoissonHMM(
+        2, durations=kind, max_duration=30, durationprob_prior=2.0, semi_supervised=True,
+        solver="batch", tol=0.0, max_iter=50,
+    ).fit(X, states)  # fmt: skip
+    table = hmm.durationprob_
+    # The last segment has 24 rows or more.
+    counts[0, 23:] += table[0, 23:] / table[0, 23:].sum()
+    expected = DURATIONS[kind]().m_step(counts + 1.0, np.zeros(2), table)
+    assert_allclose(table, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -299,6 +315,15 @@ def test_durations_are_found(kind, rng):
         (
             {"durationprob_init": np.ones((2, 5)) / 5},
             "durationprob_init of PoissonHMM requires durations",
+        ),
+        ({"durationprob_prior": 2.0}, "durationprob_prior of PoissonHMM requires durations"),
+        (
+            {"durations": "poisson", "max_duration": 5, "durationprob_prior": 0.5},
+            "durationprob_prior of PoissonHMM must be at least 1",
+        ),
+        (
+            {"durations": "poisson", "max_duration": 5, "durationprob_prior": np.ones((2, 4))},
+            "durationprob_prior of PoissonHMM must be .* of the shape",
         ),
         ({"params": {"durationprob": False}}, "'durationprob' of params requires durations"),
         ({"durations": "poisson", "max_duration": 0}, "max_duration"),

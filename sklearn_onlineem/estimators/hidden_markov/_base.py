@@ -135,6 +135,10 @@ class BaseHMM(TakesPrior, SequenceEstimator):
     startprob_prior, transmat_prior : float or array-like, default=None
         Concentration of the Dirichlet priors on the start and on the rows of the transitions. None:
         1, no prior.
+    durationprob_prior : float or array-like of shape (n_components, max_duration), default=None
+        Concentration of the Dirichlet priors on durations: one less is a number of segments of
+        each duration. At least 1 where durations are Poisson or negative binomial. None: 1, no
+        prior.
     prior : dict, "auto", LearntPrior or None, default=None
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
         or the result of `as_prior` of a fitted estimator. None: maximum likelihood. "auto": half a
@@ -191,6 +195,7 @@ class BaseHMM(TakesPrior, SequenceEstimator):
     transmat_init: object = parameter(default=None, valid=[None, "array-like"])
     startprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
     transmat_prior: object = parameter(default=None, valid=_CONCENTRATION)
+    durationprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
         default=None, valid=[None, dict, StrOptions({"auto"}), LearntPrior]
     )
@@ -220,6 +225,8 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         has_masks = isinstance(self.params, Mapping)
         if self.durations is None and has_masks and "durationprob" in self.params:
             raise ValueError("the mask 'durationprob' of params requires durations.")
+        if self.durations is None and self.durationprob_prior is not None:
+            raise ValueError("durationprob_prior requires durations.")
         return Chain(
             self.n_components,
             self.termination,
@@ -281,17 +288,25 @@ class BaseHMM(TakesPrior, SequenceEstimator):
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
         start, transitions = self.startprob_prior, self.transmat_prior
-        if emissions is None and start is None and transitions is None:
+        lasting = self.durationprob_prior
+        if emissions is None and start is None and transitions is None and lasting is None:
             return None
         if emissions is None:
             nothing = np.zeros(self.n_components)
             emissions = model.family.own_statistics(model.parameters, nothing)
-        # A prior does not change structural zeros.
-        return model.chain_statistics(
-            excess(start, "startprob_prior") * (model.start > 0),
-            excess(transitions, "transmat_prior") * (model.transmat > 0),
+        prior = model.chain_statistics(
+            excess(start, "startprob_prior", model.start > 0),
+            excess(transitions, "transmat_prior", model.transmat > 0),
             emissions,
         )
+        if lasting is None:
+            return prior
+        segments = excess(lasting, "durationprob_prior", model.table > 0)
+        if self.durations != "categorical" and np.min(segments) < 0.0:
+            raise ValueError(
+                f"durationprob_prior must be at least 1 with durations={self.durations!r}."
+            )
+        return replace(prior, durations=segments)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

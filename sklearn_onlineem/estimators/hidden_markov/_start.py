@@ -158,11 +158,19 @@ class Chain:
         return transmat
 
 
-def excess(concentration, name):
-    """Return the pseudo-counts of a Dirichlet prior beyond those of the uniform one."""
+def excess(concentration, name, possible):
+    """Return the pseudo-counts of a Dirichlet prior beyond those of the uniform one.
+
+    `possible` are the entries that a prior may change: structural zeros stay.
+    """
     if concentration is None:
-        return 0.0
-    return above(name, concentration, 0.0, np.shape(concentration)) - 1.0
+        return 0.0 * possible
+    counts, shape = above(name, concentration, 0.0, np.shape(concentration)) - 1.0, possible.shape
+    if counts.ndim > len(shape) or any(
+        n not in (1, m) for n, m in zip(counts.shape[::-1], shape[::-1], strict=False)
+    ):
+        raise ValueError(f"{name} must be a number or of the shape {shape}, got {counts.shape}.")
+    return counts * possible
 
 
 def dirichlet_prior(concentration, family, n_components, n_features):
