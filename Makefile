@@ -48,7 +48,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \
 	| $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 
-.PHONY: demo test test-minima test-threads test-rivals rivals fuzz lint format doctest doc doc-check release-check clean distclean
+.PHONY: demo test test-minima test-threads test-rivals rivals fuzz lint format doctest doc doc-check release-check conda speed clean distclean
 
 demo: $(BUILT)
 	$(BIN)/python examples/streams/plot_moving_stream.py build/demo
@@ -148,6 +148,21 @@ doc-check: doc
 release-check:
 	PYTHON="$(PYTHON)" .ci/check_distributions
 	$(PYTHON) .ci/check_version.py $${TAG:+"$$TAG"}
+
+# The conda package of the sdist in dist/, with Linux on x86-64 and the channel conda-forge.
+conda:
+	$(PYTHON) -m venv --clear build/conda
+	build/conda/bin/python -m pip install --quiet --require-hashes --requirement .ci/conda.txt
+	build/conda/bin/python .ci/build_conda.py dist/*.tar.gz
+
+# CPU time on one thread, here and at another commit: make speed BASE=main. It fails if this takes
+# longer on average than the noise of a shared machine explains.
+BASE ?= main
+speed: $(BUILT)
+	rm -rf build/base && mkdir -p build/base
+	git archive $(BASE) | tar -x -C build/base
+	cd build/base && ../../$(BIN)/python setup.py --quiet build_ext --inplace
+	$(BIN)/python -m benchmarks.speed.builds build/base --least 0.95
 
 clean:
 	rm -rf build dist *.egg-info $(VENV)/built*

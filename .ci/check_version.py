@@ -5,6 +5,7 @@ A tag is of something that is published, so that the metadata have to say where.
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -17,7 +18,21 @@ def version_in(name, pattern):
     return found[1]
 
 
+def check_recipe():
+    """The recipe of conda requires what pyproject.toml does."""
+    recipe = (ROOT / ".ci" / "recipe.yaml").read_text()
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needed, built = declared["project"]["dependencies"], declared["build-system"]["requires"]
+    places = {"host": built, "run": needed}
+    for place, requirements in places.items():
+        section = re.search(rf"^  {place}:\n((?:    .*\n)+)", recipe, re.MULTILINE)[1].split("\n")
+        lines = [f"    - {r.lower().replace('>=', ' >=')}" for r in requirements]
+        if missing := set(lines).difference(section):
+            sys.exit(f".ci/recipe.yaml lacks among {place}: {missing}")
+
+
 def main(tag=None):
+    check_recipe()
     versions = {
         "sklearn_onlineem/_version.py": version_in(
             "sklearn_onlineem/_version.py", r'^__version__ = "(.+)"$'

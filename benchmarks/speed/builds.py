@@ -209,7 +209,7 @@ def ask(worker, name):
     return float(worker.stdout.readline())
 
 
-def compare(folder, python, only, n_rounds):
+def compare(folder, python, only, n_rounds, least):
     from benchmarks._table import Table
 
     here = start(sys.executable, Path(__file__).parents[2], only)
@@ -221,7 +221,10 @@ def compare(folder, python, only, n_rounds):
             rounds = [ask(there, name) / ask(here, name) for _ in range(n_rounds)]
             ratios.append(median(rounds))
             table.row(name, ratios[-1])
-    table.row("geometric mean", exp(fmean(map(log, ratios))))
+    mean = exp(fmean(map(log, ratios)))
+    table.row("geometric mean", mean)
+    if mean < least:
+        sys.exit(f"this build takes longer: the mean is below {least}")
 
 
 if __name__ == "__main__":
@@ -230,6 +233,7 @@ if __name__ == "__main__":
     parser.add_argument("--python", default=sys.executable, help="interpreter of the other side")
     parser.add_argument("--only", default="", help="part of the names of the rows")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--least", type=float, default=0.0, help="fail if the mean is below it")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.worker:
@@ -237,4 +241,4 @@ if __name__ == "__main__":
     elif chosen.folder is None:
         parser.error("name a folder with another build")
     else:
-        compare(chosen.folder, chosen.python, chosen.only, chosen.rounds)
+        compare(chosen.folder, chosen.python, chosen.only, chosen.rounds, chosen.least)
