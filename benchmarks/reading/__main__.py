@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 199,
-    "Python code": 29_869,
-    "Python docstrings": 14_463,
+    "Python code": 29_898,
+    "Python docstrings": 14_493,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 96,
     "import circles": 0,
-    "test code": 39_998,
+    "test code": 40_019,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

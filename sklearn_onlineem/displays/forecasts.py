@@ -1,4 +1,4 @@
-"""Sequences with the estimates, forecasts and innovations of a Kalman filter."""
+"""Sequences with forecasts, and the estimates and innovations of a Kalman filter."""
 
 from __future__ import annotations
 
@@ -38,15 +38,58 @@ class Band(NamedTuple):
     mean: Floats
     deviation: Floats
 
+    def edges(self, mass: float) -> tuple[Floats, Floats]:
+        """Return lower and upper ends of normal distributions, as means are.
+
+        Parameters
+        ----------
+        mass : float
+            Probability between the ends, in (0, 1).
+        """
+        reach = norm.ppf(0.5 + 0.5 * mass) * self.deviation
+        return self.mean - reach, self.mean + reach
+
+
+class QuantileBand(NamedTuple):
+    """Means and quantiles of the features, row by row.
+
+    Attributes
+    ----------
+    mean, low, high : ndarray of shape (n_rows, n_features)
+        In the units of the features.
+    mass : float
+        Probability between the quantiles, in (0, 1).
+    """
+
+    mean: Floats
+    low: Floats
+    high: Floats
+    mass: float = 0.95
+
+    def edges(self, mass: float) -> tuple[Floats, Floats]:
+        """Return the quantiles; ValueError if they are of another mass.
+
+        Parameters
+        ----------
+        mass : float
+            Probability between the ends.
+        """
+        if mass != self.mass:
+            raise ValueError(f"mass must be {self.mass}, that of the forecast, got {mass!r}.")
+        return self.low, self.high
+
 
 class ForecastDisplay(Display):
-    r"""A sequence with the estimates of a Kalman filter, its forecast, and its innovations.
+    r"""A sequence with its forecast by a hidden Markov model or a Kalman filter.
 
-    Bands of smoothed and filtered values are those of rows without noise, :math:`C h_t + d`; bands
-    of forecasts and predictions are those of rows. Innovations are observations less their
-    predictions one row ahead, in standard deviations. If the model is correct, they are white
-    noise: their autocorrelations are in the drawn band, :math:`\pm z / \sqrt n`, with few
-    exceptions.
+    The band of a forecast is one of rows. Hidden Markov models have quantiles, which need not be
+    symmetric, of emissions that are numbers or counts.
+
+    Kalman filters have estimates and innovations, too. Bands of smoothed and filtered values are
+    those of rows without noise, :math:`C h_t + d`; bands of predictions are those of rows.
+    Innovations are observations less their predictions one row ahead, in standard deviations. If
+    the model is correct, they are white noise: their autocorrelations are in the drawn band,
+    :math:`\pm z / \sqrt n`, with few exceptions.
 
     Parameters
     ----------
@@ -54,7 +97,7 @@ class ForecastDisplay(Display):
         One sequence, NaN for missing values. The columns of a data frame have names.
     smoothed, filtered, predicted : Band, default=None
         Of each row, given all rows, the rows so far, and the rows before. None: not drawn.
-    forecast : Band, default=None
+    forecast : Band or QuantileBand, default=None
         Of the rows after the last one.
     imputed : array-like of shape (n_rows, n_features), default=None
         X with its gaps filled.
@@ -107,7 +150,7 @@ class ForecastDisplay(Display):
         smoothed: Band | None = None,
         filtered: Band | None = None,
         predicted: Band | None = None,
-        forecast: Band | None = None,
+        forecast: Band | QuantileBand | None = None,
         imputed: ArrayLike | None = None,
     ):
         self.X, self.feature_names = one_sequence(X, type(self))
@@ -133,12 +176,12 @@ class ForecastDisplay(Display):
         ax: AxesOrMany | None = None,
         **options: object,
     ) -> Self:
-        """Draw the estimates and the forecast of a fitted Kalman filter for a sequence.
+        """Draw the forecast of a sequence, and the estimates of a fitted Kalman filter.
 
         Parameters
         ----------
-        estimator : KalmanFilter
-            A fitted one.
+        estimator : object
+            A fitted hidden Markov model or Kalman filter.
         X : array-like of shape (n_rows, n_features)
             One sequence, NaN for missing values.
         n_steps : int, default=None
@@ -149,10 +192,11 @@ class ForecastDisplay(Display):
         Raises
         ------
         NotFittedError, TypeError
-            If the estimator is not fitted, or is no Kalman filter.
+            If the estimator is not fitted, or has no forecasts.
+        ValueError
+            If the emissions have no quantiles, or need inputs.
         """
-        methods = ["filter", "smooth", "forecast", "impute", "observation_matrices_"]
-        check_suits(estimator, cls, methods, "it is not a Kalman filter.")
+        check_suits(estimator, cls, ["forecast"], "it has no forecasts.")
         rows, _ = one_sequence(X, cls)
         shaped = rows if np.ndim(X) == 1 else X
         if hasattr(shaped, "reset_index"):  # Rows are drawn by number, so dates may be irregular.
@@ -161,6 +205,14 @@ class ForecastDisplay(Display):
             n_steps = 1 + len(rows) // 4
         check_count("n_steps", n_steps, least=0)
         after = None
+        if not hasattr(estimator, "smooth"):
+            if n_steps:
+                mass = options.get("mass", 0.95)
+                check_number("mass", mass, 0.0, 1.0)
+                ends = [0.5 - 0.5 * mass, 0.5 + 0.5 * mass]
+                mean, edges = estimator.forecast(shaped, n_steps=int(n_steps), quantiles=ends)
+                after = QuantileBand(mean, *edges, mass=mass)
+            return cls(X, forecast=after).plot(ax, **options)
         if n_steps:
             after = _band(*estimator.forecast(shaped, n_steps=int(n_steps), return_cov=True))
         display = cls(
@@ -178,7 +230,7 @@ class ForecastDisplay(Display):
         ax: AxesOrMany | None = None,
         *,
         feature: int | str = 0,
-        kinds: Iterable[str] = ("smoothed",),
+        kinds: Iterable[str] | None = None,
         mass: float = 0.95,
         n_lags: int | None = None,
     ) -> Self:
@@ -190,15 +242,19 @@ class ForecastDisplay(Display):
             One: without the innovations. None: those of a new figure.
         feature : int or str, default=0
             The feature to draw, by index or name.
-        kinds : list of str, default=("smoothed",)
-            Of "smoothed", "filtered" and "predicted", those to draw besides the forecast.
+        kinds : list of str, default=None
+            Of "smoothed", "filtered" and "predicted", those to draw besides the forecast. None:
+            "smoothed", where it is known.
         mass : float, default=0.95
-            Probability of the bands, also of that of the autocorrelations.
+            Probability of the bands, also of that of the autocorrelations. A forecast with
+            quantiles has those of one mass.
         n_lags : int, default=None
             Lags of the autocorrelation. None: 30, and at most a quarter of the rows.
         """
         check_number("mass", mass, 0.0, 1.0)
         j, width = index_of(feature, self.feature_names), norm.ppf(0.5 + 0.5 * mass)
+        if kinds is None:
+            kinds = [] if self.smoothed is None else ["smoothed"]
         kinds = list(kinds)
         for kind in kinds:
             if kind not in _KINDS or getattr(self, kind) is None:
@@ -207,7 +263,7 @@ class ForecastDisplay(Display):
         heights = {"height_ratios": [2.2, 1.0]}
         top, bottom = self._one_or_two_axes(ax, 2 if len(lags) else 1, gridspec_kw=heights)
         self._draw_rows(top, j)
-        self._draw_bands(top, j, kinds, width)
+        self._draw_bands(top, j, kinds, mass)
         top.set(xlabel="row", ylabel=self.feature_names[j])
         handles = [self.points_, self.imputed_, self.gaps_, *self.lines_.values()]
         handles = [handle for handle in handles if handle is not None]
@@ -243,19 +299,19 @@ class ForecastDisplay(Display):
                 fillstyle="none", markeredgewidth=0.8, label="imputed",
             )  # fmt: skip
 
-    def _draw_bands(self, ax, j, kinds, width):
+    def _draw_bands(self, ax, j, kinds, mass):
         self.lines_, self.bands_, n = {}, {}, len(self.X)
         for kind in [*kinds, *([] if self.forecast is None else ["forecast"])]:
-            mean, deviation = (values[:, j] for values in getattr(self, kind))
+            band = getattr(self, kind)
+            mean, (low, high) = band.mean[:, j], band.edges(mass)
             rows = np.arange(len(mean)) + (n if kind == "forecast" else 0)
             label, style, color = _LOOKS[kind]
             (self.lines_[kind],) = ax.plot(
                 rows, mean, style, color=color, label=label, linewidth=1.3
             )
             self.bands_[kind] = ax.fill_between(
-                rows, mean - width * deviation, mean + width * deviation, color=color, alpha=0.25,
-                linewidth=0.0,
-            )  # fmt: skip
+                rows, low[:, j], high[:, j], color=color, alpha=0.25, linewidth=0.0
+            )
         if self.forecast is not None:
             ax.axvline(n - 0.5, color=foreground(), linewidth=0.8, linestyle=":")
 
@@ -289,12 +345,20 @@ def autocorrelations(values, n_lags):
 def _checked_band(name, band, shape):
     if band is None:
         return None
-    parts = Band(*(np.asarray(part, dtype=float) for part in band))
-    for part in parts:
-        if part.ndim != 2 or part.shape[1] != shape[1] or shape[0] not in (None, len(part)):
+    has_quantiles = isinstance(band, QuantileBand)
+    arrays = [np.asarray(part, dtype=float) for part in (band[:3] if has_quantiles else band)]
+    if has_quantiles:
+        check_number("mass", band.mass, 0.0, 1.0)
+        checked = QuantileBand(*arrays, mass=band.mass)
+    else:
+        checked = Band(*arrays)
+    for part in arrays:
+        n_rows = arrays[0].shape[:1] if shape[0] is None else shape[:1]
+        if part.shape != (*n_rows, shape[1]):
             shape = tuple("n_steps" if n is None else n for n in shape)
-            raise ValueError(f"{name} must be two arrays of shape {shape}, got {part.shape}.")
-    return parts
+            n = "three" if has_quantiles else "two"
+            raise ValueError(f"{name} must be {n} arrays of shape {shape}, got {part.shape}.")
+    return checked
 
 
 def _band(means, covariances):

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from sklearn_onlineem import KalmanFilter
+from sklearn_onlineem import GaussianHMM, KalmanFilter, PoissonHMM
 from sklearn_onlineem.displays import ForecastDisplay
 from sklearn_onlineem.displays.forecasts import autocorrelations
 
@@ -60,6 +60,21 @@ def test_lines_and_bands_are_the_estimators_moments(kalman, X):
     assert_array_equal(display.lines_["forecast"].get_xdata(), np.arange(60, 67))
     # A forecast is of rows, which have noise.
     assert (expected["forecast"][1] > R[1, 1]).all()
+
+
+@pytest.mark.parametrize("kind", [GaussianHMM, PoissonHMM], ids=lambda kind: kind.__name__)
+def test_hidden_markov_models_have_quantiles(kind, rng):
+    X = rng.poisson(np.repeat([[2.0, 30.0], [20.0, 3.0]] * 3, 10, axis=0)).astype(float)
+    X[7] = np.nan
+    hmm = kind(2, random_state=0).fit(X)
+    display = ForecastDisplay.from_estimator(hmm, X, n_steps=9, feature=1, mass=0.8)
+    mean, edges = hmm.forecast(X, 9, quantiles=[0.1, 0.9])
+    assert_allclose(display.lines_["forecast"].get_ydata(), mean[:, 1])
+    assert_allclose(edges_of(display.bands_["forecast"], 9), edges[..., 1])
+    assert set(display.lines_) == {"forecast"} and display.innovations is None
+    assert display.gaps_ is not None and display.plot(mass=0.8).points_ is not None
+    alone = ForecastDisplay.from_estimator(hmm, X, n_steps=0)
+    assert not alone.lines_ and len(alone.points_.get_xdata()) == 59
 
 
 def test_gaps_and_what_is_put_into_them(kalman, X):

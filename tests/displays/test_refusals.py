@@ -141,8 +141,15 @@ TransitionDisplay(np.eye(2)).plot(kind='circle') -> kind must be
 TransitionDisplay(np.eye(2)).plot(kind='graph', positions=[[0.0, 1.0]]) -> positions must be
 TransitionDisplay(np.eye(2), names=['one']) -> names must name all 2 states
 # Forecasts.
-FORECASTS.plot() -> kinds must be among .*; got 'smoothed'
+FORECASTS.plot(kinds=['smoothed']) -> kinds must be among .*; got 'smoothed'
 ForecastDisplay([1.0], predicted=BAND) -> predicted must be two arrays
+ForecastDisplay([1.0], forecast=displays.forecasts.QuantileBand(*BAND, BAND[0][:1])) ->
+    forecast must be three arrays
+ForecastDisplay([1.0], forecast=displays.forecasts.QuantileBand(*BAND, BAND[0], 1.5)) ->
+    mass must be
+ForecastDisplay.from_estimator(HMM, ROWS).plot(mass=0.5) -> mass must be 0.95, .* got 0.5
+ForecastDisplay.from_estimator(HMM, ROWS, mass=-1.0) -> mass must be
+ForecastDisplay.from_estimator(CategoricalHMM(2).fit([[0], [1], [1]]), [[0], [1]]) -> quantiles
 ForecastDisplay([1.0], imputed=[1.0]) -> imputed must be of shape
 ForecastDisplay.from_estimator(KALMAN, ROWS, mass=1.0) -> mass must be
 ForecastDisplay.from_estimator(KALMAN, ROWS, feature=2) -> no feature 2

@@ -36,6 +36,7 @@ CASES = [
         (StatePathDisplay, GaussianHMM(2, random_state=0), ROWS, (ROWS,)),
         (TransitionDisplay, GaussianHMM(2, random_state=0), ROWS, ()),
         (ForecastDisplay, KalmanFilter(1, max_iter=2, tol=0.0), ROWS, (ROWS,)),
+        (ForecastDisplay, GaussianHMM(2, random_state=0), ROWS, (ROWS,)),
         (AlignmentDisplay, EditDistance(), [("ab", "abb"), ("ab", "b")], ("ab", "bb")),
     ]
 ]
@@ -45,7 +46,7 @@ UNSUITABLE = [
     (StatePathDisplay, GaussianMixture(), (ROWS,)),
     (StatePathDisplay, KalmanFilter(), (ROWS,)),
     (TransitionDisplay, KalmanFilter(), ()),
-    (ForecastDisplay, GaussianHMM(), (ROWS,)),
+    (ForecastDisplay, GaussianMixture(), (ROWS,)),
     (AlignmentDisplay, CategoricalHMM(), ("ab", "b")),
     (AlignmentDisplay, MarkovChainMixture(), ("ab", "b")),
 ]
