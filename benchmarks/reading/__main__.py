@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 199,
-    "Python code": 29_898,
-    "Python docstrings": 14_493,
+    "Python files": 200,
+    "Python code": 30_172,
+    "Python docstrings": 14_596,
     "kernel files": 60,
     "kernel code": 15_009,
-    "public names": 96,
+    "public names": 99,
     "import circles": 0,
-    "test code": 40_019,
+    "test code": 40_519,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

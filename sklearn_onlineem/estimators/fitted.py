@@ -54,21 +54,37 @@ class PersistentState(Identified):
     def _check_learnt(self, state):
         """Raise ValueError if the fitted state has wrong types."""
 
-    def __getstate__(self):
+    def _saved_state(self):
+        """Return what is saved, by names: parameters, and what was learnt."""
         state = {name: x for name, x in vars(self).items() if name not in self._transient}
-        state = _of_keys(_listed, state)
         if n_rows := self._n_rows_saved():
             state[_N_ROWS] = n_rows
+        return state
+
+    def _restore(self, state):
+        """Set what `_saved_state` of this or an earlier version returned, or raise ValueError.
+
+        Parameters that are missing get their defaults.
+        """
+        left_out = {*self._transient, _N_ROWS}
+        own = {name: value for name, value in state.items() if name not in left_out}
+        state = {**getattr(self, "_defaults", {}), **own}
+        if missing := sorted(_names(type(self)) - state.keys()):
+            raise ValueError(f"{type(self).__name__}: its state lacks {', '.join(missing)}.")
+        self._check_learnt(state)
+        # One assignment: a corrupt state leaves the estimator unchanged.
+        self.__dict__ = aligned(state)
+
+    def __getstate__(self):
+        state = _of_keys(_listed, self._saved_state())
         return {**state, _VERSION: __version__, _CHECKSUM: _checksum_of(type(self), state)}
 
     def __setstate__(self, state):
         name = type(self).__name__
         if not isinstance(state, dict):
             raise ValueError(f"{name}: its state must be a dict, got {type(state).__name__}.")
-        state = dict(state)
+        state = {key: value for key, value in state.items() if key not in self._transient}
         version, found = state.pop(_VERSION, None), state.pop(_CHECKSUM, None)
-        for transient in self._transient:
-            state.pop(transient, None)
         if version is None:
             raise ValueError(f"{name}: its state lacks the version that saved it.")
         if version != __version__:
@@ -80,19 +96,12 @@ class PersistentState(Identified):
                 ),
                 stacklevel=2,
             )
-            state = {**getattr(self, "_defaults", {}), **state}
         elif found != _checksum_of(type(self), state):
             raise ValueError(
                 f"{name}: its state differs from the saved one: part of it is missing or changed."
                 " Save it again, and load it with the tool that saved it."
             )
-        missing = sorted(set(_names(type(self))) - set(state))
-        if missing:
-            raise ValueError(f"{name}: its state lacks {', '.join(missing)}.")
-        self._check_learnt(state)
-        state.pop(_N_ROWS, None)
-        # One assignment: a corrupt state leaves the estimator unchanged.
-        self.__dict__ = _of_keys(_unlisted, aligned(state))
+        self._restore(_of_keys(_unlisted, state))
 
 
 def _of_keys(function, state):

@@ -20,7 +20,7 @@ from sklearn_onlineem._kernels._topic_tables import (
 )
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem._values import frozen
+from sklearn_onlineem._values import Rebuilt, frozen
 from sklearn_onlineem.statistics import Sums
 
 # Smaller tables are fast enough as arrays, and so are those of which a batch may change much.
@@ -327,11 +327,14 @@ class TableField:
         vars(instance)[self._name] = value
 
 
-class WordSums(Sums):
+class WordSums(Rebuilt, Sums):
     """`Sums` whose total is a `WordSum`, as long as nobody looks at it."""
 
     def __init__(self, weight: Floats, total: Floats | WordSum) -> None:
         vars(self).update(weight=weight, sum=total)
+
+    def __getstate__(self):
+        return {"weight": self.weight, "total": self.sum}
 
     @property
     def total(self):

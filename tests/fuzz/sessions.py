@@ -1,10 +1,14 @@
 """Sessions with an estimator: a few steps, valid or hostile, in any order, each with a verdict."""
 
+import contextlib
 import copy
 import pickle
+import tempfile
 from functools import cache
+from pathlib import Path
 
 import numpy as np
+from cases.damaged_files import damaged
 from sklearn.base import clone
 
 from fuzz.arguments import drawn_arguments
@@ -23,6 +27,7 @@ from fuzz.verdicts import (
     state_of,
     undocumented,
 )
+from sklearn_onlineem.persistence import load, save
 
 # Parameters that are sizes, or have some: what is refused for lack of memory was asked for.
 SIZES = {"n_samples", "n_sequences", "n_steps", "n_components", "n_features", "n_dim_state", "lags"}
@@ -128,6 +133,29 @@ class Session:
         self.subject = self.bench.make()
         self.attempt(lambda: self.subject.__setstate__(state), "__setstate__")
 
+    def load_damaged_file(self):
+        """Load a file that somebody has changed; what it holds may fail, but not take us down."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "damaged")
+            try:
+                save(self.subject, path)
+            except ValueError:
+                # It has something that no file holds.
+                return
+            path.write_bytes(damaged(self.rng, path.read_bytes()))
+            self.log.append("load(damaged file of the estimator)")
+            try:
+                loaded = load(path)
+            except ValueError:
+                return
+            except Exception as error:
+                raise undocumented(error, "load") from error
+        known = self.bench.arguments(self.rng)
+        for name in ("score", "predict", "partial_fit", "sample", "update"):
+            with contextlib.suppress(Exception):
+                method = getattr(loaded, name)
+                method(**drawn_arguments(self.rng, method, known.__getitem__, 0.0)[0])
+
     def watch_live(self):
         """Go on with a live filter."""
         if hasattr(self.subject, "live_filter") and hasattr(self.subject, "model_"):
@@ -222,6 +250,7 @@ STEPS = [
     Session.read_attributes,
     Session.replace_by_copy,
     Session.restore_state,
+    Session.load_damaged_file,
     Session.watch_live,
 ]
 

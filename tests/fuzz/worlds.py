@@ -6,9 +6,11 @@ Arguments are found by their names; those of one method alone as ``method.name``
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 from cases.chains import CHAINS
@@ -68,6 +70,7 @@ from sklearn_onlineem.models.live_filters import MomentFilter, RegressionFilter,
 from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
+from sklearn_onlineem.persistence import load, save, trusted_types
 
 N_ROWS, N_COMPONENTS, N_FEATURES = 6, 2, 2
 
@@ -530,6 +533,16 @@ def information_world(name):
     return objects, arguments
 
 
+# Removed as the process ends.
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def files_world():
+    path, estimator = Path(FOLDER.name, "saved"), BENCHES["PoissonMixture"].fitted()
+    save(estimator, path)
+    return [save, load, trusted_types], {"estimator": estimator, "path": path}
+
+
 WORLDS = {
     world.name: world
     for world in [
@@ -563,5 +576,6 @@ WORLDS = {
             is_estimator=True,
         ),
         *_named("information", list(BENCHES), information_world, is_estimator=True),
+        World("files", files_world, is_estimator=True),
     ]
 }
