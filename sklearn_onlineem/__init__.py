@@ -17,6 +17,6 @@ else:
         __name__,
         {"estimators": estimators.__all__, "streams": ["PrequentialSearch", "StreamPipeline"]},
         ["data", "diagnostics", "displays", "distributed", "em", "estimators", "families",
-         "interop", "models", "persistence", "statistics", "streams"],
+         "interop", "models", "persistence", "statistics", "streams", "structure"],
     )  # fmt: skip
     __all__ += ["__version__"]

@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 200,
-    "Python code": 30_172,
-    "Python docstrings": 14_596,
+    "Python files": 202,
+    "Python code": 30_674,
+    "Python docstrings": 14_805,
     "kernel files": 60,
     "kernel code": 15_009,
-    "public names": 99,
+    "public names": 103,
     "import circles": 0,
-    "test code": 40_519,
+    "test code": 40_766,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -48,6 +48,8 @@ class Settable(Generic[Value]):
     # Makes what is put of a start value, a parameter with its name: a function of the estimator,
     # that name, the value, and the model. None: start values have its axes.
     start: Callable[[Any, str, object, Any], Floats] | None = None
+    # Whether values may be infinite.
+    may_be_infinite: bool = False
     # Otherwise it only has start values.
     can_be_set: bool = True
     # For attributes that differ from the part of the model of this name, or are none: a function of
@@ -115,7 +117,9 @@ class Settable(Generic[Value]):
         shape = tuple(sizes[axis] for axis in axes)
         if not all(shape):
             raise ValueError(f"{self.name} must not be empty, got shape {values.shape}.")
-        return finite_start(self.name, values, shape, LARGEST_SQUARE), sizes
+        finite = np.where(values == np.inf, 0.0, values) if self.may_be_infinite else values
+        found = finite_start(self.name, finite, shape, LARGEST_SQUARE)
+        return values.copy() if self.may_be_infinite else found, sizes
 
     def axes_in(self, parts):
         return self._among(parts).axes if self.axes == "" else self.axes

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack, null_space
 
 from sklearn_onlineem._kernels import _kalman_shared, _regressions
@@ -24,6 +25,7 @@ from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.families.parts import Part
+from sklearn_onlineem.models import _diffuse
 from sklearn_onlineem.models._kalman import (
     LinearDynamicalStatistics,
     Padded,
@@ -84,6 +86,13 @@ def checked_array(name, values, shape, label=None):
         values = np.array(values, ndmin=len(shape))
     if not name.endswith("covariance"):
         return finite_start(label, values, shape)
+    is_infinite = diffuse_variables(name, values)
+    if is_infinite is not None:
+        apart = is_infinite | is_infinite[:, None]
+        if values[apart & ~np.diag(is_infinite)].any():
+            raise ValueError(f"{label} must be 0 beside variances that are infinite.")
+        found = checked_array(name, np.where(apart, 0.0, values), shape, label)
+        return found + np.diag(np.where(is_infinite, np.inf, 0.0))
     values = finite_start(label, values, shape, LARGEST_SQUARE)
     scale = np.abs(values).max(initial=0.0)
     is_definite = lapack.dpotrf(values)[1] == 0
@@ -95,12 +104,31 @@ def checked_array(name, values, shape, label=None):
     return values
 
 
+def diffuse_variables(name, values):
+    """Return which variables of a start have infinite variances in an array, or None if none."""
+    if name != "initial_state_covariance" or values.ndim != 2 or not (values == np.inf).any():
+        return None
+    is_infinite = values.diagonal() == np.inf
+    return is_infinite if is_infinite.any() else None
+
+
+def without_infinite(name, values):
+    """Return an array with 0 for the infinite variances of a start."""
+    return (
+        values if diffuse_variables(name, values) is None else np.where(values == np.inf, 0, values)
+    )
+
+
 def _part(name, field):
     fixed = attrgetter(f"{field.part}.{field.parameter}")
+    is_start = name == "initial_state_covariance"
 
     def get(model):
         varying = getattr(model.varying, name, None)
-        return fixed(model) if varying is None else varying
+        values = fixed(model) if varying is None else varying
+        if is_start and model.diffuse is not None:
+            values = np.where(np.diag(model.diffuse), np.inf, values)
+        return values
 
     def put(model, values):
         values = checked_array(name, values, values.shape, f"{name}_")
@@ -111,8 +139,11 @@ def _part(name, field):
             varying = Varying(**given)
         if is_varying:
             values = np.zeros_like(values[0])
-        parameters = replace(regression.parameters, **{field.parameter: values[None]})
+        given = without_infinite(name, values)[None]
+        parameters = replace(regression.parameters, **{field.parameter: given})
         changed = {field.part: replace(regression, parameters=parameters)}
+        if is_start:
+            changed["diffuse"] = diffuse_variables(name, values)
         return replace(model, **changed, varying=varying if varying and varying.given else None)
 
     def axes(values):
@@ -210,6 +241,8 @@ def unseen_changes(model, sizes, told=()):
     `sizes` are the scales of the states; `told` are the learnt parameters, as (part, parameter), on
     which a prior has information. Also returned are the learnt parameters that the changes move.
     """
+    if _is_pinned(model):
+        return 0, []
     # In units in which states are of size 1.
     k, shrink, stretch = model.n_components, np.diag(1.0 / sizes), np.diag(sizes)
     model = LinearDynamicalModel(
@@ -217,6 +250,7 @@ def unseen_changes(model, sizes, told=()):
         model.transitions.in_coordinates(inputs=stretch, outputs=shrink),
         model.emissions.in_coordinates(inputs=stretch),
         None if model.varying is None else model.varying.in_units(sizes, _MOST_TIMES),
+        model.diffuse,
     )
     units = np.eye(k * k + k)
     every = [_changes(model, unit[: k * k].reshape(k, k), unit[k * k :], told) for unit in units]
@@ -231,6 +265,14 @@ def unseen_changes(model, sizes, told=()):
         return 0, moved
     # Changes of states that nothing depends on move nothing.
     return np.linalg.matrix_rank(np.concatenate([*moves.values()]), tol=_NONE), moved
+
+
+def _is_pinned(model):
+    """Return whether known and observable matrices and offsets allow no other coordinates."""
+    moves = model.transitions, model.emissions
+    is_known = not any({"matrix", "offset"} & {*part.learnt} for part in moves)
+    is_known = is_known and model.varying is None
+    return is_known and np.linalg.matrix_rank(model._observability) == model.n_components
 
 
 def _changes(model, E, s, told):
@@ -252,6 +294,11 @@ def _changes(model, E, s, told):
         ("emissions", "matrix"): -C @ E,
         ("emissions", "offset"): -C @ s,
     }
+    if model.diffuse is not None:
+        # Of these nothing is known.
+        every["initial", "offset"][model.diffuse] = 0.0
+        every["initial", "covariance"][model.diffuse] = 0.0
+        every["initial", "covariance"][:, model.diffuse] = 0.0
     known, learnt = {}, {}
     for (part, what), change in every.items():
         regression = getattr(model, part)
@@ -433,6 +480,10 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     varying : Varying, default=None
         Matrices and offsets that are known for each row of a sequence; those of the regressions are
         0 then, and not learnt. None: all rows share all.
+    diffuse : ndarray of bool of shape (k,), default=None
+        Variables of the first state without a prior: likelihoods and moments are the limits as
+        their variances grow, which are 0 in `initial`. Divergences are those of sequences that
+        begin at their means. None: there are none.
 
     Notes
     -----
@@ -471,6 +522,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     transitions: Regression
     emissions: Regression
     varying: Varying | None = None
+    diffuse: NDArray[np.bool_] | None = None
 
     has_components = False
     is_chained = True
@@ -529,7 +581,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     ) -> tuple[LinearDynamicalStatistics, float]:
         if data.rows.sample_weight is not None:
             return by_weight(self.e_step, data, rng, log_likelihoods)
-        if self.varying is not None:
+        if self.varying is not None or self._starts_diffuse(data):
             return self._varying_e_step(data, rng, log_likelihoods)
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
@@ -560,16 +612,25 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _varying_e_step(self, data, rng, log_likelihoods):
         if rng is not None:
             raise ValueError(
-                "states are not drawn where matrices or offsets vary in time: choose a solver that"
-                " takes expectations."
+                "states are not drawn where matrices or offsets vary in time, or starts are"
+                " diffuse: choose a solver that takes expectations."
             )
+        if log_likelihoods is None and self._starts_diffuse(data):
+            terms, log_likelihoods = zip(*_diffuse.evidence(self, data), strict=True)
+            statistics = combine([(1.0 / len(data), term) for term in terms])
+            if not are_finite(
+                *(array for part in statistics.parts for array in (part.mean, part.scatter))
+            ):
+                self._explain_overflow(data)
+            return statistics, sum(log_likelihoods) / len(data)
         of_rows = self.row_log_likelihoods(data)
         if log_likelihoods is not None:
             log_likelihoods[:] = of_rows
             if data.observed is not None:
                 log_likelihoods[~data.observed] = np.nan
         moments = self._smoothed(data)[:3]
-        parts = expected_moments(self, data, self.varying.of_rows(data), *moments)
+        arrays = {} if self.varying is None else self.varying.of_rows(data)
+        parts = expected_moments(self, data, arrays, *moments)
         if not are_finite(*(array for part in parts for array in (part.mean, part.scatter))):
             self._explain_overflow(data)
         return LinearDynamicalStatistics(*parts), float(of_rows.sum()) / len(data)
@@ -659,6 +720,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             self.transitions.m_step(statistics.transitions),
             self.emissions.m_step(statistics.emissions),
             self.varying,
+            self.diffuse,
         )
 
     def mean_form(self, prior: LinearDynamicalStatistics) -> LinearDynamicalStatistics:
@@ -768,6 +830,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             With n_rows in all.
         """
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
+        is_long = is_long and not self._starts_diffuse(data)
         is_complete = is_long and data.before is None and data.observed is None
         is_complete = is_complete and self.varying is None
         gains = self._shared_gains(data) if is_complete else None
@@ -783,13 +846,15 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def filtered(self, data: Sequences) -> tuple[Floats, Floats]:
         """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t).
 
+        Variances that a diffuse start leaves open are infinite, and their covariances NaN.
+
         Parameters
         ----------
         data : Sequences
             With n_rows in all.
         """
         moments = self._filtered(data, filtered=True)[2:4]
-        _check_finite(moments, data)
+        _check_finite(moments[: 1 if self._starts_diffuse(data) else 2], data)
         return moments
 
     def filtered_end(self, data: Sequences) -> tuple[Floats, Floats]:
@@ -800,6 +865,10 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         data : Sequences
             At least one row. Moments are not finite if an unstable system has overflown.
         """
+        if self._starts_diffuse(data[-1:]):
+            means, covariances = self._filtered(data[-1:], filtered=True)[2:4]
+            _diffuse.check_determined(covariances[-1])
+            return means[-1].copy(), covariances[-1].copy()
         last = prepared(data, self._first)[-1]
         means, covariances = self._of(data).filtered(last, data.n_threads, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
@@ -813,6 +882,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             With n_rows in all.
         """
         moments = self._filtered(data, predicted=True)[:2]
+        if self._starts_diffuse(data):
+            return _diffuse.predicted(self, data, *moments)
         _check_finite(moments, data)
         with np.errstate(over="ignore", invalid="ignore"):
             moments = self._of_emissions(data, *moments)
@@ -844,7 +915,10 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         if self.varying is not None:
             return self._varying_forecast(data, n_steps)
         last = data.offsets[1:] - 1
-        return self.ahead(tuple(moments[last] for moments in self.filtered(data)), n_steps)
+        states = tuple(moments[last] for moments in self.filtered(data))
+        if self._starts_diffuse(data):
+            _diffuse.check_determined(states[1])
+        return self.ahead(states, n_steps)
 
     def ahead(self, states: tuple[Floats, Floats] | None, n_steps: int) -> NormalForecast:
         """Return means and covariances of the rows after those that led to states.
@@ -935,10 +1009,10 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return self._smoothed(data)[3]
 
     def _filtered(self, data, **wanted):
-        return self._in_pieces(data, self._of(data).filtered, wanted)
+        return self._in_pieces(data, "filtered", wanted)
 
     def _smoothed(self, data):
-        found = self._in_pieces(data, self._of(data).smoothed, {})
+        found = self._in_pieces(data, "smoothed", {})
         if not are_finite(*found):
             self._explain_overflow(data)
         return found
@@ -951,8 +1025,14 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             raise ValueError(f"rows have no density under the system: {_OUT_OF_SCALE}")
         raise _overflow("a row that the smoother goes back from")
 
-    def _in_pieces(self, data, function, wanted):
-        found = []
+    def _starts_diffuse(self, data):
+        """Return whether a sequence does not continue another, and its start is diffuse."""
+        return self.diffuse is not None and (data.before is None or len(data) > 1)
+
+    def _in_pieces(self, data, name, wanted):
+        if self._starts_diffuse(data):
+            return _diffuse.in_pieces(self, data, name, wanted)
+        found, function = [], getattr(self._of(data), name)
         for piece in prepared(data, self._first):
             arrays = function(piece, data.n_threads, **wanted)
             found.append([array[piece.n_lead :] for array in arrays])
@@ -966,9 +1046,10 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _of(self, data):
         """Return the arrays of the system, with those of the rows of data."""
-        if self.varying is None:
-            return self._padded
-        return Padded(self, self.varying.of_rows(data))
+        return self._with_arrays(None if self.varying is None else self.varying.of_rows(data))
+
+    def _with_arrays(self, arrays):
+        return Padded(self, arrays) if arrays else self._padded
 
     def sample(
         self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None

@@ -47,7 +47,7 @@ def changed(model, learnt=None, **values):
         names = known.learnt if learnt is None else _of_part(part, dict.fromkeys(learnt))
         names = tuple(name for name in arrays if name in names)
         parts[part] = Regression(known.family, parameters, names, known.fixed)
-    return LinearDynamicalModel(**parts, varying=model.varying)
+    return LinearDynamicalModel(**parts, varying=model.varying, diffuse=model.diffuse)
 
 
 def _of_part(part, values):

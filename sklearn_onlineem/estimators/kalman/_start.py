@@ -28,6 +28,8 @@ from sklearn_onlineem.models.linear_dynamical import (
     LinearDynamicalStatistics,
     Varying,
     checked_array,
+    diffuse_variables,
+    without_infinite,
 )
 from sklearn_onlineem.models.linear_dynamical_start import (
     START_STATES,
@@ -36,13 +38,14 @@ from sklearn_onlineem.models.linear_dynamical_start import (
     start_arrays,
 )
 from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.structure import assembled
 
 SHAPES = {"full": Full(), "diag": Diagonal(), "diagonal": Diagonal(), "spherical": Spherical()}
 
 
 # Names of the parts: pykalman's, and ours.
 _PARTS = {"initial": "initial", "transition": "transitions", "observation": "emissions"}
-RELATIVE_FLOOR = 1e-6
+RELATIVE_FLOOR, _STRUCTURE_FLOOR = 1e-6, 1e-12
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,24 @@ class System:
     reg_covar: float | str
     # Names of arrays that vary in time though none of them is given.
     varying: frozenset = frozenset()
+    # Whether given variances that are learnt are in units of those of changes of rows.
+    is_structured: bool = False
+
+    @classmethod
+    def of_structure(cls, structure, noise_type, reg_covar):
+        """Return the system of components, whose variances are learnt."""
+        parts, given = assembled(structure), dict.fromkeys(FIELDS)
+        given |= {
+            "transition_matrices": parts.transitions,
+            "transition_covariance": np.diag(parts.noise),
+            "observation_matrices": parts.observation[None],
+            "observation_covariance": np.eye(1),
+            "initial_state_covariance": np.diag(np.full(len(parts.noise), np.inf)),
+        }
+        learnt = ["observation_covariance", *["transition_covariance"] * bool(parts.noise.any())]
+        types = {"transition_covariance": "diag", "observation_covariance": noise_type}
+        params = {"transition_matrices": parts.learnt}
+        return cls(given, None, learnt, params, types, reg_covar, is_structured=True)
 
     @property
     def sizes(self):
@@ -184,11 +205,21 @@ class System:
             model = replace(model, **{part: regression})
         return model
 
+    @property
+    def relative_floor(self):
+        """The floor of variances of rows, if relative."""
+        return _STRUCTURE_FLOOR if self.is_structured else RELATIVE_FLOOR
+
     def known(self, n_features, attributes=None):
         """Return given arrays, and defaults of those neither given nor learnt.
 
         With `attributes`, these come first, and all others are there.
         """
+        if self.is_structured and n_features != 1:
+            raise ValueError(
+                f"structure is that of one column, but X has {n_features}: pass series that share"
+                " variances as a list of sequences, and fit others one by one."
+            )
         sizes, learnt, known = {**self.sizes, "d": n_features}, self.learnt(), {}
         attributes, learnt = attributes or {}, learnt if attributes is None else frozenset()
         for name, field in FIELDS.items():
@@ -228,7 +259,7 @@ class System:
         """Return the model of arrays, with a floor that data do not determine."""
         variances = np.diag(arrays["observation_covariance"])
         if self.reg_covar == "relative":
-            return self.model(arrays, RELATIVE_FLOOR * variances)
+            return self.model(arrays, self.relative_floor * variances)
         return self.model(arrays, np.full(len(variances), float(self.reg_covar)))
 
     def start_arrays(self, X, begins, states, random_state):
@@ -257,16 +288,21 @@ class System:
                     varying[name] = arrays[name]
                     values[field.parameter] = np.zeros_like(arrays[name][0])
             values.setdefault("matrix", np.empty((self.n_states, 0)))
+            if part == "initial":
+                start = values["covariance"]
+                diffuse = diffuse_variables("initial_state_covariance", start)
+                values["covariance"] = without_infinite("initial_state_covariance", start)
             if part == "emissions":
                 least = floor
             elif isinstance(self.reg_covar, Real):
                 least = np.full(self.n_states, float(self.reg_covar))
             else:  # in the units of the start; EM is slow, and adds the floor to small noise often
                 variance = np.diag(values["covariance"]).mean()
-                least = np.full(self.n_states, 1e-3 * RELATIVE_FLOOR * variance)
+                least = np.full(self.n_states, 1e-3 * self.relative_floor * variance)
             family, parameters = LinearGaussian(shape, least), AffineGaussian.single(**values)
             parts[part] = Regression(family, parameters, learnt[part], self.fixed(part, values))
-        return LinearDynamicalModel(**parts, varying=Varying(**varying) if varying else None)
+        varying = Varying(**varying) if varying else None
+        return LinearDynamicalModel(**parts, varying=varying, diffuse=diffuse)
 
 
 def system_prior(prior, model):
@@ -290,6 +326,15 @@ _START_SHARE, _LASTING = 0.2, 0.1
 # Passes of batch EM before starts are compared, most rows of each, and most values of earlier rows
 # for canonical variates to be tried.
 _PASSES, _MOST_ROWS, _MOST_LAGGED = 10, 1 << 11, 512
+# Share of the variance of changes that noise of components has at the start.
+_START_VARIANCE = 0.3
+
+
+def _square_of_changes(data):
+    """Return the mean square of changes from row to row, or 1 if nothing changes."""
+    X, begins = filled(data)
+    changes = np.diff(X, axis=0)[~begins[1:]]
+    return float((changes**2).mean()) if changes.any() else 1.0
 
 
 @dataclass(frozen=True)
@@ -308,6 +353,9 @@ class SystemInitialiser(Initialiser):
         known = system.known(data.n_features)
         if not system.learnt() <= set(known):
             return None
+        if system.is_structured:
+            for name in system.learnt() & {"transition_covariance", "observation_covariance"}:
+                known[name] = _START_VARIANCE * _square_of_changes(data) * known[name]
         return system.known_model(known)
 
     def estimated(self, data, random_state):

@@ -30,6 +30,7 @@ from sklearn_onlineem.families._checks import MOST
 from sklearn_onlineem.models.linear_dynamical import FIELDS, VARYING, LinearDynamicalModel
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
+from sklearn_onlineem.structure import Component, assembled
 
 _ARRAY = [None, Real, "array-like"]
 
@@ -79,7 +80,13 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     initial_state_mean : array-like of shape (n_dim_state,), default=None
         m_1.
     initial_state_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
-        V_1.
+        V_1. Variances of infinity on its diagonal are those of exact diffuse starts [5]_:
+        likelihoods and moments are the limits as they grow. They stay.
+    structure : list of components, default=None
+        Components of a series, such as ``[Trend(), Season(12)]`` of
+        :mod:`sklearn_onlineem.structure`, which determine `n_dim_state` and all arrays. Variances
+        of their noise, and rates of those that fade, are learnt; first states are diffuse. X has
+        one column. See :ref:`structure`.
     em_vars : list of str or "all", default=None
         Names of the parameters that are learnt; ``[]`` for a known model. None: all but
         `transition_offsets`, which the offsets of the observations, with the mean of the first
@@ -145,6 +152,8 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     .. [3] Ghahramani & Hinton, "Parameter estimation for linear dynamical systems", 1996.
     .. [4] Larimore, "Canonical variate analysis in identification, filtering, and adaptive
        control", CDC 1990.
+    .. [5] Durbin & Koopman, "Time Series Analysis by State Space Methods", 2nd ed., 2012,
+       chapter 5.
 
     Examples
     --------
@@ -174,6 +183,9 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     observation_offsets: object = parameter(default=None, valid=_ARRAY, structural=True)
     initial_state_mean: object = parameter(default=None, valid=_ARRAY, structural=True)
     initial_state_covariance: object = parameter(default=None, valid=_ARRAY, structural=True)
+    structure: object = parameter(
+        default=None, valid=[None, Component, "array-like"], structural=True
+    )
     em_vars: object = parameter(
         default=None,
         valid=[None, StrOptions({"all"}), "array-like", set, frozenset],
@@ -199,6 +211,14 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     init: str = parameter(default="auto", valid=[StrOptions({"auto", *START_STATES})])
 
     def _system(self, varying=()):
+        if self.structure is not None:
+            others = [*FIELDS, "n_dim_state", "em_vars", "params"]
+            given = [name for name in others if getattr(self, name) is not None]
+            if given:
+                raise ValueError(f"structure determines {given[0]}: leave it out.")
+            return System.of_structure(
+                self.structure, self.observation_covariance_type, self.reg_covar
+            )
         return System(
             {name: getattr(self, name) for name in FIELDS},
             self.n_dim_state,
@@ -456,6 +476,50 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         rows, form = seen._infer(X, lengths, groups, "imputed")
         return form.restored(seen._exposed(rows))
 
+    def decompose(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> dict[str, tuple[FloatsOrList, FloatsOrList]]:
+        """Return the components of series, given all rows.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`, with NaN for missing values.
+
+        Returns
+        -------
+        components : dict of tuple (ndarray of shape (n_rows,), ndarray of shape (n_rows,))
+            Means and variances, by names such as "level", "slope" and "season"; but for slopes,
+            they add up to the series without its noise. Lists have an array for each sequence, if X
+            has one entry for each.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, has no `structure`, or X is invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> from sklearn_onlineem.structure import Season, Trend
+        >>> series = np.arange(40.0)[:, None] + np.tile([3.0, -3.0], 20)[:, None]
+        >>> series += 0.1 * np.random.default_rng(0).normal(size=series.shape)
+        >>> found = KalmanFilter(structure=Trend() + Season(2)).fit(series).decompose(series)
+        >>> [*found], found["season"][0][:4].round()
+        (['level', 'slope', 'season'], array([ 3., -3.,  3., -3.]))
+        """
+        seen = self._seen()
+        if self.structure is None:
+            raise ValueError(f"{type(self).__name__}: decompose requires a structure.")
+        (means, covariances, *_), form = seen._infer(X, lengths, groups, "smoothed")
+        found = {}
+        for name, output in assembled(self.structure).outputs.items():
+            variances = np.einsum("i,nij,j->n", output, covariances, output)
+            parts = means @ output, np.maximum(variances, 0.0)
+            found[name] = tuple(form.restored(seen._exposed(part)) for part in parts)
+        return found
+
     def filter_update(
         self,
         filtered_state_mean: ArrayLike | None = None,
@@ -547,7 +611,9 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         return tuple(map(self._exposed, self._end()))
 
     initial_state_mean_ = Settable[Floats](optional="initial_state_mean")
-    initial_state_covariance_ = Settable[Floats](optional="initial_state_covariance")
+    initial_state_covariance_ = Settable[Floats](
+        optional="initial_state_covariance", may_be_infinite=True
+    )
     transition_matrices_ = Settable[Floats](optional="transition_matrices")
     transition_offsets_ = Settable[Floats](optional=True)
     transition_covariance_ = Settable[Floats](optional="transition_covariance")

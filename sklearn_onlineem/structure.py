@@ -1,0 +1,242 @@
+r"""Components of time series, as a Kalman filter with a `structure` takes them.
+
+A series is the sum of its components, and noise. Their matrices are the blocks of those of a linear
+dynamical system, whose variances of noise are learnt. Components are listed, or added: ``Level() + Season(12)`` is ``[Level(), Season(12)]``.
+
+References
+----------
+Harvey, "Forecasting, Structural Time Series Models and the Kalman Filter", 1989; Durbin & Koopman,
+"Time Series Analysis by State Space Methods", 2nd ed., 2012, chapter 3.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.em.settings import Settings, check_bool, check_count
+
+__all__ = ["Component", "Level", "Season", "Trend"]
+
+
+class Block(NamedTuple):
+    """Matrices of a component of m states.
+
+    Parameters
+    ----------
+    transitions : ndarray of shape (m, m)
+    learnt : ndarray of bool of shape (m, m)
+        Entries of these that are learnt.
+    noise : ndarray of shape (m,)
+        Variances to start from, in units of that of changes of the series; 0 for states without
+        noise.
+    outputs : dict of ndarray of shape (m,)
+        By names: linear functions of the states that are shown. The first is a part of the series.
+    """
+
+    transitions: Floats
+    learnt: NDArray[np.bool_]
+    noise: Floats
+    outputs: dict[str, Floats]
+
+
+class Component(Settings):
+    """Base of components: frozen values, which can be added."""
+
+    @abstractmethod
+    def block(self) -> Block:
+        """Return the matrices of the component."""
+
+    def __add__(self, other: Component | Sequence[Component]) -> list[Component]:
+        if isinstance(other, Component):
+            return [self, other]
+        return [self, *other] if isinstance(other, (list, tuple)) else NotImplemented
+
+    def __radd__(self, other: Sequence[Component]) -> list[Component]:
+        return [*other, self] if isinstance(other, (list, tuple)) else NotImplemented
+
+
+@dataclass(frozen=True)
+class Level(Component):
+    r"""A level that is a random walk, :math:`\mu_{t+1} = \mu_t + N(0, \sigma^2)`.
+
+    Beside a `Trend`, it is the level of that.
+
+    Parameters
+    ----------
+    fixed : bool, default=False
+        Whether the level has no noise of its own: then it is a constant, and beside a `Trend` the
+        trend is smooth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import KalmanFilter
+    >>> from sklearn_onlineem.structure import Level
+    >>> rng = np.random.default_rng(0)
+    >>> walk = rng.normal(size=(2000, 1)).cumsum(axis=0) + rng.normal(size=(2000, 1))
+    >>> kalman = KalmanFilter(structure=[Level()]).fit(walk)
+    >>> kalman.transition_covariance_.round(1), kalman.observation_covariance_.round(1)
+    (array([[1.]]), array([[1.]]))
+    """
+
+    fixed: bool = False
+
+    def __post_init__(self):
+        check_bool("fixed", self.fixed)
+
+    def block(self) -> Block:
+        one = np.ones(1)
+        return Block(np.eye(1), np.zeros((1, 1), bool), one * (not self.fixed), {"level": one})
+
+
+@dataclass(frozen=True)
+class Trend(Component):
+    r"""A level with a slope, both random walks: the local linear trend.
+
+    .. math::
+        \mu_{t+1} &= \mu_t + \nu_t + N(0, \sigma_\mu^2) \\
+        \nu_{t+1} &= \phi \nu_t + N(0, \sigma_\nu^2)
+
+    Parameters
+    ----------
+    damped : bool, default=False
+        Whether the slope fades at a rate :math:`\phi` that is learnt; otherwise it is 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import KalmanFilter
+    >>> from sklearn_onlineem.structure import Level, Trend
+    >>> line = 2.0 * np.arange(50.0)[:, None] + np.random.default_rng(0).normal(size=(50, 1))
+    >>> kalman = KalmanFilter(structure=Level(fixed=True) + Trend()).fit(line)
+    >>> np.diff(kalman.forecast(line, n_steps=3).ravel()).round(1)
+    array([2.1, 2.1])
+    """
+
+    damped: bool = False
+
+    def __post_init__(self):
+        check_bool("damped", self.damped)
+
+    def block(self) -> Block:
+        fades = np.array([[False, False], [False, self.damped]])
+        A = np.array([[1.0, 1.0], [0.0, 0.9 if self.damped else 1.0]])
+        outputs = {"level": np.array([1.0, 0.0]), "slope": np.array([0.0, 1.0])}
+        return Block(A, fades, np.array([1.0, 0.1]), outputs)
+
+
+@dataclass(frozen=True)
+class Season(Component):
+    r"""A season, whose effects over a period add up to noise.
+
+    .. math:: \gamma_{t+1} = -\sum_{j=0}^{s-2} \gamma_{t-j} + N(0, \sigma^2)
+
+    Parameters
+    ----------
+    period : int
+        s, rows of a period: 12 for months, 7 for days of a week. At least 2.
+    fixed : bool, default=False
+        Whether effects are the same in all periods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import KalmanFilter
+    >>> from sklearn_onlineem.structure import Level, Season
+    >>> weeks = np.tile([0.0, 0, 0, 0, 0, 5, 5], 20)[:, None]
+    >>> weeks += 0.1 * np.random.default_rng(0).normal(size=weeks.shape)
+    >>> kalman = KalmanFilter(structure=Level() + Season(7)).fit(weeks)
+    >>> abs(kalman.forecast(weeks, n_steps=7)).ravel().round()
+    array([0., 0., 0., 0., 0., 5., 5.])
+    """
+
+    period: int
+    fixed: bool = False
+
+    def __post_init__(self):
+        check_count("period", self.period, least=2)
+        check_bool("fixed", self.fixed)
+
+    def block(self) -> Block:
+        m = int(self.period) - 1
+        A, first = np.eye(m, k=-1), np.eye(m)[0]
+        A[0] = -1.0
+        noise = 0.1 * first * (not self.fixed)
+        return Block(A, np.zeros((m, m), bool), noise, {"season": first})
+
+
+def checked_structure(structure: object) -> list[Component]:
+    """Return the components of a structure, a trend and its level as one.
+
+    Parameters
+    ----------
+    structure : Component or list of Component
+        TypeError for others, and ValueError for those that data cannot tell apart.
+    """
+    parts = [structure] if isinstance(structure, Component) else list(structure)
+    wrong = [part for part in parts if not isinstance(part, Component)]
+    if wrong or not parts:
+        raise TypeError(
+            "structure must be a list of components, such as sklearn_onlineem.structure.Level(),"
+            f" got {wrong[0] if wrong else parts!r:.60}."
+        )
+    twice = [part for part in parts if isinstance(part, (Level, Trend))]
+    if len({type(part) for part in twice}) < len(twice):
+        raise ValueError("structure must have at most one Level and one Trend.")
+    seasons = [part.period for part in parts if isinstance(part, Season)]
+    if len(set(seasons)) < len(seasons):
+        raise ValueError(f"structure must have seasons of different periods, got {seasons}.")
+    return parts
+
+
+class Assembled(NamedTuple):
+    """Matrices of all components, as attributes of a `Block`; of one series."""
+
+    transitions: Floats
+    learnt: NDArray[np.bool_]
+    noise: Floats
+    outputs: dict[str, Floats]
+    observation: Floats
+
+
+def assembled(structure: object) -> Assembled:
+    """Return the matrices of a structure of k states.
+
+    Parameters
+    ----------
+    structure : Component or list of Component
+        As `checked_structure` takes it.
+    """
+    parts = checked_structure(structure)
+    levels = [part for part in parts if isinstance(part, Level)]
+    has_trend = any(isinstance(part, Trend) for part in parts)
+    blocks, names = [], []
+    for part in parts:
+        block = part.block()
+        if isinstance(part, Trend) and levels and levels[0].fixed:
+            block = block._replace(noise=block.noise * [0.0, 1.0])
+        if not (has_trend and isinstance(part, Level)):
+            blocks.append(block)
+            names.append(part)
+    noise = np.concatenate([block.noise for block in blocks])
+    observation, outputs, begin = np.zeros(len(noise)), {}, 0
+    kinds = [type(part) for part in names]
+    for part, block in zip(names, blocks, strict=True):
+        own = slice(begin, begin + len(block.noise))
+        observation[own] = next(iter(block.outputs.values()))
+        suffix = f" {next(iter(vars(part).values()))}" if kinds.count(type(part)) > 1 else ""
+        for name, output in block.outputs.items():
+            outputs[name + suffix] = np.zeros(len(noise))
+            outputs[name + suffix][own] = output
+        begin = own.stop
+    A = block_diag(*(block.transitions for block in blocks))
+    learnt = block_diag(*(block.learnt for block in blocks)).astype(bool)
+    return Assembled(A, learnt, noise, outputs, observation)

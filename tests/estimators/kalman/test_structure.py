@@ -1,0 +1,142 @@
+"""Kalman filters of structural components: known decompositions, statsmodels, and refusals."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from sklearn_onlineem import KalmanFilter
+from sklearn_onlineem.models.linear_dynamical import FIELDS
+from sklearn_onlineem.structure import Level, Season, Trend
+
+STRUCTURES = {
+    "level": ([Level()], {"level": "llevel"}),
+    "constant": ([Level(fixed=True)], {"level": "dconstant"}),
+    "trend": (Level() + Trend(), {"level": "lltrend"}),
+    "smooth trend": (Level(fixed=True) + Trend(), {"level": "strend"}),
+    "season": (Trend() + Season(4), {"level": "lltrend", "seasonal": 4}),
+    "fixed season": (
+        Level() + Season(3, fixed=True),
+        {"level": "llevel", "seasonal": 3, "stochastic_seasonal": False},
+    ),
+}
+all_structures = pytest.mark.parametrize("kind", STRUCTURES.values(), ids=STRUCTURES)
+
+
+def draw_series(rng, n=60):
+    """A level with a season and a gap."""
+    X = np.cumsum(rng.normal(size=n)) + 3.0 * np.tile([1.0, -1.0, 2.0, -2.0], n)[:n]
+    X += 0.5 * rng.normal(size=n)
+    X[[1, 20, 21]] = np.nan
+    return X[:, None]
+
+
+@all_structures
+def test_likelihoods_and_maxima_are_those_of_statsmodels(kind, rng):
+    components = pytest.importorskip("statsmodels.tsa.statespace.structural").UnobservedComponents
+    structure, names = kind
+    X = draw_series(rng)
+    theirs = components(X.ravel(), use_exact_diffuse=True, **names)
+    kalman = KalmanFilter(structure=structure, tol=1e-7).fit(X)
+    variances = kalman.transition_covariance_.diagonal()
+    found = [kalman.observation_covariance_[0, 0], *variances[variances > 0.0]]
+    result = theirs.smooth(found)
+    assert_allclose(kalman.score(X), result.llf, rtol=1e-8, atol=1e-8)
+    means, covariances = kalman.smooth(X)
+    assert_allclose(means, result.smoothed_state.T, rtol=1e-6, atol=1e-8)
+    assert_allclose(covariances, result.smoothed_state_cov.transpose(2, 0, 1), atol=1e-7)
+    ahead, spread = kalman.forecast(X, n_steps=5, return_cov=True)
+    assert_allclose(ahead.ravel(), result.get_forecast(5).predicted_mean, rtol=1e-8)
+    assert_allclose(spread.ravel(), result.get_forecast(5).var_pred_mean, rtol=1e-8)
+    best = theirs.fit(result.params, disp=0, method="nm", maxiter=2000, xtol=1e-8, ftol=1e-10)
+    assert kalman.score(X) > best.llf - 1e-4
+
+
+@all_structures
+def test_components_add_up_to_the_series_without_noise(kind, rng):
+    X = draw_series(rng)
+    kalman = KalmanFilter(structure=kind[0]).fit(X)
+    found = kalman.decompose(X)
+    total = sum(mean for name, (mean, _) in found.items() if name != "slope")
+    seen = ~np.isnan(X.ravel())
+    assert_allclose(total[~seen], kalman.impute(X).ravel()[~seen], rtol=1e-9)
+    states = kalman.smooth(X)[0] @ kalman.observation_matrices_.T
+    assert_allclose(total, states.ravel(), rtol=1e-9)
+    assert all((variance >= 0.0).all() for _, variance in found.values())
+
+
+def test_a_list_of_series_shares_variances(rng):
+    series = [draw_series(rng, n) for n in (30, 40)]
+    kalman = KalmanFilter(structure=[Level()]).fit(series)
+    assert_allclose(kalman.score_samples(series), [kalman.score(X) for X in series])
+    assert [len(part) for part in kalman.decompose(series)["level"][0]] == [30, 40]
+    alone = KalmanFilter(structure=[Level()]).fit(series[0])
+    assert alone.score(series[0]) > kalman.score(series[0])
+
+
+def test_streams_go_on_from_a_start_that_is_determined(rng):
+    X = np.cumsum(rng.normal(size=(400, 1)), axis=0) + rng.normal(size=(400, 1))
+    kalman = KalmanFilter(structure=[Level()])
+    for piece in np.array_split(X, 20):
+        kalman.partial_fit(piece, continues=True)
+    whole = KalmanFilter(structure=[Level()]).fit(X)
+    assert_allclose(kalman.score(X), whole.score(X), rtol=5e-3)
+    assert_allclose(kalman.filtered_state_[1], whole.filter(X)[1][-1], rtol=0.3)
+
+
+def test_infinite_variances_are_diffuse_starts_of_any_filter(rng):
+    X = draw_series(rng)
+    known = {"transition_covariance": 1.0, "observation_covariance": 0.5}
+    kalman = KalmanFilter(**known, initial_state_covariance=np.inf, em_vars=[]).fit(X)
+    assert kalman.initial_state_covariance_ == np.inf
+    values = {name: getattr(kalman, f"{name}_") for name in FIELDS}
+    other = KalmanFilter.from_parameters(**values)
+    assert other.score(X) == kalman.score(X) != KalmanFilter(**known, em_vars=[]).fit(X).score(X)
+    kalman.initial_state_covariance_ = 2.0 * np.eye(1)
+    assert kalman.model_.diffuse is None
+    wrong = [[np.inf, 1.0], [1.0, 2.0]]
+    with pytest.raises(ValueError, match="must be 0 beside variances that are infinite"):
+        KalmanFilter(2, initial_state_covariance=wrong).fit(X)
+    with pytest.raises(ValueError, match="must be finite"):
+        KalmanFilter(2, initial_state_covariance=[[1.0, np.inf], [np.inf, 1.0]]).fit(X)
+
+
+REFUSED = {
+    "no component": ([1], TypeError, "must be a list of components"),
+    "nothing": ([], TypeError, "must be a list of components"),
+    "two levels": ([Level(), Level(fixed=True)], ValueError, "at most one Level"),
+    "equal seasons": ([Season(4), Season(4, fixed=True)], ValueError, "different periods"),
+    "a long season": ([Level(), Season(100)], ValueError, "do not determine a diffuse start"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_structures_that_mean_nothing_are_refused(case, rng):
+    structure, kind, message = case
+    kalman = KalmanFilter(structure=structure)
+    with pytest.raises(kind, match=message):
+        kalman.fit(draw_series(rng))
+    assert not kalman.__sklearn_is_fitted__()
+
+
+def test_arguments_that_act_on_nothing_are_refused(rng):
+    X = draw_series(rng)
+    for name, value in {"n_dim_state": 2, "em_vars": [], "observation_matrices": 1.0}.items():
+        with pytest.raises(ValueError, match=f"determines {name}"):
+            KalmanFilter(structure=[Level()], **{name: value}).fit(X)
+    with pytest.raises(ValueError, match="one column"):
+        KalmanFilter(structure=[Level()]).fit(np.hstack([X, X]))
+    with pytest.raises(ValueError, match="requires a structure"):
+        KalmanFilter().fit(X).decompose(X)
+    for wrong in (1, 2.5, True):
+        with pytest.raises(ValueError, match="period"):
+            Season(wrong)
+    with pytest.raises(ValueError, match="call fit again"):
+        KalmanFilter(structure=[Level()]).fit(X).set_params(structure=[Trend()]).partial_fit(X)
+
+
+def test_components_are_listed_or_added():
+    assert Level() + Trend(damped=True) + Season(7) == [Level(), Trend(damped=True), Season(7)]
+    assert [Level()] + Season(7) == Level() + [Season(7)] == [Level(), Season(7)]
+    kalman = clone(KalmanFilter(structure=Level() + Season(7)))
+    assert repr(kalman) == "KalmanFilter(structure=[Level(), Season(period=7)])"

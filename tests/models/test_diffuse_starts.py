@@ -1,0 +1,150 @@
+"""Linear dynamical systems with exact diffuse starts, against joint Gaussians with a flat prior."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.dynamical import changed, draw_data, draw_model
+from numpy.testing import assert_allclose
+
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.models._varying import Varying, expected_moments
+
+K, T = 3, 6
+# Which variables are diffuse, columns, the share of missing values, whether arrays vary in time.
+KINDS = {
+    "one of three": ([0], 2, 0.0, False),
+    "gaps": ([0, 2], 2, 0.4, False),
+    "all": ([0, 1, 2], 1, 0.0, False),
+    "all, gaps": ([0, 1, 2], 1, 0.3, False),
+    "in time": ([1, 2], 2, 0.4, True),
+}
+all_kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def draw(rng, kind):
+    """A system without noise of the last state, and a sequence that determines its start."""
+    states, d, missing, varies = kind
+    model, diffuse = draw_model(rng, K, d), np.isin(np.arange(K), states)
+    apart = diffuse | diffuse[:, None]
+    last = np.arange(K) == K - 1
+    Q = np.where(last | last[:, None], 0.0, model.transitions.covariance)
+    V = np.where(apart, 0.0, model.initial.covariance)
+    model = changed(model, initial__covariance=V, transitions__covariance=Q)
+    model = replace(model, diffuse=diffuse)
+    if varies:
+        given = Varying(observation_matrices=rng.standard_normal((T, d, K)))
+        model = replace(changed(model, emissions__matrix=np.zeros((d, K))), varying=given)
+    data = draw_data(rng, [T], d)
+    X = np.where(rng.random(data.X.shape) < missing, np.nan, data.X)
+    return model, replace(data, rows=replace(data.rows, X=X))
+
+
+def flat(model, data, n_rows=T):
+    """Log-likelihood of first rows, and mean and covariance of (h_1, .., h_T, v_1, .., v_T)."""
+    d, A, Q = model.n_features, model.transitions.matrix, model.transitions.covariance
+    R = model.emissions.covariance
+    n = T * (K + d)
+    mean, maps, noise = np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
+    for t in range(T):
+        h, v = slice(t * K, t * K + K), slice(T * K + t * d, T * K + t * d + d)
+        noise[h, h], noise[v, v] = Q if t else model.initial.covariance, R
+        maps[h, h], maps[v, v] = np.eye(K), np.eye(d)
+        mean[h] = model.initial.offset
+        if t:
+            before = slice(h.start - K, h.start)
+            maps[h] += A @ maps[before]
+            mean[h] = A @ mean[before] + model.transitions.offset
+        varies = model.varying is not None
+        C = model.varying.observation_matrices[t] if varies else model.emissions.matrix
+        maps[v] += C @ maps[h]
+        mean[v] = C @ mean[h] + model.emissions.offset
+    S, G = maps @ noise @ maps.T, maps[:, :K][:, model.diffuse]
+    values = data.X.ravel()
+    seen = np.flatnonzero(~np.isnan(values) & (np.arange(T * d) < n_rows * d))
+    places, values = seen + T * K, values[seen]
+    inverse, Z = np.linalg.inv(S[np.ix_(places, places)]), G[places]
+    information = Z.T @ inverse @ Z
+    W = np.linalg.inv(information)
+    start = W @ Z.T @ inverse @ (values - mean[places])
+    rest = values - mean[places] - Z @ start
+    log_det = np.linalg.slogdet(information)[1] - np.linalg.slogdet(inverse)[1]
+    log_likelihood = -0.5 * (len(seen) * np.log(2 * np.pi) + log_det + rest @ inverse @ rest)
+    gain = S[:, places] @ inverse
+    left = G - gain @ Z
+    covariance = S - gain @ S[places] + left @ W @ left.T
+    return log_likelihood, mean + G @ start + gain @ rest, covariance
+
+
+@all_kinds
+def test_inference_is_that_of_the_joint_gaussian(kind, rng):
+    model, data = draw(rng, kind)
+    d = model.n_features
+    log_likelihood, mean, S = flat(model, data)
+    assert_allclose(model.log_likelihood(data), log_likelihood, rtol=1e-9)
+    means, covariances, lags = model.smoothed(data)
+    assert_allclose(means.ravel(), mean[: T * K], rtol=1e-8, atol=1e-9)
+    assert_allclose(model.imputed(data).ravel(), mean[T * K :], rtol=1e-8, atol=1e-9)
+    filtered, predicted = model.filtered(data), model.predicted(data)
+    for t in range(T):
+        h, v = slice(K * t, K * t + K), slice(T * K + t * d, T * K + t * d + d)
+        assert_allclose(covariances[t], S[h, h], rtol=1e-8, atol=1e-9)
+        if t:
+            assert_allclose(lags[t], S[h, h.start - K : h.start], rtol=1e-8, atol=1e-9)
+        if np.isfinite(filtered[1][t]).all():
+            _, here, spread = flat(model, data, t + 1)
+            assert_allclose(filtered[0][t], here[h], rtol=1e-8, atol=1e-9)
+            assert_allclose(filtered[1][t], spread[h, h], rtol=1e-8, atol=1e-9)
+        if t and np.isfinite(filtered[1][t - 1]).all():
+            _, here, spread = flat(model, data, t)
+            assert_allclose(predicted[0][t], here[v], rtol=1e-8, atol=1e-9)
+            assert_allclose(predicted[1][t], spread[v, v], rtol=1e-8, atol=1e-9)
+    determined = int((~np.isnan(data.X[0])).sum()) >= len(kind[0])
+    assert np.isfinite(filtered[1][0]).all() == determined
+    assert np.isinf(np.diagonal(predicted[1][0])).all()
+
+
+@all_kinds
+def test_evidence_is_that_of_smoothed_moments(kind, rng):
+    model, data = draw(rng, kind)
+    log_likelihood, mean, S = flat(model, data)
+    statistics, found = model.e_step(data)
+    assert_allclose(found, log_likelihood, rtol=1e-9)
+    moments = [mean[: T * K].reshape(T, K), *np.zeros((2, T, K, K))]
+    for t in range(T):
+        h = slice(K * t, K * t + K)
+        moments[1][t] = S[h, h]
+        moments[2][t] = S[h, h.start - K : h.start] if t else 0.0
+    arrays = {} if model.varying is None else model.varying.of_rows(data)
+    for ours, part in zip(
+        statistics.parts, expected_moments(model, data, arrays, *moments), strict=True
+    ):
+        for name in ("weight", "degrees", "mean", "scatter"):
+            assert_allclose(getattr(ours, name), getattr(part, name), rtol=1e-8, atol=1e-8)
+
+
+def test_each_sequence_has_a_start_of_its_own(rng):
+    model, data = draw(rng, KINDS["all"])
+    other = draw_data(rng, [T], 1)
+    both = Sequences.concatenate([data, other])
+    expected = np.append(model.log_likelihood(data), model.log_likelihood(other))
+    assert_allclose(model.log_likelihood(both), expected)
+    pieces = Sequences.concatenate([data, other]).continued(model.filtered_end(data))
+    end = replace(model, diffuse=None).filtered_end(both[:1].continued(model.filtered_end(data)))
+    assert_allclose(model.filtered(pieces)[0][T - 1], end[0])
+    sums = [model.e_step(part) for part in (data, other)]
+    statistics, log_likelihood = model.e_step(both)
+    assert_allclose(log_likelihood, expected.mean())
+    assert_allclose(
+        statistics.transitions.scatter, sums[0][0].merge(0.5, sums[1][0], 0.5).transitions.scatter
+    )
+
+
+def test_rows_that_do_not_determine_the_start_are_refused(rng):
+    model, _ = draw(rng, KINDS["all"])
+    short = draw_data(rng, [2], 1)
+    assert np.isinf(model.filtered(short)[1].diagonal(axis1=1, axis2=2)).all()
+    assert np.isfinite(model.log_likelihood(short)).all()
+    for call in (model.smoothed, model.e_step, model.filtered_end, lambda x: model.forecast(x, 1)):
+        with pytest.raises(ValueError, match="do not determine a diffuse start"):
+            call(short)
