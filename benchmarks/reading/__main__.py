@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 202,
-    "Python code": 30_674,
-    "Python docstrings": 14_805,
+    "Python code": 30_724,
+    "Python docstrings": 14_837,
     "kernel files": 60,
     "kernel code": 15_009,
-    "public names": 103,
+    "public names": 104,
     "import circles": 0,
-    "test code": 40_766,
+    "test code": 40_796,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -6,6 +6,7 @@ from sklearn_onlineem._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sklearn_onlineem.estimators.anomaly import AnomalyDetector as AnomalyDetector
+    from sklearn_onlineem.estimators.combination import MergeWarning as MergeWarning
     from sklearn_onlineem.estimators.combination import combine_estimators as combine_estimators
     from sklearn_onlineem.estimators.hidden_markov.any_family import HMM as HMM
     from sklearn_onlineem.estimators.hidden_markov.categorical import (
@@ -60,7 +61,7 @@ else:
         __name__,
         {
             "anomaly": ["AnomalyDetector"],
-            "combination": ["combine_estimators"],
+            "combination": ["MergeWarning", "combine_estimators"],
             "hidden_markov.any_family": ["HMM"],
             "hidden_markov.categorical": ["CategoricalHMM"],
             "hidden_markov.gaussian": ["GaussianHMM"],

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import RandomState
 from sklearn_onlineem._values import average, checksum, differences
+from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.stages.sample import NO_SAMPLE, Challenge
@@ -24,6 +25,7 @@ from sklearn_onlineem.em.state import Constants, Counters, State
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.parameters import are_same
+from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine, pooled
@@ -37,10 +39,34 @@ _SMALLEST_SHARE = 1e-100
 _FARTHEST = 100.0
 # Least and largest decays of an origin within a member.
 _DECAYS = 1e-12, 700.0
+# Components are fused if those of the merge explain a member worse by so many nats a row, beyond so
+# many times the mean error of estimation, by `benchmarks.papers.unequal_sites`. So many rows tell.
+_APART, _ERRORS, _N_DRAWN = 0.05, 6.0, 2000
 # Attributes that may differ between members.
 _OF_MEMBERS = ("feature_names_in_", "aligned_members_")
 
 Estimator = TypeVar("Estimator", bound=OnlineEM)
+
+
+class MergeWarning(UserWarning):
+    """Members of a merge do not have the same components, and some without a partner were fused.
+
+    It says by how many nats a row the merged components explain each such member worse, beside its
+    own shares or transitions, if that is more than few rows explain. It tells of mixtures, hidden
+    Markov models and topics.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sklearn_onlineem import MergeWarning, PoissonMixture, combine_estimators
+    >>> sites = [PoissonMixture.from_parameters(weights=[0.5, 0.5], means=[[2.0], [mean]])
+    ...          for mean in (20.0, 60.0)]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     merged = combine_estimators(sites, weights=[1, 1])
+    >>> caught[0].category is MergeWarning, merged.means_.ravel()
+    (True, array([ 2., 40.]))
+    """
 
 
 def combine_estimators(
@@ -98,7 +124,8 @@ def combine_estimators(
         present and later, closest to the first estimator's. Edit operations need no alignment.
         "auto": each member for which this reduces its joint KL divergence to the first estimator to
         less than half; of Kalman filters, if it reduces it. Members that continue one model keep
-        its numbers, unless nothing of it is left in them.
+        its numbers, unless nothing of it is left in them. Unless False, a `MergeWarning` tells of
+        members with components that have no partner in the others.
     base : estimator, default=None
         Fitted, or known: what all members continue. None: members that were copies of one merged
         estimator tell by themselves; their pickles have its model, too.
@@ -163,13 +190,17 @@ def combine_estimators(
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=4)
         rng = np.random.default_rng(seed)
         sampled_statistics = partial(Sampled(n_pseudo_samples), rng=rng)
-        before, totals, aligned = [], [], np.zeros(len(estimators), dtype=bool)
+        before, members, totals, aligned = [], [], [], np.zeros(len(estimators), dtype=bool)
         for places, states, origins in groups:
             shares = None if weights is None else weights[places]
             state = states[0]
             if len(states) > 1:
                 states, aligned[places] = _renumbered(states, origins, align)
                 state = _continued(estimators[0], states, origins, shares, method == "averaging")
+                members += [
+                    (place, own, state, own.counters.n_seen - origin.counters.n_seen)
+                    for place, own, origin in zip(places, states, origins, strict=True)
+                ]
             before.append(state)
             totals.append(state.counters.n_seen if shares is None else shares.sum())
         states = [_aligned_state(state, before[0], align) for state in before]
@@ -179,6 +210,14 @@ def combine_estimators(
         chosen = [(w, state) for w, state in zip(totals, states, strict=True) if w > 0.0]
         model, statistics = _METHODS[method](chosen, sampled_statistics)
     state = _state_of(model, statistics, before)
+    if align and model.has_components and getattr(model, "n_components", 1) > 1:
+        of_groups = zip(groups, states, strict=True)
+        # A model that is known has no errors.
+        members += [
+            (places[0], own, state, own.counters.n_seen or math.inf)
+            for (places, *_), own in of_groups
+        ]
+        _check_partners(members, weights)
     # Copies continue it, however it was merged.
     state = state._replace(merged=state.own_statistics)
     return _estimator_of(state, estimators, aligned.tolist())
@@ -356,6 +395,49 @@ def _maximiser(members, statistics):
 
 
 _METHODS = {"entropic": _entropic, "averaging": _averaging, "sampled": _sampled}
+
+
+def _check_partners(members, weights):
+    """Warn of members whose components have no partner.
+
+    Members are (place, state, merged state, observations that they have learnt from apart).
+    """
+    told = []
+    for place, state, merged, n_seen in members:
+        if n_seen == 0.0 or (weights is not None and weights[place] == 0.0):
+            continue
+        error = 0.5 * state.model.n_parameters() / (n_seen * _length(state))
+        if (loss := _loss(state, merged.model)) > _APART + _ERRORS * error:
+            told.append(f"estimators[{place}] by {loss:.3g}")
+    if told:
+        warn_user(
+            "combine_estimators: members do not have the same components, and some without a"
+            " partner were fused. In nats a row, components of the merged model explain worse what"
+            f" is known of {', '.join(told)}. Fit more components at each site, as many as all"
+            " sites have together; or pass align=False if components of one number are the same.",
+            MergeWarning,
+        )
+
+
+def _length(state):
+    """Return the mean number of rows of an observation."""
+    if state.lengths is None:
+        return 1.0
+    lengths, shares = state.lengths.steps
+    return float(np.diff(lengths, prepend=0) @ shares)
+
+
+def _loss(state, model):
+    """Return how much worse the components of a model explain rows of a state's, in nats a row."""
+    own, length = state.model, _length(state)
+    other = own.with_components_of(model)
+    # The divergence of hidden and visible variables is at least that of the visible ones.
+    if own.kl_divergence(other, state.lengths) <= _APART * length:
+        return 0.0
+    length = int(min(length, _N_DRAWN))
+    like = state.lengths and LengthDistribution((np.array([length]), np.ones(1)))
+    data = own.pseudo_data(_N_DRAWN // length, np.random.default_rng(0), like)
+    return float((own.log_likelihood(data) - other.log_likelihood(data)).sum() / data.n_rows)
 
 
 def _aligned_state(state, reference, align):

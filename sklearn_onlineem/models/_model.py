@@ -244,6 +244,16 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
         """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
 
+    def with_components_of(self, other: Self) -> Self:
+        """Return this model with the components of another, and its own shares or transitions.
+
+        Parameters
+        ----------
+        other : Model
+            Of the same class, with as many components.
+        """
+        return replace(self, parameters=other.parameters)
+
     def __getstate__(self):
         # Cached properties are computed again.
         if not is_dataclass(self):

@@ -344,6 +344,9 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         of_words = float(self.length[0] * (divergences @ self.shares))
         return max(0.0, _dirichlet_divergence(self.alpha, other.alpha) + of_words)
 
+    def with_components_of(self, other: LatentDirichletModel) -> LatentDirichletModel:
+        return replace(self, topics_T=other.topics_T)
+
     def aligned_to(
         self, reference: LatentDirichletModel, like: Documents | None = None
     ) -> LatentDirichletModel:

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -21,12 +22,14 @@ from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
+from benchmarks.papers import unequal_sites
 from sklearn_onlineem import (
     HMM,
     EditDistance,
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
+    MergeWarning,
     Mixture,
     MultinomialMixture,
     PoissonMixture,
@@ -255,6 +258,40 @@ def test_members_that_started_apart_merge_into_a_good_model(rng):
     assert merged.score(X) > min(member.score(X) for member in members)
     assert combine_estimators(members, align=False).score(X) < merged.score(X) - 0.5
     assert not hasattr(merged.fit(X), "aligned_members_")
+
+
+@pytest.mark.parametrize("is_equal", [True, False], ids=["equal", "unequal"])
+@pytest.mark.parametrize("name", unequal_sites.CASES)
+def test_a_merge_warns_of_sites_that_have_other_components(name, is_equal):
+    """As in the benchmark, from which its thresholds are."""
+    warned, harm = unequal_sites.merged(name, 1000, is_equal, False, 1)
+    assert (warned, harm > 0.02) == (not is_equal, not is_equal)
+
+
+def test_the_warning_of_a_merge_says_which_members_have_no_partner_and_what_to_do(rng):
+    def site(*centres):
+        rows = rng.normal(np.repeat(centres, 200))[:, None]
+        return GaussianMixture(2, means_init=np.reshape(centres, (2, 1))).fit(rows)
+
+    sites = [site(0.0, 10.0), site(0.0, 10.0), site(0.0, 30.0)]
+    for method in ("entropic", "averaging", "sampled"):
+        with pytest.warns(MergeWarning, match=r"estimators\[2\] by \d.*align=False"):
+            combine_estimators(sites, method=method)
+    known = [
+        PoissonMixture.from_parameters(weights=[0.5, 0.5], means=[[1.0], [mean]])
+        for mean in (20.0, 70.0)
+    ]
+    with pytest.warns(MergeWarning, match=r"estimators\[0\] by .*estimators\[1\] by"):
+        combine_estimators(known, weights=[1.0, 1.0])
+    levels = [X + level for level in (0.0, 99.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MergeWarning)
+        combine_estimators(sites, align=False)
+        combine_estimators(sites, weights=[1.0, 1.0, 0.0])
+        # Shares may differ, one component has nothing to be fused with, and states have no number.
+        combine_estimators([sites[0], site(0.0, 10.0).partial_fit(rng.normal(size=(900, 1)))])
+        for make in (GaussianMixture, KalmanFilter):
+            combine_estimators([make(1, random_state=0).fit(rows) for rows in levels])
 
 
 def test_names_of_features_are_those_of_the_members_that_have_any():
