@@ -43,6 +43,8 @@ export NPY_DISABLE_CPU_FEATURES := AVX2 FMA3 X86_V3 X86_V4
 endif
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Processes that tests start would compile the package each, and the next run all tests again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # $(call install,KEYS): install a list of requirements that stands in pyproject.toml.
 install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \

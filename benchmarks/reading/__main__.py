@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_009,
     "public names": 104,
     "import circles": 0,
-    "test code": 40_796,
+    "test code": 40_794,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -79,7 +79,8 @@ def test_displays_follow_the_style_and_are_drawn_without_pyplot(display, estimat
     assert shown._repr_png_().startswith(b"\x89PNG")
 
 
-def test_importing_displays_imports_no_matplotlib():
-    code = "import sys, sklearn_onlineem.displays as d; assert 'matplotlib' not in sys.modules"
+def test_importing_displays_and_adapters_imports_no_other_library():
+    code = "import sys, sklearn_onlineem.displays as d, sklearn_onlineem.interop"
+    code += "; assert not {'matplotlib', 'river'} & sys.modules.keys()"
     code += "; d.TransitionDisplay([[1.0]]).plot(); assert 'matplotlib.pyplot' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -157,7 +157,7 @@ def test_the_default_has_fewer_components_for_few_rows():
     assert free.score_samples(X_new, y_new).mean() < normal.mean()
 
 
-@pytest.mark.parametrize(("size", "n"), [(1, 500), (7, 700), (100, 1400)])
+@pytest.mark.parametrize(("size", "n"), [(1, 300), (7, 700), (100, 1400)])
 def test_the_default_of_a_stream_follows_the_variance_of_its_rows(size, n):
     X, y = flat(bent(n))
     stream, units = MixtureRegressor(), np.array([1e-3, 1e5])

@@ -94,7 +94,7 @@ INTERRUPTED_SCRIPT = """
 
     rng = np.random.default_rng(0)
     for make, solver, shape in {}:
-        X = rng.poisson(5.0, shape) + rng.random(shape)
+        X = rng.integers(10, size=shape) + rng.random(shape)
         estimator = locals()[make](
             16, init=X.reshape(-1, shape[-1])[:16], solver=solver, max_iter=1000, tol=0.0
         )

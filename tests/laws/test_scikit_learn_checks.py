@@ -205,7 +205,7 @@ def expected_failures(estimator):
         BernoulliMixture(4),
         ExponentialMixture(),
         GammaMixture(),
-        WishartMixtureOfAnyRows(),
+        WishartMixtureOfAnyRows(max_iter=20),
         Mixture(),
         StudentTMixture(),
         CategoricalMixtureOfAnyRows(),
@@ -231,6 +231,7 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_arrays_of_the_array_api():
     """The checks that `SCIPY_ARRAY_API` switches on, in a process that begins with it."""
     run = subprocess.run(

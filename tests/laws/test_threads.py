@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import ONE_IN, SEED
 
 TESTS = Path(__file__).parents[1]
 PATH = os.pathsep.join([str(TESTS), str(TESTS.parent)])
@@ -16,9 +17,12 @@ PATH = os.pathsep.join([str(TESTS), str(TESTS.parent)])
     not os.path.exists("/proc/self/schedstat"), reason="no accounts of threads on this system"
 )
 def test_with_one_thread_no_other_is_busy():
-    """Neither ours nor those of BLAS, which go on waiting actively for a while."""
+    """Neither ours nor those of BLAS, which go on waiting actively for a while.
+
+    A process does so for those estimators that are in the sample of cases.
+    """
     run = subprocess.run(
-        [sys.executable, "-m", "cases.other_threads"],
+        [sys.executable, "-m", "cases.other_threads", str(SEED), str(ONE_IN)],
         env={**os.environ, "PYTHONPATH": PATH, "OPENBLAS_NUM_THREADS": "2"},
         check=True,
         capture_output=True,

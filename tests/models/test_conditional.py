@@ -116,7 +116,7 @@ def test_blocks_of_rows_are_as_one(rng, monkeypatch):
 
 
 def test_draws_have_the_moments_and_quantiles(rng):
-    model, n_draws = drawn_model(Full(), rng), 20_000
+    model, n_draws = drawn_model(Full(), rng), 5_000
     _, X = rows_with_gaps(rng, 6)
     given = conditional(model, X)
     draws = np.array([given.sample(rng) for _ in range(n_draws)])
