@@ -362,14 +362,18 @@ class SequencesWithInputs(Sequences):
     def n_features(self) -> int:
         return self.X.shape[1] - self.n_inputs
 
+    @cached_property
+    def outputs(self) -> Sequences:
+        """The sequences of outputs alone."""
+        own = self.rows
+        X = np.ascontiguousarray(own.X[:, self.n_inputs :])
+        rows = Rows.unchecked(X, own.sample_weight, own.labels, own.n_threads)
+        return Sequences.unchecked(rows, self.offsets, self.before)
+
     def with_rows(
         self, rows: Rows, offsets: Integers, before: Before | None = None
     ) -> SequencesWithInputs:
         return SequencesWithInputs.of(super().with_rows(rows, offsets, before), self.n_inputs)
-
-    def continued(self, before: Before | None) -> Sequences:
-        # A sequence that goes on may have its last row beside the state.
-        return super().continued(before[0] if isinstance(before, tuple) else before)
 
     @cached_property
     def observed(self) -> NDArray[np.bool_] | None:
@@ -414,6 +418,36 @@ def lagged(X: Floats, offsets: Integers, n_lags: int, last: Floats | None = None
         for t in range(min(n_lags, offsets[1])):
             past[t, t * d :] = before[: (n_lags - t) * d]
     return past
+
+
+def with_inputs_before(
+    X: Floats, inputs: Floats, offsets: Integers, last: Floats | None = None
+) -> SequencesWithInputs:
+    """Return sequences whose rows have two sets of inputs, those of the row before and their own.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Outputs.
+    inputs : ndarray of shape (n_rows, m)
+        Their known inputs.
+    offsets : ndarray of shape (n_sequences + 1,)
+        As in `Sequences`.
+    last : ndarray of shape (m,), default=None
+        Those of the row before the first, if that continues a sequence. None: first rows have 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data.sequences import with_inputs_before
+    >>> u, X = np.array([[1.0], [2.0]]), np.array([[7.0], [8.0]])
+    >>> with_inputs_before(X, u, np.array([0, 2])).X
+    array([[0., 1., 7.],
+           [1., 2., 8.]])
+    """
+    past = np.nan_to_num(lagged(inputs, offsets, 1, last))
+    rows = Rows.unchecked(np.hstack([past, inputs, X]))
+    return SequencesWithInputs.of(Sequences.unchecked(rows, offsets), 2 * inputs.shape[1])
 
 
 def _check_before(before):

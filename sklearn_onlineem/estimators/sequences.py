@@ -76,8 +76,12 @@ class SequencesInput:
         except INVALID as error:
             raise_named(error, self._estimator)
         if continues and not self._fresh:
-            return data.continued(self._estimator._fitted.end)
+            return data.continued(self._end())
         return data
+
+    def _end(self):
+        """Return the distribution of the last state, of a sequence that goes on, or None."""
+        return self._estimator._fitted.end
 
     def _sequences(self, rows):
         return Sequences.unchecked(rows, self.form.offsets)

@@ -15,12 +15,10 @@ from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import square_roots
 from sklearn_onlineem.models._kalman import LinearDynamicalStatistics, Prepared
-from sklearn_onlineem.models._varying import expected_moments
+from sklearn_onlineem.models._varying import expected_moments, known_of
 
 # Share of the largest singular value, below which others are rounding.
 _NONE = 1e-11
@@ -37,12 +35,13 @@ class Opening:
         With a diffuse start.
     data : Sequences
         A single sequence that does not continue another.
-    arrays : dict
-        Arrays of its rows, by pykalman's names.
+    known : Known
+        What is known of its rows.
     """
 
-    def __init__(self, model, data, arrays):
-        self.model, self.data, self._arrays = model, data, arrays
+    def __init__(self, model, data, known):
+        self.model, self.data, self._known = model, data, known
+        self._arrays = known.of_filter(model)
         self._X = data.X.astype(np.float64, copy=False)
         self._seen = ~np.isnan(self._X)
         self.is_determined, self.n_rows = self._reach()
@@ -51,7 +50,8 @@ class Opening:
         if name in self._arrays:
             return self._arrays[name][t]
         part, what = _PLACES[name]
-        return getattr(getattr(self.model, part), what)
+        array = getattr(getattr(self.model, part), what)
+        return array[:, : self.model.n_components] if what == "matrix" else array
 
     def _reach(self):
         """Return whether rows determine the first state, and how many rows do; else all."""
@@ -171,9 +171,9 @@ class Opening:
         return Prepared(X, np.array([0, len(X)]), first, n_lead=1)
 
     @property
-    def arrays_of_rest(self):
-        """Arrays of these rows."""
-        return {name: array[self.n_rows - 1 :] for name, array in self._arrays.items()}
+    def known_of_rest(self):
+        """What is known of these rows."""
+        return self._known.part(self.n_rows - 1, len(self._X), 0)
 
     def filtered(self, predicted=False, filtered=False):
         """Return moments before each row and given it, if wanted, and log densities of rows.
@@ -251,11 +251,9 @@ class Opening:
 
     def evidence(self, means, covariances, lags):
         """Return what `expected_moments` does, from smoothed moments of the states."""
-        data = Sequences.unchecked(
-            Rows.unchecked(self._X[: self.n_rows]), np.array([0, self.n_rows])
-        )
-        arrays = {name: array[: self.n_rows] for name, array in self._arrays.items()}
-        return expected_moments(self.model, data, arrays, means, covariances, lags)
+        data = Prepared(self._X[: self.n_rows], np.array([0, self.n_rows]), None)
+        known = self._known.part(0, self.n_rows, 0)
+        return expected_moments(self.model, data, known, means, covariances, lags)
 
 
 _PLACES = {
@@ -284,7 +282,7 @@ def in_pieces(model, data, name, wanted):
             continue
         after = None
         if opening.rest is not None:
-            padded = model._with_arrays(opening.arrays_of_rest)
+            padded = model._with_arrays(opening.known_of_rest.of_filter(model))
             after = getattr(padded, name)(opening.rest, data.n_threads, **wanted)
         if name == "filtered":
             first = opening.filtered(**wanted)
@@ -311,14 +309,13 @@ def predicted(model, data, means, covariances):
 
 def openings(model, data):
     """Yield an `Opening` of each sequence, or a sequence that continues another."""
-    arrays = {} if model.varying is None else model.varying.of_rows(data)
+    known = known_of(model, data)
     for i in range(len(data)):
         if i == 0 and data.before is not None:
             yield data[:1]
         else:
-            rows = slice(data.offsets[i], data.offsets[i + 1])
-            own = {name: array[rows] for name, array in arrays.items()}
-            yield Opening(model, data[i : i + 1], own)
+            own = known.part(data.offsets[i], data.offsets[i + 1], 0)
+            yield Opening(model, model._outputs(data[i : i + 1]), own)
 
 
 def evidence(model, data):
@@ -329,15 +326,15 @@ def evidence(model, data):
             continue
         rest, last, log_likelihood = opening.rest, None, opening.log_likelihood
         if rest is not None:
-            arrays = opening.arrays_of_rest
-            padded = model._with_arrays(arrays)
+            known = opening.known_of_rest
+            arrays = known.of_filter(model)
+            padded, whole = model._with_arrays(arrays), replace(rest, n_lead=0)
             if arrays:
                 moments = padded.smoothed(rest, data.n_threads)[:3]
-                rows = Sequences.unchecked(Rows.unchecked(rest.X), rest.offsets)
-                after = LinearDynamicalStatistics(*expected_moments(model, rows, arrays, *moments))
+                after = LinearDynamicalStatistics(*expected_moments(model, whole, known, *moments))
                 log_likelihood += padded.filtered(rest, data.n_threads)[-1].sum()
             else:
-                after, more = padded.expected(replace(rest, n_lead=0), data.n_threads)
+                after, more = padded.expected(whole, data.n_threads)
                 log_likelihood += more
             last = after.initial.mean[0], after.initial.scatter[0]
             after = replace(after, initial=after.initial.scale(0.0))

@@ -143,14 +143,15 @@ class Padded:
     @cached_property
     def transitions(self):
         transitions, b = self._moves, self._of_rows.get("transition_offsets")
-        A = self._square(self._of_rows.get("transition_matrices", transitions.matrix))
+        A = self._of_rows.get("transition_matrices", transitions.matrix[:, : self.k])
+        A = self._square(A)
         b = self._padded(transitions.offset if b is None else b)
         return A, np.ascontiguousarray(A.mT), b, self._square(transitions.covariance)
 
     @cached_property
     def system(self):
         emissions, of_rows = self._emissions, self._of_rows
-        C = self._padded(of_rows.get("observation_matrices", emissions.matrix))
+        C = self._padded(of_rows.get("observation_matrices", emissions.matrix[:, : self.k]))
         offset = np.ascontiguousarray(of_rows.get("observation_offsets", emissions.offset))
         return *self.transitions, C, offset, emissions.covariance
 

@@ -1,8 +1,9 @@
-"""Matrices and offsets of linear dynamical systems that are known for each row of a sequence."""
+"""What is known of each row in linear dynamical systems: matrices, offsets, and inputs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,72 +67,138 @@ def times_of(data):
     return np.arange(data.n_rows) - np.repeat(data.offsets[:-1], data.lengths)
 
 
+class Known(NamedTuple):
+    """What is known of rows: arrays that vary, by name, and inputs of shape (n_rows, m)."""
+
+    arrays: dict
+    # Of the transition from each row to the next, and of the row itself.
+    left: Floats
+    now: Floats
+
+    def part(self, begin, end, n_lead):
+        """Return what is known of some rows, after one for the state before if `n_lead` is 1."""
+
+        def rows(array):
+            own = array[begin:end]
+            # The last entry leads to the first row.
+            return np.concatenate([array[-1:], own]) if n_lead else own
+
+        arrays = {name: rows(array) for name, array in self.arrays.items()}
+        return Known(arrays, rows(self.left), rows(self.now))
+
+    def of_filter(self, model):
+        """Return the arrays of rows, by name, with what inputs add to offsets."""
+        if not model.n_inputs:
+            return self.arrays
+        b = self.arrays.get("transition_offsets", model.transitions.offset)
+        d = self.arrays.get("observation_offsets", model.emissions.offset)
+        B, D = (
+            part.matrix[:, model.n_components :] for part in (model.transitions, model.emissions)
+        )
+        moved, read = b + self.left @ B.T, d + self.now @ D.T
+        return {**self.arrays, "transition_offsets": moved, "observation_offsets": read}
+
+
+def known_of(model, data):
+    """Return what is known of the rows of sequences."""
+    m, arrays = model.n_inputs, {} if model.varying is None else model.varying.of_rows(data)
+    inputs = data.X[:, : 2 * m].astype(np.float64)
+    # Rows have the inputs of those before them.
+    return Known(arrays, np.roll(inputs[:, :m], -1, axis=0), inputs[:, m:])
+
+
 def _moments(means, covariances, weights=None, n=1.0):
-    """Return the moments, per sequence of n, of vectors with these means and covariances."""
+    """Return the moments, per sequence of n, of vectors with these means and covariances.
+
+    Without weights, covariances may be sums.
+    """
+    of_each = weights
     if weights is None:
-        weights = np.ones(len(means))
+        weights, of_each = np.ones(len(means)), np.ones(len(covariances))
     weight = weights.sum()
     mean = weights @ means / weight if weight > 0.0 else np.zeros(means.shape[1])
     deviations = means - mean
     scatter = (weights[:, None] * deviations).T @ deviations
-    scatter += np.tensordot(weights, covariances, 1)
+    scatter += np.tensordot(of_each, covariances, 1)
     scatter = 0.5 * (scatter + scatter.T)
     weight = np.array([weight / n])
     return Moments(weight, weight.copy(), mean[None], scatter[None] / n)
 
 
-def _pairs(means, covariances, maps, shifts, rests, across=None):
-    """Return means and covariances of (x, y), for y = M x + u and a rest.
+def _summed(covariances):
+    return np.tensordot(np.ones(len(covariances)), covariances, 1)[None]
 
-    `rests` are means and covariances of the rest, and `across` its covariances with x, or None.
+
+def _pairs(states, inputs, maps, shifts, rests, across=None):
+    """Return means and covariances of (h, u, y), for y = M (h, u) + v and a rest.
+
+    `states` are moments of h, `rests` those of the rest, and `across` is its covariance with h. If
+    one M (1, p, q) is that of all, covariances are their sum.
     """
-    of_y = np.einsum("nij,nj->ni", maps, means) + shifts + rests[0]
+    (means, covariances), (of_rest, spread) = states, rests
+    k, q, p = means.shape[1], maps.shape[2], maps.shape[1]
+    x = np.hstack([means, inputs])
+    if len(maps) == 1:
+        of_y = x @ maps[0].T + shifts + of_rest
+        covariances, spread = _summed(covariances), _summed(spread)
+        across = None if across is None else _summed(across)
+    else:
+        of_y = np.einsum("nij,nj->ni", maps, x) + shifts + of_rest
+    maps = maps[:, :, :k]
     yx = maps @ covariances
-    yy = yx @ maps.mT + rests[1]
+    yy = yx @ maps.mT + spread
     if across is not None:
         turned = across @ maps.mT
         yx, yy = yx + across, yy + turned + turned.mT
-    joint = np.block([[covariances, yx.mT], [yx, yy]])
-    return np.concatenate([means, of_y], axis=1), joint
+    # Inputs have no variance.
+    joint = np.zeros((len(yy), q + p, q + p))
+    joint[:, :k, :k], joint[:, :k, q:] = covariances, yx.mT
+    joint[:, q:, :k], joint[:, q:, q:] = yx, yy
+    return np.hstack([x, of_y]), joint
 
 
-def expected_moments(model, data, arrays, means, covariances, lags):
-    """Return the moments of first states, successive states, and states with rows, per sequence.
+def expected_moments(model, data, known, means, covariances, lags):
+    """Return the moments of first states, of transitions, and of states with rows, per sequence.
 
-    `arrays` are those of the rows, and the others smoothed moments.
+    `known` is what is known of rows, and the others are smoothed moments. Inputs follow the states
+    of transitions and of rows. Nothing is first in a sequence that continues.
     """
-    n, k = len(data), model.n_components
+    n, k, q = len(data), model.n_components, model.n_components + model.n_inputs
     first, last = data.offsets[:-1], data.offsets[1:] - 1
-    initial = _moments(means[first], covariances[first], None, n)
-    before = np.setdiff1d(np.arange(data.n_rows), last)
-    after, zeros = before + 1, np.zeros((len(before), k))
-    G = arrays.get("transition_matrices")
-    g = arrays.get("transition_offsets")
-    maps = np.zeros((len(before), k, k)) if G is None else -G[before]
-    shifts = zeros if g is None else -g[before]
-    rests = means[after], covariances[after]
-    transitions = _moments(
-        *_pairs(means[before], covariances[before], maps, shifts, rests, lags[after]), None, n
-    )
-    parts = [*_observations(model, data, arrays, means, covariances)]
+    weights = np.zeros(1) if data.n_lead else None
+    initial = _moments(means[first], covariances[first], weights, n)
+    before = np.setdiff1d(np.arange(len(means)), last)
+    G = known.arrays.get("transition_matrices")
+    g = known.arrays.get("transition_offsets")
+    after, maps = before + 1, np.zeros((1 if G is None else len(before), k, q))
+    if G is not None:
+        maps[:, :, :k] = -G[before]
+    shifts = np.zeros((len(before), k)) if g is None else -g[before]
+    leaving, rests = ((means[at], covariances[at]) for at in (before, after))
+    pairs = _pairs(leaving, known.left[before], maps, shifts, rests, lags[after])
+    transitions = _moments(*pairs, None, n)
+    parts = [*_observations(model, data, known, means, covariances)]
     joint = [np.concatenate(part) for part in zip(*parts, strict=True)]
     return initial, transitions, _moments(*joint, None, n)
 
 
-def _observations(model, data, arrays, means, covariances):
+def _observations(model, data, known, means, covariances):
     """Yield moments of states and what is left of their rows, by patterns of gaps."""
     B, c, R = model.emissions.matrix, model.emissions.offset, model.emissions.covariance
-    d, k = B.shape
-    X = data.X.astype(np.float64, copy=False)
+    (d, q), k = B.shape, model.n_components
+    X = data.X
     patterns, of_row = np.unique(np.isnan(X), axis=0, return_inverse=True)
     of_row = of_row.ravel()
-    yield np.empty((0, k + d)), np.empty((0, k + d, k + d))
+    yield np.empty((0, q + d)), np.empty((0, q + d, q + d))
     for i, missing in enumerate(patterns):
         if missing.all():
             continue
         rows, seen = np.flatnonzero(of_row == i), ~missing
-        G, g = (arrays.get(f"observation_{what}") for what in ("matrices", "offsets"))
-        C = B[None] if G is None else B + G[rows]
+        G, g = (known.arrays.get(f"observation_{what}") for what in ("matrices", "offsets"))
+        C = B[None]
+        if G is not None:
+            C = np.tile(B, (len(rows), 1, 1))
+            C[:, :, :k] += G[rows]
         offset = c[None] if g is None else c + g[rows]
         # Noise of missing values follows from that of the others.
         fill = np.zeros((d, int(seen.sum())))
@@ -142,10 +209,35 @@ def _observations(model, data, arrays, means, covariances):
         rest[np.ix_(missing, missing)] = R[np.ix_(missing, missing)] - (
             fill[missing] @ R[np.ix_(seen, missing)]
         )
-        maps = np.broadcast_to(B - fill @ C[:, seen], (len(rows), d, k))
+        maps = B - fill @ C[:, seen]
         shifts = c + (X[rows][:, seen] - offset[:, seen]) @ fill.T
         rests = np.zeros((len(rows), d)), np.broadcast_to(rest, (len(rows), d, d))
-        yield _pairs(means[rows], covariances[rows], maps, shifts, rests)
+        states = means[rows], covariances[rows]
+        yield _pairs(states, known.now[rows], maps, shifts, rests)
+
+
+def with_weight(moments, weight):
+    """Return moments with another weight, of the same mean and covariance."""
+    scale = np.array([weight])
+    return Moments(scale, scale.copy(), moments.mean, weight * moments.scatter)
+
+
+def of_inputs(moments, n):
+    """Return the moments of the first n variables of each regression, of weight 1, or None."""
+    weight = float(moments.weight[0])
+    if not weight > 0.0:
+        return None
+    one = np.ones(1)
+    return Moments(one, one.copy(), moments.mean[:, :n], moments.scatter[:, :n, :n] / weight)
+
+
+def n_inputs_of(like):
+    """Return how many transitions leave a state, and how many rows there are, per sequence."""
+    ends, shares = like.steps
+    n_rows = float(shares @ np.diff(ends, prepend=0))
+    n_left = n_rows - float(shares[:1].sum())
+    more = 0.0 if like.before is None else like.share_of_first * float(like.lengths[0])
+    return n_left + more, n_rows + more
 
 
 def occupancies(steps, means, covariances):

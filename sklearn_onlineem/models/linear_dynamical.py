@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, null_space
+from scipy.linalg import block_diag, lapack, null_space
 
 from sklearn_onlineem._kernels import _kalman_shared, _regressions
 from sklearn_onlineem._kernels._rows import are_finite
@@ -18,7 +18,13 @@ from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
+from sklearn_onlineem.data.sequences import (
+    LengthDistribution,
+    Sequences,
+    SequencesWithInputs,
+    share_of_starts,
+    with_inputs_before,
+)
 from sklearn_onlineem.families import Full
 from sklearn_onlineem.families._checks import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families._family import NOTHING
@@ -35,14 +41,22 @@ from sklearn_onlineem.models._kalman import (
     split_by_gaps,
 )
 from sklearn_onlineem.models._model import Model, by_weight
-from sklearn_onlineem.models._varying import Varying, expected_moments, times_of
+from sklearn_onlineem.models._varying import (
+    Varying,
+    expected_moments,
+    known_of,
+    n_inputs_of,
+    of_inputs,
+    times_of,
+    with_weight,
+)
 from sklearn_onlineem.models._varying import occupancies as varying_occupancies
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
 from sklearn_onlineem.models.coordinates import Coordinates
 from sklearn_onlineem.models.forecasts import NormalForecast
 from sklearn_onlineem.models.regression import Regression, coordinates_of_regression
 from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
-from sklearn_onlineem.statistics import combine
+from sklearn_onlineem.statistics import Moments, combine
 
 # A level is new if it is so far off, as a square in units of the covariance of a row, and if it
 # explains its rows by so many nats better. Lower bounds relocate systems of too few states, whose
@@ -56,9 +70,21 @@ class Field(NamedTuple):
     """Place in a linear dynamical system of a parameter with a name of pykalman."""
 
     part: str
+    # "matrix", whose columns are those of states, "inputs" for its other ones, and so on.
     parameter: str
-    # k for the state, d for the rows.
+    # k for the state, d for the rows, m for inputs.
     axes: str
+
+    @property
+    def learnt(self):
+        """The parameter of the regression that is learnt."""
+        return "matrix" if self.parameter == "inputs" else self.parameter
+
+    def place(self, n_states):
+        """Return where it stands in that."""
+        if self.axes in ("kk", "dk") and self.parameter == "matrix":
+            return ..., slice(n_states)
+        return (..., slice(n_states, None)) if self.parameter == "inputs" else ...
 
 
 FIELDS = {
@@ -70,6 +96,12 @@ FIELDS = {
     "observation_matrices": Field("emissions", "matrix", "dk"),
     "observation_offsets": Field("emissions", "offset", "d"),
     "observation_covariance": Field("emissions", "covariance", "dd"),
+}
+# Those of systems with inputs.
+FIELDS_WITH_INPUTS = {
+    **FIELDS,
+    "transition_input_weights": Field("transitions", "inputs", "km"),
+    "observation_input_weights": Field("emissions", "inputs", "dm"),
 }
 # Arrays that may vary in time, each with a letter of its own for the axis of time.
 VARYING = {name: letter for name, letter in zip(
@@ -120,12 +152,13 @@ def without_infinite(name, values):
 
 
 def _part(name, field):
-    fixed = attrgetter(f"{field.part}.{field.parameter}")
+    fixed = attrgetter(f"{field.part}.{field.learnt}")
     is_start = name == "initial_state_covariance"
 
     def get(model):
-        varying = getattr(model.varying, name, None)
-        values = fixed(model) if varying is None else varying
+        if (varying := getattr(model.varying, name, None)) is not None:
+            return varying
+        values = fixed(model)[field.place(model.n_components)]
         if is_start and model.diffuse is not None:
             values = np.where(np.diag(model.diffuse), np.inf, values)
         return values
@@ -139,8 +172,9 @@ def _part(name, field):
             varying = Varying(**given)
         if is_varying:
             values = np.zeros_like(values[0])
-        given = without_infinite(name, values)[None]
-        parameters = replace(regression.parameters, **{field.parameter: given})
+        array = fixed(model).copy()
+        array[field.place(model.n_components)] = without_infinite(name, values)
+        parameters = replace(regression.parameters, **{field.learnt: array[None]})
         changed = {field.part: replace(regression, parameters=parameters)}
         if is_start:
             changed["diffuse"] = diffuse_variables(name, values)
@@ -245,10 +279,9 @@ def unseen_changes(model, sizes, told=()):
         return 0, []
     # In units in which states are of size 1.
     k, shrink, stretch = model.n_components, np.diag(1.0 / sizes), np.diag(sizes)
-    model = LinearDynamicalModel(
-        model.initial.in_coordinates(outputs=shrink),
-        model.transitions.in_coordinates(inputs=stretch, outputs=shrink),
-        model.emissions.in_coordinates(inputs=stretch),
+    model = model._in_coordinates(
+        shrink,
+        stretch,
         None if model.varying is None else model.varying.in_units(sizes, _MOST_TIMES),
         model.diffuse,
     )
@@ -280,18 +313,22 @@ def _changes(model, E, s, told):
     first, step, reading = model.initial, model.transitions, model.emissions
     # Arrays that vary have an axis of time.
     varying = {} if model.varying is None else model.varying.given
-    A = varying.get("transition_matrices", step.matrix)
+    k = model.n_components
+    A = varying.get("transition_matrices", step.matrix[:, :k])
     b = varying.get("transition_offsets", step.offset)
-    C = varying.get("observation_matrices", reading.matrix)
-    # Rows may be in units of any size.
+    C = varying.get("observation_matrices", reading.matrix[:, :k])
+    # Rows and inputs may be in units of any size.
     C = C / np.maximum(np.linalg.norm(C, axis=-1, keepdims=True), _TINY)
+    B = step.matrix[:, k:]
+    B = B / np.maximum(np.linalg.norm(B, axis=0), _TINY)
+    D = np.zeros_like(reading.matrix[:, k:])
     every = {
         ("initial", "offset"): E @ first.offset + s,
         ("initial", "covariance"): _congruent(E, first.covariance),
-        ("transitions", "matrix"): E @ A - A @ E,
+        ("transitions", "matrix"): _beside(E @ A - A @ E, E @ B),
         ("transitions", "offset"): (E @ b.T).T + s - A @ s,
         ("transitions", "covariance"): _congruent(E, step.covariance),
-        ("emissions", "matrix"): -C @ E,
+        ("emissions", "matrix"): _beside(-C @ E, D),
         ("emissions", "offset"): -C @ s,
     }
     if model.diffuse is not None:
@@ -305,8 +342,8 @@ def _changes(model, E, s, told):
         if what not in regression.learnt or (part, what) in told:
             known[part, what] = change
             continue
-        if (part, what) in _MAY_VARY and change.ndim > 1:
-            # A learnt offset is one for all times.
+        if change.ndim > _N_AXES[what]:
+            # What is learnt is one for all times.
             known[part, f"{what}, of times"], change = change - change[0], change[0]
         learnt[part, what] = change
         if what == "covariance":
@@ -319,7 +356,15 @@ def _changes(model, E, s, told):
     return known, learnt
 
 
-_MAY_VARY = {("transitions", "offset"), ("emissions", "offset")}
+_N_AXES = {"matrix": 2, "offset": 1, "covariance": 2}
+
+
+def _beside(of_states, of_inputs):
+    """Return changes of a matrix, which may vary in time, from those of its columns."""
+    if not of_inputs.shape[1]:
+        return of_states
+    of_inputs = np.broadcast_to(of_inputs, (*of_states.shape[:-1], of_inputs.shape[1]))
+    return np.concatenate([of_states, of_inputs], axis=-1)
 
 
 def _congruent(E, covariance):
@@ -484,9 +529,22 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         Variables of the first state without a prior: likelihoods and moments are the limits as
         their variances grow, which are 0 in `initial`. Divergences are those of sequences that
         begin at their means. None: there are none.
+    seen : tuple of two Moments, default=None
+        With inputs: of the states and inputs that transitions and emissions have had, of weight 1.
+        None: the model has seen none; `seeing` returns one that has.
 
     Notes
     -----
+    Transitions and emissions may be regressions on states and m inputs, [A B] and [C D]:
+
+    .. math::
+        h_t &= A h_{t-1} + B u_{t-1} + b + N(0, Q) \\
+        v_t &= C h_t + D u_t + d + N(0, R)
+
+    Then data are `SequencesWithInputs`, whose rows have 2 m of them: those of the row before, and
+    their own. Inputs have no model, so that own statistics and divergences are expectations over
+    the states and inputs seen so far, whose moments the model carries.
+
     An E-step that draws uses antithetic pairs of states, as far above their smoothed means as
     below; of successive states, the first is averaged over given the second. Regressions on plain
     draws fit their noise, so that variances shrink with each pass.
@@ -523,24 +581,33 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     emissions: Regression
     varying: Varying | None = None
     diffuse: NDArray[np.bool_] | None = None
+    seen: tuple[Moments, Moments] | None = None
 
     has_components = False
     is_chained = True
 
-    own_parts = tuple(_part(name, field) for name, field in FIELDS.items())
+    own_parts = tuple(_part(name, field) for name, field in FIELDS_WITH_INPUTS.items())
 
     @property
     def parts(self) -> tuple[Part, ...]:
         # Known arrays have no standard errors.
         return tuple(
-            part._replace(kind=part.kind if learnt in getattr(self, place).learnt else None)
-            for part, (place, learnt, _) in zip(self.own_parts, FIELDS.values(), strict=True)
+            part._replace(kind=part.kind if self._learns(field) else None)
+            for part, field in zip(self.own_parts, FIELDS_WITH_INPUTS.values(), strict=True)
+            if self.n_inputs or field.parameter != "inputs"
         )
 
+    def _learns(self, field):
+        regression = getattr(self, field.part)
+        if field.learnt not in regression.learnt or regression.fixed is None:
+            return field.learnt in regression.learnt
+        fixed = getattr(regression.fixed, field.learnt)[field.place(self.n_components)]
+        return not (self.n_inputs and fixed.size and fixed.all())
+
     def __post_init__(self):
-        k, d = self.n_components, self.n_features
+        k, d, q = self.n_components, self.n_features, self.n_components + max(0, self.n_inputs)
         shapes = [part.parameters.matrix.shape for part in self._regressions]
-        if shapes != [(1, k, 0), (1, k, k), (1, d, k)]:
+        if shapes != [(1, k, 0), (1, k, q), (1, d, q)]:
             raise ValueError(
                 f"The matrices of the first state on nothing, of transitions of {k} states and of"
                 f" emissions of {d} columns cannot be of shapes {shapes}."
@@ -560,6 +627,16 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     @property
     def n_features(self) -> int:
         return self.emissions.parameters.offset.shape[1]
+
+    @cached_property
+    def n_inputs(self) -> int:
+        """Number of known inputs of each row: m."""
+        return self.emissions.parameters.matrix.shape[2] - self.n_components
+
+    @property
+    def _A(self):
+        """Matrix of the transitions, without columns of inputs."""
+        return np.ascontiguousarray(self.transitions.matrix[:, : self.n_components])
 
     @property
     def _regressions(self):
@@ -581,7 +658,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     ) -> tuple[LinearDynamicalStatistics, float]:
         if data.rows.sample_weight is not None:
             return by_weight(self.e_step, data, rng, log_likelihoods)
-        if self.varying is not None or self._starts_diffuse(data):
+        if self.varying is not None or self.n_inputs or self._starts_diffuse(data):
             return self._varying_e_step(data, rng, log_likelihoods)
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
@@ -612,28 +689,52 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _varying_e_step(self, data, rng, log_likelihoods):
         if rng is not None:
             raise ValueError(
-                "states are not drawn where matrices or offsets vary in time, or starts are"
-                " diffuse: choose a solver that takes expectations."
+                "states are not drawn where there are inputs, matrices or offsets vary in time, or"
+                " starts are diffuse: choose a solver that takes expectations."
             )
-        if log_likelihoods is None and self._starts_diffuse(data):
-            terms, log_likelihoods = zip(*_diffuse.evidence(self, data), strict=True)
-            statistics = combine([(1.0 / len(data), term) for term in terms])
-            if not are_finite(
-                *(array for part in statistics.parts for array in (part.mean, part.scatter))
-            ):
-                self._explain_overflow(data)
-            return statistics, sum(log_likelihoods) / len(data)
-        of_rows = self.row_log_likelihoods(data)
+        terms, of_rows = [], None
+        if log_likelihoods is not None or not self._starts_diffuse(data):
+            of_rows = self.row_log_likelihoods(data)
         if log_likelihoods is not None:
             log_likelihoods[:] = of_rows
             if data.observed is not None:
                 log_likelihoods[~data.observed] = np.nan
-        moments = self._smoothed(data)[:3]
-        arrays = {} if self.varying is None else self.varying.of_rows(data)
-        parts = expected_moments(self, data, arrays, *moments)
-        if not are_finite(*(array for part in parts for array in (part.mean, part.scatter))):
+        if self._starts_diffuse(data):
+            terms, totals = zip(*_diffuse.evidence(self, data), strict=True)
+            terms = [(1.0 / len(data), term) for term in terms]
+        else:
+            totals = [of_rows.sum()]
+            for piece, padded, known in self._pieces(data):
+                moments = padded.smoothed(piece, data.n_threads)[:3]
+                if not are_finite(*moments):
+                    self._explain_overflow(data)
+                parts = expected_moments(self, piece, known, *moments)
+                terms.append((len(piece) / len(data), LinearDynamicalStatistics(*parts)))
+        evidence = combine(terms)
+        moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
+        if not are_finite(*moments):
             self._explain_overflow(data)
-        return LinearDynamicalStatistics(*parts), float(of_rows.sum()) / len(data)
+        return evidence, float(sum(totals)) / len(data)
+
+    def seeing(self, data: Sequences) -> LinearDynamicalModel:
+        """Return the model with the moments of the states and inputs of data, if it has inputs.
+
+        Parameters
+        ----------
+        data : SequencesWithInputs
+            At least one row.
+        """
+        return replace(self, seen=self._seen_in(self.e_step(data)[0])) if self.n_inputs else self
+
+    def _seen_in(self, statistics):
+        """Return the moments of states and inputs of which statistics are, else those so far."""
+        if not self.n_inputs:
+            return None
+        n = self.n_components + self.n_inputs
+        leaving, emitting = (of_inputs(part, n) for part in statistics.parts[1:])
+        if self.seen is not None:
+            leaving, emitting = leaving or self.seen[0], emitting or self.seen[1]
+        return None if emitting is None else (leaving or emitting, emitting)
 
     def _shared_gains(self, data):
         """Return the gains of complete sequences if tables of them are large enough, or None."""
@@ -666,7 +767,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _states_if_far(self, data):
         """Return moments of states of data if a row is as far off as of a new level, or None."""
-        if not self.emissions.learns("offset") or self.varying is not None:
+        if not self.emissions.learns("offset") or self.varying is not None or self.n_inputs:
             return None
         # Not those after the state before, which the last rows of that may have led astray.
         states = self._inputs(data.length_distribution)[2]
@@ -683,7 +784,9 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         parameters, old = self.transitions.parameters, before.transitions.parameters.matrix
         fixed = self.transitions.fixed
         if fixed is None:
-            return self._with_transitions(before._growth / self._growth * parameters.matrix)
+            matrix = parameters.matrix.copy()
+            matrix[:, :, : self.n_components] *= before._growth / self._growth
+            return self._with_transitions(matrix)
         # Learnt parameters go a part of the way.
         for share in 0.5 ** np.arange(1, 10):
             found = self._with_transitions(
@@ -700,7 +803,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     @cached_property
     def _growth(self):
         """The spectral radius of the transitions, at least 1."""
-        A = self.transitions.matrix
+        A = self._A
         if _kalman_shared.forgetting_steps(A) > 0:
             return 1.0
         return max(1.0, float(np.abs(np.linalg.eigvals(A)).max()))
@@ -721,6 +824,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             self.emissions.m_step(statistics.emissions),
             self.varying,
             self.diffuse,
+            self._seen_in(statistics),
         )
 
     def mean_form(self, prior: LinearDynamicalStatistics) -> LinearDynamicalStatistics:
@@ -768,6 +872,11 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         """Return moments of the regressions' inputs per sequence, for each of the three."""
         if like is None:
             raise ValueError(UNKNOWN_LENGTHS)
+        if self.n_inputs:
+            if self.seen is None:
+                raise ValueError("the model has seen no inputs yet.")
+            pairs = zip(self.seen, n_inputs_of(like), strict=True)
+            return np.array([share_of_starts(like)]), *(with_weight(*pair) for pair in pairs)
         if self.varying is not None:
             longest = int(like.steps[0][-1])
             X = np.full((longest, self.n_features), np.nan)
@@ -802,18 +911,30 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             raise ValueError(
                 "States cannot be aligned: the emissions do not determine their coordinates."
             )
-        inverse = np.linalg.inv(T)
+        return self._in_coordinates(T, np.linalg.inv(T))
+
+    def _in_coordinates(self, T, inverse, varying=None, diffuse=None):
+        """Return the model of states T h; what varies is already in these coordinates."""
+        kept = np.eye(self.n_inputs)
+        inverse, whole = block_diag(inverse, kept), block_diag(T, kept)
+        seen = self.seen and tuple(
+            Moments(part.weight, part.degrees, part.mean @ whole.T, whole @ part.scatter @ whole.T)
+            for part in self.seen
+        )
         return LinearDynamicalModel(
             self.initial.in_coordinates(outputs=T),
             self.transitions.in_coordinates(inputs=inverse, outputs=T),
             self.emissions.in_coordinates(inputs=inverse),
+            varying,
+            diffuse,
+            seen,
         )
 
     @property
     def _observability(self):
-        blocks = [self.emissions.matrix]
+        blocks, A = [self.emissions.matrix[:, : self.n_components]], self._A
         for _ in range(self.n_components - 1):
-            blocks.append(blocks[-1] @ self.transitions.matrix)
+            blocks.append(blocks[-1] @ A)
         return np.concatenate(blocks)
 
     # --------------------------------------------------------------------------------- inference
@@ -832,7 +953,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         is_long = is_long and not self._starts_diffuse(data)
         is_complete = is_long and data.before is None and data.observed is None
-        is_complete = is_complete and self.varying is None
+        is_complete = is_complete and self.varying is None and not self.n_inputs
         gains = self._shared_gains(data) if is_complete else None
         found = np.full(data.n_rows, -np.inf)
         if gains is not None:
@@ -869,8 +990,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             means, covariances = self._filtered(data[-1:], filtered=True)[2:4]
             _diffuse.check_determined(covariances[-1])
             return means[-1].copy(), covariances[-1].copy()
-        last = prepared(data, self._first)[-1]
-        means, covariances = self._of(data).filtered(last, data.n_threads, filtered=True)[2:4]
+        last, padded, _ = self._pieces(data)[-1]
+        means, covariances = padded.filtered(last, data.n_threads, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
 
     def predicted(self, data: Sequences) -> tuple[Floats, Floats]:
@@ -892,15 +1013,17 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _of_emissions(self, data, means, covariances):
         """Return moments of rows, from those of their states."""
-        if self.varying is None:
+        if self.varying is None and not self.n_inputs:
             return self.emissions.predicted(means, covariances)
-        here = self.varying.of_rows(data)
-        C = here.get("observation_matrices", self.emissions.matrix)
+        here = known_of(self, data).of_filter(self)
+        C = here.get("observation_matrices", self.emissions.matrix[:, : self.n_components])
         offset = here.get("observation_offsets", self.emissions.offset)
         expected = (C @ means[:, :, None])[:, :, 0] + offset
         return expected, C @ covariances @ C.mT + self.emissions.covariance
 
-    def forecast(self, data: Sequences, n_steps: int) -> NormalForecast:
+    def forecast(
+        self, data: Sequences, n_steps: int, inputs: Floats | None = None
+    ) -> NormalForecast:
         """Return means and covariances of the rows that follow each sequence.
 
         Their shapes are (n_sequences, n_steps, d) and (n_sequences, n_steps, d, d).
@@ -911,16 +1034,23 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             With n_sequences.
         n_steps : int
             How many rows follow each sequence.
+        inputs : ndarray of shape (n_sequences, n_steps, m), default=None
+            Those of the rows to come; None: the model has none.
         """
-        if self.varying is not None:
-            return self._varying_forecast(data, n_steps)
+        if self.varying is not None or self.n_inputs:
+            return self._known_forecast(data, n_steps, inputs)
         last = data.offsets[1:] - 1
         states = tuple(moments[last] for moments in self.filtered(data))
         if self._starts_diffuse(data):
             _diffuse.check_determined(states[1])
         return self.ahead(states, n_steps)
 
-    def ahead(self, states: tuple[Floats, Floats] | None, n_steps: int) -> NormalForecast:
+    def ahead(
+        self,
+        states: tuple[Floats, Floats] | None,
+        n_steps: int,
+        inputs: tuple[Floats, Floats] | None = None,
+    ) -> NormalForecast:
         """Return means and covariances of the rows after those that led to states.
 
         Parameters
@@ -929,7 +1059,15 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             Filtered moments of the last states. None: a new sequence begins.
         n_steps : int
             Rows ahead.
+        inputs : tuple (ndarray of shape (m,) or None, ndarray of shape (n_steps, m)), default=None
+            Those of the last row, and of the rows to come, of one sequence. None: the model has
+            none.
         """
+        if inputs is not None:
+            before = None if states is None else tuple(moments[0] for moments in states)
+            X, offsets = np.full((n_steps, self.n_features), np.nan), np.array([0, n_steps])
+            data = with_inputs_before(X, inputs[1], offsets, inputs[0]).continued(before)
+            return NormalForecast(*(moments[None] for moments in self.predicted(data)))
         shape = 1 if states is None else len(states[0]), n_steps, self.n_features
         rows, begin = (room("n_steps", shape), room("n_steps", (*shape, self.n_features))), 0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -945,14 +1083,19 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
                 begin = end
         return NormalForecast(*rows)
 
-    def _varying_forecast(self, data, n_steps):
+    def _known_forecast(self, data, n_steps, inputs):
         """Return the moments of rows that are missing after the end of each sequence."""
         lengths = data.lengths + room("n_steps", (n_steps,)).size
         offsets = np.append(0, np.cumsum(lengths))
         X = np.full((offsets[-1], self.n_features), np.nan)
         longer = Sequences.unchecked(Rows.unchecked(X), offsets)
         ahead = times_of(longer) >= np.repeat(data.lengths, lengths)
-        X[~ahead] = data.X
+        X[~ahead] = self._outputs(data).X
+        if self.n_inputs:
+            known = np.empty((len(X), self.n_inputs))
+            known[~ahead] = data.X[:, self.n_inputs : data.n_inputs]
+            known[ahead] = inputs.reshape(-1, self.n_inputs)
+            longer = with_inputs_before(X, known, offsets)
         means, covariances = self.predicted(longer)
         shape = len(data), n_steps, self.n_features
         covariances = covariances[ahead].reshape(*shape, shape[-1])
@@ -1032,9 +1175,9 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _in_pieces(self, data, name, wanted):
         if self._starts_diffuse(data):
             return _diffuse.in_pieces(self, data, name, wanted)
-        found, function = [], getattr(self._of(data), name)
-        for piece in prepared(data, self._first):
-            arrays = function(piece, data.n_threads, **wanted)
+        found = []
+        for piece, padded, _ in self._pieces(data):
+            arrays = getattr(padded, name)(piece, data.n_threads, **wanted)
             found.append([array[piece.n_lead :] for array in arrays])
         if len(found) == 1:
             return tuple(found[0])
@@ -1044,12 +1187,27 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _padded(self):
         return Padded(self)
 
-    def _of(self, data):
-        """Return the arrays of the system, with those of the rows of data."""
-        return self._with_arrays(None if self.varying is None else self.varying.of_rows(data))
-
     def _with_arrays(self, arrays):
         return Padded(self, arrays) if arrays else self._padded
+
+    def _outputs(self, data):
+        return data.outputs if self.n_inputs else data
+
+    def _pieces(self, data):
+        """Return pieces whose first states have one distribution, with the arrays of the system.
+
+        With each is what is known of its rows, or None.
+        """
+        pieces = prepared(self._outputs(data), self._first)
+        if self.varying is None and not self.n_inputs:
+            return [(piece, self._padded, None) for piece in pieces]
+        known, begin, found = known_of(self, data), 0, []
+        for piece in pieces:
+            end = begin + len(piece.X) - piece.n_lead
+            own = known.part(begin, end, piece.n_lead)
+            found.append((piece, self._with_arrays(own.of_filter(self)), own))
+            begin = end
+        return found
 
     def sample(
         self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
@@ -1058,33 +1216,45 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             raise ValueError(
                 "Lengths are not modelled: pass `like`, data with lengths to draw from."
             )
-        lengths = like.draw_lengths(n, rng)
+        if self.n_inputs and not isinstance(like, SequencesWithInputs):
+            raise ValueError("Inputs are not modelled: pass sequences that have them.")
+        if self.n_inputs:
+            shares = None if like.sample_weight is None else like.sample_weight / like.total_weight
+            chosen = np.arange(n) if n == len(like) else rng.choice(len(like), n, p=shares)
+            like = like.continued(None)[chosen]
+            lengths = like.lengths
+        else:
+            lengths = like.draw_lengths(n, rng)
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         states = np.empty((offsets[-1], self.n_components))
         now = self.initial.sample(np.empty((n, 0)), rng)
-        here = {}
-        if self.varying is not None:
-            blank = Rows.unchecked(np.empty((offsets[-1], self.n_features)))
-            here = self.varying.of_rows(Sequences.unchecked(blank, offsets))
-        A, b, C, d = (here.get(name) for name in VARYING)
+        blank = Rows.unchecked(np.empty((offsets[-1], self.n_features)))
+        rows = like if self.n_inputs else Sequences.unchecked(blank, offsets)
+        known = known_of(self, rows)
+        A, b, C, d = (known.arrays.get(name) for name in VARYING)
         with np.errstate(over="ignore", invalid="ignore"):
             for t in range(lengths.max(initial=0)):
                 alive = lengths > t
                 places = offsets[:-1][alive] + t
                 if t:
                     before = now[alive]
-                    now[alive] = self.transitions.sample(before, rng)
+                    left = np.hstack([before, known.left[places - 1]])
+                    now[alive] = self.transitions.sample(left, rng)
                     if A is not None:
                         now[alive] += (A[places - 1] @ before[:, :, None])[:, :, 0]
                     if b is not None:
                         now[alive] += b[places - 1]
                 states[places] = now[alive]
-            X = self.emissions.sample(states, rng)
+            X = self.emissions.sample(np.hstack([states, known.now]), rng)
             if C is not None:
                 X += (C @ states[:, :, None])[:, :, 0]
             if d is not None:
                 X += d
-        data = Sequences(Rows(X), offsets)
+        if self.n_inputs:
+            X = np.hstack([like.X[:, : like.n_inputs], X])
+            data = like.with_rows(Rows(X), offsets)
+        else:
+            data = Sequences(Rows(X), offsets)
         _check_finite((states, X), data)
         return data, states
 

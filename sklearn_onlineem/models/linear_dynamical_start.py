@@ -16,6 +16,8 @@ _DECAY = 0.9
 # Canonical variates: lags by those that give as many directions as states have, share of the
 # variances that is added to them before they are inverted, and largest size of an eigenvalue.
 _LAGS, _RIDGE, _LARGEST = 3, 1e-3, 0.999
+# Least pull of a state to where it rests, relative to the largest.
+_LEAST_PULL = 1e-2
 # Power of the correlations by which random directions are drawn.
 _POWER = 4
 
@@ -57,18 +59,27 @@ def _interpolated(X, gaps, begins):
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def start_arrays(X, begins, k, known, states, rng):
-    """Return start arrays of all parts, those that are `known` and estimates of the others."""
+def start_arrays(X, begins, k, known, states, rng, inputs):
+    """Return start arrays of all parts, those that are `known` and estimates of the others.
+
+    `inputs` are those of the rows before, and of the rows, of shape (n_rows, 2 m).
+    """
     # `states` guesses states of dimension k from rows X, of which `begins` marks the first ones of
     # sequences; then each array is that of a regression. Units of the rows do not matter. `known`
     # has arrays by part and parameter, such as known["transitions", "matrix"].
+    past, now = np.split(inputs, 2, axis=1)
+    D = known.get(("emissions", "inputs"))
+    if D is None:
+        centred = (part - part.mean(axis=0) for part in (now, X))
+        D = _regression(*centred, np.zeros((X.shape[1], now.shape[1])))
+    X = X - now @ D.T
     scale = np.sqrt(variance_floor(X, None, None) / 1e-6)
     d0 = known.get(("emissions", "offset"))
     offset = X[0] + (X - X[0]).mean(axis=0) if d0 is None else d0
     Z = (X - offset) / scale
     scores, C = _states(Z, begins, k, known, scale, states, rng)
     is_forecast = states is not _principal and ("emissions", "matrix") not in known
-    transitions = _transitions(scores, begins, known, _LARGEST if is_forecast else 1.0)
+    transitions = _transitions(scores, begins, known, _LARGEST if is_forecast else 1.0, past)
     # The noise of the rows: a share of what no state predicts, and what a state does not explain
     # of its row, which is the same thing where states are made of earlier rows.
     A, residual = transitions["transitions", "matrix"], Z - scores @ C.T
@@ -88,7 +99,16 @@ def start_arrays(X, begins, k, known, states, rng):
         ("emissions", "matrix"): C * scale[:, None],
         ("emissions", "offset"): offset,
         ("emissions", "covariance"): noise * scale[:, None] * scale,
+        ("emissions", "inputs"): D,
     }
+    moved, is_told = transitions["transitions", "inputs"] @ past.mean(axis=0), known.keys()
+    if ("transitions", "offset") not in is_told:
+        arrays["transitions", "offset"] = arrays["transitions", "offset"] - moved
+    elif ("emissions", "offset") not in is_told and moved.any():
+        # States rest where inputs take them; a random walk does not.
+        rest = np.linalg.lstsq(np.eye(k) - A, moved, rcond=_LEAST_PULL)[0]
+        arrays["initial", "offset"] = arrays["initial", "offset"] + rest
+        arrays["emissions", "offset"] = offset - arrays["emissions", "matrix"] @ rest
     return {**_in_units_of(known, arrays), **known}
 
 
@@ -183,18 +203,28 @@ def _whitened(scores, k):
     return out
 
 
-def _transitions(scores, begins, known, largest):
-    """Return transitions from the regression of states on those before them."""
+def _transitions(scores, begins, known, largest, inputs):
+    """Return transitions from the regression of states on those before them, and on inputs there.
+
+    Inputs count from their means.
+    """
     k, units = scores.shape[1], np.diag(_units(scores))
     before, after = scores[:-1][~begins[1:]], scores[1:][~begins[1:]]
+    inputs = (inputs - inputs.mean(axis=0))[1:][~begins[1:]]
     b = known.get(("transitions", "offset"), np.zeros(k))
-    A = known.get(("transitions", "matrix"))
+    A, B = known.get(("transitions", "matrix")), known.get(("transitions", "inputs"))
+    rest = after - b - (0.0 if B is None else inputs @ B.T)
     if A is None:
-        A = _regression(before, after - b, _DECAY * np.eye(k))
+        learnt = inputs if B is None else inputs[:, :0]
+        prior = _DECAY * np.eye(k, k + learnt.shape[1])
+        A, own = np.split(_regression(np.hstack([before, learnt]), rest, prior), [k], axis=1)
+        B = own if B is None else B
         A = A * min(1.0, largest / np.abs(np.linalg.eigvals(A)).max())  # States must not grow.
-    residual = after - before @ A.T - b
+    elif B is None:
+        B = _regression(inputs, rest - before @ A.T, np.zeros((k, inputs.shape[1])))
+    residual = after - before @ A.T - inputs @ B.T - b
     Q = (residual.T @ residual + (1.0 - _DECAY**2) * units) / (len(residual) + 1.0)
-    arrays = {"matrix": A, "offset": b, "covariance": Q}
+    arrays = {"matrix": A, "offset": b, "covariance": Q, "inputs": B}
     return {("transitions", name): array for name, array in arrays.items()}
 
 
@@ -215,6 +245,7 @@ def _in_units_of(known, arrays):
         ("initial", "offset"): T @ arrays["initial", "offset"],
         ("initial", "covariance"): T @ arrays["initial", "covariance"] @ T.T,
         ("transitions", "matrix"): T @ arrays["transitions", "matrix"] @ back,
+        ("transitions", "inputs"): T @ arrays["transitions", "inputs"],
         ("emissions", "matrix"): arrays["emissions", "matrix"] @ back,
     }
 

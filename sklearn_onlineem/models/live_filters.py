@@ -13,7 +13,12 @@ from sklearn_onlineem._kernels._rows import are_finite, are_ready
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Loaded
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs, lagged
+from sklearn_onlineem.data.sequences import (
+    Sequences,
+    SequencesWithInputs,
+    lagged,
+    with_inputs_before,
+)
 from sklearn_onlineem.families._checks import finite, positive_semidefinite
 from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.forecasts import checked_levels
@@ -249,9 +254,7 @@ class RegressionFilter(StateFilter):
         n_known = q - past.shape[1]
         known = np.empty((1, 0))
         if inputs is not None or n_known:
-            known = _as_row([] if inputs is None else inputs, n_known, "inputs")
-            if not are_finite(known):
-                raise ValueError(f"{_NAME}: inputs must be finite.")
+            known = _known_inputs(inputs, n_known)
         rows = Rows.unchecked(np.hstack([past, known, X]))
         data = Sequences.unchecked(rows, _ONE_ROW, self._end)
         probabilities = self._after(SequencesWithInputs.of(data, q), X)
@@ -293,11 +296,7 @@ class RegressionFilter(StateFilter):
         past = np.append(last[q:], last[:n_lagged])[:n_lagged]
         if np.isnan(past).any():
             raise ValueError(f"one of the last {self._n_lags} rows, which are lags, is missing.")
-        known = np.empty((n_steps, 0)) if inputs is None else np.array(inputs, dtype=np.float64)
-        if known.shape != (n_steps, q - n_lagged) or not are_finite(known):
-            raise ValueError(
-                f"inputs must be finite and of shape {(n_steps, q - n_lagged)}, got {known.shape}."
-            )
+        known = _future_inputs(inputs, (n_steps, q - n_lagged))
         found = regressions_ahead(self._model, self._end, past, known)
         return RegressionForecast(*(values[None] for values in found))
 
@@ -316,6 +315,8 @@ class MomentFilter(_LiveFilter):
         begins.
     covariance : ndarray of shape (n_dim_state, n_dim_state), default=None
         Its covariance; None with the mean.
+    last : ndarray of shape (n_inputs,), default=None
+        Inputs of the row before the next, of a sequence that goes on, if the model has any.
 
     Attributes
     ----------
@@ -343,8 +344,9 @@ class MomentFilter(_LiveFilter):
         model: LinearDynamicalModel,
         mean: Floats | None = None,
         covariance: Floats | None = None,
+        last: Floats | None = None,
     ) -> None:
-        self._model = model
+        self._model, self._last = model, last
         self.mean = mean
         self.covariance = covariance
         self.n_steps = 0
@@ -373,7 +375,7 @@ class MomentFilter(_LiveFilter):
         covariance = positive_semidefinite("covariance", covariance, k).copy()
         self.mean, self.covariance = mean, covariance
 
-    def update(self, row: ArrayLike) -> tuple[Floats, Floats]:
+    def update(self, row: ArrayLike, inputs: ArrayLike | None = None) -> tuple[Floats, Floats]:
         """Take the next row, and return the new mean and covariance.
 
         Parameters
@@ -382,18 +384,78 @@ class MomentFilter(_LiveFilter):
             NaN where nothing was observed. ValueError, and no change, for rows of another length or
             with values that are infinite or whose squares overflow, and if the moments overflow,
             as those of an unstable system will.
+        inputs : array-like of shape (n_inputs,), default=None
+            Its known inputs; None: the model has none. ValueError, and no change, if they are of
+            another length, or have values that are not finite.
         """
-        X = _as_row(row, self._model.n_features)
+        X, m = _as_row(row, self._model.n_features), self._model.n_inputs
         if not are_ready(X, X.shape[1]):
             _missing(X)
         before = None if self.mean is None else (self.mean, self.covariance)
-        data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, before)
+        data, known = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, before), None
+        if m or inputs is not None:
+            known = _known_inputs(inputs, m)
+            data = with_inputs_before(X, known, _ONE_ROW, self._last).continued(before)
         mean, covariance = self._model.filtered_end(data)
         if not are_finite(mean, covariance):
             raise ValueError(f"{_NAME}: the moments of the state overflow.")
         self.mean, self.covariance = mean, covariance
+        self._last = None if known is None else known[0]
         self.n_steps += 1
         return self.mean, self.covariance
+
+    def forecast(
+        self,
+        n_steps: int = 1,
+        *,
+        return_cov: bool = False,
+        quantiles: ArrayLike | None = None,
+        inputs: ArrayLike | None = None,
+    ) -> Floats | tuple[Floats, ...]:
+        """Return the expectations of the rows to come, after those so far.
+
+        Parameters
+        ----------
+        n_steps, return_cov, quantiles
+            As in `StateFilter.forecast`.
+        inputs : array-like of shape (n_steps, n_inputs), default=None
+            Known inputs of the rows to come; None: the model has none.
+
+        Returns
+        -------
+        means, covariances, quantiles : ndarray
+            As from `StateFilter.forecast`.
+
+        Raises
+        ------
+        ValueError
+            As `forecast` of the estimator.
+        """
+        return self._forecast(n_steps, return_cov, quantiles, inputs)
+
+    def _ahead(self, n_steps, inputs):
+        m = self._model.n_inputs
+        if not m and inputs is None:
+            return self._model.ahead(self._states, n_steps)
+        return self._model.ahead(
+            self._states, n_steps, (self._last, _future_inputs(inputs, (n_steps, m)))
+        )
+
+
+def _known_inputs(inputs, n_known):
+    """Return the inputs of a row, of shape (1, n_known)."""
+    known = _as_row([] if inputs is None else inputs, n_known, "inputs")
+    if not are_finite(known):
+        raise ValueError(f"{_NAME}: inputs must be finite.")
+    return known
+
+
+def _future_inputs(inputs, shape):
+    """Return the inputs of rows to come."""
+    known = np.empty((shape[0], 0)) if inputs is None else np.array(inputs, dtype=np.float64)
+    if known.shape != shape or not are_finite(known):
+        raise ValueError(f"inputs must be finite and of shape {shape}, got {known.shape}.")
+    return known
 
 
 def _as_row(row, n_features, what="a row"):

@@ -9,7 +9,7 @@ from scipy import stats
 from cases import kalman
 from cases.random_rows import positive_definite
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.data.sequences import Sequences, with_inputs_before
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.fixed import FixedEntries
@@ -47,7 +47,8 @@ def changed(model, learnt=None, **values):
         names = known.learnt if learnt is None else _of_part(part, dict.fromkeys(learnt))
         names = tuple(name for name in arrays if name in names)
         parts[part] = Regression(known.family, parameters, names, known.fixed)
-    return LinearDynamicalModel(**parts, varying=model.varying, diffuse=model.diffuse)
+    known = {"varying": model.varying, "diffuse": model.diffuse, "seen": model.seen}
+    return LinearDynamicalModel(**parts, **known)
 
 
 def _of_part(part, values):
@@ -55,13 +56,16 @@ def _of_part(part, values):
     return {names[name][1]: value for name, value in values.items() if names[name][0] == part}
 
 
-def draw_model(rng, k, d, shape=None, learnt=ALL):
+def draw_model(rng, k, d, shape=None, learnt=ALL, n_inputs=0):
     """A stable model, whose noise has the given shape."""
     shape = Full() if shape is None else shape
     A = 0.9 * np.linalg.qr(rng.standard_normal((k, k)))[0]
     V, Q, R = (positive_definite(rng, 1, side)[0] for side in (k, k, d))
     m, b = rng.standard_normal(k), rng.standard_normal(k)
     C, offset = rng.standard_normal((d, k)), rng.standard_normal(d)
+    if n_inputs:
+        B, D = (rng.standard_normal((side, n_inputs)) for side in (k, d))
+        A, C = np.hstack([A, B]), np.hstack([C, D])
     noisy = LinearGaussian(shape)
     model = LinearDynamicalModel(
         Regression(LinearGaussian(), AffineGaussian.single(np.empty((k, 0)), m, V)),
@@ -71,11 +75,14 @@ def draw_model(rng, k, d, shape=None, learnt=ALL):
     return changed(model, learnt)
 
 
-def draw_data(rng, lengths, d, missing=0.0):
+def draw_data(rng, lengths, d, missing=0.0, n_inputs=0):
     lengths = np.asarray(lengths)
     X = 2.0 * rng.standard_normal((lengths.sum(), d))
     X[rng.random(X.shape) < missing] = np.nan
-    return Sequences(Rows(X), np.concatenate(([0], np.cumsum(lengths))))
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    if n_inputs:
+        return with_inputs_before(X, rng.standard_normal((len(X), n_inputs)), offsets)
+    return Sequences(Rows(X), offsets)
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,7 @@ class DynamicalCase:
     is_quick: bool = False
     # Which entries are fixed, by a function of the model; see `masked`.
     fixed: Callable | None = None
+    n_inputs: int = 0
 
     is_mixture = False
     has_labels = False
@@ -96,21 +104,24 @@ class DynamicalCase:
     def __repr__(self):
         gaps = ", gaps" if self.missing else ""
         gaps += f", {self.fixed.__name__}" if self.fixed else ""
+        gaps += ", inputs" if self.n_inputs else ""
         return f"LinearDynamicalModel({type(self.shape).__name__}{gaps})"
 
     def draw(self, rng, n_components=3, d=2):
-        model = draw_model(rng, n_components, d, self.shape)
-        return model if self.fixed is None else self.fixed(model)
+        model = draw_model(rng, n_components, d, self.shape, n_inputs=self.n_inputs)
+        model = model if self.fixed is None else self.fixed(model)
+        return model.seeing(self.data(rng, 20, d))
 
     def data(self, rng, n, d=2, n_threads=1):
-        data = draw_data(rng, rng.integers(1, 6, n), d, self.missing)
+        data = draw_data(rng, rng.integers(1, 6, n), d, self.missing, self.n_inputs)
         return replace(data, rows=replace(data.rows, n_threads=n_threads))
 
     rich_data = data
 
     def with_gaps(self, data, rng):
         X = data.X.copy()
-        X[rng.random(X.shape) < 0.3] = np.nan
+        outputs = X[:, 2 * self.n_inputs :]
+        outputs[rng.random(outputs.shape) < 0.3] = np.nan
         return replace(data, rows=replace(data.rows, X=X))
 
     def before(self, model, rng):
@@ -122,7 +133,9 @@ class DynamicalCase:
         return replace(data, rows=Rows(data.X.astype(np.float32)))
 
     def mean_log_likelihood(self, model, data):
-        return kalman.filtered(model, data.X, data.offsets).log_likelihood.sum() / len(data)
+        inputs, X = np.split(data.X, [2 * self.n_inputs], axis=1)
+        found = kalman.filtered(model, X, data.offsets, inputs)
+        return found.log_likelihood.sum() / len(data)
 
     def prior(self, model, n_features, concentration):
         k = model.n_components
@@ -138,7 +151,7 @@ class DynamicalCase:
             model.transitions.family.prior_statistics(
                 1,
                 n_features=k,
-                n_inputs=k,
+                n_inputs=k + self.n_inputs,
                 matrix=0.2,
                 matrix_precision=1.5,
                 covariance=0.7,
@@ -146,8 +159,8 @@ class DynamicalCase:
             ),
             model.emissions.family.prior_statistics(
                 1,
-                n_features=n_features,
-                n_inputs=k,
+                n_features=model.n_features,
+                n_inputs=k + self.n_inputs,
                 matrix_precision=2.5,
                 covariance=0.9,
                 degrees_of_freedom=5.0,
@@ -155,15 +168,15 @@ class DynamicalCase:
         )
 
     def log_prior(self, model, concentration):
-        k, d = model.n_components, model.n_features
+        k, d, q = model.n_components, model.n_features, model.n_components + self.n_inputs
         start = stats.multivariate_normal(np.full(k, 0.3), model.initial.covariance / 2.0)
         wishart = stats.invwishart(k + 2.0, 1.5 * np.eye(k))
         # States without noise have known transitions.
         noisy = np.diag(model.transitions.covariance) > 0.0
         n, Q = noisy.sum(), model.transitions.covariance[np.ix_(noisy, noisy)]
-        move = stats.matrix_normal(np.full((n, k), 0.2), Q, np.eye(k) / 1.5)
+        move = stats.matrix_normal(np.full((n, q), 0.2), Q, np.eye(q) / 1.5)
         emission = stats.matrix_normal(
-            np.zeros((d, k)), model.emissions.covariance, np.eye(k) / 2.5
+            np.zeros((d, q)), model.emissions.covariance, np.eye(q) / 2.5
         )
         return (
             start.logpdf(model.initial.offset)
@@ -199,12 +212,13 @@ def _of_regressions(model):
 def first_entries(model):
     """Coefficients that differ by row, with correlated noise, and the noise of first variables."""
     k, d = model.n_components, model.n_features
-    matrix = np.arange(k * k).reshape(k, k) % 4 == 0
+    matrix = np.arange(model.transitions.matrix.size).reshape(k, -1) % 4 == 0
     offset, first = np.arange(d) == 0, np.eye(k, dtype=bool)
     first[1:] = False
+    read = np.arange(model.emissions.matrix.size).reshape(d, -1) % 3 == 1
     return masked(
-        model, transitions__matrix=matrix, transitions__covariance=first,
-        emissions__matrix=np.arange(d * k).reshape(d, k) % 3 == 1, emissions__offset=offset,
+        model, transitions__matrix=matrix, transitions__covariance=first, emissions__matrix=read,
+        emissions__offset=offset,
     )  # fmt: skip
 
 
@@ -226,4 +240,6 @@ DYNAMICAL = [
     DynamicalCase(Spherical(), is_quick=True),
     DynamicalCase(Full(), fixed=first_entries),
     DynamicalCase(Diagonal(), missing=0.3, fixed=zeros),
+    DynamicalCase(Full(), missing=0.3, n_inputs=2),
+    DynamicalCase(Full(), fixed=first_entries, n_inputs=1),
 ]

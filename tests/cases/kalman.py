@@ -20,9 +20,10 @@ class Filtered:
     log_likelihood: np.ndarray
 
 
-def filtered(model, X, offsets):
-    """Filter sequences."""
+def filtered(model, X, offsets, inputs=None):
+    """Filter sequences; `inputs` are those of the rows before, and of the rows."""
     n, k = len(X), model.n_components
+    past, now = np.split(np.empty((n, 0)) if inputs is None else inputs, 2, axis=1)
     out = Filtered(
         np.empty((n, k)), np.empty((n, k, k)), np.empty((n, k)), np.empty((n, k, k)), np.zeros(n)
     )
@@ -30,26 +31,28 @@ def filtered(model, X, offsets):
         mean, covariance = model.initial.offset, model.initial.covariance
         for t in range(offsets[s], offsets[s + 1]):
             if t > offsets[s]:
-                mean, covariance = moved(model, mean, covariance)
+                mean, covariance = moved(model, mean, covariance, past[t])
             out.predicted[t], out.predicted_covariance[t] = mean, covariance
-            mean, covariance, out.log_likelihood[t] = updated(model, mean, covariance, X[t])
+            mean, covariance, out.log_likelihood[t] = updated(model, mean, covariance, X[t], now[t])
             out.mean[t], out.covariance[t] = mean, covariance
     return out
 
 
-def moved(model, mean, covariance):
+def moved(model, mean, covariance, inputs=()):
     """Moments of the next state."""
-    A = model.transitions.matrix
-    return A @ mean + model.transitions.offset, A @ covariance @ A.T + model.transitions.covariance
+    A, B = np.split(model.transitions.matrix, [len(mean)], axis=1)
+    mean = A @ mean + B @ inputs + model.transitions.offset
+    return mean, A @ covariance @ A.T + model.transitions.covariance
 
 
-def updated(model, mean, covariance, v):
+def updated(model, mean, covariance, v, inputs=()):
     """Moments given what is there of a row, and its log density."""
     seen = ~np.isnan(v)
     if not seen.any():
         return mean, covariance, 0.0
-    C, R = model.emissions.matrix[seen], model.emissions.covariance[np.ix_(seen, seen)]
-    innovation = v[seen] - C @ mean - model.emissions.offset[seen]
+    C, D = np.split(model.emissions.matrix[seen], [len(mean)], axis=1)
+    R = model.emissions.covariance[np.ix_(seen, seen)]
+    innovation = v[seen] - C @ mean - D @ inputs - model.emissions.offset[seen]
     factor = linalg.cho_factor(C @ covariance @ C.T + R, lower=True)
     gain = linalg.cho_solve(factor, C @ covariance).T
     log_det = 2.0 * np.log(np.diag(factor[0])).sum()

@@ -32,6 +32,10 @@ labelled_models = pytest.mark.parametrize(
 )
 # Where the statistics of any data are those of some model.
 regular_models = pytest.mark.parametrize("case", [m for m in MODELS if m.regular], ids=repr)
+# States are not drawn beside inputs, nor inputs.
+drawn_models = pytest.mark.parametrize(
+    "case", [case for case in MODELS if not getattr(case, "n_inputs", 0)], ids=repr
+)
 RATES = [1e-3, 1.0, math.inf]
 
 
@@ -277,7 +281,7 @@ def test_kl_divergence_to_a_model_without_one_of_the_components_is_infinite():
     assert_allclose(q.kl_divergence(p), math.log(2.0))
 
 
-@all_models
+@drawn_models
 def test_stochastic_e_step_averages_to_the_expected_one(case, rng):
     model, data = case.draw(rng), case.data(rng, 40)
     expected, log_likelihood = model.e_step(data)
@@ -316,7 +320,7 @@ def test_a_sample_whose_hidden_values_are_known_has_the_statistics_of_the_model(
     model.family.check(visible if case.is_mixture else visible.X)
 
 
-@all_models
+@drawn_models
 def test_sampled_inertia_comes_close_to_the_exact_one(case, rng):
     model, data = case.draw(rng), case.data(rng, 50)
     exact, _ = online_step(model, data, 0.5)

@@ -88,7 +88,8 @@ HIDDEN = [*HIDDEN_FAMILIES, OWN]
 MODELS = [
     *MIXTURES,
     *CHAINS,
-    *DYNAMICAL,
+    # States are not drawn beside inputs.
+    *(case for case in DYNAMICAL if not case.n_inputs),
     *TRANSDUCERS,
     MixtureCase(OWN),
     *(OneComponent(case) for case in HIDDEN),

@@ -8,7 +8,8 @@ from cases.dynamical import changed, draw_data, draw_model
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.models._varying import Varying, expected_moments
+from sklearn_onlineem.models._kalman import Prepared
+from sklearn_onlineem.models._varying import Varying, expected_moments, known_of
 
 K, T = 3, 6
 # Which variables are diffuse, columns, the share of missing values, whether arrays vary in time.
@@ -115,9 +116,9 @@ def test_evidence_is_that_of_smoothed_moments(kind, rng):
         h = slice(K * t, K * t + K)
         moments[1][t] = S[h, h]
         moments[2][t] = S[h, h.start - K : h.start] if t else 0.0
-    arrays = {} if model.varying is None else model.varying.of_rows(data)
+    rows, known = Prepared(data.X, data.offsets, None), known_of(model, data)
     for ours, part in zip(
-        statistics.parts, expected_moments(model, data, arrays, *moments), strict=True
+        statistics.parts, expected_moments(model, rows, known, *moments), strict=True
     ):
         for name in ("weight", "degrees", "mean", "scatter"):
             assert_allclose(getattr(ours, name), getattr(part, name), rtol=1e-8, atol=1e-8)

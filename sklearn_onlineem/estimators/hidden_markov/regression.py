@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils._param_validation import Interval
 
-from sklearn_onlineem._python import ours
-from sklearn_onlineem._typing import (
-    Floats,
-    FloatsOrList,
-    IntegersOrList,
-    Method,
-    SequenceData,
-)
+from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows, RowsWithInputs
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs, lagged
@@ -35,11 +25,11 @@ from sklearn_onlineem.estimators._regressions import (
 from sklearn_onlineem.estimators.fitted import FittedAttribute, rollback
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import HiddenMarkovInitialiser
+from sklearn_onlineem.estimators.inputs import InputsReader, Pair, TakesInputs, with_inputs
 from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
-from sklearn_onlineem.estimators.sequence_forms import sequence_form, with_columns_of_symbols
-from sklearn_onlineem.estimators.sequences import SequencesInput, observed_rows
+from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_blas
-from sklearn_onlineem.estimators.validation import converted, error_context
+from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families._checks import finite_start, relative_shares
 from sklearn_onlineem.families._start_coordinates import standardised
 from sklearn_onlineem.models.live_filters import RegressionFilter
@@ -47,24 +37,13 @@ from sklearn_onlineem.models.regression_forecasts import forecast_of_regressions
 from sklearn_onlineem.models.terminations import GivenLength
 
 
-class Pair(NamedTuple):
-    """Sequences and their inputs, as methods of hidden Markov models hand them on to the reader."""
-
-    X: object
-    inputs: object
-
-
-class InputsReader(SequencesInput):
+class RegressionHMMReader(InputsReader):
     """Reads sequences and their inputs; models take lags, inputs and rows side by side."""
 
-    def read(
-        self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None, inputs=None
-    ):
-        X, inputs = X if isinstance(X, Pair) else (X, inputs)
-        self._inputs, self._cut = inputs, (lengths, groups)
-        end = None if self._fresh else self._estimator._fitted.end
-        self._last = end[1] if continues and end is not None else None
-        return super().read(X, y, lengths, groups, continues, sample_weight)
+    def _end(self):
+        # The last row of a sequence that goes on stands beside its state.
+        end = super()._end()
+        return end if end is None else end[0]
 
     def _sequences(self, rows):
         (n_rows, n_features), values = rows.X.shape, rows.X
@@ -73,17 +52,14 @@ class InputsReader(SequencesInput):
         if (missing.any(axis=1) & ~missing.all(axis=1)).any():
             raise ValueError("X has NaN in rows with other values. Only whole rows can be missing.")
         past = lagged(values, self.form.offsets, lags, self._last)
-        inputs = np.empty((n_rows, 0), rows.dtype)
-        if self._inputs is not None or not self._fresh:
-            form = self.form_of(self._inputs, n_features, rows.dtype, *self._cut)
-            if form is not None:
-                _check_cut(np.diff(form.offsets), np.diff(self.form.offsets))
-                inputs = form.X
-        elif not lags:
-            raise ValueError(
-                "inputs must be passed, or lags be 1 or more. Without inputs and lags there is"
-                " GaussianHMM."
-            )
+        inputs = self._inputs_of(rows)
+        if inputs is None:
+            if self._fresh and not lags:
+                raise ValueError(
+                    "inputs must be passed, or lags be 1 or more. Without inputs and lags there is"
+                    " GaussianHMM."
+                )
+            inputs = np.empty((n_rows, 0), rows.dtype)
         if self._fresh:
             self.attributes["_n_lags"] = lags
         rows = replace(rows, X=np.hstack([past, inputs, values]))
@@ -95,68 +71,6 @@ class InputsReader(SequencesInput):
                 " needs: pass more rows at first."
             )
         return data
-
-    def form_of(self, inputs, n_features, dtype, lengths=None, groups=None, name="inputs"):
-        """Return the form of inputs, converted and checked, or None if there are none."""
-        n_expected = None
-        if not self._fresh:
-            n_expected = self._estimator.model_.family.n_inputs
-            n_expected -= self._estimator._n_lags * n_features
-        if inputs is None:
-            if n_expected:
-                raise ValueError(
-                    f"{name} must be passed: the model has {n_expected} of them for each row."
-                )
-            return None
-        inputs = with_columns_of_symbols(inputs)
-        is_list = isinstance(inputs, list | tuple) and len(inputs) and not np.ndim(inputs[0])
-        if is_list or getattr(inputs, "ndim", 0) == 1:
-            inputs = np.asarray(inputs)[:, None]
-        try:
-            form = sequence_form(inputs, lengths, groups, partial(self._converted_inputs, name))
-        except ours(TypeError, ValueError) as error:
-            raise type(error)(re.sub(r"\bX\b", name, str(error))) from None
-        if np.isnan(form.X).any():
-            raise ValueError(
-                f"{name} have NaN, and they must be known. Fill them in; rows of X may be missing."
-            )
-        if n_expected is not None and form.X.shape[1] != n_expected:
-            raise ValueError(
-                f"{name} have {form.X.shape[1]} columns, but {n_expected} are expected."
-            )
-        with np.errstate(over="ignore"):
-            values = form.X.astype(dtype, copy=False)
-            if not np.isfinite(np.square(values).sum()):
-                raise ValueError(
-                    f"{name} have values whose squares overflow {dtype}; rescale them."
-                )
-        return replace(form, X=values)
-
-    def _converted_inputs(self, name, inputs):
-        found, attributes = converted(self._estimator, inputs, True, "allow-nan")
-        names = attributes.get("feature_names_in_")
-        if self._fresh:
-            self.attributes["_input_names"] = names
-            return found
-        first = self._estimator._fitted.attributes.get("_input_names")
-        if names is not None and first is not None and names.tolist() != first.tolist():
-            raise ValueError(
-                f"{name} have the columns {names.tolist()}, and the first inputs"
-                f" {first.tolist()}: their names and their order must agree."
-            )
-        return found
-
-
-def _check_cut(lengths, expected):
-    """Raise ValueError unless inputs are cut as X is."""
-    if len(lengths) != len(expected):
-        raise ValueError(f"inputs are {len(lengths)} sequences, and X {len(expected)}.")
-    for i in np.flatnonzero(lengths != expected)[:1]:
-        which = f"sequence {i} of " if len(expected) > 1 else ""
-        raise ValueError(
-            f"{which}inputs must have a row for each row of {which}X: got {lengths[i]} rows for"
-            f" {expected[i]}."
-        )
 
 
 @dataclass(frozen=True)
@@ -181,29 +95,8 @@ class RegressionHMMInitialiser(ShortRuns, HiddenMarkovInitialiser):
         return HiddenMarkovInitialiser._started(start, data, family, rows, *arguments)
 
 
-_ENTRY = """
-inputs : array-like, default=None
-    Known inputs, a row for each row of X, cut into sequences as X is, without NaN; of one
-    dimension if there is one input. None: there are none."""
-_FUTURE = """
-future_inputs : array-like, default=None
-    Known inputs of the rows to come, `n_steps` rows for each sequence, in the forms of `inputs`
-    without lengths and groups. None: there are none."""
-
-
-def _with_inputs(method: Callable[..., object], more: str = "") -> Callable[[Method], Method]:
-    """Decorate a method that takes inputs, too, with the docstring of the one that does not."""
-
-    def decorated(own):
-        parameters, of, rest = inspect.cleandoc(method.__doc__).partition("\n\nReturns\n")
-        own.__doc__ = parameters + _ENTRY + more + of + rest
-        return own
-
-    return decorated
-
-
 @estimator
-class RegressionHMM(RegressionParameters, BaseHMM):
+class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
     r"""Hidden Markov model whose states are regressions on inputs, and on earlier rows.
 
     .. math::
@@ -274,7 +167,12 @@ class RegressionHMM(RegressionParameters, BaseHMM):
 
     def _input(self, fresh=False):
         family = None if fresh else self.model_.family
-        return InputsReader(self, family, fresh, self.n_components, self.semi_supervised)
+        return RegressionHMMReader(self, family, fresh, self.n_components, self.semi_supervised)
+
+    def _n_known_inputs(self, fresh):
+        if fresh:
+            return None
+        return self.model_.family.n_inputs - self._n_lags * self.n_features_in_
 
     def _initialiser(self):
         return RegressionHMMInitialiser(
@@ -308,7 +206,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
 
     # ------------------------------------------------------------------------------------- fitting
 
-    @_with_inputs(BaseHMM.fit)
+    @with_inputs(BaseHMM.fit)
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
@@ -323,7 +221,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
         where = {"lengths": lengths, "groups": groups, "inputs": inputs}
         return self._fit(X, y, sample_weight=sample_weight, **where)
 
-    @_with_inputs(BaseHMM.partial_fit)
+    @with_inputs(BaseHMM.partial_fit)
     def partial_fit(
         self,
         X: SequenceData,
@@ -344,66 +242,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
 
     # ----------------------------------------------------------------------------------- inference
 
-    @_with_inputs(BaseHMM.score_samples)
-    def score_samples(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> Floats:
-        return super().score_samples(Pair(X, inputs), lengths, groups=groups)
-
-    @_with_inputs(BaseHMM.score_rows)
-    def score_rows(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        continues: bool = False,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
-        return super().score_rows(Pair(X, inputs), lengths, groups=groups, continues=continues)
-
-    @_with_inputs(BaseHMM.score)
-    def score(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> float:
-        where = {"lengths": lengths, "groups": groups}
-        return super().score(Pair(X, inputs), y, sample_weight=sample_weight, **where)
-
-    @_with_inputs(BaseHMM.bic)
-    def bic(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> float:
-        return super().bic(Pair(X, inputs), lengths, groups=groups)
-
-    @_with_inputs(BaseHMM.aic)
-    def aic(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> float:
-        return super().aic(Pair(X, inputs), lengths, groups=groups)
-
-    @_with_inputs(BaseHMM.predict_proba)
+    @with_inputs(BaseHMM.predict_proba)
     def predict_proba(
         self,
         X: SequenceData,
@@ -414,7 +253,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
     ) -> FloatsOrList:
         return super().predict_proba(Pair(X, inputs), lengths, groups=groups)
 
-    @_with_inputs(BaseHMM.transform)
+    @with_inputs(BaseHMM.transform)
     def transform(
         self,
         X: SequenceData,
@@ -425,7 +264,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
     ) -> FloatsOrList:
         return self.predict_proba(X, lengths, groups=groups, inputs=inputs)
 
-    @_with_inputs(BaseHMM.fit_transform)
+    @with_inputs(BaseHMM.fit_transform)
     def fit_transform(
         self,
         X: SequenceData,
@@ -440,7 +279,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
             where = {"lengths": lengths, "groups": groups, "inputs": inputs}
             return self.fit(X, y, sample_weight=sample_weight, **where).transform(X, **where)
 
-    @_with_inputs(BaseHMM.filter)
+    @with_inputs(BaseHMM.filter)
     def filter(
         self,
         X: SequenceData,
@@ -451,7 +290,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
     ) -> FloatsOrList:
         return super().filter(Pair(X, inputs), lengths, groups=groups)
 
-    @_with_inputs(BaseHMM.predict)
+    @with_inputs(BaseHMM.predict)
     def predict(
         self,
         X: SequenceData,
@@ -462,7 +301,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
     ) -> IntegersOrList:
         return super().predict(Pair(X, inputs), lengths, groups=groups)
 
-    @_with_inputs(BaseHMM.fit_predict)
+    @with_inputs(BaseHMM.fit_predict)
     def fit_predict(
         self,
         X: SequenceData,
@@ -477,7 +316,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
             where = {"lengths": lengths, "groups": groups, "inputs": inputs}
             return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
 
-    @_with_inputs(BaseHMM.decode)
+    @with_inputs(BaseHMM.decode)
     def decode(
         self,
         X: SequenceData,
@@ -489,7 +328,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
     ) -> tuple[float, IntegersOrList]:
         return super().decode(Pair(X, inputs), lengths, algorithm, groups=groups)
 
-    @_with_inputs(BaseHMM.predict_next_proba)
+    @with_inputs(BaseHMM.predict_next_proba)
     def predict_next_proba(
         self,
         X: SequenceData,
@@ -501,44 +340,14 @@ class RegressionHMM(RegressionParameters, BaseHMM):
     ) -> Floats:
         return super().predict_next_proba(Pair(X, inputs), n_steps, lengths=lengths, groups=groups)
 
-    @_with_inputs(BaseHMM.forecast, _FUTURE)
-    def forecast(
-        self,
-        X: SequenceData,
-        n_steps: int = 1,
-        *,
-        return_cov: bool = False,
-        quantiles: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-        future_inputs: SequenceData | None = None,
-    ) -> Floats | tuple[Floats, ...]:
-        return self._forecast(
-            X, n_steps, return_cov, quantiles, lengths, groups, inputs, future_inputs
-        )
-
     def _ahead(self, X, n_steps, lengths, groups, inputs=None, future_inputs=None):
         with error_context(self):
             reader = self._input()
             data = reader.read(Pair(X, inputs), None, lengths, groups)
-            future = self._future(future_inputs, n_steps, len(data))
+            future = reader.future(future_inputs, n_steps, len(data))
             with single_threaded_blas(data.n_rows):
                 ahead = forecast_of_regressions(self.model_, data, future, self._n_lags)
         return ahead, reader.form
-
-    def _future(self, inputs, n_steps, n_sequences):
-        """Return inputs of rows to come, of shape (n_sequences, n_steps, n_inputs)."""
-        form = self._input().form_of(inputs, self.n_features_in_, np.float64, name="future_inputs")
-        if form is None:
-            return np.empty((n_sequences, n_steps, 0))
-        lengths = np.diff(form.offsets)
-        if len(lengths) != n_sequences or (lengths != n_steps).any():
-            raise ValueError(
-                f"future_inputs must have n_steps={n_steps} rows for each of {n_sequences}"
-                f" sequence(s) of X, got {lengths.tolist()}."
-            )
-        return form.X.reshape(n_sequences, n_steps, -1)
 
     def live_filter(self, *, continues: bool = False) -> RegressionFilter:
         return self._live_filter(partial(RegressionFilter, lags=self._seen()._n_lags), continues)
@@ -586,7 +395,7 @@ class RegressionHMM(RegressionParameters, BaseHMM):
         n, is_nested = int(n_sequences or 1), n_sequences is not None
         with error_context(self):
             model, rng, n_features = seen.model_, seen._generator(), seen.n_features_in_
-            form = seen._input().form_of(inputs, n_features, np.float64)
+            form = seen._input().form_of(inputs, np.float64)
             lengths, known = np.full(n, int(n_samples)), None
             if form is not None:
                 if not isinstance(model.termination, GivenLength):

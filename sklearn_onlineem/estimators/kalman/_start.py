@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem._python import cached_property, ours
-from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._known import masked_parts
 from sklearn_onlineem.estimators._start import Initialiser, prior_statistics
@@ -22,6 +22,7 @@ from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaus
 from sklearn_onlineem.models.fixed import FixedEntries
 from sklearn_onlineem.models.linear_dynamical import (
     FIELDS,
+    FIELDS_WITH_INPUTS,
     NAMES,
     VARYING,
     LinearDynamicalModel,
@@ -64,13 +65,15 @@ class System:
     reg_covar: float | str
     # Names of arrays that vary in time though none of them is given.
     varying: frozenset = frozenset()
+    # Of data; None: the number that given arrays show.
+    n_inputs: int | None = None
     # Whether given variances that are learnt are in units of those of changes of rows.
     is_structured: bool = False
 
     @classmethod
     def of_structure(cls, structure, noise_type, reg_covar):
         """Return the system of components, whose variances are learnt."""
-        parts, given = assembled(structure), dict.fromkeys(FIELDS)
+        parts, given = assembled(structure), dict.fromkeys(FIELDS_WITH_INPUTS)
         given |= {
             "transition_matrices": parts.transitions,
             "transition_covariance": np.diag(parts.noise),
@@ -83,15 +86,35 @@ class System:
         params = {"transition_matrices": parts.learnt}
         return cls(given, None, learnt, params, types, reg_covar, is_structured=True)
 
+    def of(self, data):
+        """Return the system of data; ValueError if it needs inputs that these have not."""
+        n_inputs = data.n_inputs // 2 if isinstance(data, SequencesWithInputs) else 0
+        system = replace(self, n_inputs=n_inputs)
+        told = [] if self.em_vars is None or isinstance(self.em_vars, str) else [*self.em_vars]
+        told += [name for name, mask in (self.params or {}).items() if mask is not False]
+        lacking = [name for name in told if name not in system.fields]
+        if lacking:
+            raise ValueError(f"{lacking[0]} is in em_vars or params, and requires inputs.")
+        if n_inputs and self.is_structured:
+            raise ValueError("structure has no part for inputs.")
+        return system
+
+    @cached_property
+    def fields(self):
+        """The arrays that the system has, by name."""
+        return FIELDS_WITH_INPUTS if self.sizes.get("m") else FIELDS
+
     @property
     def sizes(self):
         """Sizes by axes: `n_dim_state`, else those of the given arrays, and else one state."""
         sizes = {} if self.n_dim_state is None else {"k": self.n_dim_state}
-        for name, field in FIELDS.items():
+        for name, field in FIELDS_WITH_INPUTS.items():
             if self.given[name] is not None:
                 shape = np.array(self.given[name], ndmin=len(field.axes)).shape
                 for axis, size in zip(reversed(field.axes), reversed(shape), strict=False):
                     sizes.setdefault(axis, size)
+        if self.n_inputs is not None:
+            sizes["m"] = self.n_inputs
         return {"k": 1, **sizes}
 
     @property
@@ -105,20 +128,21 @@ class System:
     @cached_property
     def entries(self):
         """What is learnt of each array, by its name: True, False, or a mask."""
+        known = FIELDS_WITH_INPUTS
         if self.em_vars is None:
-            names = {name for name in FIELDS if not self._varies(name)} - {"transition_offsets"}
+            names = {name for name in known if not self._varies(name)} - {"transition_offsets"}
         else:
-            names = FIELDS if isinstance(self.em_vars, str) else list(self.em_vars)
-        unknown = [name for name in names if name not in FIELDS]
+            names = known if isinstance(self.em_vars, str) else list(self.em_vars)
+        unknown = [name for name in names if name not in known]
         if unknown:
-            raise ValueError(f"em_vars has {unknown[0]!r}; it may have {', '.join(FIELDS)}.")
+            raise ValueError(f"em_vars has {unknown[0]!r}; it may have {', '.join(known)}.")
         params = {} if self.params is None else self.params
         axes = {
             # Masks of variances as well.
             name: f"{field.axes} {field.axes[0]}" if self._shape(name) == Diagonal() else field.axes
-            for name, field in FIELDS.items()
+            for name, field in known.items()
         }
-        told = {name: name in names for name in FIELDS} | dict(params)
+        told = {name: name in names for name in known} | dict(params)
         learnt = masked_parts(told, axes, self.n_states)
         for name, mask in learnt.items():
             if mask is not False and self._varies(name):
@@ -156,25 +180,28 @@ class System:
 
     def learnt(self):
         """Return the names of the arrays that the M-step changes, at least in part."""
-        return frozenset(name for name, mask in self.entries.items() if mask is not False)
+        return frozenset(name for name in self.fields if self.entries[name] is not False)
 
     def fixed(self, part, arrays):
         """Return the `FixedEntries` of a regression with these parameters, or None."""
-        masks, is_partial = {}, False
-        for name, field in FIELDS.items():
+        masks = {what: np.zeros(array.shape, dtype=bool) for what, array in arrays.items()}
+        is_partial = False
+        for name, field in self.fields.items():
             if field.part != part:
                 continue
-            array, mask = arrays[field.parameter], self.entries[name]
-            is_mask = isinstance(mask, np.ndarray)
-            if is_mask and mask.shape != array.shape:
+            array, mask = arrays[field.learnt], self.entries[name]
+            place = field.place(self.n_states)
+            is_mask, shape = isinstance(mask, np.ndarray), array[place].shape
+            if is_mask and mask.shape != shape:
                 raise ValueError(
-                    f"params[{name!r}] has shape {mask.shape}, but the array has {array.shape}."
+                    f"params[{name!r}] has shape {mask.shape}, but the array has {shape}."
                 )
             is_partial |= is_mask
-            masks[field.parameter] = ~mask if is_mask else np.full(array.shape, mask is False)
+            masks[field.learnt][place] = ~mask if is_mask else mask is False
             if field.parameter == "covariance" and mask is not False:
                 is_partial |= bool((array.diagonal() == 0.0).any())
-        masks.setdefault("matrix", np.empty((self.n_states, 0), dtype=bool))
+        # One of two arrays that are side by side may be known.
+        is_partial |= masks["matrix"].any() and not masks["matrix"].all()
         if not is_partial:
             return None
         fixed, name = FixedEntries(**masks), NAMES[part, "covariance"]
@@ -188,9 +215,9 @@ class System:
         """Return the learnt parameters of each regression, by its name in the model."""
         # In an order that does not depend on hashes, by which Dask would know models.
         names = self.learnt()
-        learnt = [field for name, field in FIELDS.items() if name in names]
+        learnt = [field for name, field in self.fields.items() if name in names]
         return {
-            part: tuple(field.parameter for field in learnt if field.part == part)
+            part: tuple(dict.fromkeys(field.learnt for field in learnt if field.part == part))
             for part in _PARTS.values()
         }
 
@@ -222,7 +249,7 @@ class System:
             )
         sizes, learnt, known = {**self.sizes, "d": n_features}, self.learnt(), {}
         attributes, learnt = attributes or {}, learnt if attributes is None else frozenset()
-        for name, field in FIELDS.items():
+        for name, field in self.fields.items():
             shape = tuple(sizes[axis] for axis in field.axes)
             if f"{name}_" in attributes:
                 value, label = attributes[f"{name}_"], f"{name}_"
@@ -237,7 +264,8 @@ class System:
                     f"params[{name!r}] fixes entries, so the array {name} must be given, too."
                 )
             elif name not in learnt:
-                known[name] = np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
+                is_unit = len(shape) == 2 and field.parameter != "inputs"
+                known[name] = np.eye(*shape) if is_unit else np.zeros(shape)
         return known
 
     def _checked_value(self, name, value, shape, label):
@@ -262,16 +290,18 @@ class System:
             return self.model(arrays, self.relative_floor * variances)
         return self.model(arrays, np.full(len(variances), float(self.reg_covar)))
 
-    def start_arrays(self, X, begins, states, random_state):
+    def start_arrays(self, X, begins, inputs, states, random_state):
         """Return arrays to start from; learnt noise has its shape."""
         given = self.known(X.shape[1])
         # A start knows the mean of what varies in time.
         known = {
-            FIELDS[name][:2]: array.mean(axis=0) if array.ndim > len(FIELDS[name].axes) else array
+            self.fields[name][:2]: array.mean(axis=0)
+            if array.ndim > len(self.fields[name].axes)
+            else array
             for name, array in given.items()
         }
-        arrays = start_arrays(X, begins, self.n_states, known, states, random_state)
-        arrays = {name: arrays[field[:2]] for name, field in FIELDS.items()} | given
+        arrays = start_arrays(X, begins, self.n_states, known, states, random_state, inputs)
+        arrays = {name: arrays[field[:2]] for name, field in self.fields.items()} | given
         for name in self.learnt() & set(self.noise_types):
             arrays[name] = SHAPES[self.noise_types[name]].nearest(arrays[name])
         return arrays
@@ -281,7 +311,7 @@ class System:
         learnt, parts, varying = self.learnt_of_parts(), {}, {}
         shapes = Full(), *(SHAPES[kind] for kind in self.noise_types.values())
         for part, shape in zip(_PARTS.values(), shapes, strict=True):
-            fields = {name: field for name, field in FIELDS.items() if field.part == part}
+            fields = {name: field for name, field in self.fields.items() if field.part == part}
             values = {field.parameter: arrays[name] for name, field in fields.items()}
             for name, field in fields.items():
                 if name in VARYING and arrays[name].ndim > len(field.axes):
@@ -292,6 +322,8 @@ class System:
                 start = values["covariance"]
                 diffuse = diffuse_variables("initial_state_covariance", start)
                 values["covariance"] = without_infinite("initial_state_covariance", start)
+            if "inputs" in values:
+                values["matrix"] = np.hstack([values["matrix"], values.pop("inputs")])
             if part == "emissions":
                 least = floor
             elif isinstance(self.reg_covar, Real):
@@ -320,6 +352,11 @@ def system_prior(prior, model):
     return LinearDynamicalStatistics(**statistics)
 
 
+def _outputs(data):
+    """Return sequences without their inputs."""
+    return data.outputs if isinstance(data, SequencesWithInputs) else data
+
+
 # Pseudo-rows of a stream's start, by parameters of the model per feature; share of those of
 # emissions that lasts.
 _START_SHARE, _LASTING = 0.2, 0.1
@@ -332,7 +369,7 @@ _START_VARIANCE = 0.3
 
 def _square_of_changes(data):
     """Return the mean square of changes from row to row, or 1 if nothing changes."""
-    X, begins = filled(data)
+    X, begins = filled(_outputs(data))
     changes = np.diff(X, axis=0)[~begins[1:]]
     return float((changes**2).mean()) if changes.any() else 1.0
 
@@ -349,14 +386,14 @@ class SystemInitialiser(Initialiser):
     prior: Callable
 
     def given(self, data):
-        system = self.system
+        system = self.system.of(data)
         known = system.known(data.n_features)
         if not system.learnt() <= set(known):
             return None
         if system.is_structured:
             for name in system.learnt() & {"transition_covariance", "observation_covariance"}:
                 known[name] = _START_VARIANCE * _square_of_changes(data) * known[name]
-        return system.known_model(known)
+        return system.known_model(known).seeing(data)
 
     def estimated(self, data, random_state):
         system = self.system
@@ -366,14 +403,15 @@ class SystemInitialiser(Initialiser):
                 f" n_samples={data.n_rows}. Pass more rows, or initial values of all arrays that"
                 " are learnt."
             )
-        X, _ = filled(data)
+        X, _ = filled(_outputs(data))
         if len(X) > 1 and (X == X[0]).all():
             warn_user("All rows are equal.", ConvergenceWarning)
         return self._guessed(data, random_state)
 
     def _guessed(self, data, random_state):
-        system, n_features = self.system, data.n_features
-        X, begins = filled(data)
+        system, n_features = self.system.of(data), data.n_features
+        X, begins = filled(_outputs(data))
+        inputs = data.X[: len(X), : 2 * system.n_inputs].astype(np.float64)
         reg_covar = None if system.reg_covar == "relative" else system.reg_covar
         floor, names = variance_floor(X, None, reg_covar), [self.init]
         if self.init == "auto":
@@ -385,15 +423,16 @@ class SystemInitialiser(Initialiser):
         # Each start draws the same, so that the best is what its name alone would give.
         states = [*(copy.deepcopy(random_state) for _ in names[1:]), random_state]
         models = [
-            system.model(system.start_arrays(X, begins, START_STATES[name], state), floor)
+            system.model(system.start_arrays(X, begins, inputs, START_STATES[name], state), floor)
             for name, state in zip(names, states, strict=True)
         ]
-        return models[0] if len(models) == 1 else self._likeliest(models, data)
+        model = models[0] if len(models) == 1 else self._likeliest(models, data)
+        return model.seeing(data)
 
     def _likeliest(self, models, data):
         """Return the model that is the likeliest after a few passes of batch EM over first rows."""
         n_rows = min(data.n_rows, _MOST_ROWS)
-        first = Sequences.unchecked(
+        first = data.with_rows(
             data.rows[:n_rows], np.append(data.offsets[data.offsets < n_rows], n_rows)
         )
 

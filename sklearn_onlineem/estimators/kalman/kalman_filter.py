@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,21 +15,29 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
+from sklearn_onlineem.data.sequences import with_inputs_before
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import LearntPrior, TakesPrior
-from sklearn_onlineem.estimators.fitted import fitted_property
+from sklearn_onlineem.estimators.fitted import fitted_property, rollback
+from sklearn_onlineem.estimators.inputs import InputsReader, Pair, TakesInputs, with_inputs
 from sklearn_onlineem.estimators.kalman._start import (
     SHAPES,
     System,
     SystemInitialiser,
     system_prior,
 )
-from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput
-from sklearn_onlineem.estimators.validation import filled
+from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
+from sklearn_onlineem.estimators.sequences import SequenceEstimator
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import error_context, filled
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._checks import MOST
-from sklearn_onlineem.models.linear_dynamical import FIELDS, VARYING, LinearDynamicalModel
+from sklearn_onlineem.models.linear_dynamical import (
+    FIELDS,
+    FIELDS_WITH_INPUTS,
+    VARYING,
+    LinearDynamicalModel,
+)
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
 from sklearn_onlineem.structure import Component, assembled
@@ -35,15 +45,32 @@ from sklearn_onlineem.structure import Component, assembled
 _ARRAY = [None, Real, "array-like"]
 
 
+class KalmanReader(InputsReader):
+    """Reads sequences; each row has the inputs of the one before, and its own, if there are any."""
+
+    def _end(self):
+        # The inputs of the last row of a sequence that goes on stand beside its state.
+        end = super()._end()
+        return end if end is None else end[:2]
+
+    def _sequences(self, rows):
+        inputs, offsets = self._inputs_of(rows), self.form.offsets
+        if inputs is None:
+            return super()._sequences(rows)
+        data = with_inputs_before(rows.X, inputs, offsets, self._last)
+        return data.with_rows(replace(rows, X=data.X), offsets)
+
+
 @estimator
-class KalmanFilter(TakesPrior, SequenceEstimator):
+class KalmanFilter(TakesPrior, TakesInputs):
     r"""Linear dynamical system learnt by EM: like pykalman's, with `partial_fit`.
 
     .. math::
         h_1 &\sim N(m_1, V_1) \\
-        h_{t+1} &= A h_t + b + N(0, Q) \\
-        v_t &= C h_t + d + N(0, R)
+        h_{t+1} &= A h_t + B u_t + b + N(0, Q) \\
+        v_t &= C h_t + D u_t + d + N(0, R)
 
+    Inputs u are known, such as controls or prices; without ``inputs=`` there are none.
     Each step minimises the EM bound of a batch of sequences plus 1/eta times the joint KL
     divergence to the old model. With the moments :math:`P` of the states given the batch, and
     :math:`U` under the old model, summed over a sequence and averaged over sequences,
@@ -55,6 +82,8 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
 
     and the covariances are those of the residuals. Any value may be missing (NaN), and is
     integrated out.
+
+    Inputs have no model: of them, and of states, the moments seen so far stand for U.
 
     Parameters
     ----------
@@ -82,6 +111,11 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     initial_state_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
         V_1. Variances of infinity on its diagonal are those of exact diffuse starts [5]_:
         likelihoods and moments are the limits as they grow. They stay.
+    transition_input_weights : array-like of shape (n_dim_state, n_inputs), default=None
+        B: how the inputs of a row move the state to the next one. This array, and the next, only
+        count with inputs; without a start value and not learnt they are 0.
+    observation_input_weights : array-like of shape (n_features, n_inputs), default=None
+        D: how inputs move their own row.
     structure : list of components, default=None
         Components of a series, such as ``[Trend(), Season(12)]`` of
         :mod:`sklearn_onlineem.structure`, which determine `n_dim_state` and all arrays. Variances
@@ -109,7 +143,8 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         Conjugate priors, as dicts of the arguments of
         :class:`~sklearn_onlineem.families.linear_gaussian.LinearGaussian`'s `prior_statistics`: at
         "initial" (normal inverse Wishart; `offset` is the mean), "transition" and "observation"
-        (matrix-normal inverse Wishart). Or the result of `as_prior` of a fitted estimator. None:
+        (matrix-normal inverse Wishart, where inputs are further columns of the matrix). Or the
+        result of `as_prior` of a fitted estimator. None:
         maximum likelihood.
     init : {"auto", "pca", "cca", "random"}, default="auto"
         Start of arrays that are not given: regressions on guessed states. "pca": principal
@@ -129,6 +164,9 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     observation_offsets_ : ndarray of shape (n_features,)
     initial_state_mean_ : ndarray of shape (n_dim_state,)
     initial_state_covariance_ : ndarray of shape (n_dim_state, n_dim_state)
+    transition_input_weights_ : ndarray of shape (n_dim_state, n_inputs)
+        With inputs only, as the next.
+    observation_input_weights_ : ndarray of shape (n_features, n_inputs)
     filtered_state_ : tuple of ndarrays of shapes (n_dim_state,) and (n_dim_state, n_dim_state)
         Mean and covariance of the last state given the rows so far, of a sequence that goes on:
         only after `partial_fit` with ``continues=True``.
@@ -183,6 +221,8 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     observation_offsets: object = parameter(default=None, valid=_ARRAY, structural=True)
     initial_state_mean: object = parameter(default=None, valid=_ARRAY, structural=True)
     initial_state_covariance: object = parameter(default=None, valid=_ARRAY, structural=True)
+    transition_input_weights: object = parameter(default=None, valid=_ARRAY, structural=True)
+    observation_input_weights: object = parameter(default=None, valid=_ARRAY, structural=True)
     structure: object = parameter(
         default=None, valid=[None, Component, "array-like"], structural=True
     )
@@ -212,7 +252,7 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
 
     def _system(self, varying=()):
         if self.structure is not None:
-            others = [*FIELDS, "n_dim_state", "em_vars", "params"]
+            others = [*FIELDS_WITH_INPUTS, "n_dim_state", "em_vars", "params"]
             given = [name for name in others if getattr(self, name) is not None]
             if given:
                 raise ValueError(f"structure determines {given[0]}: leave it out.")
@@ -220,7 +260,7 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
                 self.structure, self.observation_covariance_type, self.reg_covar
             )
         return System(
-            {name: getattr(self, name) for name in FIELDS},
+            {name: getattr(self, name) for name in FIELDS_WITH_INPUTS},
             self.n_dim_state,
             self.em_vars,
             self.params,
@@ -233,11 +273,14 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         )
 
     def _start_parameters(self):
-        return [*super()._start_parameters(), *FIELDS]
+        return [*super()._start_parameters(), *FIELDS_WITH_INPUTS]
 
     def _input(self, fresh=False):
         # The family only checks the rows. States have no labels.
-        return SequencesInput(self, Gaussian(), fresh, self._system().n_states)
+        return KalmanReader(self, Gaussian(), fresh, self._system().n_states)
+
+    def _n_known_inputs(self, fresh):
+        return self._system().sizes.get("m") if fresh else self.model_.n_inputs
 
     def _initialiser(self):
         return SystemInitialiser(self._system(), self.init, self._prior)
@@ -266,7 +309,62 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
 
     def _learning(self, model):
         varying = () if model.varying is None else model.varying.given
-        return self._system(varying).learning(model)
+        return replace(self._system(varying), n_inputs=model.n_inputs).learning(model)
+
+    def _bound(self, model, data):
+        return super()._bound(model, data).seeing(data)
+
+    def _with_end(self, state, data):
+        state, end = super()._with_end(state, data)
+        n = state.model.n_inputs
+        return state, (*end, data.X[-1, n : 2 * n].astype(np.float64)) if n else end
+
+    # ------------------------------------------------------------------------------------ fitting
+
+    @with_inputs(SequenceEstimator.fit)
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> Self:
+        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+        return self._fit(X, y, sample_weight=sample_weight, **where)
+
+    @with_inputs(SequenceEstimator.partial_fit)
+    def partial_fit(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        continues: bool = False,
+        inputs: SequenceData | None = None,
+    ) -> Self:
+        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+        return self._update(X, y, continues, sample_weight=sample_weight, **where)
+
+    @with_inputs(SequenceEstimator.fit_transform)
+    def fit_transform(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
+    ) -> FloatsOrList:
+        with rollback(self):
+            where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+            return self.fit(X, y, sample_weight=sample_weight, **where).transform(X, **where)
 
     def _check_continues(self, continues):
         super()._check_continues(continues)
@@ -322,19 +420,24 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     def _n_features_out(self):
         return self.model_.n_components
 
-    def _moments(self, X, lengths, groups, method):
+    def _moments(self, X, lengths, groups, inputs, method):
         seen = self._seen()
-        parts, form = seen._infer(X, lengths, groups, method)
+        parts, form = seen._infer(Pair(X, inputs), lengths, groups, method)
         return tuple(form.restored(seen._exposed(part)) for part in parts)
 
     def filter(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
     ) -> tuple[FloatsOrList, FloatsOrList]:
         """Return the moments of the states given the rows so far, p(h_t | v_1..t).
 
         Parameters
         ----------
-        X, lengths, groups
+        X, lengths, groups, inputs
             Sequences, as in `fit`, with NaN for missing values.
 
         Returns
@@ -358,7 +461,7 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         >>> means.ravel().round(2), covariances.ravel().round(2)
         (array([0. , 1.8]), array([0.5, 0.6]))
         """
-        return self._moments(X, lengths, groups, "filtered")
+        return self._moments(X, lengths, groups, inputs, "filtered")
 
     def smooth(
         self,
@@ -367,12 +470,13 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         *,
         lags: bool = False,
         groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
     ) -> tuple[FloatsOrList, ...]:
         """Return the moments of the states given whole sequences (Rauch, Tung & Striebel).
 
         Parameters
         ----------
-        X, lengths, groups
+        X, lengths, groups, inputs
             Sequences, as in `fit`, with NaN for missing values.
         lags : bool, default=False
             Whether to also return the covariances of consecutive states.
@@ -389,17 +493,22 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        means, covariances, lag_covariances = self._moments(X, lengths, groups, "smoothed")
+        means, covariances, lag_covariances = self._moments(X, lengths, groups, inputs, "smoothed")
         return (means, covariances, lag_covariances) if lags else (means, covariances)
 
     def transform(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
     ) -> FloatsOrList:
         """Return the means of the states given whole sequences, as `smooth` does.
 
         Parameters
         ----------
-        X, lengths, groups
+        X, lengths, groups, inputs
             Sequences, as in `fit`, with NaN for missing values.
 
         Returns
@@ -412,7 +521,7 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        return self.smooth(X, lengths=lengths, groups=groups)[0]
+        return self.smooth(X, lengths=lengths, groups=groups, inputs=inputs)[0]
 
     def predict(
         self,
@@ -421,12 +530,13 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         *,
         return_cov: bool = False,
         groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
     ) -> FloatsOrList | tuple[FloatsOrList, FloatsOrList]:
         """Return the expectation of each row given those before it.
 
         Parameters
         ----------
-        X, lengths, groups
+        X, lengths, groups, inputs
             Sequences, as in `fit`, with NaN for missing values.
         return_cov : bool, default=False
             Whether to also return covariances.
@@ -441,17 +551,22 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        means, covariances = self._moments(X, lengths, groups, "predicted")
+        means, covariances = self._moments(X, lengths, groups, inputs, "predicted")
         return (means, covariances) if return_cov else means
 
     def impute(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
     ) -> FloatsOrList:
         """Return X with missing values replaced by their expectations given whole sequences.
 
         Parameters
         ----------
-        X, lengths, groups
+        X, lengths, groups, inputs
             Sequences, as in `fit`, with NaN for missing values.
 
         Returns
@@ -473,17 +588,22 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         array([0., 1., 2., 3.])
         """
         seen = self._seen()
-        rows, form = seen._infer(X, lengths, groups, "imputed")
+        rows, form = seen._infer(Pair(X, inputs), lengths, groups, "imputed")
         return form.restored(seen._exposed(rows))
 
     def decompose(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
     ) -> dict[str, tuple[FloatsOrList, FloatsOrList]]:
         """Return the components of series, given all rows.
 
         Parameters
         ----------
-        X, lengths, groups
+        X, lengths, groups, inputs
             Sequences, as in `fit`, with NaN for missing values.
 
         Returns
@@ -512,7 +632,7 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         seen = self._seen()
         if self.structure is None:
             raise ValueError(f"{type(self).__name__}: decompose requires a structure.")
-        (means, covariances, *_), form = seen._infer(X, lengths, groups, "smoothed")
+        (means, covariances, *_), form = seen._infer(Pair(X, inputs), lengths, groups, "smoothed")
         found = {}
         for name, output in assembled(self.structure).outputs.items():
             variances = np.einsum("i,nij,j->n", output, covariances, output)
@@ -546,10 +666,15 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         ------
         NotFittedError, ValueError
             If the estimator is not fitted, only one of the two moments is given, or a shape is
-            wrong.
+            wrong; if the model has inputs, which `live_filter` takes.
         """
         seen = self._seen()
         live = seen.live_filter()
+        if seen.model_.n_inputs:
+            raise ValueError(
+                f"{type(self).__name__}: filter_update takes no inputs, and the model has"
+                f" {seen.model_.n_inputs}; use live_filter()."
+            )
         if (filtered_state_mean is None) != (filtered_state_covariance is None):
             raise ValueError(
                 f"{type(self).__name__}: pass both filtered_state_mean and"
@@ -583,6 +708,62 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
         self._check_constant("there is no live filter")
         return self._live_filter(MomentFilter, continues)
 
+    def _ahead(self, X, n_steps, lengths, groups, inputs=None, future_inputs=None):
+        if future_inputs is None and not self.model_.n_inputs:
+            return super()._ahead(Pair(X, inputs), n_steps, lengths, groups)
+        with error_context(self):
+            reader = self._input()
+            data = reader.read(Pair(X, inputs), None, lengths, groups)
+            future = reader.future(future_inputs, n_steps, len(data))
+            with single_threaded_blas(data.n_rows):
+                return self.model_.forecast(data, n_steps, future), reader.form
+
+    @by_name("n_sequences is passed by name, and random_state is a parameter of the estimator")
+    def sample(
+        self,
+        n_samples: int = 1,
+        *,
+        n_sequences: int | None = None,
+        inputs: SequenceData | None = None,
+    ) -> tuple[FloatsOrList, FloatsOrList]:
+        """Draw rows from the fitted model, given inputs if it has any.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Rows of a sequence; not used with inputs.
+        n_sequences : int, default=None
+            Number of sequences. None: one, as arrays instead of lists. Not used with inputs.
+        inputs : array-like, default=None
+            Known inputs: an array, or a list with one for each sequence. A row is drawn for each of
+            theirs. None: the model has none.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), or list of such arrays
+        states : ndarray of shape (n_samples, n_dim_state), or list of such arrays
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` or `n_sequences` is below 1, memory is too
+            small, inputs are invalid, or moments overflow.
+        """
+        seen = self._seen()
+        with error_context(self):
+            form = seen._input().form_of(inputs, np.float64)
+        if form is None:
+            return super().sample(n_samples, n_sequences=n_sequences)
+        with error_context(self), single_threaded_blas(form.offsets[-1]):
+            blank = np.empty((form.offsets[-1], seen.n_features_in_))
+            like = with_inputs_before(blank, form.X, form.offsets)
+            data, states = seen.model_.sample(len(like), seen._generator(), like)
+        X = seen._as_given(data.outputs.X)
+        if not form.is_nested:
+            return X, states
+        cuts = form.offsets[1:-1]
+        return np.split(X, cuts), np.split(states, cuts)
+
     # --------------------------------------------------------------------------------- attributes
 
     _sizes = {"k": "n_dim_state"}
@@ -601,6 +782,7 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     def _blank(self, sizes, n_features, given):
         ndims = {name: np.ndim(given.get(f"{name}_")) for name in VARYING}
         system = self._system(n for n, ndim in ndims.items() if ndim > len(FIELDS[n].axes))
+        system = replace(system, n_inputs=sizes.get("m", 0))
         return system.known_model(system.known(n_features, given))
 
     def _with(self, model, given):
@@ -608,7 +790,7 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
 
     @fitted_property
     def filtered_state_(self) -> tuple[Floats, Floats]:
-        return tuple(map(self._exposed, self._end()))
+        return tuple(map(self._exposed, self._end()[:2]))
 
     initial_state_mean_ = Settable[Floats](optional="initial_state_mean")
     initial_state_covariance_ = Settable[Floats](
@@ -620,3 +802,5 @@ class KalmanFilter(TakesPrior, SequenceEstimator):
     observation_matrices_ = Settable[Floats](optional="observation_matrices")
     observation_offsets_ = Settable[Floats](optional=True)
     observation_covariance_ = Settable[Floats](optional="observation_covariance")
+    transition_input_weights_ = Settable[Floats](optional=True, requires="inputs")
+    observation_input_weights_ = Settable[Floats](optional=True, requires="inputs")

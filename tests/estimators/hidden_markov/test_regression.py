@@ -6,6 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 import pandas as pd
 import pytest
+from cases.inputs import NAMED, WRONG
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm
 from sklearn import config_context
@@ -370,23 +371,6 @@ def test_a_known_state_and_a_learnt_prior(rng):
 
 
 # ------------------------------------------------------------------------------------- refusals
-
-
-NAMED = pd.DataFrame({"price": np.ones(20)})
-WRONG = {
-    "as many rows": {"inputs": np.ones(19)},
-    "one input more": {"inputs": np.ones((20, 2))},
-    "none": {},
-    "NaN": {"inputs": np.full(20, np.nan)},
-    "infinite": {"inputs": np.full(20, np.inf)},
-    "too large": {"inputs": np.full(20, 1e200)},
-    "texts": {"inputs": ["a"] * 20},
-    "dates": {"inputs": np.full(20, "2026-01-01", "M8[D]")},
-    "another cut": {"inputs": [np.ones(10), np.ones(10)]},
-    "lengths": {"inputs": np.ones(20), "lengths": [10, 9]},
-    "other names": {"inputs": NAMED.rename(columns={"price": "load"})},
-    "complex": {"inputs": np.ones(20) * 1j},
-}
 
 
 @pytest.mark.parametrize("which", WRONG)

@@ -1,0 +1,494 @@
+"""Kalman filters with inputs: by the joint Gaussian, least squares and peers; streams, refusals."""
+
+import pickle
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import pytest
+from cases.inputs import NAMED, WRONG
+from cases.kalman_filters import D, K, draw_system, with_gaps
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from statsmodels.tsa.statespace.structural import UnobservedComponents
+
+from sklearn_onlineem import KalmanFilter, StreamPipeline, combine_estimators
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+M = 2
+WEIGHTS = ("transition_input_weights", "observation_input_weights")
+
+
+def draw(rng):
+    """A system with inputs, by the names of its arrays."""
+    weights = dict(zip(WEIGHTS, (rng.normal(size=(K, M)), rng.normal(size=(D, M))), strict=True))
+    return {**draw_system(rng), **weights}
+
+
+def controlled(rng, n):
+    """Rows of a state that inputs move, and which they show besides; inputs are far from 0."""
+    inputs = 3.0 + rng.normal(size=(n, 1))
+    state, X = 0.0, np.empty((n, 2))
+    for t in range(n):
+        X[t] = [state + inputs[t, 0], -0.5 * state] + 0.3 * rng.normal(size=2)
+        state = 0.8 * state + 2.0 * inputs[t, 0] + 0.3 * rng.normal()
+    return X, inputs
+
+
+def effects(kalman, n=4):
+    """What an input adds to its own row, and to the rows after it, in any coordinates of states."""
+    A, C = kalman.transition_matrices_, kalman.observation_matrices_
+    B, D = kalman.transition_input_weights_, kalman.observation_input_weights_
+    return np.hstack([D, *(C @ np.linalg.matrix_power(A, j) @ B for j in range(n))])
+
+
+def assert_controlled(kalman, **tolerances):
+    known = [[1.0, 2.0, 1.6, 1.28, 1.024], [0.0, -1.0, -0.8, -0.64, -0.512]]
+    assert_allclose(effects(kalman), known, **{"atol": 0.15, **tolerances})
+
+
+# ------------------------------------------------------------------------------- by definition
+
+
+def joint(system, u):
+    """Mean and covariance of (h_1, .., h_n, v_1, .., v_n), linear in independent noise."""
+    n = len(u)
+    A, b, B, Q = (
+        system[f"transition_{x}"] for x in ("matrices", "offsets", "input_weights", "covariance")
+    )
+    C, d, W, R = (
+        system[f"observation_{x}"] for x in ("matrices", "offsets", "input_weights", "covariance")
+    )
+    noise, mean = np.zeros((n * (K + D),) * 2), np.zeros(n * (K + D))
+    maps = np.zeros(noise.shape)
+    for t in range(n):
+        h, v = slice(t * K, t * K + K), slice(n * K + t * D, n * K + t * D + D)
+        noise[h, h], noise[v, v] = Q if t else system["initial_state_covariance"], R
+        maps[h, h], maps[v, v] = np.eye(K), np.eye(D)
+        mean[h] = system["initial_state_mean"]
+        if t:
+            before = slice(h.start - K, h.start)
+            maps[h] += A @ maps[before]
+            mean[h] = A @ mean[before] + b + B @ u[t - 1]
+        maps[v] += C @ maps[h]
+        mean[v] = C @ mean[h] + d + W @ u[t]
+    return mean, maps @ noise @ maps.T
+
+
+def test_inference_is_that_of_the_joint_gaussian(rng):
+    system, n, ahead = draw(rng), 6, 3
+    kalman = KalmanFilter.from_parameters(**system)
+    X, u = with_gaps(rng, rng.normal(size=(n, D))), rng.normal(size=(n + ahead, M))
+    mean, S = joint(system, u)
+    first = (n + ahead) * K
+    values = np.append(X.ravel(), np.full(ahead * D, np.nan))
+
+    def given(n_rows):
+        seen = first + np.flatnonzero(~np.isnan(values[: n_rows * D]))
+        gain = np.linalg.solve(S[np.ix_(seen, seen)], S[seen]).T
+        return mean + gain @ (values[seen - first] - mean[seen]), S - gain @ S[seen], seen
+
+    posterior, rest, seen = given(n)
+    expected = multivariate_normal.logpdf(values[seen - first], mean[seen], S[np.ix_(seen, seen)])
+    assert kalman.score(X, inputs=u[:n]) == pytest.approx(expected, abs=1e-9)
+    means, covariances, lags = kalman.smooth(X, lags=True, inputs=u[:n])
+    assert_allclose(means.ravel(), posterior[: n * K], atol=1e-9)
+    assert_allclose(kalman.transform(X, inputs=u[:n]), means)
+    imputed = kalman.impute(X, inputs=u[:n])
+    assert_allclose(imputed.ravel(), posterior[first : first + n * D], atol=1e-9)
+    filtered, predicted = kalman.filter(X, inputs=u[:n]), kalman.predict(X, inputs=u[:n])
+    for t in range(n):
+        h, v = slice(t * K, t * K + K), slice(first + t * D, first + t * D + D)
+        assert_allclose(covariances[t], rest[h, h], atol=1e-9)
+        if t:
+            assert_allclose(lags[t], rest[h, h.start - K : h.start], atol=1e-9)
+        assert_allclose(filtered[0][t], given(t + 1)[0][h], atol=1e-9)
+        assert_allclose(filtered[1][t], given(t + 1)[1][h, h], atol=1e-9)
+        assert_allclose(predicted[t], given(t)[0][v], atol=1e-9)
+    future = {"inputs": u[:n], "future_inputs": u[n:]}
+    rows, spread = kalman.forecast(X, ahead, return_cov=True, **future)
+    assert_allclose(rows.ravel(), posterior[first + n * D :], atol=1e-9)
+    for s in range(ahead):
+        v = slice(first + (n + s) * D, first + (n + s + 1) * D)
+        assert_allclose(spread[s], rest[v, v], atol=1e-9)
+
+
+@pytest.mark.parametrize("start", [1.0, np.inf])
+def test_known_weights_are_offsets_that_vary(start, rng):
+    system, X, u = draw(rng), rng.normal(size=(2, 12, D)), rng.normal(size=(2, 15, M))
+    X[0, 3, 1] = X[1, 5] = np.nan
+    system["initial_state_covariance"] = np.diag(np.full(K, start))
+    kalman = KalmanFilter.from_parameters(**system)
+    B, W = (system.pop(name) for name in WEIGHTS)
+    for rows, inputs in zip(X, u, strict=True):
+        offsets = {
+            "transition_offsets": system["transition_offsets"] + inputs @ B.T,
+            "observation_offsets": system["observation_offsets"] + inputs @ W.T,
+        }
+        plain = KalmanFilter.from_parameters(**{**system, **offsets})
+        given = {"inputs": inputs[:12]}
+        assert kalman.score(rows, **given) == pytest.approx(plain.score(rows), abs=1e-9)
+        for found, expected in [
+            (kalman.smooth(rows, lags=True, **given), plain.smooth(rows, lags=True)),
+            (
+                kalman.forecast(rows, 3, return_cov=True, **given, future_inputs=inputs[12:]),
+                plain.forecast(rows, 3, return_cov=True),
+            ),
+            ([kalman.impute(rows, **given)], [plain.impute(rows)]),
+        ]:
+            for own, other in zip(found, expected, strict=True):
+                assert_allclose(own, other, atol=1e-9)
+        ours, theirs = ({"solver": "batch", "max_iter": 3, "tol": 0.0, "reg_covar": 0.0},) * 2
+        names = ["observation_matrices", "transition_covariance", "observation_covariance"]
+        known = {**system, WEIGHTS[0]: B, WEIGHTS[1]: W, "em_vars": names, **ours}
+        ours = KalmanFilter(**known).fit(rows, **given)
+        theirs = KalmanFilter(**{**system, **offsets}, em_vars=names, **theirs).fit(rows)
+        for name in names:
+            found, expected = (getattr(each, f"{name}_") for each in (ours, theirs))
+            assert_allclose(found, expected, atol=1e-8)
+
+
+def test_a_constant_input_is_an_offset(rng):
+    system = draw_system(rng)
+    X = [with_gaps(rng, rng.normal(size=(n, D))) for n in (20, 9, 31)]
+    ones = [np.ones(len(part)) for part in X]
+    arguments = {"solver": "batch", "max_iter": 5, "tol": 0.0, "reg_covar": 0.0}
+    plain = KalmanFilter(**system, em_vars="all", **arguments).fit(X)
+    offsets = {name: system.pop(name) for name in ("transition_offsets", "observation_offsets")}
+    weights = {name: b[:, None] for name, b in zip(WEIGHTS, offsets.values(), strict=True)}
+    learnt = [*system, *WEIGHTS]
+    kalman = KalmanFilter(**system, **weights, em_vars=learnt, **arguments).fit(X, inputs=ones)
+    assert kalman.score(X, inputs=ones) == pytest.approx(plain.score(X), abs=1e-9)
+    for name in system:
+        assert_allclose(getattr(kalman, f"{name}_"), getattr(plain, f"{name}_"), atol=1e-8)
+    for name, offset in zip(WEIGHTS, offsets, strict=True):
+        assert_allclose(getattr(kalman, f"{name}_")[:, 0], getattr(plain, f"{offset}_"), atol=1e-8)
+
+
+def test_regressions_without_states_are_least_squares(rng):
+    X, u = rng.normal(size=(60, D)), rng.normal(size=(60, M))
+    names = ["observation_input_weights", "observation_offsets", "observation_covariance"]
+    kalman = KalmanFilter(
+        1, observation_matrices=np.zeros((D, 1)), em_vars=names, reg_covar=0.0, solver="batch"
+    ).fit([X[:25], X[25:]], inputs=[u[:25], u[25:]])
+    z = np.column_stack([u, np.ones(60)])
+    expected, *_ = np.linalg.lstsq(z, X, rcond=None)
+    found = np.column_stack([kalman.observation_input_weights_, kalman.observation_offsets_])
+    assert_allclose(found, expected.T, rtol=1e-9)
+    residual = X - z @ expected
+    assert_allclose(kalman.observation_covariance_, residual.T @ residual / 60, rtol=1e-9)
+
+
+def test_transitions_of_states_that_are_seen_are_least_squares(rng):
+    h, u = rng.normal(size=(80, K)), rng.normal(size=(80, M))
+    kalman = KalmanFilter(
+        K, observation_matrices=np.eye(K), observation_covariance=1e-12 * np.eye(K),
+        observation_offsets=np.zeros(K), reg_covar=0.0, solver="batch", max_iter=3,
+        em_vars=["transition_matrices", "transition_covariance", "transition_input_weights"],
+    ).fit(h, inputs=u)  # fmt: skip
+    z = np.hstack([h, u])[:-1]
+    expected = np.linalg.lstsq(z, h[1:], rcond=None)[0]
+    found = np.hstack([kalman.transition_matrices_, kalman.transition_input_weights_])
+    assert_allclose(found, expected.T, rtol=1e-6)
+
+
+# --------------------------------------------------------------------------------------- peers
+
+
+def test_a_level_with_regressors_is_that_of_statsmodels(rng):
+    u = rng.normal(size=(120, M))
+    y = np.cumsum(0.5 * rng.normal(size=120)) + u @ [1.5, -2.0] + 0.7 * rng.normal(size=120)
+    theirs = UnobservedComponents(y, "llevel", exog=u)
+    theirs.ssm.initialize_known(np.zeros(1), np.eye(1))
+    theirs.ssm.loglikelihood_burn = 0
+    level = {
+        "transition_matrices": 1.0, "observation_matrices": 1.0, "initial_state_mean": 0.0,
+        "initial_state_covariance": 1.0,
+    }  # fmt: skip
+    kalman = KalmanFilter.from_parameters(
+        **level, transition_covariance=0.3, observation_covariance=0.6,
+        transition_input_weights=np.zeros((1, M)), observation_input_weights=[[1.0, -1.0]],
+    )  # fmt: skip
+    X = y[:, None]
+    expected = theirs.loglike([0.6, 0.3, 1.0, -1.0])
+    assert kalman.score(X, inputs=u) == pytest.approx(expected, abs=1e-8)
+    learnt = ["transition_covariance", "observation_covariance", "observation_input_weights"]
+    fitted = KalmanFilter(**level, em_vars=learnt, reg_covar=0.0, tol=1e-10, solver="batch")
+    fitted.set_params(max_iter=3000).fit(X, inputs=u)
+    best = theirs.fit(disp=0)
+    assert fitted.score(X, inputs=u) == pytest.approx(best.llf, abs=1e-4)
+    assert_allclose(fitted.observation_input_weights_[0], best.params[2:], rtol=1e-2)
+
+
+@pytest.mark.rivals
+def test_likelihoods_and_forecasts_are_those_of_dynamax(rng):
+    dynamax, jax = import_module("dynamax.linear_gaussian_ssm"), import_module("jax")
+    system, X, u = draw(rng), rng.normal(size=(40, D)), rng.normal(size=(40, M))
+    with jax.enable_x64(True):
+        theirs = dynamax.LinearGaussianSSM(K, D, M)
+        parameters, _ = theirs.initialize(
+            initial_mean=system["initial_state_mean"],
+            initial_covariance=system["initial_state_covariance"],
+            dynamics_weights=system["transition_matrices"],
+            dynamics_bias=system["transition_offsets"],
+            dynamics_covariance=system["transition_covariance"],
+            dynamics_input_weights=system["transition_input_weights"],
+            emission_weights=system["observation_matrices"],
+            emission_bias=system["observation_offsets"],
+            emission_covariance=system["observation_covariance"],
+            emission_input_weights=system["observation_input_weights"],
+        )
+        found = theirs.smoother(parameters, X, u)
+        expected = found.marginal_loglik, found.smoothed_means
+    kalman = KalmanFilter.from_parameters(**system)
+    assert kalman.score(X, inputs=u) == pytest.approx(float(expected[0]), abs=1e-8)
+    assert_allclose(kalman.smooth(X, inputs=u)[0], expected[1], atol=1e-8)
+
+
+# -------------------------------------------------------------------------------------- streams
+
+
+@pytest.mark.parametrize("solver", ["auto", "batch", "bayesian"])
+def test_effects_of_inputs_are_found(solver, rng):
+    X, u = controlled(rng, 1500)
+    parts = np.split(X, 15), np.split(u, 15)
+    kalman = KalmanFilter(1, solver=solver, random_state=0).fit(parts[0], inputs=parts[1])
+    assert_controlled(kalman)
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 100])
+def test_a_stream_in_pieces_of_any_size(n_rows, rng):
+    X, u = controlled(rng, 300)
+    X[150, 0] = X[151] = np.nan
+    kalman, cuts = KalmanFilter(1, random_state=0), range(n_rows, len(X), n_rows)
+    for rows, inputs in zip(np.split(X, cuts), np.split(u, cuts), strict=True):
+        kalman.partial_fit(rows, inputs=inputs, continues=True)
+    assert_controlled(kalman)
+    batch = KalmanFilter(1, random_state=0).fit(X, inputs=u)
+    assert kalman.score(X, inputs=u) > batch.score(X, inputs=u) - 15.0
+    live = kalman.live_filter(continues=True)
+    more = kalman.filter(np.vstack([X, X[:1]]), inputs=np.vstack([u, u[:1]]))
+    assert_allclose(kalman.filtered_state_[0], more[0][-2], atol=1e-2)
+    assert_allclose(live.update(X[0], inputs=u[0])[0], more[0][-1], atol=1e-2)
+
+
+def test_scores_of_pieces_are_those_of_the_whole(rng):
+    X, u = controlled(rng, 200)
+    kalman = KalmanFilter(1, random_state=0).fit(X, inputs=u)
+    kalman.set_params(schedule="constant", eta0=1e-12)
+    kalman.partial_fit(X[:80], inputs=u[:80], continues=True)
+    whole = kalman.score_rows(X, inputs=u)
+    piece = kalman.score_rows(X[80:], inputs=u[80:], continues=True)
+    assert_allclose(piece, whole[80:], rtol=1e-6)
+    pieces = [X[80:120], X[:7]], [u[80:120], u[:7]]
+    found = kalman.score_rows(pieces[0], inputs=pieces[1], continues=True)
+    assert_allclose(found[0], whole[80:120], rtol=1e-6)
+    assert_allclose(found[1], whole[:7], rtol=1e-6)
+
+
+def test_a_live_filter_and_its_forecasts(rng):
+    X, u = controlled(rng, 100)
+    kalman = KalmanFilter(1, random_state=0).fit(X, inputs=u)
+    X[50], X[60, 0] = np.nan, np.nan
+    live = kalman.live_filter()
+    found = [live.update(row, inputs=value) for row, value in zip(X, u, strict=True)]
+    means, covariances = kalman.filter(X, inputs=u)
+    assert_allclose([mean for mean, _ in found], means, rtol=1e-9)
+    assert_allclose([covariance for _, covariance in found], covariances, rtol=1e-9)
+    asked = {"return_cov": True, "quantiles": [0.1]}
+    ours = live.forecast(4, inputs=u[:4], **asked)
+    theirs = kalman.forecast(X, 4, inputs=u, future_inputs=u[:4], **asked)
+    for own, other in zip(ours, theirs, strict=True):
+        assert_allclose(own, other, rtol=1e-9)
+    fresh = kalman.live_filter().forecast(1, inputs=u[:1])
+    assert_allclose(fresh, kalman.predict(X[:1], inputs=u[:1]), rtol=1e-9)
+    before = live.mean.copy()
+    for given in ({}, {"inputs": [1.0, 2.0]}, {"inputs": [np.nan]}):
+        with pytest.raises(ValueError, match="inputs must"):
+            live.update([1.0, 1.0], **given)
+        with pytest.raises(ValueError, match="inputs must"):
+            live.forecast(**given)
+    assert_array_equal(live.mean, before)
+    with pytest.raises(ValueError, match=r"KalmanFilter: filter_update takes no inputs"):
+        kalman.filter_update(observation=[1.0, 1.0])
+
+
+def test_merged_and_saved(rng):
+    X, u = controlled(rng, 1600)
+    parts = list(zip(np.split(X, 4), np.split(u, 4), strict=True))
+    members = [KalmanFilter(1, random_state=0).fit(x, inputs=v) for x, v in parts]
+    assert_controlled(combine_estimators(members, align=True))
+    kalman = KalmanFilter(1, random_state=0)
+    for x, v in parts[:2]:
+        kalman.partial_fit(x, inputs=v, continues=True)
+    loaded = pickle.loads(pickle.dumps(kalman))
+    for x, v in parts[2:]:
+        kalman.partial_fit(x, inputs=v, continues=True)
+        loaded.partial_fit(x, inputs=v, continues=True)
+    for name in (*WEIGHTS, "observation_matrices", "transition_covariance"):
+        assert_array_equal(getattr(kalman, f"{name}_"), getattr(loaded, f"{name}_"))
+    assert_array_equal(kalman.filtered_state_[0], loaded.filtered_state_[0])
+
+
+# ------------------------------------------------------------------------------------ all around
+
+
+def test_weights_are_given_learnt_or_partly_known(rng):
+    X, u = controlled(rng, 300)
+    known = {"transition_input_weights": [[2.0]], "observation_input_weights": [[1.0], [0.5]]}
+    none, mask = dict.fromkeys(WEIGHTS, False), {WEIGHTS[1]: np.array([[True], [False]])}
+    for arguments, given in [
+        ({"params": none}, {name: 0.0 for name in WEIGHTS}),
+        ({"params": none, **known}, known),
+        ({"params": {WEIGHTS[0]: False}, **known}, {WEIGHTS[0]: [[2.0]]}),
+    ]:
+        kalman = KalmanFilter(1, max_iter=5, random_state=0, **arguments).fit(X, inputs=u)
+        kalman.partial_fit(X, inputs=u)
+        for name in WEIGHTS:
+            is_given = (getattr(kalman, f"{name}_") == given.get(name, np.nan)).all()
+            assert is_given == (name in given)
+    kalman = KalmanFilter(1, params=mask, max_iter=5, random_state=0, **known)
+    kalman.fit(X, inputs=u)
+    assert kalman.observation_input_weights_[1] == 0.5 != kalman.observation_input_weights_[0]
+    # All is known, so that nothing has to be fitted.
+    system = {**draw(rng), "em_vars": []}
+    X, u = rng.normal(size=(5, D)), rng.normal(size=(5, M))
+    expected = KalmanFilter.from_parameters(**system).score(X, inputs=u)
+    assert KalmanFilter(**system).score(X, inputs=u) == expected
+    kalman = KalmanFilter.from_parameters(**system)
+    kalman.observation_input_weights_ = np.zeros((D, M))
+    assert kalman.score(X, inputs=u) != expected
+    with pytest.raises(ValueError, match="KalmanFilter: transition_input_weights_ requires inputs"):
+        KalmanFilter(K).fit(X).transition_input_weights_ = np.ones((K, M))
+    with pytest.raises(AttributeError, match="transition_input_weights_ requires inputs"):
+        KalmanFilter(K).fit(X).transition_input_weights_  # noqa: B018
+
+
+def test_a_known_system_learns_from_a_stream(rng):
+    X, u = controlled(rng, 400)
+    system = {
+        "transition_matrices": 0.8, "observation_matrices": [[1.0], [-0.5]],
+        "transition_input_weights": [[1.0]], "observation_input_weights": [[0.0], [0.0]],
+        "transition_covariance": 0.09, "observation_covariance": 0.09 * np.eye(2),
+        "initial_state_mean": 0.0, "initial_state_covariance": 1.0,
+        "em_vars": [*WEIGHTS, "observation_offsets"],
+    }  # fmt: skip
+    kalman = KalmanFilter.from_parameters(**system)
+    for rows, inputs in zip(np.split(X, 20), np.split(u, 20), strict=True):
+        kalman.partial_fit(rows, inputs=inputs, continues=True)
+    assert_controlled(kalman, atol=0.3)
+
+
+def test_forms_of_inputs_are_those_of_sequences(rng):
+    X, u = controlled(rng, 90)
+    u, cuts = u[:, 0], [40, 50]
+    parts = [X[:40], X[40:]], [u[:40], u[40:]]
+    expected = KalmanFilter(1, random_state=0).fit(parts[0], inputs=parts[1])
+    groups = np.repeat([7, 3], cuts)
+    for rows, given in [
+        (X, {"inputs": u, "lengths": cuts}),
+        (X, {"inputs": u[:, None], "groups": groups}),
+        (X, {"inputs": pd.Series(u), "lengths": cuts}),
+        (X, {"inputs": u.tolist(), "lengths": cuts}),
+    ]:
+        found = KalmanFilter(1, random_state=0).fit(rows, **given)
+        assert_array_equal(found.observation_input_weights_, expected.observation_input_weights_)
+        assert found.score(rows, **given) == expected.score(parts[0], inputs=parts[1])
+    mixed = np.argsort(np.concatenate([np.arange(40), np.arange(50)]), kind="stable")
+    means = expected.transform(X, groups=groups, inputs=u)
+    again = expected.transform(X[mixed], groups=groups[mixed], inputs=u[mixed])
+    assert_array_equal(again, means[mixed])
+    single = KalmanFilter(1, random_state=0).fit(X.astype("f4"), inputs=u)
+    assert single.observation_input_weights_.dtype == np.float32
+    weighted = KalmanFilter(1, random_state=0).fit(parts[0], inputs=parts[1], sample_weight=[2, 1])
+    three = [*parts[0][:1], *parts[0]], [*parts[1][:1], *parts[1]]
+    twice = KalmanFilter(1, random_state=0).fit(three[0], inputs=three[1])
+    assert weighted.score(X, inputs=u) == pytest.approx(twice.score(X, inputs=u), abs=0.5)
+
+
+def test_searches_pipelines_and_routing(rng):
+    X, u = controlled(rng, 300)
+    sequences, inputs = np.split(X, 6), np.split(u, 6)
+    with config_context(enable_metadata_routing=True):
+        kalman = KalmanFilter(1, random_state=0).set_fit_request(inputs=True)
+        kalman = kalman.set_score_request(inputs=True).set_partial_fit_request(inputs=True)
+        names = {"params": [None, dict.fromkeys(WEIGHTS, False)]}
+        search = GridSearchCV(kalman, names, cv=2).fit(sequences, inputs=inputs)
+        assert search.best_params_ == {"params": None}
+        pipeline = make_pipeline(StandardScaler(), kalman).fit(X, inputs=u)
+        assert np.isfinite(pipeline.score(X, inputs=u))
+        stream = StreamPipeline([("scale", StandardScaler()), ("kalman", clone(kalman))])
+        stream.partial_fit(X[:200], inputs=u[:200]).partial_fit(X[200:], inputs=u[200:])
+    plain = [("scale", StandardScaler()), ("kalman", KalmanFilter(1, random_state=0))]
+    plain = StreamPipeline(plain)
+    plain.partial_fit(X[:200], inputs=u[:200]).partial_fit(X[200:], inputs=u[200:])
+    weights = [p["kalman"].observation_input_weights_ for p in (plain, stream)]
+    assert_array_equal(*weights)
+    kalman = KalmanFilter(1, random_state=0)
+    assert_array_equal(kalman.fit_transform(X, inputs=u), kalman.transform(X, inputs=u))
+    without = KalmanFilter(1, random_state=0).fit(X)
+    assert kalman.aic(X, inputs=u) < without.aic(X) and kalman.bic(X, inputs=u) < without.bic(X)
+    frame = pd.DataFrame(X, pd.date_range("2026-01-01", periods=300), ["load", "price"])
+    mean = kalman.fit(frame, inputs=u).forecast(frame, 2, inputs=u, future_inputs=u[:2])
+    assert mean.index[0] == pd.Timestamp("2026-10-28") and list(mean.columns) == ["load", "price"]
+
+
+def test_samples_given_inputs_are_learnt_from_again(rng):
+    X, u = controlled(rng, 400)
+    kalman, long = KalmanFilter(1, random_state=0).fit(X, inputs=u), rng.normal(size=(3000, 1))
+    drawn, states = kalman.sample(inputs=long)
+    assert states.shape == (3000, 1)
+    again = KalmanFilter(1, random_state=0).fit(drawn, inputs=long)
+    assert_allclose(effects(again), effects(kalman), atol=0.1)
+    drawn, _ = kalman.sample(inputs=[u[:4], u[:7]])
+    assert [len(part) for part in drawn] == [4, 7]
+    with pytest.raises(ValueError, match="KalmanFilter: inputs must be passed"):
+        kalman.sample(4)
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("which", WRONG)
+def test_wrong_inputs_are_refused_by_name_and_nothing_is_lost(which, rng):
+    X, given = rng.normal(size=(20, 1)), WRONG[which]
+    kalman = KalmanFilter(1, random_state=0).fit(X, inputs=NAMED + rng.normal(size=(20, 1)))
+    state, error = kalman._fitted, (ValueError, TypeError)
+    for name in ("partial_fit", "score", "predict", "filter", "bic", "impute", "smooth"):
+        with pytest.raises(error, match=r"KalmanFilter.*\b(inputs|lengths)\b"):
+            getattr(kalman, name)(X, **given)
+    assert kalman._fitted is state
+    future = {"future_inputs" if name == "inputs" else name: x for name, x in given.items()}
+    if which != "lengths":
+        with pytest.raises(error, match=r"KalmanFilter.*\bfuture_inputs\b"):
+            kalman.forecast(X, 20, inputs=NAMED, **future)
+    if which not in ("one input more", "other names", "none"):
+        with pytest.raises(error, match=r"KalmanFilter.*\b(inputs|lengths)\b"):
+            KalmanFilter(1).fit(X, **given)
+
+
+def test_other_refusals(rng):
+    X, u = rng.normal(size=(20, 2)), rng.normal(size=20)
+    for arguments, words in [
+        ({"em_vars": [WEIGHTS[0]]}, "transition_input_weights of KalmanFilter is in em_vars"),
+        ({"params": {WEIGHTS[1]: True}}, "observation_input_weights of KalmanFilter is in em_vars"),
+        ({WEIGHTS[0]: [[1.0]]}, "KalmanFilter: inputs must be passed: the model has 1"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            KalmanFilter(1, **arguments).fit(X)
+    for arguments, words in [
+        ({WEIGHTS[0]: np.ones((1, 3))}, "inputs have 1 columns, but 3 are expected"),
+        ({WEIGHTS[1]: np.ones((3, 1))}, r"observation_input_weights of .* of shape \(2, 1\)"),
+        ({"params": {WEIGHTS[0]: np.eye(2, dtype=bool)}}, "params"),
+        ({"solver": "stochastic"}, "states are not drawn where there are inputs"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            KalmanFilter(1, **arguments).fit(X, inputs=u)
+    for method in ("score", "filter", "partial_fit"):
+        with pytest.raises(ValueError, match="inputs have 1 columns, but 0 are expected"):
+            getattr(KalmanFilter(1).fit(X), method)(X, inputs=u)
