@@ -1022,7 +1022,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return expected, C @ covariances @ C.mT + self.emissions.covariance
 
     def forecast(
-        self, data: Sequences, n_steps: int, inputs: Floats | None = None
+        self, data: Sequences, n_steps: int, future: Floats | None = None
     ) -> NormalForecast:
         """Return means and covariances of the rows that follow each sequence.
 
@@ -1034,11 +1034,11 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             With n_sequences.
         n_steps : int
             How many rows follow each sequence.
-        inputs : ndarray of shape (n_sequences, n_steps, m), default=None
-            Those of the rows to come; None: the model has none.
+        future : ndarray of shape (n_sequences, n_steps, m), default=None
+            Inputs of the rows to come; None: the model has none.
         """
         if self.varying is not None or self.n_inputs:
-            return self._known_forecast(data, n_steps, inputs)
+            return self._known_forecast(data, n_steps, future)
         last = data.offsets[1:] - 1
         states = tuple(moments[last] for moments in self.filtered(data))
         if self._starts_diffuse(data):
@@ -1083,7 +1083,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
                 begin = end
         return NormalForecast(*rows)
 
-    def _known_forecast(self, data, n_steps, inputs):
+    def _known_forecast(self, data, n_steps, future):
         """Return the moments of rows that are missing after the end of each sequence."""
         lengths = data.lengths + room("n_steps", (n_steps,)).size
         offsets = np.append(0, np.cumsum(lengths))
@@ -1094,7 +1094,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         if self.n_inputs:
             known = np.empty((len(X), self.n_inputs))
             known[~ahead] = data.X[:, self.n_inputs : data.n_inputs]
-            known[ahead] = inputs.reshape(-1, self.n_inputs)
+            known[ahead] = future.reshape(-1, self.n_inputs)
             longer = with_inputs_before(X, known, offsets)
         means, covariances = self.predicted(longer)
         shape = len(data), n_steps, self.n_features

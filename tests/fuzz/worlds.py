@@ -309,9 +309,17 @@ def conditional_objects(model, data, evidence):
 def dynamical_objects(model, data, evidence):
     if not hasattr(model, "transitions"):
         return [], {}
-    k = model.n_components
+    k, m = model.n_components, model.n_inputs
+    known = data.X[:, m : 2 * m]
+    future = np.zeros((len(data), 2, m))
     values = {
-        "row": data.X[0],
+        "row": data.X[0, 2 * m :],
+        "inputs": known[0] if m else None,
+        "forecast.inputs": future[0] if m else None,
+        "ahead.inputs": (known[0], future[0]) if m else None,
+        "future": future if m else None,
+        "sequences": data,
+        "n_inputs": 2 * m,
         "model": model,
         "states": (np.zeros((1, k)), np.eye(k)[None]),
         "mean": np.zeros(k),
