@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 202,
-    "Python code": 30_724,
-    "Python docstrings": 14_837,
+    "Python files": 203,
+    "Python code": 31_146,
+    "Python docstrings": 14_984,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 104,
     "import circles": 0,
-    "test code": 40_794,
+    "test code": 41_247,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
