@@ -1,7 +1,8 @@
 r"""Components of time series, as a Kalman filter with a `structure` takes them.
 
 A series is the sum of its components, and noise. Their matrices are the blocks of those of a linear
-dynamical system, whose variances of noise are learnt. Components are listed, or added: ``Level() + Season(12)`` is ``[Level(), Season(12)]``.
+dynamical system, whose variances of noise are learnt. Components are listed, or added:
+``Level() + Season(12)`` is ``[Level(), Season(12)]``.
 
 References
 ----------

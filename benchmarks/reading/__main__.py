@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 203,
-    "Python code": 31_146,
-    "Python docstrings": 14_984,
+    "Python files": 204,
+    "Python code": 31_208,
+    "Python docstrings": 15_043,
     "kernel files": 60,
     "kernel code": 15_009,
-    "public names": 104,
+    "public names": 105,
     "import circles": 0,
-    "test code": 41_247,
+    "test code": 41_281,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -8,11 +8,12 @@ from sklearn_onlineem.displays.mixture import MixtureDisplay
 from sklearn_onlineem.displays.model_selection import ModelSelectionDisplay
 from sklearn_onlineem.displays.responsibility import ResponsibilityDisplay
 from sklearn_onlineem.displays.state_paths import StatePathDisplay
+from sklearn_onlineem.displays.structure import StructureDisplay
 from sklearn_onlineem.displays.topics import TopicsDisplay
 from sklearn_onlineem.displays.transitions import TransitionDisplay
 
 __all__ = [
     "AlignmentDisplay", "ForecastDisplay", "LearningCurveDisplay", "MergeDisplay",
     "MixtureDisplay", "ModelSelectionDisplay", "ResponsibilityDisplay", "StatePathDisplay",
-    "TopicsDisplay", "TransitionDisplay",
+    "StructureDisplay", "TopicsDisplay", "TransitionDisplay",
 ]  # fmt: skip

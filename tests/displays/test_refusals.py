@@ -157,6 +157,11 @@ ForecastDisplay.from_estimator(KALMAN, ROWS, kinds=['guessed']) ->
     kinds must be among .*; got 'guessed'
 ForecastDisplay.from_estimator(KALMAN, ROWS, n_lags=60) -> n_lags must be
 ForecastDisplay.from_estimator(KALMAN, ROWS, n_steps=-1) -> n_steps must be
+# Components.
+StructureDisplay([1.0], {}) -> components must not be empty
+StructureDisplay([1.0], {'level': BAND}) -> components\['level'\] must be two arrays
+StructureDisplay.from_estimator(KALMAN, ROWS) -> decompose requires a structure
+StructureDisplay([1.0], {'level': [[1.0], [1.0]]}).plot(mass=1.0) -> mass must be
 # Alignments.
 AlignmentDisplay('abc', 'a', [('match', 'a', 'a'), ('delete', 'b', None)]) ->
     operations must lead to

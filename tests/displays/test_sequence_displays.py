@@ -24,8 +24,10 @@ from sklearn_onlineem.displays import (
     ForecastDisplay,
     LearningCurveDisplay,
     StatePathDisplay,
+    StructureDisplay,
     TransitionDisplay,
 )
+from sklearn_onlineem.structure import Level
 
 ROWS = np.random.default_rng(0).normal(np.repeat([[0.0], [9.0]], 20, axis=0))
 # Displays, estimators that suit them, what these learn from, and what is drawn of it.
@@ -37,6 +39,7 @@ CASES = [
         (TransitionDisplay, GaussianHMM(2, random_state=0), ROWS, ()),
         (ForecastDisplay, KalmanFilter(1, max_iter=2, tol=0.0), ROWS, (ROWS,)),
         (ForecastDisplay, GaussianHMM(2, random_state=0), ROWS, (ROWS,)),
+        (StructureDisplay, KalmanFilter(structure=[Level()]), ROWS, (ROWS,)),
         (AlignmentDisplay, EditDistance(), [("ab", "abb"), ("ab", "b")], ("ab", "bb")),
     ]
 ]
@@ -47,6 +50,7 @@ UNSUITABLE = [
     (StatePathDisplay, KalmanFilter(), (ROWS,)),
     (TransitionDisplay, KalmanFilter(), ()),
     (ForecastDisplay, GaussianMixture(), (ROWS,)),
+    (StructureDisplay, GaussianHMM(), (ROWS,)),
     (AlignmentDisplay, CategoricalHMM(), ("ab", "b")),
     (AlignmentDisplay, MarkovChainMixture(), ("ab", "b")),
 ]

@@ -365,6 +365,8 @@ _START_SHARE, _LASTING = 0.2, 0.1
 _PASSES, _MOST_ROWS, _MOST_LAGGED = 10, 1 << 11, 512
 # Share of the variance of changes that noise of components has at the start.
 _START_VARIANCE = 0.3
+# Powers of 10 by which further starts differ from it.
+_START_POWERS = -3.0, 1.0
 
 
 def _square_of_changes(data):
@@ -450,6 +452,12 @@ class SystemInitialiser(Initialiser):
 
     def another(self, data, random_state):
         """Return a further start of `n_init`, at random."""
+        if self.system.is_structured:
+            given = dict(self.system.given)
+            for name in ("transition_covariance", "observation_covariance"):
+                sizes = 10.0 ** random_state.uniform(*_START_POWERS, size=len(given[name]))
+                given[name] = given[name] * sizes
+            return replace(self, system=replace(self.system, given=given)).given(data)
         return replace(self, init="random").model(data, random_state)
 
     def lasting(self, pseudo_statistics):

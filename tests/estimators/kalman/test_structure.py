@@ -74,6 +74,16 @@ def test_a_list_of_series_shares_variances(rng):
     assert alone.score(series[0]) > kalman.score(series[0])
 
 
+def test_further_starts_find_other_maxima():
+    # Cycles of sunspots are changes of a slope, or of a level.
+    datasets = pytest.importorskip("statsmodels.api").datasets
+    X = datasets.sunspots.load_pandas().data[["SUNACTIVITY"]].to_numpy()
+    scores = [
+        KalmanFilter(structure=[Trend()], n_init=n, random_state=0).fit(X).score(X) for n in (1, 5)
+    ]
+    assert scores[1] > scores[0] + 10.0
+
+
 def test_streams_go_on_from_a_start_that_is_determined(rng):
     X = np.cumsum(rng.normal(size=(400, 1)), axis=0) + rng.normal(size=(400, 1))
     kalman = KalmanFilter(structure=[Level()])

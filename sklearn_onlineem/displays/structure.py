@@ -1,0 +1,122 @@
+"""The components of a structural time series."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
+from sklearn_onlineem.displays._drawing import foreground, shade_gaps
+from sklearn_onlineem.displays._inputs import check_suits, one_sequence
+from sklearn_onlineem.em.settings import check_number
+
+
+class StructureDisplay(Display):
+    """The components of a series, one below the other, with bands.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows,) or (n_rows, 1)
+        The series, NaN for missing values.
+    components : dict of tuple (array-like of shape (n_rows,), array-like of shape (n_rows,))
+        Means and variances by names, as `decompose` returns them.
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes, or one
+        One for each component; the series is in that of the level.
+    points_ : matplotlib Line2D or None
+        Observed values, if there is a level.
+    lines_ : dict of matplotlib Line2D by str
+        Means of the components.
+    bands_ : dict of matplotlib PolyCollection by str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import KalmanFilter
+    >>> from sklearn_onlineem.displays import StructureDisplay
+    >>> from sklearn_onlineem.structure import Season, Trend
+    >>> series = np.arange(40.0)[:, None] + np.tile([3.0, -3.0], 20)[:, None]
+    >>> series += np.random.default_rng(0).normal(size=series.shape)
+    >>> kalman = KalmanFilter(structure=[Trend(), Season(2)]).fit(series)
+    >>> display = StructureDisplay.from_estimator(kalman, series)
+    >>> [*display.lines_], len(display.ax_)
+    (['level', 'slope', 'season'], 3)
+    """
+
+    X: Floats
+    ax_: Axes | NDArray[np.object_]
+
+    def __init__(self, X: ArrayLike, components: Mapping[str, tuple[ArrayLike, ArrayLike]]):
+        self.X, _ = one_sequence(X, type(self))
+        shape = self.X.shape[:1]
+        self.components = {
+            name: tuple(np.asarray(part, dtype=float) for part in parts)
+            for name, parts in components.items()
+        }
+        for name, parts in self.components.items():
+            if len(parts) != 2 or any(part.shape != shape for part in parts):
+                raise ValueError(f"components[{name!r}] must be two arrays of shape {shape}.")
+        if not self.components:
+            raise ValueError("components must not be empty.")
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: object, X: ArrayLike, *, ax: AxesOrMany | None = None, **options: object
+    ) -> Self:
+        """Draw the components of a series by a fitted Kalman filter with a structure.
+
+        Parameters
+        ----------
+        estimator : KalmanFilter
+            A fitted one, with a `structure`.
+        X : array-like of shape (n_rows, 1)
+            One series, NaN for missing values.
+        ax, **options
+            Arguments of `plot`.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            If the estimator is not fitted, is no Kalman filter, or has no structure.
+        """
+        check_suits(estimator, cls, ["decompose"], "it is not a Kalman filter.")
+        rows, _ = one_sequence(X, cls)
+        shaped = rows if np.ndim(X) == 1 else X
+        return cls(X, estimator.decompose(shaped)).plot(ax, **options)
+
+    def plot(self, ax: AxesOrMany | None = None, *, mass: float = 0.95) -> Self:
+        """Draw the components.
+
+        Parameters
+        ----------
+        ax : array of matplotlib Axes, default=None
+            One for each component. None: those of a new figure.
+        mass : float, default=0.95
+            Probability of the bands.
+        """
+        check_number("mass", mass, 0.0, 1.0)
+        n, width = len(self.components), norm.ppf(0.5 + 0.5 * mass)
+        rows, is_gap = np.arange(len(self.X)), np.isnan(self.X[:, 0])
+        axes = self._axes(ax, n, figsize=(6.4, 1.2 + 1.6 * n), sharex=True)
+        self.points_, self.lines_, self.bands_ = None, {}, {}
+        for axis, (name, (mean, variance)) in zip(axes, self.components.items(), strict=True):
+            if name == "level":
+                (self.points_,) = axis.plot(
+                    rows[~is_gap], self.X[~is_gap, 0], ".", color=foreground(), markersize=3.0
+                )
+                shade_gaps(axis, is_gap)
+            (self.lines_[name],) = axis.plot(rows, mean, color="C0", linewidth=1.3)
+            spread = width * np.sqrt(variance)
+            self.bands_[name] = axis.fill_between(
+                rows, mean - spread, mean + spread, color="C0", alpha=0.25, linewidth=0.0
+            )
+            axis.set_ylabel(name)
+        axes[-1].set_xlabel("row")
+        return self
