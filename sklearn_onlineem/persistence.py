@@ -116,9 +116,9 @@ def save(estimator: object, path: str | os.PathLike[str]) -> None:
                 # Of no date, so that equal states have equal files.
                 archive.writestr(zipfile.ZipInfo(_STATE), text)
                 for number, array in enumerate(arrays):
-                    content = io.BytesIO()
-                    np.lib.format.write_array(content, array, (1, 0), allow_pickle=False)
-                    archive.writestr(zipfile.ZipInfo(f"{number}.npy"), content.getbuffer())
+                    part = zipfile.ZipInfo(f"{number}.npy")
+                    with archive.open(part, "w", force_zip64=True) as content:
+                        np.lib.format.write_array(content, array, (1, 0), allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -193,15 +193,13 @@ def _classes():
         package = import_module(f"{_PACKAGE}.{room}")
         inner = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}.")
         for module in [package, *(import_module(info.name) for info in inner)]:
-            for kind in vars(module).values():
-                if isinstance(kind, type) and kind.__module__ == module.__name__:
-                    found[f"{room}.{kind.__name__}"] = kind
-    found = {
-        name: kind
-        for name, kind in found.items()
-        if (_is_value(kind) or issubclass(kind, BaseEstimator | Loaded))
-        and not inspect.isabstract(kind)
-    }
+            found |= {
+                f"{room}.{kind.__name__}": kind
+                for kind in vars(module).values()
+                if isinstance(kind, type) and kind.__module__ == module.__name__
+                and (_is_value(kind) or issubclass(kind, BaseEstimator | Loaded))
+                and not inspect.isabstract(kind)
+            }  # fmt: skip
     for module, names in _TRANSFORMERS.items():
         found |= {f"{module}.{name}": getattr(import_module(module), name) for name in names}
     return found
@@ -394,7 +392,10 @@ def _read(file):
         if sorted(m.filename for m in members) != sorted([*names, _STATE]):
             raise ValueError("it has parts that no state has")
         arrays = [_array(archive.read(name)) for name in names]
-    return _value(document["value"], arrays)
+    value = _value(document["value"], arrays)
+    if type(value) not in _names():
+        raise ValueError(f"it holds no estimator, but {_described(value)}")
+    return value
 
 
 def _refuse(name):
@@ -443,6 +444,11 @@ def _made(kind, state):
     for name in state:
         if name.startswith("__") or callable(getattr(kind, name, None)):
             raise ValueError(f"{kind.__name__} has no attribute {name!r:.60}")
+    if issubclass(kind, BaseEstimator):
+        # An earlier version did not have all parameters.
+        for name, parameter in inspect.signature(kind).parameters.items():
+            if parameter.default is not parameter.empty:
+                state.setdefault(name, parameter.default)
     if isinstance(made, PersistentState):
         made._restore(state)
     else:

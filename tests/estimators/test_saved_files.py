@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases.comparing import assert_close
-from cases.damaged_files import damaged, file_of
+from cases.damaged_files import damaged, file_of, parts_of
 from cases.saved_files import FOLDER, answer, names_kept
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder, RobustScaler
+from sklearn.preprocessing import OneHotEncoder, RobustScaler, StandardScaler
 
-from sklearn_onlineem import GaussianMixture, Mixture, StreamPipeline
+from sklearn_onlineem import AnomalyDetector, GaussianMixture, Mixture, StreamPipeline
 from sklearn_onlineem.em import Adaptive
 from sklearn_onlineem.families import Poisson
 from sklearn_onlineem.persistence import _classes, _is_value, load, save
@@ -79,6 +79,21 @@ def test_all_names_of_the_format_are_still_understood():
             learnt = {name for name in known if name.startswith("_") or name.endswith("_")}
             own = {"n_rows_kept", *_classes()[kind]._get_param_names()}
             assert known - learnt <= own, kind
+
+
+def test_parameters_that_an_earlier_version_had_not_get_their_defaults(path):
+    scaler, mixture = StandardScaler(), GaussianMixture(2, reg_covar=1.0)
+    pipeline = StreamPipeline([("scaler", scaler), ("mixture", mixture)], transform_input=["y"])
+    save(AnomalyDetector(pipeline, contamination=0.5), path)
+    document, _ = parts_of(path.read_bytes())
+    text = json.dumps(document)
+    for new in ('"with_std": true, ', '"reg_covar": 1.0, ', ', "contamination": 0.5'):
+        assert text.count(new) == 1
+        text = text.replace(new, "")
+    path.write_bytes(file_of(text))
+    loaded = load(path)
+    names = ["contamination", "estimator__scaler__with_std", "estimator__mixture__reg_covar"]
+    assert [loaded.get_params()[name] for name in names] == [0.01, True, "relative"]
 
 
 @pytest.mark.parametrize("number", [2, 10**30])
@@ -317,6 +332,7 @@ HOSTILE = {
         file_with({"streams.StreamPipeline": {"steps": [], "memory": "folder"}}),
         file_with({"sklearn.pipeline.Pipeline": {"steps": [], "memory": "folder"}}),
     ],
+    "it holds no estimator": [*map(file_with, [[1], {"type": ["<f8"]}, {"tuple": []}])],
     "a RandomState has no such state": [
         *map(random_state, (625, -1, 10**9)), random_state(0, np.zeros(1, "u4")),
     ],
