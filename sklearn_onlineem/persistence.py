@@ -45,9 +45,8 @@ _STATE = "state.json"
 _MOST_LEVELS = 100
 _DTYPE = re.compile(r"[<>|=]?[biufcSUmM][1-9]\d*(\[\d*\w+\])?")
 _PACKAGE = "sklearn_onlineem"
-_ROOMS = (
-    "data", "distributed", "em", "estimators", "families", "models", "statistics", "streams",
-)  # fmt: skip
+# Parts of the package that no state comes from.
+_WITHOUT_STATES = ("diagnostics", "displays", "interop", "persistence")
 # Their states are arrays, numbers and texts, and what runs on them is NumPy and SciPy.
 _TRANSFORMERS = {
     "sklearn.decomposition": ("IncrementalPCA", "PCA", "TruncatedSVD"),
@@ -189,7 +188,10 @@ def trusted_types() -> list[str]:
 def _classes():
     """Return classes by the names that they have in files."""
     found = {}
-    for room in _ROOMS:
+    rooms = (info.name for info in pkgutil.iter_modules(import_module(_PACKAGE).__path__))
+    for room in rooms:
+        if room.startswith("_") or room in _WITHOUT_STATES:
+            continue
         package = import_module(f"{_PACKAGE}.{room}")
         inner = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}.")
         for module in [package, *(import_module(info.name) for info in inner)]:

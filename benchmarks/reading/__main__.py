@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 204,
-    "Python code": 31_213,
+    "Python code": 31_214,
     "Python docstrings": 15_043,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 105,
     "import circles": 0,
-    "test code": 41_295,
+    "test code": 41_300,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

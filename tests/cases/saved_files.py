@@ -64,6 +64,7 @@ from sklearn_onlineem.em import (
 from sklearn_onlineem.em.schedules import PowerDecayInRows
 from sklearn_onlineem.em.step import Exact, Sampled
 from sklearn_onlineem.persistence import save
+from sklearn_onlineem.structure import Level, Season, Trend
 
 FOLDER = Path(__file__).parents[1] / "saved"
 # The first of these that an estimator, or a filter, has.
@@ -94,6 +95,8 @@ def kept():
         yield type(solver).__name__, mixture.partial_fit(X[:12]).partial_fit(X[12:]), X[:3]
     hmm = GaussianHMM(2, durations="poisson", max_duration=3, random_state=0)
     yield "durations", hmm.partial_fit(X), X[:3]
+    structure = KalmanFilter(structure=Level() + Season(3), random_state=0)
+    yield "structure", structure.fit(X[:, :1]), X[:5, :1]
     filtering = PoissonHMM(2), KalmanFilter(), RegressionHMM(2, lags=1)
     for estimator in filtering:
         live = estimator.fit(np.abs(X).round()).live_filter()
@@ -109,7 +112,8 @@ def fitted_in_all_ways(rng):
         data, _ = case.data(rng, 40)
         stream = case(max_iter=2, tol=0.0).partial_fit(data)
         yield stream
-        yield combine_estimators([stream, copy.deepcopy(stream).partial_fit(data)])
+        members = [stream, copy.deepcopy(stream).partial_fit(data)]
+        yield combine_estimators(members, align=False)
     for schedule in (PowerDecay(), PowerDecayInRows(5.0), Harmonic(), Constant(), Forgetting(0.9)):
         yield GaussianMixture(2, schedule=schedule).partial_fit(X)
     solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
@@ -136,6 +140,7 @@ def fitted_in_all_ways(rng):
     words = ["ab", "ba", "abc"]
     for parametrization in ("tied", "full"):
         yield EditDistanceClassifier(EditDistance(parametrization)).fit(words, words)
+    yield KalmanFilter(structure=Trend() + Season(2)).partial_fit(X[:, :1])
     yield KalmanFilter(observation_offsets=X, params={"transition_offsets": True}).partial_fit(X)
     yield DistributedEM(PoissonMixture(2, max_iter=2), n_shards=2, n_jobs=1).fit(counts)
     yield PerSequence(StandardScaler()).fit([X])
