@@ -29,20 +29,20 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit
 # ends by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
-    "GaussianHMM.fit, functions": 341,
-    "GaussianHMM.fit, files": 43,
+    "GaussianHMM.fit, functions": 342,
+    "GaussianHMM.fit, files": 44,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 204,
-    "Python code": 31_214,
-    "Python docstrings": 15_043,
+    "Python files": 205,
+    "Python code": 31_222,
+    "Python docstrings": 15_044,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 105,
     "import circles": 0,
-    "test code": 41_300,
+    "test code": 41_313,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -34,6 +34,7 @@ from sklearn_onlineem.estimators.parameters import (
     estimator,
     parameter,
 )  # fmt: skip
+from sklearn_onlineem.estimators.point_masses import warn_of_point_masses
 from sklearn_onlineem.estimators.progress import (
     CallbackSupportMixin,
     FitTasks,
@@ -399,6 +400,7 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
         progress.state = state.counting(n_seen=before.n_seen + data.total_weight, size=size)
         warn_of_passes(self, progress, data, may_converge)
         warn_of_unused_rates(self, progress)
+        warn_of_point_masses(self, progress.state.model, data)
 
     def _partial_fit(self, X, y=None, with_end=None, **where):
         """Update with a batch; `with_end` returns the state after it and the `end` of the fit."""

@@ -9,13 +9,11 @@ from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, TakesPrior, bound
@@ -27,59 +25,13 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     excess,
 )
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
-from sklearn_onlineem.families import Product
-from sklearn_onlineem.families.capabilities import ColumnDistributions
 from sklearn_onlineem.models.durations import DURATIONS
 from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
 from sklearn_onlineem.models.live_filters import StateFilter
 from sklearn_onlineem.models.terminations import GivenLength
 
 _CONCENTRATION = [None, Interval(Real, 0, None, closed="neither"), "array-like"]
-
-
-# A deviation of a state below this share of that of the widest state may be a floor; it is one if
-# more than this share of the rows nearby are equal.
-_NARROW, _MOST_EQUAL = 1e-2, 0.8
-
-
-def _warn_of_point_masses(hmm, model, X):
-    """Warn if states have a density without bound, at rows that are all equal."""
-    factors = [(model.family, range(X.shape[1]), model.parameters)]
-    if isinstance(model.family, Product):
-        factors = zip(model.family.families, model.family.columns, model.parameters, strict=True)
-    for factor, own, known in factors:
-        kind = getattr(factor, "family", factor)  # that of the parts of mixtures
-        kinds = kind, *getattr(kind, "families", ())
-        if not all(isinstance(x, ColumnDistributions) and not x.is_whole for x in kinds):
-            continue
-        rows = X[:, list(own)]
-        values = rows[~np.isnan(rows[:, 0]), 0]
-        # Distributions take longer than a fit of few rows may.
-        if len(np.unique(values)) == len(values):
-            continue
-        if not _is_narrow(factor.distribution(known, 0).var()).any():
-            continue
-        means = factor.means(known)
-        variances = [factor.distribution(known, j).var() for j in range(len(own))]
-        narrow, deviations = _is_narrow(variances).all(axis=0), np.sqrt(variances).T
-        for k in np.flatnonzero(narrow):
-            near = rows[(np.abs(rows - means[k]) <= 4.0 * deviations[k]).all(axis=1)]
-            found, counts = np.unique(near, axis=0, return_counts=True)
-            if counts.max(initial=0) > max(1.0, _MOST_EQUAL * len(near)):
-                row = found[counts.argmax()].tolist()
-                warn_user(
-                    f"{type(hmm).__name__}: state {k} has collapsed onto {counts.max()} equal rows,"
-                    f" {row!s:.60}. Its variance is a floor and its density has no"
-                    " bound, so that likelihoods compare floors. Pass NaN for such rows if nothing"
-                    " was observed there, or decrease n_components.",
-                    ConvergenceWarning,
-                )
-
-
-def _is_narrow(variances):
-    return variances < _NARROW**2 * np.max(variances, axis=-1, keepdims=True)
 
 
 def _masks_of_transitions(hmm):
@@ -239,11 +191,6 @@ class BaseHMM(TakesPrior, SequenceEstimator):
             self.durationprob_init,
             self._learnt()["durationprob"],
         )
-
-    def _finish(self, progress, data, may_converge=True):
-        super()._finish(progress, data, may_converge)
-        if isinstance(data, Sequences):  # no shards elsewhere
-            _warn_of_point_masses(self, progress.state.model, data.X)
 
     _whole = ("emissions", "e")
 
