@@ -4,12 +4,15 @@
 (`apt install chromium`, or CHROMIUM=path). It fails where the console has errors, an image is
 broken, a page is wider than the screen, the bar above it breaks into lines, or a formula or a block
 of code is cut (but on a phone). Pages of the API are alike: one in ten is looked at so, and of the
-others only the width is measured, on the phone.
+others only the width is measured, on the phone. The dark changes colours and no sizes: one page in
+ten is looked at there.
 """
 
 import os
 import shutil
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -49,11 +52,9 @@ def has_formulas(path):
     return 'class="math notranslate' in path.read_text()
 
 
-def faults(context, path, is_wide):
-    """Yield what is wrong with a page."""
-    errors, page = [], context.new_page()
-    page.on("console", lambda message: message.type == "error" and errors.append(message.text))
-    page.on("pageerror", lambda error: errors.append(str(error)))
+def faults(page, path, is_wide, errors):
+    """Yield what is wrong with a page, in an open tab that collects errors."""
+    errors.clear()
     page.goto(path.as_uri(), wait_until="load")
     yield from (f"console: {error}" for error in errors)
     yield from (f"broken image {source}" for source in page.evaluate(BROKEN_IMAGES))
@@ -66,7 +67,6 @@ def faults(context, path, is_wide):
         yield from (f"code is cut: {line}" for line in page.evaluate(CODE_CUT))
     if (height := page.evaluate(BAR)) > ONE_LINE:
         yield f"the bar above takes {height:.0f} pixels, more than a line"
-    page.close()
 
 
 def overflow(page):
@@ -89,29 +89,38 @@ def pages_of(folder):
     return [*written, *gallery, *chosen], [path for path in reference if path not in chosen]
 
 
+def look(folder, chromium, name):
+    """Say what is wrong in a view, page by page, and count the pages."""
+    looked_at, measured = pages_of(folder)
+    errors = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_context(**VIEWS[name]).new_page()
+        page.on("console", lambda message: message.type == "error" and errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        chosen = looked_at[::10] if name == "dark" else looked_at
+        found = [(path, faults(page, path, name != "phone", errors)) for path in chosen]
+        if name == "phone":
+            found += [(path, overflow_of(page, path)) for path in measured]
+        lines = [
+            f"{path.relative_to(folder)} ({name}): {message}"
+            for path, messages in found
+            for message in messages
+        ]
+        browser.close()
+    return lines, len(found)
+
+
 def main():
     folder = Path(sys.argv[1]).resolve()
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if chromium is None:
         sys.exit("no Chromium was found: apt install chromium, or CHROMIUM=path")
-    n_faults, n_views = 0, 0
-    looked_at, measured = pages_of(folder)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, view in VIEWS.items():
-            context = browser.new_context(**view)
-            found = [(path, faults(context, path, name != "phone")) for path in looked_at]
-            if name == "phone":
-                page = context.new_page()
-                found += [(path, overflow_of(page, path)) for path in measured]
-            for path, messages in found:
-                n_views += 1
-                for message in messages:
-                    n_faults += 1
-                    print(f"{path.relative_to(folder)} ({name}): {message}")
-        browser.close()
-    print(f"{n_faults} faults in {n_views} views of pages")
-    return bool(n_faults)
+    with ProcessPoolExecutor(2) as pool:
+        views = [*pool.map(partial(look, folder, chromium), VIEWS)]
+    found = [line for lines, _ in views for line in lines]
+    print(*found, f"{len(found)} faults in {sum(n for _, n in views)} views of pages", sep="\n")
+    return bool(found)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,9 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/backlinks",
     "doc_module": ("sklearn_onlineem",),
     "show_memory": False,
+    # An example that takes times says that it runs alone; readers need not see how.
+    "parallel": 2,
+    "remove_config_comments": True,
     "image_scrapers": "doc.thumbnails.scrape",
     # Examples print what they show.
     "capture_repr": (),

@@ -13,6 +13,7 @@ start, as ratios.
 # Both make three passes from the same parameters, on one thread. The runs alternate, and the time
 # is the least of three. Equal likelihoods show equal work.
 
+# sphinx_gallery_parallel = False
 import sys
 import time
 import warnings
