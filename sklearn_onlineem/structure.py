@@ -24,7 +24,7 @@ from scipy.linalg import block_diag
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.settings import Settings, check_bool, check_count
 
-__all__ = ["Component", "Level", "Season", "Trend"]
+__all__ = ["Autoregression", "Component", "Level", "Season", "Trend"]
 
 
 class Block(NamedTuple):
@@ -40,12 +40,16 @@ class Block(NamedTuple):
         noise.
     outputs : dict of ndarray of shape (m,)
         By names: linear functions of the states that are shown. The first is a part of the series.
+    has_prior : bool, default=False
+        Whether first states have the mean 0 and the variance of the series; otherwise they are
+        diffuse.
     """
 
     transitions: Floats
     learnt: NDArray[np.bool_]
     noise: Floats
     outputs: dict[str, Floats]
+    has_prior: bool = False
 
 
 class Component(Settings):
@@ -174,6 +178,44 @@ class Season(Component):
         return Block(A, np.zeros((m, m), bool), noise, {"season": first})
 
 
+@dataclass(frozen=True)
+class Autoregression(Component):
+    r"""What fades, :math:`x_t = \phi_1 x_{t-1} + \dots + \phi_p x_{t-p} + N(0, \sigma^2)`.
+
+    Coefficients are learnt. The first values have the mean 0 and the variance of the series, as
+    diffuse ones could not be told from a level.
+
+    Parameters
+    ----------
+    order : int, default=1
+        p, at least 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.signal import lfilter
+    >>> from sklearn_onlineem import KalmanFilter
+    >>> from sklearn_onlineem.structure import Autoregression, Level
+    >>> noise = np.random.default_rng(0).normal(size=(1000, 1))
+    >>> series = 9.0 + lfilter([1.0], [1.0, -0.7], noise, axis=0)
+    >>> kalman = KalmanFilter(structure=Level(fixed=True) + Autoregression()).fit(series)
+    >>> kalman.transition_matrices_.round(1)
+    array([[1. , 0. ],
+           [0. , 0.7]])
+    """
+
+    order: int = 1
+
+    def __post_init__(self):
+        check_count("order", self.order)
+
+    def block(self) -> Block:
+        p = int(self.order)
+        A, first = np.eye(p, k=-1), np.eye(p)[0]
+        A[0, 0] = 0.5
+        return Block(A, np.outer(first, np.ones(p)) > 0.0, first, {"autoregression": first}, True)
+
+
 def checked_structure(structure: object) -> list[Component]:
     """Return the components of a structure, a trend and its level as one.
 
@@ -189,9 +231,9 @@ def checked_structure(structure: object) -> list[Component]:
             "structure must be a list of components, such as sklearn_onlineem.structure.Level(),"
             f" got {wrong[0] if wrong else parts!r:.60}."
         )
-    twice = [part for part in parts if isinstance(part, (Level, Trend))]
-    if len({type(part) for part in twice}) < len(twice):
-        raise ValueError("structure must have at most one Level and one Trend.")
+    once = [type(part) for part in parts if isinstance(part, (Level, Trend, Autoregression))]
+    if len(set(once)) < len(once):
+        raise ValueError("structure must have at most one Level, Trend and Autoregression.")
     seasons = [part.period for part in parts if isinstance(part, Season)]
     if len(set(seasons)) < len(seasons):
         raise ValueError(f"structure must have seasons of different periods, got {seasons}.")
@@ -206,6 +248,7 @@ class Assembled(NamedTuple):
     noise: Floats
     outputs: dict[str, Floats]
     observation: Floats
+    has_prior: NDArray[np.bool_]
 
 
 def assembled(structure: object) -> Assembled:
@@ -228,6 +271,7 @@ def assembled(structure: object) -> Assembled:
             blocks.append(block)
             names.append(part)
     noise = np.concatenate([block.noise for block in blocks])
+    has_prior = np.concatenate([np.full(len(block.noise), block.has_prior) for block in blocks])
     observation, outputs, begin = np.zeros(len(noise)), {}, 0
     kinds = [type(part) for part in names]
     for part, block in zip(names, blocks, strict=True):
@@ -240,4 +284,4 @@ def assembled(structure: object) -> Assembled:
         begin = own.stop
     A = block_diag(*(block.transitions for block in blocks))
     learnt = block_diag(*(block.learnt for block in blocks)).astype(bool)
-    return Assembled(A, learnt, noise, outputs, observation)
+    return Assembled(A, learnt, noise, outputs, observation, has_prior)

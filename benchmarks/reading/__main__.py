@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 205,
-    "Python code": 31_222,
-    "Python docstrings": 15_044,
+    "Python code": 31_240,
+    "Python docstrings": 15_071,
     "kernel files": 60,
     "kernel code": 15_009,
-    "public names": 105,
+    "public names": 106,
     "import circles": 0,
-    "test code": 41_313,
+    "test code": 41_337,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -79,7 +79,7 @@ class System:
             "transition_covariance": np.diag(parts.noise),
             "observation_matrices": parts.observation[None],
             "observation_covariance": np.eye(1),
-            "initial_state_covariance": np.diag(np.full(len(parts.noise), np.inf)),
+            "initial_state_covariance": np.diag(np.where(parts.has_prior, 1.0, np.inf)),
         }
         learnt = ["observation_covariance", *["transition_covariance"] * bool(parts.noise.any())]
         types = {"transition_covariance": "diag", "observation_covariance": noise_type}
@@ -376,6 +376,12 @@ def _square_of_changes(data):
     return float((changes**2).mean()) if changes.any() else 1.0
 
 
+def _variance(data):
+    """Return the variance of all rows, or 1 if it is 0."""
+    X, _ = filled(data)
+    return float((X - X[0]).var()) or 1.0
+
+
 @dataclass(frozen=True)
 class SystemInitialiser(Initialiser):
     """States that are guessed from the rows, and the regressions that follow from them.
@@ -395,6 +401,8 @@ class SystemInitialiser(Initialiser):
         if system.is_structured:
             for name in system.learnt() & {"transition_covariance", "observation_covariance"}:
                 known[name] = _START_VARIANCE * _square_of_changes(data) * known[name]
+            start = known["initial_state_covariance"]
+            known["initial_state_covariance"] = np.where(start > 0.0, _variance(data) * start, 0.0)
         return system.known_model(known).seeing(data)
 
     def estimated(self, data, random_state):

@@ -7,7 +7,8 @@ from sklearn.base import clone
 
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.models.linear_dynamical import FIELDS
-from sklearn_onlineem.structure import Level, Season, Trend
+from sklearn_onlineem.structure import Autoregression, Level, Season, Trend
+from sklearn_onlineem.structure import assembled as structure_of
 
 STRUCTURES = {
     "level": ([Level()], {"level": "llevel"}),
@@ -63,6 +64,31 @@ def test_components_add_up_to_the_series_without_noise(kind, rng):
     states = kalman.smooth(X)[0] @ kalman.observation_matrices_.T
     assert_allclose(total, states.ravel(), rtol=1e-9)
     assert all((variance >= 0.0).all() for _, variance in found.values())
+
+
+@pytest.mark.parametrize("structure", [Level() + Autoregression(2), [Trend(damped=True)]], ids=str)
+def test_rates_that_are_learnt_are_at_a_maximum(structure, rng):
+    level, X = 0.3 * rng.normal(size=400).cumsum(), np.zeros(400)
+    for t in range(2, 400):
+        X[t] = 0.9 * X[t - 1] - 0.5 * X[t - 2] + rng.normal()
+    X = (X + level + 5.0)[:, None]
+    kalman = KalmanFilter(structure=structure, tol=1e-7).fit(X)
+    A, best = kalman.transition_matrices_, kalman.score(X)
+    learnt = structure_of(structure).learnt
+    assert (A[~learnt] == structure_of(structure).transitions[~learnt]).all()
+    for place in zip(*np.nonzero(learnt), strict=True):
+        for step in (-0.01, 0.01):
+            other = A.copy()
+            other[place] += step
+            moved = clone(kalman).set_params(max_iter=0).fit(X)
+            for name in ("transition_covariance_", "observation_covariance_"):
+                setattr(moved, name, getattr(kalman, name))
+            moved.transition_matrices_ = other
+            assert moved.score(X) < best
+    if len(structure) > 1:
+        assert_allclose(A[1, 1:], [0.9, -0.5], atol=0.15)
+        start = kalman.initial_state_covariance_.diagonal()
+        assert_allclose(start, [np.inf, X.var(), X.var()])
 
 
 def test_a_list_of_series_shares_variances(rng):
