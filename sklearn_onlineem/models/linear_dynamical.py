@@ -986,7 +986,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         data : Sequences
             At least one row. Moments are not finite if an unstable system has overflown.
         """
-        if self._starts_diffuse(data[-1:]):
+        if self.diffuse is not None and self._starts_diffuse(data[-1:]):
             means, covariances = self._filtered(data[-1:], filtered=True)[2:4]
             _diffuse.check_determined(covariances[-1])
             return means[-1].copy(), covariances[-1].copy()

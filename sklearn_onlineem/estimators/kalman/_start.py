@@ -102,7 +102,12 @@ class System:
     @cached_property
     def fields(self):
         """The arrays that the system has, by name."""
-        return FIELDS_WITH_INPUTS if self.sizes.get("m") else FIELDS
+        n = self.n_inputs
+        if n is None:
+            n = any(
+                self.given[name] is not None for name in FIELDS_WITH_INPUTS if name not in FIELDS
+            )
+        return FIELDS_WITH_INPUTS if n else FIELDS
 
     @property
     def sizes(self):

@@ -280,7 +280,7 @@ class KalmanFilter(TakesPrior, TakesInputs):
         return KalmanReader(self, Gaussian(), fresh, self._system().n_states)
 
     def _n_known_inputs(self, fresh):
-        return self._system().sizes.get("m") if fresh else self.model_.n_inputs
+        return self._system().sizes.get("m") if fresh else self._fitted.state.model.n_inputs
 
     def _initialiser(self):
         return SystemInitialiser(self._system(), self.init, self._prior)
