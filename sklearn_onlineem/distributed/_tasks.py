@@ -126,7 +126,10 @@ def extent(data):
 def prepare(estimator, number, first, names, *values):
     """Return the data of a shard as kernels take them; its rows are numbered from `first`."""
     with error_context(number):
-        data = estimator._input().read(**dict(zip(names, values, strict=True)))
+        reader = estimator._input()
+        data = reader.read(**dict(zip(names, values, strict=True)))
+        if reader.attributes:
+            raise ValueError("y has labels, but the first shard has none; it defines the classes.")
         if not len(data):
             raise ValueError("nothing of it was observed; leave it out.")
     return data.numbered_from(first)

@@ -9,6 +9,8 @@ from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -121,6 +123,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         Records of the rounds.
     n_features_in_ : int
         Columns of the data; strings have none.
+    classes_ : ndarray of shape (n_components,)
+        Classes of the estimator, if it is a classifier.
 
     Notes
     -----
@@ -264,6 +268,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     @property
     def n_features_in_(self) -> int:
         return self.estimator_.n_features_in_
+
+    @property
+    def classes_(self) -> NDArray[np.generic]:
+        return self.estimator_.classes_
 
     def _learn(self, estimator, progress, shards):
         seed = estimator._drawn_seed()

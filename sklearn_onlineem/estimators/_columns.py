@@ -273,7 +273,7 @@ def _declared(column):
     return None if categories is None else _objects(categories)
 
 
-def _is_missing(value):
+def is_missing(value):
     # NA is equal to nothing, not even to a bool.
     is_na = value is None or type(value).__name__ in ("NAType", "NaTType")
     return is_na or (isinstance(value, float | np.floating) and value != value)
@@ -283,7 +283,7 @@ def categories_of(column):
     """Return the categories of a column: declared ones, or those that occur, in order."""
     found = _declared(column)
     if found is None:
-        found = {value for value in _objects(column) if not _is_missing(value)}
+        found = {value for value in _objects(column) if not is_missing(value)}
         try:
             found = sorted(found)
         except TypeError:
@@ -344,7 +344,7 @@ def codes_of(column, known):
     if values is None:
         numbers = {value: code for code, value in enumerate(known.tolist())}
         return np.array([
-            np.nan if _is_missing(value) else numbers.get(value, -1) for value in _objects(column)
+            np.nan if is_missing(value) else numbers.get(value, -1) for value in _objects(column)
         ])  # fmt: skip
     codes = values - known[0]
     is_code = (codes >= 0.0) & (codes < len(known)) & (codes == np.floor(codes))

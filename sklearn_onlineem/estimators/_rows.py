@@ -15,13 +15,13 @@ from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers import Gibbs
+from sklearn_onlineem.estimators._labels import ReadsLabels
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.fitted import FitTransformMixin
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators.validation import (
     INVALID,
-    checked_labels,
     checked_weight,
     raise_named,
     ready,
@@ -29,7 +29,7 @@ from sklearn_onlineem.estimators.validation import (
 from sklearn_onlineem.families.capabilities import Marginals
 
 
-class RowsInput:
+class RowsInput(ReadsLabels):
     """Reads rows as `fit`, `partial_fit` and `predict` take them.
 
     The family checks the values, after `prepare` if that is given. First (`fresh`) data define the
@@ -46,11 +46,12 @@ class RowsInput:
         self._estimator, self._family, self._fresh = estimator, family, fresh
         self._n_components, self._prepare = n_components, prepare
         self._takes_labels, self._n_jobs = takes_labels, estimator.n_jobs
-        self.attributes = {}
+        self.attributes, self._classes = {}, None
 
-    def read(self, X, y=None, sample_weight=None):
+    def read(self, X, y=None, sample_weight=None, classes=None):
         """Return rows, converted and checked, without those of weight 0."""
         try:
+            self._classes = classes
             X = self._converted(X)
             n_threads = threads_for(self._n_jobs, X.size * self._n_components)
             weight = None if sample_weight is None else checked_weight(sample_weight, X)
@@ -90,7 +91,9 @@ class RowsInput:
 
     def _batch(self, X, weight, y, n_threads):
         """Combine converted rows with their weights and labels."""
-        labels = None if y is None else checked_labels(y, X.shape[0], self._n_components)
+        labels, classes = None, self._classes
+        if y is not None or classes is not None:
+            labels = self._components(y, X.shape[0], self._n_components, classes)
         return Rows.unchecked(X, weight, labels, n_threads, self._has_gaps)
 
 
@@ -146,9 +149,10 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         ----------
         X : array-like of shape (n_samples, n_features)
             The rows; sparse where the class says so.
-        y : array-like of int of shape (n_samples,), default=None
-            With ``semi_supervised=True`` known components, 0..n_components - 1, and -1 where
-            unknown; otherwise ignored. None: no component is known.
+        y : array-like of shape (n_samples,), default=None
+            With ``semi_supervised=True`` labels, as many different ones as components, or numbers
+            of components; -1, None and NaN where unknown. Otherwise ignored. None: no label is
+            known.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; a weight of 2 is equivalent to two equal rows. Weights below
             1e-100 count as 0; their sum must be above 0, and at most 1e100.

@@ -445,7 +445,8 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
             if with_end is not None:
                 state, end = with_end(state, without_outliers(state.carry, data))
             # `_replace` would take twice as long.
-            self._fitted = Fitted(state, history, *fitted[2:-2], end, fitted.distance)
+            attributes = rules.reader.attributes or fitted.attributes
+            self._fitted = Fitted(state, history, attributes, *fitted[3:-2], end, fitted.distance)
         except BaseException:
             self.__dict__.pop("_present_rules", None)
             raise
@@ -458,7 +459,7 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
         fitted = self.__dict__.get("_fitted")
         # A known model awaits its first data.
         is_new = fitted is None or fitted.state.awaits_data
-        attributes, before = (rules.reader.attributes, None) if is_new else (None, self._resumed())
+        attributes, before = rules.reader.attributes, None if is_new else self._resumed()
         history = History() if fitted is None else fitted.history
         progress = Progress(before, history, callbacks_of(self, attributes))
         # Parameters are valid; setting one drops it.

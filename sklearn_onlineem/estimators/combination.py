@@ -43,7 +43,7 @@ _DECAYS = 1e-12, 700.0
 # many times the mean error of estimation, by `benchmarks.papers.unequal_sites`. So many rows tell.
 _APART, _ERRORS, _N_DRAWN = 0.05, 6.0, 2000
 # Attributes that may differ between members.
-_OF_MEMBERS = ("feature_names_in_", "aligned_members_")
+_OF_MEMBERS = ("feature_names_in_", "aligned_members_", "classes_")
 
 Estimator = TypeVar("Estimator", bound=OnlineEM)
 
@@ -559,6 +559,13 @@ def _checked_members(estimators, base):
                 f" {known[0][0]} has feature_names_in_={known[0][1]}."
             )
     for who, estimator in named.items():
+        own, other = (e._fitted.attributes.get("classes_") for e in (estimator, first))
+        # Members without labels are aligned to the first.
+        if own is not None and not np.array_equal(own, other):
+            raise ValueError(
+                f"{who}, a {type(first).__name__}, has classes_={own.tolist()!s:.60}, and"
+                f" estimators[0] has {'none' if other is None else other.tolist()!s:.60}."
+            )
         own, others = (e._fitted.attributes.get("_categories", {}) for e in (estimator, first))
         for j in own.keys() | others.keys():
             if j not in own or j not in others or own[j].tolist() != others[j].tolist():

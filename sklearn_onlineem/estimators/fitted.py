@@ -145,7 +145,7 @@ class Fitted(NamedTuple):
 
     state: State
     history: History
-    # Attributes that validation found in the first data; they never change.
+    # Attributes that validation found in the first data, and classes in the first labels.
     attributes: dict
     # Values of the structural parameters.
     structure: tuple

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, FloatsOrList, Method, SequenceData
+from sklearn_onlineem.estimators.parameters import with_entries
 from sklearn_onlineem.estimators.sequence_forms import sequence_form, with_columns_of_symbols
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators.validation import converted
@@ -30,13 +30,14 @@ class InputsReader(SequencesInput):
     """Reads sequences and their inputs; subclasses put them side by side in `_sequences`."""
 
     def read(
-        self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None, inputs=None
-    ):
+        self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None,
+        classes=None, inputs=None,
+    ):  # fmt: skip
         X, inputs = X if isinstance(X, Pair) else (X, inputs)
         self._inputs, self._cut = inputs, (lengths, groups)
         end = None if self._fresh else self._estimator._fitted.end
         self._last = end[-1] if continues and end is not None else None
-        return super().read(X, y, lengths, groups, continues, sample_weight)
+        return super().read(X, y, lengths, groups, continues, sample_weight, classes)
 
     def _n_expected(self):
         """Return the number of inputs that the model has; None: any."""
@@ -135,13 +136,7 @@ future_inputs : array-like, default=None
 
 def with_inputs(method: Callable[..., object], more: str = "") -> Callable[[Method], Method]:
     """Decorate a method that takes inputs, too, with the docstring of the one that does not."""
-
-    def decorated(own):
-        parameters, of, rest = inspect.cleandoc(method.__doc__).partition("\n\nReturns\n")
-        own.__doc__ = parameters + _ENTRY + more + of + rest
-        return own
-
-    return decorated
+    return with_entries(method, _ENTRY + more)
 
 
 class TakesInputs(SequenceEstimator):

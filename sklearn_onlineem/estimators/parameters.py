@@ -142,6 +142,17 @@ def by_name(remedy: str) -> Callable[[Method], Method]:
     return decorated
 
 
+def with_entries(method: Callable[..., object], entries: str) -> Callable[[Method], Method]:
+    """Decorate a method with the docstring of one that takes fewer parameters."""
+
+    def decorated(own):
+        parameters, of, rest = inspect.cleandoc(method.__doc__).partition("\n\nReturns\n")
+        own.__doc__ = parameters + entries + of + rest
+        return own
+
+    return decorated
+
+
 def naming_calls(cls: Method) -> Method:
     """Let errors of wrong arguments name this class, in public methods and the constructor."""
     # `inspect.getmembers_static` takes milliseconds for a class.

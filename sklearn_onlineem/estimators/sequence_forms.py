@@ -56,6 +56,8 @@ class SequenceForm:
                     raise ValueError(
                         f"y[{i}] has {len(part)} entries, and sequence {i} of X has {n_rows} rows."
                     )
+            if len({part.dtype.kind for part in parts}) > 1:  # Texts may stand beside NaN.
+                parts = [part.astype(object) for part in parts]
             return np.concatenate(parts)
         y = column("y", y)
         if len(y) != self.offsets[-1]:

@@ -18,6 +18,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.stages.memories import Remember
+from sklearn_onlineem.estimators._labels import ReadsLabels
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.fitted import FitTransformMixin, rollback
 from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
@@ -33,7 +34,6 @@ from sklearn_onlineem.estimators.threads import single_threaded_blas, threads_fo
 from sklearn_onlineem.estimators.validation import (
     INVALID,
     check_values,
-    checked_labels,
     error_context,
     raise_named,
     ready,
@@ -45,7 +45,7 @@ from sklearn_onlineem.models.forecasts import checked_levels
 _BATCH_ROWS, _FEWEST_STEPS, _MOST_STEPS, _FEWEST_IN_BATCH = 1000, 20, 50, 10
 
 
-class SequencesInput:
+class SequencesInput(ReadsLabels):
     """Reads sequences in all forms of the user; `form` is that of the last.
 
     The family checks the values, and first (`fresh`) data define the `attributes` of the estimator,
@@ -57,7 +57,10 @@ class SequencesInput:
         self._n_states, self._takes_labels = n_states, takes_labels
         self.attributes, self.form = {}, None
 
-    def read(self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None):
+    def read(
+        self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None,
+        classes=None,
+    ):  # fmt: skip
         """Return sequences, converted and checked; the first may continue the last of the fit."""
         try:
             if self._estimator._takes_symbols and lengths is None and groups is None:
@@ -65,8 +68,9 @@ class SequencesInput:
             self.form = sequence_form(X, lengths, groups, self._converted)
             check_rows_of_y(self.form, y)
             X, labels = self.form.X, None
-            if y is not None and self._takes_labels:
-                labels = checked_labels(self.form.flat(y), X.shape[0], self._n_states)
+            if classes is not None or (y is not None and self._takes_labels):
+                y = None if y is None else self.form.flat(y)
+                labels = self._components(y, X.shape[0], self._n_states, classes)
             n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
             data = self._sequences(Rows.unchecked(X, None, labels, n_threads))
             if sample_weight is not None:
@@ -170,10 +174,11 @@ class SequenceEstimator(
             Sequences: a list, an array of shape (n_sequences, length, n_features), or rows of shape
             (n_rows, n_features), which are one sequence without `lengths` and `groups`. A row of
             NaN was not observed.
-        y : array-like of int of shape (n_rows,) or list of those, default=None
-            With ``semi_supervised=True`` of a hidden Markov model known states, 0..n_components -
-            1, and -1 where unknown; otherwise ignored. None: no state is known. With a 2-D X it
-            must have an entry for each row, so that lengths are not taken for it.
+        y : array-like of shape (n_rows,) or list of those, default=None
+            With ``semi_supervised=True`` of a hidden Markov model labels, as many different ones as
+            states, or numbers of states; -1, None and NaN where unknown. Otherwise ignored. None:
+            no label is known. With a 2-D X it must have an entry for each row, so that lengths are
+            not taken for it.
         sample_weight : array-like of shape (n_sequences,) or (n_rows,), default=None
             Non-negative weights of sequences; a weight of 2 is equivalent to two equal sequences.
             With a 2-D X there may be one for each row, the same for all rows of a sequence. Weights

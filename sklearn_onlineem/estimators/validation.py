@@ -406,6 +406,7 @@ def checked_labels(y, n_rows, n_components):
 def column(name, values):
     """Return an array of one value for each row; refuse masked entries and other shapes."""
     check_complete(name, values)
+    given = values
     try:
         values = np.asarray(values)
     except ours(ValueError):
@@ -414,6 +415,10 @@ def column(name, values):
         values = values[:, 0]
     if values.ndim != 1:
         raise ValueError(f"{name} must be of shape (n_rows,), got {values.shape}.")
+    if values.dtype.kind in "SU" and isinstance(given, list | tuple):
+        # Beside texts, None, NaN and -1 would become texts.
+        objects = np.array(given, dtype=object).reshape(-1)
+        return values if all(isinstance(x, str | bytes) for x in objects) else objects
     return values
 
 

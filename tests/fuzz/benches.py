@@ -101,7 +101,7 @@ def common_arguments(rng):
         "kind": one_of(rng, [None, "stochastic", "viterbi"]), "input_features": None,
         "transform": one_of(rng, [None, "default", "pandas"]), "deep": True,
         "features": one_of(rng, [None, [0]]), "return_std": bool(rng.integers(2)), "level": 0.8,
-        "random_state": 0, "client": None, "validation": None,
+        "random_state": 0, "client": None, "validation": None, "classes": None,
     }  # fmt: skip
 
 

@@ -367,7 +367,7 @@ def documented_attributes(estimator):
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_every_documented_attribute_can_be_read(case, method, rng):
     X, _ = case.data(rng)
-    mixture = getattr(case(), method)(X)
+    mixture = getattr(case(semi_supervised=True), method)(X)
     side = math.isqrt(X.shape[1])
     sizes = {"n_components": 3, "n_features": X.shape[1], "side": side, "n_symbols": side}
     sizes["n_categories"] = case.arguments.get("n_categories")

@@ -1,6 +1,7 @@
 """`y` is ignored, as scikit-learn has it, unless the user says that it holds labels."""
 
 import copy
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,18 @@ from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS, flat
 from cases.states import state_of
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import is_classifier, is_clusterer
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.metrics import adjusted_rand_score, roc_auc_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 
 from sklearn_onlineem import (
@@ -21,6 +32,7 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
+    combine_estimators,
 )
 from sklearn_onlineem.distributed import DistributedEM
 
@@ -145,22 +157,21 @@ def test_labels_of_rows_that_are_none(case, rng):
     before = state_of(mixture)
     for bad in wrong(y):
         for method in (mixture.partial_fit, case(semi_supervised=True).fit):
-            with pytest.raises(ValueError, match=type(mixture).__name__):
+            with pytest.raises((TypeError, ValueError), match=type(mixture).__name__):
                 method(X, bad)
     assert_identical(state_of(mixture), before)
     unlabelled = case(max_iter=2).fit(X)
-    for nothing in (None, np.full(len(y), -1)):
+    for nothing in (None, np.full(len(y), -1), [None] * len(y), np.full(len(y), np.nan)):
         found = case(semi_supervised=True, max_iter=2).fit(X, nothing)
         assert_identical(state_of(found), state_of(unlabelled))
+        assert_array_equal(found.classes_, [0, 1, 2])
 
 
 def wrong(y):
-    yield from (y.astype(float), y[:-1], np.append(y, 0), [], {}, dict(enumerate(y)), 0, "abc")
-    yield from (np.where(y, y, np.nan), y - 2, y + 1, y.astype(str), y == 1, np.array([y, y]))
-    yield from (np.ma.masked_equal(y, 1), [y], [y[:3], y[3:]], pd.Series(y).astype("string"))
-    missing = pd.Series(y, dtype="Int64")
-    missing[1] = pd.NA
-    yield missing
+    yield from (y[:-1], np.append(y, 0), [], {}, dict(enumerate(y)), 0, "abc", np.array([y, y]))
+    yield from (y - 2, np.where(y, "a", "b"), y + 0.5, np.where(y, y, np.inf))
+    yield from (np.array([{}] * len(y)), ["a", *y[1:]])
+    yield from (np.ma.masked_equal(y, 1), [y], [y[:3], y[3:]])
 
 
 @all_hidden_markov
@@ -169,20 +180,90 @@ def test_states_that_are_none(case, rng):
     hmm = case(semi_supervised=True, max_iter=2).fit(X, states)
     before = state_of(hmm)
     flat_states = np.concatenate(states)
-    floats = [part.astype(float) for part in states]
     masked = [np.ma.masked_equal(part, 1) for part in states]
     scalars = [0, *states[1:]]
     shifted = [states[0][:0], np.append(states[0], states[1]), *states[2:]]
-    others = (states[:-1], states[::-1], floats, masked, scalars, shifted, [states], [[]])
+    texts = [part.astype(str) if i else part for i, part in enumerate(states)]
+    others = (states[:-1], states[::-1], masked, scalars, shifted, [states], [[]], texts)
     for bad in (*wrong(flat_states), *others):
         for method in (hmm.partial_fit, case(semi_supervised=True).fit):
-            with pytest.raises(ValueError, match=type(hmm).__name__):
+            with pytest.raises((TypeError, ValueError), match=type(hmm).__name__):
                 method(X, bad)
     assert_identical(state_of(hmm), before)
     unlabelled = case(max_iter=2).fit(X)
     for nothing in (None, np.full(len(flat_states), -1), [part * 0 - 1 for part in states]):
         found = case(semi_supervised=True, max_iter=2).fit(X, nothing)
         assert_identical(state_of(found), state_of(unlabelled))
+
+
+def named(y):
+    """Labels of three components, -1 where unknown, with other names in the same order."""
+    texts = np.array(["a", "b", "c", None], dtype=object)[y]
+    yield texts
+    yield [text or float("nan") for text in texts]
+    yield [text or -1 for text in texts]
+    yield pd.Series(texts, dtype="string")
+    yield pd.Series(texts, dtype="category")
+    yield pd.DataFrame({"y": texts})
+    yield np.array([3, 7, 9, -1])[y]
+    yield np.array([-5.0, 0.0, 3.0, np.nan])[y]
+    yield pd.Series(np.array([1, 2, 3, None])[y], dtype="Int64")
+    yield np.array(["1999", "2001", "2002", "NaT"], dtype="M8[D]")[y]
+
+
+def check_names(case, X, y, names, read=lambda y: y):
+    """Labels of any type give the fit of numbers of components, and are predicted."""
+    expected = case(semi_supervised=True, max_iter=1).fit(X, y)
+    numbers = read(expected.predict(X))
+    for labels in names:
+        found = case(semi_supervised=True, max_iter=1).fit(X, labels)
+        assert_identical(state_of(found), state_of(expected))
+        assert len(found.classes_) == 3 and (found.classes_[:-1] < found.classes_[1:]).all()
+        loaded = pickle.loads(pickle.dumps(found))
+        assert_array_equal(read(loaded.predict(X)), found.classes_[numbers])
+    switched = found.set_params(semi_supervised=False)
+    assert_array_equal(read(switched.predict(X)), numbers)
+    assert not hasattr(switched, "classes_")
+
+
+@all_mixtures
+def test_labels_of_rows_of_any_type(case, rng):
+    X, y = case.data(rng, 30)
+    y[::4] = -1
+    names = list(named(y))
+    is_first = case is ESTIMATORS[0]
+    check_names(case, X, y, names if is_first else names[:1])
+
+
+@all_hidden_markov
+def test_labels_of_states_of_any_type(case, rng):
+    X, states = case.data(rng, 4)
+    states[0] = states[0] * 0 - 1
+    texts = np.array(["a", "b", "c", None], dtype=object)
+    parts = [np.full(len(states[0]), np.nan), *(texts[part].astype(str) for part in states[1:])]
+    assert parts[1].dtype.kind == "U"
+    check_names(case, X, states, [parts], np.concatenate)
+
+
+@pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS], ids=repr)
+def test_all_labels_of_a_stream_are_told_at_first(case, rng):
+    X, y = case.data(rng, 8) if case in SEQUENCE_ESTIMATORS else case.data(rng, 60)
+    parts = y if isinstance(y, list) else [y]
+    names = [np.array(["a", "b", "c"])[part] for part in parts]
+    names = names if isinstance(y, list) else names[0]
+    expected = case(semi_supervised=True).partial_fit(X[:4], y[:4]).partial_fit(X[4:], y[4:])
+    found = case(semi_supervised=True).partial_fit(X[:4], names[:4], classes=["c", "a", "b"])
+    before, after = state_of(found), names[4:]
+    for wrong_names, classes in ((after, ["a", "b", "d"]), (after, ["a", "b"]), (y[4:], None)):
+        with pytest.raises(ValueError, match=type(found).__name__):
+            found.partial_fit(X[4:], wrong_names, classes=classes)
+    assert_identical(state_of(found), before)
+    assert_identical(state_of(found.partial_fit(X[4:], after)), state_of(expected))
+    assert_array_equal(found.classes_, ["a", "b", "c"])
+    with pytest.raises(ValueError, match="semi_supervised"):
+        case().partial_fit(X, y, classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match="unknown"):
+        case(semi_supervised=True).partial_fit(X, names, classes=["a", "b", None])
 
 
 @all_hidden_markov
@@ -228,3 +309,105 @@ def test_whether_labels_are_learnt_is_a_parameter_as_any_other(rng):
     pipeline.set_params(gaussianmixture__semi_supervised=True).fit(X, y)
     expected = GaussianMixture(2, random_state=0, semi_supervised=True).fit(X, y)
     assert_identical(pipeline[0].model_, expected.model_)
+
+
+# ------------------------------------------------------------------------ as scikit-learn's do
+
+# Durations are bounded, and runs of merged classes are longer; regressions have no inputs here.
+CHAINS = [c for c in SEQUENCE_ESTIMATORS if not {"durations", "lags"} & c.arguments.keys()]
+
+
+def labelled_rows(case, rng):
+    """Rows in the order of classes, which are two, or one sequence, and texts."""
+    if case in SEQUENCE_ESTIMATORS:
+        parts, states = case.data(rng, 12)
+        X, y = np.concatenate(parts), np.concatenate(states) > 0
+    else:
+        X, y = case.data(rng, 60, n_clusters=2)
+    return X, np.array(["no", "yes"])[y.astype(int)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("case", ESTIMATORS + CHAINS, ids=repr)
+def test_what_takes_classifiers_takes_them(case, rng):
+    X, y = labelled_rows(case, rng)
+    is_sequence = case in SEQUENCE_ESTIMATORS
+    settings = {"algorithm": "map"} if is_sequence else {}
+    classifier = case(2, semi_supervised=True, max_iter=1, **settings)
+    assert is_classifier(classifier) and is_clusterer(case(2))
+    cv = StratifiedKFold(2)
+    proba = cross_val_predict(classifier, X, y, method="predict_proba", cv=cv)
+    for train, test in cv.split(X, y):
+        fitted = sklearn.clone(classifier).fit(X[train], y[train])
+        assert_array_equal(proba[test], fitted.predict_proba(X[test]))
+        assert_array_equal(fitted.predict(X[test]), fitted.classes_[proba[test].argmax(axis=1)])
+    scores = cross_val_score(classifier, X, y, scoring="roc_auc", cv=cv)
+    assert_allclose(scores, [roc_auc_score(y[test], proba[test, 1]) for _, test in cv.split(X, y)])
+    votes = VotingClassifier([("first", classifier), ("second", classifier)], voting="soft")
+    whole = sklearn.clone(classifier).fit(X, y)
+    assert_allclose(votes.fit(X, y).predict_proba(X), whole.predict_proba(X), atol=1e-12)
+    assert_array_equal(votes.predict(X), whole.predict(X))
+    stacked = StackingClassifier([("only", classifier)], LogisticRegression(), cv=cv).fit(X, y)
+    calibrated = CalibratedClassifierCV(classifier, cv=cv).fit(X, y)
+    for found in (stacked, calibrated):
+        assert_array_equal(found.classes_, ["no", "yes"])
+        assert np.mean(found.predict(X) == y) >= max(np.mean(whole.predict(X) == y) - 0.1, 0.5)
+
+
+class WithLabels:
+    """The recipe of the guide."""
+
+    def __init__(self, mixture):
+        self.mixture = mixture
+
+    def fit(self, X, y=None):
+        self.labels_ = self.mixture.fit(X).predict(X)
+        return self
+
+    def partial_fit(self, X, y=None):
+        if not hasattr(self, "labels_"):
+            return self.fit(X)
+        self.labels_ = self.mixture.partial_fit(X).predict(X)
+        return self
+
+    def predict(self, X):
+        return self.mixture.predict(X)
+
+
+def test_topics_of_bertopic_online(rng):
+    """It clusters embeddings as BERTopic's `partial_fit`, `fit` and `transform` do."""
+    y = rng.integers(0, 3, 600)
+    embeddings = rng.standard_normal((600, 5)) + 8.0 * np.eye(5)[y]
+    model = WithLabels(GaussianMixture(3, random_state=0))
+    topics = []
+    for batch in np.split(embeddings, 6):
+        model = model.partial_fit(batch)
+        topics.extend(model.labels_)
+    assert adjusted_rand_score(y, topics) > 0.98
+    assert_array_equal(model.predict(embeddings), model.mixture.predict(embeddings))
+    model.fit(embeddings, y=None)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    # The mixture keeps no rows, and would have to predict them in each step.
+    assert not hasattr(model.mixture, "labels_")
+
+
+def test_labels_of_shards_and_of_members(rng):
+    X, y = rng.standard_normal((80, 2)), np.arange(80) % 2
+    names = np.array(["a", "b"])[y]
+    mixture = GaussianMixture(2, semi_supervised=True, random_state=0, max_iter=2)
+    found = DistributedEM(mixture, n_shards=2).fit(X, names)
+    assert_identical(
+        found.estimator_.model_, DistributedEM(mixture, n_shards=2).fit(X, y).estimator_.model_
+    )
+    assert_array_equal(found.classes_, ["a", "b"])
+    assert set(found.predict(X)) == {"a", "b"}
+    late = np.where(np.arange(80) < 40, None, names)
+    with pytest.raises(ValueError, match="shard 1: y has labels, but the first shard has none"):
+        DistributedEM(mixture, n_shards=2).fit(X, late)
+    first, second, other, unlabelled = (
+        sklearn.clone(mixture).fit(X, z) for z in (names, names, y, None)
+    )
+    assert_array_equal(combine_estimators([first, second, unlabelled]).classes_, ["a", "b"])
+    for wrong_one, ahead in ((other, first), (first, unlabelled)):
+        with pytest.raises(ValueError, match=r"estimators\[1\], a GaussianMixture, has classes_="):
+            combine_estimators([ahead, wrong_one])

@@ -134,6 +134,7 @@ ROWS_ARE_NO_SAMPLES = {
     " score_samples returns one value for a sequence",
     "check_sample_weights_not_overwritten": "rows of a sequence have one weight",
     "check_sample_weight_equivalence_on_dense_data": "rows of a sequence have one weight",
+    "check_classifiers_one_label_sample_weights": "rows of a sequence have one weight",
 }
 
 
@@ -161,6 +162,25 @@ DRAWN_TOGETHER = {
 }
 
 
+# With labels. Scikit-learn sets n_components to 1 where it is a parameter, and has two classes.
+AS_CLASSIFIERS = {
+    **dict.fromkeys(
+        [
+            "check_dont_overwrite_parameters",
+            "check_fit2d_1feature",
+            "check_fit2d_predict1d",
+            "check_methods_sample_order_invariance",
+            "check_methods_subset_invariance",
+        ],
+        "one component has one class",
+    ),
+    "check_classifier_not_supporting_multiclass": "the message names n_components",
+    "check_classifiers_classes": "-1 is unknown, not a class",
+    "check_supervised_y_2d": "a column of labels is taken without a warning",
+    "check_supervised_y_no_nan": "NaN is an unknown label",
+}
+
+
 def draws(solver):
     return solver == "stochastic" or (
         not isinstance(solver, str) and (solver.draws or solver.inertia.draws)
@@ -168,6 +188,9 @@ def draws(solver):
 
 
 def expected_failures(estimator):
+    if getattr(estimator, "semi_supervised", False):
+        of_sequences = ROWS_ARE_NO_SAMPLES if isinstance(estimator, SequenceEstimator) else {}
+        return AS_CLASSIFIERS | of_sequences
     if isinstance(estimator, AnomalyDetector):
         return expected_failures(estimator.estimator)
     if isinstance(estimator, MixtureRegressor):
@@ -203,6 +226,8 @@ def expected_failures(estimator):
         LatentDirichletAllocationOfAnyCounts(max_iter=5),
         LatentDirichletAllocationOfAnyCounts(solver="gibbs", max_iter=5),
         BernoulliMixture(4),
+        GaussianMixture(2, semi_supervised=True),
+        GaussianHMM(2, algorithm="map", semi_supervised=True),
         ExponentialMixture(),
         GammaMixture(),
         WishartMixtureOfAnyRows(max_iter=20),

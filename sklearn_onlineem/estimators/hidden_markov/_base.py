@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, Seque
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
+from sklearn_onlineem.estimators._labels import CLASSES, LearnsClasses
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, TakesPrior, bound
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -24,7 +26,7 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     HiddenMarkovInitialiser,
     excess,
 )
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import estimator, parameter, with_entries
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
 from sklearn_onlineem.models.durations import DURATIONS
 from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
@@ -43,7 +45,7 @@ def _lacks_durations(hmm):
 
 
 @estimator
-class BaseHMM(TakesPrior, SequenceEstimator):
+class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     """Base of the hidden Markov models: they say which family, and name its parameters.
 
     Parameters
@@ -103,9 +105,6 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         :ref:`starts`.
     algorithm : {"viterbi", "map"}, default="viterbi"
         What `predict` and `decode` return: most probable paths, or most probable states.
-    semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` holds known states. Otherwise it is ignored, as
-        pipelines and searches may pass one.
 
     Attributes
     ----------
@@ -153,7 +152,6 @@ class BaseHMM(TakesPrior, SequenceEstimator):
     )
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])
-    semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     # Whether rows must not be negative, and whether some of their values may be missing.
     _takes_positive_only = False
@@ -260,6 +258,21 @@ class BaseHMM(TakesPrior, SequenceEstimator):
         tags.input_tags.positive_only = self._takes_positive_only
         tags.input_tags.allow_nan = self._handles_missing
         return tags
+
+    @with_entries(SequenceEstimator.partial_fit, CLASSES)
+    def partial_fit(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        continues: bool = False,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        where = {"lengths": lengths, "groups": groups, "classes": classes}
+        return self._update(X, y, continues, sample_weight=sample_weight, **where)
 
     # ------------------------------------------------------------------------------- fitted values
 
@@ -457,15 +470,18 @@ n_components)
 
         Returns
         -------
-        states : ndarray of int of shape (n_rows,), or list
-            A list has an array for each sequence, if X has an entry for each.
+        states : ndarray of shape (n_rows,), or list
+            Numbers, or labels with ``semi_supervised=True``. A list has an array for each sequence,
+            if X has an entry for each.
 
         Raises
         ------
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        return self._decoded(X, lengths, groups, self.algorithm)[1]
+        seen = self._seen() if self.semi_supervised else self
+        _, states, form = seen._decoded(X, lengths, groups, self.algorithm)
+        return form.restored(seen._as_classes(states))
 
     def fit_predict(
         self,
@@ -485,7 +501,7 @@ n_components)
 
         Returns
         -------
-        states : ndarray of int of shape (n_rows,), or list
+        states : ndarray of shape (n_rows,), or list
 
         Raises
         ------
@@ -520,21 +536,24 @@ n_components)
             "viterbi": joint log-probability of data and paths in nats, summed over sequences.
             "map": the sum over rows of the probabilities of their states, as in hmmlearn.
         states : ndarray of int of shape (n_rows,), or list
+            Numbers, which index `classes_`.
 
         Raises
         ------
         NotFittedError, ValueError
             If the estimator is not fitted, X is invalid, or `algorithm` is unknown.
         """
-        return self._decoded(X, lengths, groups, algorithm or self.algorithm)
+        found = self._decoded(X, lengths, groups, algorithm or self.algorithm)
+        log_probability, states, form = found
+        return log_probability, form.restored(states)
 
     def _decoded(self, X, lengths, groups, algorithm):
         if algorithm == "map":
             posterior, form = self._infer(X, lengths, groups, "posterior")
-            return float(posterior.max(axis=1).sum()), form.restored(posterior.argmax(axis=1))
+            return float(posterior.max(axis=1).sum()), posterior.argmax(axis=1), form
         if algorithm != "viterbi":
             raise ValueError(
                 f"algorithm of {type(self).__name__} must be 'viterbi' or 'map', got {algorithm!r}."
             )
         (states, log_probabilities), form = self._infer(X, lengths, groups, "decoded")
-        return float(log_probabilities.sum()), form.restored(states)
+        return float(log_probabilities.sum()), states, form

@@ -231,9 +231,10 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         continues: bool = False,
+        classes: ArrayLike | None = None,
         inputs: SequenceData | None = None,
     ) -> Self:
-        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+        where = {"lengths": lengths, "groups": groups, "classes": classes, "inputs": inputs}
         return self._update(X, y, continues, sample_weight=sample_weight, **where)
 
     def _with_end(self, state, data):

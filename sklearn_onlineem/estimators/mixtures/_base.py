@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config
 from sklearn.utils.validation import _check_feature_names_in
@@ -18,6 +18,7 @@ from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
+from sklearn_onlineem.estimators._labels import CLASSES, LearnsClasses
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
     STARTS,
@@ -27,7 +28,7 @@ from sklearn_onlineem.estimators._start import (
     bound,
 )
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
-from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter
+from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter, with_entries
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families._checks import finite_start, relative_shares
@@ -176,7 +177,7 @@ class MixtureParameters(TakesPrior):
 
 
 @estimator
-class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
+class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimator):
     """Base of the mixtures that cluster rows: they say which family, and name its parameters.
 
     Parameters
@@ -188,9 +189,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimat
         :ref:`starts`.
     means_init : array-like of shape (n_components, n_features), default=None
         Means to start from.
-    semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
-        as pipelines and searches may pass one.
 
     Attributes
     ----------
@@ -200,7 +198,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimat
 
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     means_init: object = parameter(default=None, valid=[None, "array-like"])
-    semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     def _initialiser(self):
         return MixtureInitialiser(
@@ -209,6 +206,18 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimat
         )  # fmt: skip
 
     means_ = Settable[Floats]()
+
+    @with_entries(RowEstimator.partial_fit, CLASSES)
+    def partial_fit(
+        self,
+        X: RowData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        self._partial_fit(X, y, sample_weight=sample_weight, classes=classes)
+        return self
 
     @property
     def _n_features_out(self):
@@ -235,7 +244,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimat
         return self._infer(X, "posterior")
 
     def predict(self, X: RowData) -> Integers:
-        """Return the most probable component of each sample.
+        """Return the most probable component of each sample, or its label in `classes_`.
 
         Parameters
         ----------
@@ -244,19 +253,21 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimat
 
         Returns
         -------
-        components : ndarray of int of shape (n_samples,)
+        components : ndarray of shape (n_samples,)
+            Numbers, or labels with ``semi_supervised=True``.
 
         Raises
         ------
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        return self._infer(X, "most_probable")
+        seen = self._seen() if self.semi_supervised else self
+        return seen._as_classes(seen._infer(X, "most_probable"))
 
     def fit_predict(
         self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Integers:
-        """Fit, and return the most probable component of each sample.
+        """Fit, and return the most probable component of each sample, as `predict` does.
 
         Parameters
         ----------
@@ -265,7 +276,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimat
 
         Returns
         -------
-        components : ndarray of int of shape (n_samples,)
+        components : ndarray of shape (n_samples,)
 
         Raises
         ------
@@ -454,11 +465,3 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, MixtureParameters, RowEstimat
         with single_threaded_blas(n_samples):
             X, y = seen.model_.sample(n_samples, self._generator())
         return seen._as_given(X), y
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        # Tags are read before parameters are validated.
-        if isinstance(self.n_components, Integral) and self.n_components > 1:
-            # With labels it is a classifier of as many classes as it has components.
-            tags.classifier_tags = ClassifierTags(multi_class=self.n_components > 2)
-        return tags

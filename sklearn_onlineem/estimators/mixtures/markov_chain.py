@@ -88,11 +88,11 @@ class ChainsInput(RowsInput):
                 raise ValueError(_NO_ROWS)
         return super()._converted(X)
 
-    def read(self, X, y=None, sample_weight=None):
+    def read(self, X, y=None, sample_weight=None, classes=None):
         if isinstance(X, SequenceForm) and sample_weight is not None:
             with error_context(self._estimator):
                 sample_weight = X.weights(sample_weight)
-        return super().read(X, y, sample_weight)
+        return super().read(X, y, sample_weight, classes)
 
     def _counted(self, form):
         """Return the counts of transitions in sequences, in the columns of the first data."""
@@ -321,9 +321,10 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         ----------
         X : list of array-likes of shape (length, 1), or array-like
             Sequences or counts, see the class.
-        y : array-like of int of shape (n_samples,), default=None
-            With ``semi_supervised=True`` known components of the sequences, 0..n_components - 1,
-            and -1 where unknown; otherwise ignored. None: no component is known.
+        y : array-like of shape (n_samples,), default=None
+            With ``semi_supervised=True`` labels of the sequences, as many different ones as
+            components, or numbers of components; -1, None and NaN where unknown. Otherwise ignored.
+            None: no label is known.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; a weight of 2 is equivalent to two equal sequences. Weights below
             1e-100 count as 0; their sum must be above 0, and at most 1e100.
@@ -352,6 +353,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         *,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
     ) -> Self:
         """Update the model with one batch of whole sequences.
 
@@ -362,6 +364,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         ----------
         X, y, sample_weight, lengths, groups
             As in `fit`.
+        classes : array-like of shape (n_components,), default=None
+            As in `partial_fit` of other mixtures.
 
         Returns
         -------
@@ -372,7 +376,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         ValueError
             If the batch is invalid; the estimator is left unchanged.
         """
-        return super().partial_fit(self._sequences(X, lengths, groups), y, sample_weight)
+        X = self._sequences(X, lengths, groups)
+        return super().partial_fit(X, y, sample_weight, classes=classes)
 
     @_documented
     def fit_predict(

@@ -1,0 +1,168 @@
+"""Labels of rows and sequences, and the classes that components stand for."""
+
+from __future__ import annotations
+
+from numbers import Integral, Number
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import ClassifierTags
+
+from sklearn_onlineem._python import ours
+from sklearn_onlineem._values import frozen
+from sklearn_onlineem.estimators._columns import is_missing
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.validation import column
+
+# Of `partial_fit`.
+CLASSES = """
+classes : array-like of shape (n_components,), default=None
+    With ``semi_supervised=True`` all labels, of which the first batch may have fewer; later the
+    same ones, if any. None: they are those of the first batch with labels."""
+
+
+@estimator
+class LearnsClasses:
+    """Mixin of clusterers that may learn from labels, and are classifiers then.
+
+    Parameters
+    ----------
+    semi_supervised : bool, default=False
+        Whether the `y` of `fit` and `partial_fit` has labels, by which the estimator is a
+        classifier, see :ref:`labels`. Otherwise it is ignored, as pipelines and searches may pass
+        one.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_components,)
+        With ``semi_supervised=True`` only: the labels that components stand for, in their order. 0,
+        1, ... unless the first labels were others.
+    """
+
+    semi_supervised: bool = parameter(default=False, valid=["boolean"])
+
+    @property
+    def classes_(self) -> NDArray[np.generic]:
+        known = self._fitted_at_once.attributes
+        if not self.semi_supervised:
+            name = type(self).__name__
+            raise AttributeError(f"{name} has classes_ only with semi_supervised=True.")
+        return frozen(known.get("classes_", np.arange(self.model_.n_components)))
+
+    def _as_classes(self, components):
+        """Return the labels that components stand for, if labels are learnt."""
+        classes = self._fitted.attributes.get("classes_") if self.semi_supervised else None
+        return components if classes is None else classes[components]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Tags are read before parameters are validated.
+        n = self.n_components if isinstance(self.n_components, Integral) else 1
+        tags.estimator_type = "classifier" if self.semi_supervised else "clusterer"
+        if self.semi_supervised or n > 1:
+            # With labels it is a classifier of as many classes as it has components.
+            tags.classifier_tags = ClassifierTags(multi_class=n > 2)
+        return tags
+
+
+class ReadsLabels:
+    """Mixin of inputs that read labels; the first ones define the classes of components."""
+
+    def _components(self, y, n_rows, n_components, classes=None):
+        """Return known components of rows as int32, -1 where unknown; None if none is known.
+
+        `classes` are those of all labels to come. First classes are an attribute that is found.
+        """
+        if not self._takes_labels:
+            raise ValueError("classes requires semi_supervised=True.")
+        before = {} if self._fresh else self._estimator._fitted.attributes
+        found = known = before.get("classes_")
+        given, y = y, column("y", [] if y is None else y)
+        if given is not None and len(y) != n_rows:
+            raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
+        if known is not None and classes is None and y.dtype.kind == "i" and _are_numbers(known):
+            # Most batches of a stream, quickly.
+            if y.min() >= -1 and -1 < y.max() < n_components:
+                return None if n_components == 1 else y.astype(np.int32)
+        labels, is_known = _known("y", y)
+        if classes is not None:
+            found = _classes("classes", classes, n_components)
+            if known is not None and not np.array_equal(found, known):
+                now, first = found.tolist(), known.tolist()
+                raise ValueError(f"classes are {now!s:.60}, and were {first!s:.60} at first.")
+        elif known is None and len(labels):
+            are_components = labels.dtype.kind in "iuf" and _are_below(labels, n_components)
+            found = np.arange(n_components)
+            found = found if are_components else _classes("y", labels, n_components)
+        if found is not known:
+            self.attributes = {**(self.attributes or before), "classes_": found}
+        if not len(labels):
+            return None
+        components = np.full(n_rows, -1, dtype=np.int32)
+        components[is_known] = _components_of(labels, found)
+        return None if n_components == 1 else components
+
+
+def _known(name, labels):
+    """Return the labels that are known, and which are: not -1, NaN, None or NA."""
+    labels = column(name, labels)
+    if labels.dtype.kind in ("O", "T"):
+        values = labels.tolist()
+        is_known = [not (is_missing(x) or (isinstance(x, Number) and x == -1)) for x in values]
+        is_known = np.array(is_known, dtype=bool)
+        labels = labels.astype(object)[is_known]
+        if any(all(isinstance(x, kind) for x in labels) for kind in (Number, str)):
+            labels = np.array(labels.tolist())
+    else:
+        is_known = labels == labels
+        if labels.dtype.kind in "if":
+            is_known &= labels != -1
+        labels = labels[is_known]
+    if labels.dtype.kind == "f" and not (np.isfinite(labels) & (labels == labels.round())).all():
+        raise ValueError(f"{name} is continuous; labels are texts, whole numbers, or other names.")
+    return labels, is_known
+
+
+def _are_numbers(classes):
+    return classes.dtype.kind == "i" and classes[0] == 0 and classes[-1] == len(classes) - 1
+
+
+def _are_below(numbers, n):
+    return 0 <= numbers.min() and numbers.max() < n
+
+
+def _classes(name, labels, n_components):
+    """Return distinct labels in order, as many as there are components."""
+    known, is_known = _known(name, labels)
+    if not is_known.all():
+        raise ValueError(f"{name} has an entry that stands for unknown labels: -1, None or NaN.")
+    try:
+        classes = np.unique(known)
+    except ours(TypeError):
+        kinds = ", ".join(sorted({type(label).__name__ for label in known}))
+        raise TypeError(f"{name} has labels that cannot be sorted, of type {kinds}.") from None
+    if len(classes) != n_components:
+        raise ValueError(
+            f"{name} has the labels {classes.tolist()!s:.60}, and n_components={n_components}: it"
+            " takes a label for each component, or numbers of known components"
+            f" 0..{n_components - 1}, and -1, None or NaN where unknown. In a stream, pass all"
+            " labels as classes to the first partial_fit."
+        )
+    return classes
+
+
+def _components_of(labels, classes):
+    """Return the components that stand for labels."""
+    are_numbers = labels.dtype.kind in "iuf" and _are_numbers(classes)
+    if are_numbers and _are_below(labels, len(classes)):
+        return labels
+    distinct, places = np.unique(labels, return_inverse=True)
+    components = {label: number for number, label in enumerate(classes.tolist())}
+    found = [components.get(label, -1) for label in distinct.tolist()]
+    if -1 in found:
+        raise ValueError(
+            f"y has the label {distinct[found.index(-1)]!s:.60}, and classes_ are"
+            f" {classes.tolist()!s:.60}. In a stream, pass all labels as classes to the first"
+            " partial_fit."
+        )
+    return np.array(found)[places]
