@@ -33,16 +33,16 @@ LIMITS = {
     "GaussianHMM.fit, files": 44,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 69,
-    "GaussianMixture.partial_fit, steady, files": 20,
+    "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 205,
-    "Python code": 31_245,
-    "Python docstrings": 15_071,
+    "Python files": 206,
+    "Python code": 31_420,
+    "Python docstrings": 15_101,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 106,
     "import circles": 0,
-    "test code": 41_337,
+    "test code": 41_677,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
