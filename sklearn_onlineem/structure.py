@@ -33,6 +33,7 @@ class Block(NamedTuple):
     Parameters
     ----------
     transitions : ndarray of shape (m, m)
+        Of the states to the next ones; start values of entries that are learnt.
     learnt : ndarray of bool of shape (m, m)
         Entries of these that are learnt.
     noise : ndarray of shape (m,)
