@@ -2,12 +2,13 @@
 
 Graphs compute in double precision, as log densities are small differences of large terms, and
 answer in the precision of their input. As elsewhere, a row of NaN is one that was not observed.
-Results are NaN, and labels -1, for rows with some missing values or with impossible ones.
+Results are NaN, and labels -1 or empty, for rows with some missing or impossible values.
 """
 
 from __future__ import annotations
 
 from functools import partial, singledispatch
+from numbers import Real
 
 import numpy as np
 from scipy.special import gammaln
@@ -32,6 +33,7 @@ try:
     from skl2onnx import update_registered_converter
     from skl2onnx.common.data_types import (
         Int64TensorType,
+        StringTensorType,
         guess_proto_type,
         guess_tensor_type,
     )
@@ -85,7 +87,8 @@ class _Graph:
         return results[-1]
 
     def _constant(self, value):
-        kind, name = np.int64 if value.dtype.kind == "i" else float, f"c{len(self.constants)}"
+        kind = {"i": np.int64, "O": object}.get(value.dtype.kind, float)
+        name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(value.astype(kind), name))
         return name
 
@@ -195,6 +198,17 @@ def _of_mixtures(family: MixtureOf, parameters, x, graph):
     return graph.ReduceLogSumExp(joint, [2], keepdims=0)
 
 
+def _labels(estimator):
+    """Return the labels of components, followed by that of rows that have none."""
+    labels = getattr(estimator, "classes_", np.arange(estimator.model_.n_components)).tolist()
+    if all(isinstance(label, str) for label in labels):
+        return np.array([*labels, ""], dtype=object)
+    if all(isinstance(label, Real) and label == int(label) for label in labels):
+        return np.array([*labels, -1], dtype=np.int64)
+    name = type(estimator).__name__
+    raise ValueError(f"ONNX: labels of {name} must be texts or whole numbers, got {labels!s:.60}.")
+
+
 def _outputs(estimator, model, log_densities, graph):
     """Add the results of an estimator, in the order in which `_parse` declares them."""
     if isinstance(estimator, _CHAINS):
@@ -207,11 +221,11 @@ def _outputs(estimator, model, log_densities, graph):
         return [graph.Scan(model.start, log_densities, n_outputs=2, body=body, num_scan_inputs=1)]
     joint = graph.Add(log_densities, model.log_weights)
     log_likelihoods = graph.ReduceLogSumExp(joint, [1], keepdims=0)
-    labels = graph.ArgMax(joint, axis=1, keepdims=0)
-    labels = graph.Where(graph.IsNaN(log_likelihoods), -1, labels)
+    labels, best = _labels(estimator), graph.ArgMax(joint, axis=1, keepdims=0)
+    best = graph.Where(graph.IsNaN(log_likelihoods), len(labels) - 1, best)
     # Components have equal shares of rows that are impossible.
     finite = graph.Max(joint, np.finfo(float).min)
-    return [labels, graph.Softmax(finite, axis=1), log_likelihoods]
+    return [graph.Gather(labels, best), graph.Softmax(finite, axis=1), log_likelihoods]
 
 
 def _parse(scope, estimator, inputs, custom_parsers=None):
@@ -223,8 +237,12 @@ def _parse(scope, estimator, inputs, custom_parsers=None):
     if isinstance(estimator, _CHAINS):
         results = {"filtered": real([None, n])}
     else:
-        labels = Int64TensorType([None])
-        results = {"label": labels, "probabilities": real([None, n]), "score_samples": real([None])}
+        kind = Int64TensorType if _labels(estimator).dtype == np.int64 else StringTensorType
+        results = {
+            "label": kind([None]),
+            "probabilities": real([None, n]),
+            "score_samples": real([None]),
+        }
     operator.outputs.extend(scope.declare_local_variable(*result) for result in results.items())
     return operator.outputs
 
@@ -267,8 +285,8 @@ def _convert(scope, operator, container):
     is_observed = graph.Less(n_missing, estimator.n_features_in_)
     log_densities = graph.Where(is_observed, log_densities, 0.0)
     results = _outputs(estimator, model, log_densities, graph)
-    kinds = [guess_proto_type(value.type) for value in operator.outputs]
-    results = [graph.Cast(x, to=kind) for x, kind in zip(results, kinds, strict=True)]
+    kind = guess_proto_type(operator.outputs[-1].type)
+    results[-2:] = [graph.Cast(x, to=kind) for x in results[-2:]]
     opset = [helper.make_opsetid("", container.target_opset)]
     proto = helper.make_model(graph.proto(["X"], results), opset_imports=opset)
     add_onnx_graph(scope, operator, container, proto)

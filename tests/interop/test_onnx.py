@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from datetime import date
 from importlib.util import find_spec
 
 import numpy as np
@@ -169,6 +170,16 @@ def test_texts_are_numbered_in_a_pipeline():
 
 
 @needs_onnx
+@pytest.mark.parametrize("classes", [[1, 5, 9], ["a", "bb", "c"], [1.0, 4.0, 9.0]], ids=str)
+def test_labels_are_those_that_were_learnt(classes, rng):
+    X = rng.normal(size=(90, 2)) + 6.0 * np.eye(3)[np.arange(90) % 3, :2]
+    mixture = GaussianMixture(3, semi_supervised=True).fit(X, np.array(classes)[np.arange(90) % 3])
+    found = answers(mixture, np.vstack([X, [np.nan, 0.0]]))["label"]
+    assert_array_equal(found[:-1], mixture.predict(X))
+    assert found[-1] == ("" if isinstance(classes[0], str) else -1)
+
+
+@needs_onnx
 def test_what_has_no_graph_is_refused_by_name(rng):
     X = rng.normal(size=(700, 2))
     with pytest.raises(NotFittedError, match="GaussianMixture"):
@@ -180,6 +191,12 @@ def test_what_has_no_graph_is_refused_by_name(rng):
         to_onnx(mixture, X[:, :1])
     with pytest.raises(ValueError, match="GaussianMixture needs a target_opset of 18 or more"):
         to_onnx(mixture, X, target_opset=17)
+    days = np.array([date(2026, 11, 1), date(2026, 11, 2)])
+    mixture = GaussianMixture(2, semi_supervised=True).fit(X, days[(X[:, 0] > 0.0).astype(int)])
+    with pytest.raises(
+        ValueError, match="labels of GaussianMixture must be texts or whole numbers"
+    ):
+        to_onnx(mixture, X)
     several = GaussianMixture(2, solver="adaptive", random_state=0).partial_fit(X)
     with pytest.raises(
         NotImplementedError, match="no graph of GaussianMixture with several models"

@@ -208,7 +208,8 @@ class GaussianMixture(BaseMixture):
     def to_sklearn(self) -> BaseEstimator:
         """Return a fitted mixture of scikit-learn that predicts and scores the same.
 
-        Components keep their numbers: of one without weight, scikit-learn warns in each prediction.
+        Components keep their numbers, which scikit-learn predicts also where they stand for labels.
+        If one has no weight, scikit-learn warns in each prediction.
 
         Returns
         -------
