@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 31_420,
-    "Python docstrings": 15_102,
+    "Python code": 31_435,
+    "Python docstrings": 15_104,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 106,
     "import circles": 0,
-    "test code": 41_509,
+    "test code": 41_524,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
