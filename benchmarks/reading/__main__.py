@@ -29,20 +29,20 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit
 # ends by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
-    "GaussianHMM.fit, functions": 342,
+    "GaussianHMM.fit, functions": 343,
     "GaussianHMM.fit, files": 44,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 31_435,
+    "Python code": 31_448,
     "Python docstrings": 15_104,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 106,
     "import circles": 0,
-    "test code": 41_524,
+    "test code": 41_544,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -2,6 +2,7 @@
 
 from numbers import Integral
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,9 +25,10 @@ def check_suits(estimator, display, methods, because):
 
 def one_sequence(X, display):
     """Return the rows of one sequence as floats, NaN for missing values, and names of columns."""
-    columns = getattr(X, "columns", None)
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    columns = frame.columns if isinstance(frame, nw.DataFrame) else None
     try:
-        rows = X.to_numpy() if columns is not None else np.ma.asarray(X)
+        rows = np.ma.asarray(X) if columns is None else frame.to_numpy()
         rows = np.ma.filled(np.ma.asarray(rows).astype(float), np.nan)
     except ours(TypeError, ValueError) as error:
         raise ValueError(

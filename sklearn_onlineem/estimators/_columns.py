@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from numbers import Integral
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names, _check_n_features
@@ -13,7 +14,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.fitted import fitted_property
-from sklearn_onlineem.estimators.validation import ALL_DATA, check_in_memory, filled
+from sklearn_onlineem.estimators.validation import ALL_DATA, check_in_memory, filled, frame_of
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
@@ -114,7 +115,7 @@ class NominalColumns:
         is_told = fresh != ALL_DATA or codes_are_told(self)
         for j, n in nominal.items():
             if j < n_features:
-                categories = first_categories(column_of(table, j), n is not None or is_told)
+                categories = first_categories(table[:, j], n is not None or is_told)
                 if categories is not None:
                     found[j] = categories
         return found
@@ -231,7 +232,7 @@ def _with_categories(family, categories, n_features):
 
 def names_of(X):
     """Return the names of the columns of a data frame, or None."""
-    names = list(getattr(X, "columns", ()))
+    names = X.columns if isinstance(X, nw.DataFrame) else []
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
@@ -244,19 +245,13 @@ def table_of(X):
             return None
     if isinstance(X, np.ndarray):
         return filled(X)
-    return X if hasattr(X, "iloc") or hasattr(X, "get_column") else None
-
-
-def column_of(X, j):
-    """Return a column of an array or a data frame."""
-    return X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+    return frame_of(X)
 
 
 def has_texts(column):
-    if hasattr(column, "cat") and _declared(column) is not None:
+    if _declared(column) is not None:
         return True
-    dtype = getattr(column, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in "biufc":
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biufc":
         return False
     return any(isinstance(value, str) for value in _objects(column))
 
@@ -268,9 +263,13 @@ def _objects(column):
 
 def _declared(column):
     """Return the categories that the type of a column declares, or None."""
-    dtype = getattr(column, "dtype", None)
-    categories = getattr(dtype, "categories", None)  # of pandas' categoricals and polars' enums
-    return None if categories is None else _objects(categories)
+    if isinstance(column.dtype, nw.Enum):
+        return list(column.dtype.categories)
+    # Other libraries, and Arrow's columns of pandas, list what occurs, or what other data have.
+    is_declared = isinstance(column.dtype, nw.Categorical) and column.implementation.is_pandas()
+    with suppress(AttributeError):
+        return column.cat.get_categories().to_list() if is_declared else None
+    return None
 
 
 def is_missing(value):
@@ -353,9 +352,11 @@ def codes_of(column, known):
 
 def with_codes(X, categories):
     """Return a table with codes of known categories in some columns; ValueError for others."""
+    frame = frame_of(X)
+    X = X if frame is None else frame
     names, codes = names_of(X), {}
     for j, known in categories.items():
-        column = column_of(X, j)
+        column = X[:, j]
         codes[j] = codes_of(column, known)
         unknown = np.flatnonzero(codes[j] == -1)
         if len(unknown):
@@ -370,14 +371,10 @@ def with_codes(X, categories):
 
 def _with_columns(X, columns):
     """Return a copy of a table with other columns, by position."""
-    if hasattr(X, "iloc"):
-        X = X.copy()
-        for j, values in columns.items():
-            X.isetitem(j, values)
-        return X
-    if hasattr(X, "with_columns"):
-        series = [type(column_of(X, j))(X.columns[j], list(x)) for j, x in columns.items()]
-        return X.with_columns(*series)
+    if (frame := frame_of(X)) is not None:
+        names, library = frame.columns, frame.implementation
+        series = [nw.new_series(names[j], list(x), backend=library) for j, x in columns.items()]
+        return frame.with_columns(*series).to_native()
     are_numbers = all(values.dtype.kind in "iuf" for values in columns.values())
     X = np.array(X, dtype=None if are_numbers and X.dtype.kind == "f" else object)
     for j, values in columns.items():

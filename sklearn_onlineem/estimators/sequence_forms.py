@@ -7,18 +7,18 @@ several that `lengths` or `groups` separate. Output for rows has the form of the
 from __future__ import annotations
 
 import numbers
-import sys
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils._set_output import _wrap_data_with_container
-from sklearn.utils.validation import _get_feature_names, _num_samples
+from sklearn.utils.validation import _num_samples
 
 from sklearn_onlineem.estimators.validation import (
     check_complete,
@@ -27,7 +27,14 @@ from sklearn_onlineem.estimators.validation import (
     column,
     countable,
     filled,
+    frame_of,
 )
+
+# How libraries other than pandas put frames below each other.
+_JOINS = {
+    "polars": ("concat", {"how": "vertical_relaxed"}),
+    "pyarrow": ("concat_tables", {"promote_options": "permissive"}),
+}
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ def dates_after(X, form, n_steps):
 
     ValueError where pandas cannot tell the next one.
     """
-    pandas = sys.modules.get("pandas")
+    pandas = nw.dependencies.get_pandas()
     if pandas is None:
         return None
     kinds = pandas.DatetimeIndex, pandas.PeriodIndex
@@ -128,7 +135,7 @@ def dates_after(X, form, n_steps):
 def framed(X, tables, dates):
     """Return tables of rows as data frames with dates, and with the columns of X."""
     columns = getattr(X[0] if isinstance(X, list | tuple | np.ndarray) else X, "columns", None)
-    frame = sys.modules["pandas"].DataFrame
+    frame = nw.dependencies.get_pandas().DataFrame
     return [
         frame(rows, index=index, columns=columns) for rows, index in zip(tables, dates, strict=True)
     ]
@@ -271,8 +278,8 @@ def _form_of_list(X, convert):
         X = np.concatenate(parts)
     else:
         # Columns get a common type, which is the default in pandas.
-        how = {"how": "vertical_relaxed"} if library.__name__ == "polars" else {}
-        X = library.concat(parts, **how)
+        join, how = _JOINS.get(library.__name__, ("concat", {}))
+        X = getattr(library, join)(parts, **how)
     X = convert(X)
     if X.shape[0] != offsets[-1]:
         raise ValueError(f"The sequences of X claim {offsets[-1]} rows, but have {len(X)}.")
@@ -281,7 +288,7 @@ def _form_of_list(X, convert):
 
 def _common_library(X):
     """Return the library of the data frames in a list; None if all are arrays."""
-    first = _library_of(X[0])
+    first, names = _library_of(X[0]), None
     for i, part in enumerate(X):
         if type(part) is np.ndarray and first is None:
             continue
@@ -290,26 +297,21 @@ def _common_library(X):
                 f"Sequence {i} of X is of {type(part)}, and the first of {type(X[0])}: pass either"
                 " data frames of one library or arrays."
             )
-        if first is None and _get_feature_names(part) is not None:
-            raise TypeError(
-                f"Sequence {i} of X is of {type(part)}: lists may be of data frames of pandas or"
-                " polars."
-            )
-        if first is not None and list(part.columns) != list(X[0].columns):
+        if first is None:
+            continue
+        own = frame_of(part).columns
+        names = names or own
+        if own != names:
             raise ValueError(
-                f"Sequence {i} of X has the columns {list(part.columns)}, and the first"
-                f" {list(X[0].columns)}: their names and their order must agree."
+                f"Sequence {i} of X has the columns {own}, and the first {names}: their names and"
+                " their order must agree."
             )
     return first
 
 
 def _library_of(part):
-    """Return the library of a data frame, which has been imported if there is one."""
-    for name in ("pandas", "polars"):
-        library = sys.modules.get(name)
-        if library is not None and isinstance(part, library.DataFrame):
-            return library
-    return None
+    frame = frame_of(part)
+    return None if frame is None else nw.get_native_namespace(frame)
 
 
 def _form_of_groups(X, groups, n_rows):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -53,6 +54,12 @@ def check_in_memory(name, values):
             )
 
 
+def frame_of(X):
+    """Return a data frame of any library, or a table of pyarrow, as one of narwhals; else None."""
+    is_frame = nw.dependencies.is_into_dataframe(X)
+    return nw.from_native(X, eager_only=True) if is_frame else None
+
+
 def filled(X):
     """Return data with NaN where a value is masked or NA: a copy then, else the data themselves.
 
@@ -64,9 +71,10 @@ def filled(X):
         _check_times(X)
     if type(X) is np.ndarray:
         # Objects may be NA only if pandas has been imported.
-        if X.dtype != object or X.ndim != 2 or "pandas" not in sys.modules:
+        pandas = nw.dependencies.get_pandas()
+        if X.dtype != object or X.ndim != 2 or pandas is None:
             return X
-        missing = sys.modules["pandas"].isna(X)
+        missing = pandas.isna(X)
         return np.where(missing, np.nan, X) if missing.any() else X
     if isinstance(X, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(X)
@@ -78,7 +86,7 @@ def filled(X):
         return values
     if isinstance(X, list | tuple) and any(isinstance(part, np.ma.MaskedArray) for part in X):
         return [filled(part) for part in X]
-    if hasattr(X, "iloc") and X.ndim == 2 and any(dtype.kind == "O" for dtype in X.dtypes):
+    if nw.dependencies.is_pandas_dataframe(X) and any(dtype.kind == "O" for dtype in X.dtypes):
         X = X.copy(deep=False)
         for j, dtype in enumerate(X.dtypes):
             if dtype.kind == "O" and not hasattr(dtype, "categories"):
@@ -89,14 +97,13 @@ def filled(X):
 def _check_times(X):
     """Raise TypeError if data, or some columns of a data frame, are dates or durations."""
     found = [("", getattr(X, "dtype", None))]
-    if hasattr(X, "columns"):
-        columns = zip(X.columns, getattr(X, "dtypes", ()), strict=False)
-        found = [(f" in column {name!r}", dtype) for name, dtype in columns]
-    elif isinstance(X, np.ndarray) and X.dtype.kind == "O":
-        kinds = set(map(type, X.flat))
-        found = [("", np.dtype(kind)) for kind in kinds if issubclass(kind, np.generic)]
+    if isinstance(X, np.ndarray):
+        kinds = set(map(type, X.flat)) if X.dtype.kind == "O" else ()
+        found += [("", np.dtype(kind)) for kind in kinds if issubclass(kind, np.generic)]
+    elif (frame := frame_of(X)) is not None:
+        found = [(f" in column {name!r}", dtype) for name, dtype in frame.schema.items()]
     for where, dtype in found:
-        # Types of polars have no kinds.
+        # Types of NumPy have kinds.
         if getattr(dtype, "kind", " ") in "mM" or getattr(dtype, "is_temporal", bool)():
             raise TypeError(
                 f"X has dates or durations{where}. Leave them out, or convert them to numbers, for"
@@ -216,15 +223,13 @@ def ready(estimator, X, allow_nan=False):
         X = canonical_csr(X)
         return X if _rows.are_ready(X.data[:, None], 1) else None
     if names is not None:
-        pandas, polars = (
-            getattr(sys.modules.get(name), "DataFrame", None) for name in ("pandas", "polars")
-        )
-        if type(X) is pandas:
+        is_polars = nw.dependencies.is_polars_dataframe(X)
+        if nw.dependencies.is_pandas_dataframe(X):
             # Others are sparse, or may have NA.
             kinds, columns = set(map(type, X.dtypes.tolist())), X.columns.tolist()
             if not all(issubclass(kind, np.dtype) for kind in kinds):
                 return None
-        elif type(X) is polars:
+        elif is_polars:
             columns = X.columns
         else:
             return None
@@ -232,7 +237,7 @@ def ready(estimator, X, allow_nan=False):
             return None
         rows = X.to_numpy()
         # scikit-learn makes doubles of polars' frames in single precision.
-        is_single = type(X) is polars and rows.dtype == np.float32
+        is_single = is_polars and rows.dtype == np.float32
         X = np.ascontiguousarray(rows, np.float64 if is_single else None)
     return X if _rows.are_ready(X, known["n_features_in_"], allow_nan) else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
@@ -60,13 +61,14 @@ class _Adapter:
         Parameters
         ----------
         X : data frame
-            Of pandas or polars; its columns are as the keys of a dict.
+            Of any library; its columns are as the keys of a dict.
 
         Raises
         ------
         ValueError
             As `learn_one`.
         """
+        X = nw.from_native(X, eager_only=True)
         keys, gap = self._columns(X.columns), np.full(len(X), math.nan)
         columns = [np.asarray(X[key], float) if key in X.columns else gap for key in keys]
         self._call("partial_fit", X.columns, keys, np.column_stack(columns))

@@ -7,6 +7,7 @@ from itertools import cycle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import sklearn
 from cases.comparing import assert_identical
@@ -27,10 +28,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 LIBRARIES = {"pandas": pd, "polars": pl}
 both_libraries = pytest.mark.parametrize("library", LIBRARIES)
+# Tables of pyarrow go in, and do not come out.
+all_libraries = pytest.mark.parametrize("library", [*LIBRARIES, "pyarrow"])
 
 
 def named(rows, names, library="pandas"):
-    return LIBRARIES[library].DataFrame(dict(zip(names, np.transpose(rows), strict=True)))
+    columns = dict(zip(names, np.transpose(rows), strict=True))
+    return pa.table(columns) if library == "pyarrow" else LIBRARIES[library].DataFrame(columns)
 
 
 def names_of(rows):
@@ -49,7 +53,8 @@ def forms_of(parts, frames):
     """The same sequences in every form in which names come along, with arguments."""
     rows, lengths = flat(parts)
     groups = np.repeat(np.arange(len(parts)), lengths)
-    whole = pd.concat(frames) if isinstance(frames[0], pd.DataFrame) else pl.concat(frames)
+    join = {pd.DataFrame: pd.concat, pl.DataFrame: pl.concat, pa.Table: pa.concat_tables}
+    whole = join[type(frames[0])](frames)
     yield frames, {}
     yield tuple(frames), {}
     yield whole, {"lengths": lengths}
@@ -59,7 +64,7 @@ def forms_of(parts, frames):
 
 
 @all_models
-@both_libraries
+@all_libraries
 def test_names_are_checked_in_every_form(case, library, rng):
     X, _ = case.data(rng, 5)
     X = [part for part in X if len(part) > 3]
@@ -87,7 +92,7 @@ def test_names_are_checked_in_every_form(case, library, rng):
 
 
 @all_models
-@both_libraries
+@all_libraries
 def test_sequences_of_one_list_agree_in_their_names(case, library, rng):
     X, _ = case.data(rng, 5)
     name, names = type(case()).__name__, [f"x{j}" for j in range(2)]
@@ -148,7 +153,7 @@ def test_frames_of_a_stream_are_taken_as_by_fit(library, types, rng):
         streams[0].partial_fit(library.DataFrame({"x0": -1.0 * rows[:20, 0], "x1": rows[:20, 1]}))
 
 
-@both_libraries
+@all_libraries
 @pytest.mark.parametrize("kind", [GaussianHMM, KalmanFilter])
 def test_arrays_and_frames_are_not_mixed(kind, library, rng):
     X = [rng.standard_normal((6, 2)) for _ in range(3)]

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_close, assert_identical
@@ -90,6 +91,8 @@ FORMS = {
     "array of objects with NA": lambda X: with_na(X).to_numpy(),
     "lists with NA": lambda X: with_na(X).to_numpy().tolist(),
     "polars": nulls,
+    "pyarrow": lambda X: nulls(X).to_arrow(),
+    "double[pyarrow]": lambda X: nullable(X).astype("double[pyarrow]"),
 }
 all_forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 
@@ -219,6 +222,8 @@ TIMES = [
     (DURATIONS, "in column 'day'"),
     (pl.from_pandas(DATES), "in column 'day'"),
     (pl.from_pandas(DURATIONS), "in column 'day'"),
+    (pa.Table.from_pandas(DATES), "in column 'day'"),
+    (DATES.astype({"day": "timestamp[ns][pyarrow]"}), "in column 'day'"),
     (DATES.assign(heat=DATES["day"]).mask(DATES["heat"] == 2.0), "in column 'heat'"),
     (np.array([["2026-01-01", "NaT"]] * 6, dtype="M8[D]"), ""),
     (np.ma.masked_less(np.arange(24).reshape(12, 2).astype("m8[s]"), 1), ""),

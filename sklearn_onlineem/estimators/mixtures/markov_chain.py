@@ -8,6 +8,7 @@ from functools import partial
 from numbers import Integral
 from typing import Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
@@ -19,7 +20,6 @@ from sklearn_onlineem.data._transitions import n_symbols_of, transition_counts
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.estimators._columns import (
     codes_are_told,
-    column_of,
     first_categories,
     has_texts,
     named,
@@ -103,7 +103,7 @@ class ChainsInput(RowsInput):
         elif self._fresh:
             is_told = self._fresh != ALL_DATA or given is not None or codes_are_told(estimator)
             table = table_of(X)
-            found = None if table is None else first_categories(column_of(table, 0), is_told)
+            found = None if table is None else first_categories(table[:, 0], is_told)
             known = {} if found is None else {0: found}
         values = symbol_column(estimator, with_codes(X, known) if known else X)[:, 0]
         if not self._fresh:
@@ -158,7 +158,9 @@ def _texts_or_codes(estimator, X):
     """Return a column of texts or categories as it is, and of codes as floats."""
     table = table_of(X)
     is_column = table is not None and len(table.shape) == 2 and table.shape[1] == 1
-    return table if is_column and has_texts(column_of(table, 0)) else symbol_column(estimator, X)
+    if not is_column or not has_texts(table[:, 0]):
+        return symbol_column(estimator, X)
+    return nw.to_native(table, pass_through=True)
 
 
 def _codes(values, n_symbols, why):

@@ -9,7 +9,12 @@ import numpy as np
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators.threads import threads_for
-from sklearn_onlineem.estimators.validation import check_in_memory, checked_weight, error_context
+from sklearn_onlineem.estimators.validation import (
+    check_in_memory,
+    checked_weight,
+    error_context,
+    frame_of,
+)
 
 # They have lengths and can be iterated, but have no order, or yield numbers instead of symbols.
 _NO_SEQUENCES = (Mapping, Set, bytes, bytearray, memoryview)
@@ -69,8 +74,8 @@ def are_text(sequences):
 
 def pairs_of(X):
     """Return the sources and targets of a list of pairs, two lists of words."""
-    if _is_table(X) and hasattr(X, "to_numpy"):
-        X = X.to_numpy()
+    if (frame := frame_of(X)) is not None:
+        X = frame.to_numpy()
     if isinstance(X, str):
         raise _unlike("a list of pairs (source, target) as X", X)
     entries = entries_of(X, "a list of pairs (source, target) as X")

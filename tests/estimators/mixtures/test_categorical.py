@@ -7,6 +7,7 @@ from itertools import cycle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from cases.comparing import assert_close, assert_identical
 from cases.states import state_of
@@ -120,11 +121,20 @@ def test_families_refuse_what_is_no_number_of_categories(sizes):
         Categorical(n_categories=sizes)
 
 
+TEXTS = ["answer", "region", "level"]
 FORMS = {
     "pandas": lambda frame: frame,
     "objects": lambda frame: frame.to_numpy(dtype=object),
     "lists": lambda frame: frame.to_numpy(dtype=object).tolist(),
     "polars": lambda frame: pl.from_pandas(frame.astype({"level": str})),
+    "polars categories": lambda frame: pl.from_pandas(frame.astype({"level": str})).cast(
+        dict.fromkeys(TEXTS, pl.Categorical)
+    ),
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame.astype({"level": str})),
+    "Arrow strings": lambda frame: frame.astype(dict.fromkeys(TEXTS, "string[pyarrow]")),
+    "Arrow codes": lambda frame: frame.astype(dict.fromkeys(TEXTS, str)).astype(
+        dict.fromkeys(TEXTS, pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
+    ),
     "strings": lambda frame: frame.astype({"answer": "string", "region": "string"}),
 }
 
@@ -253,6 +263,7 @@ LIKE_NUMBERS = {
     "array": lambda X: X.to_numpy(dtype=float, na_value=np.nan),
     "lists": lambda X: X.to_numpy(dtype=object).tolist(),
     "polars": lambda X: pl.from_pandas(X.astype(float)),
+    "pyarrow": lambda X: pa.Table.from_pandas(X.astype(float), preserve_index=False),
 }
 LIKE_CODES = {
     "texts": lambda X: X.astype(str),
