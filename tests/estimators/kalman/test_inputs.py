@@ -261,9 +261,9 @@ def test_effects_of_inputs_are_found(solver, rng):
     assert_controlled(kalman)
 
 
-@pytest.mark.parametrize("n_rows", [1, 7, 100])
+@pytest.mark.parametrize("n_rows", [1, 30])
 def test_a_stream_in_pieces_of_any_size(n_rows, rng):
-    X, u = controlled(rng, 300)
+    X, u = controlled(rng, 240)
     X[150, 0] = X[151] = np.nan
     kalman, cuts = KalmanFilter(1, random_state=0), range(n_rows, len(X), n_rows)
     for rows, inputs in zip(np.split(X, cuts), np.split(u, cuts), strict=True):
@@ -347,12 +347,12 @@ def test_weights_are_given_learnt_or_partly_known(rng):
         ({"params": none, **known}, known),
         ({"params": {WEIGHTS[0]: False}, **known}, {WEIGHTS[0]: [[2.0]]}),
     ]:
-        kalman = KalmanFilter(1, max_iter=5, random_state=0, **arguments).fit(X, inputs=u)
+        kalman = KalmanFilter(1, max_iter=2, random_state=0, **arguments).fit(X, inputs=u)
         kalman.partial_fit(X, inputs=u)
         for name in WEIGHTS:
             is_given = (getattr(kalman, f"{name}_") == given.get(name, np.nan)).all()
             assert is_given == (name in given)
-    kalman = KalmanFilter(1, params=mask, max_iter=5, random_state=0, **known)
+    kalman = KalmanFilter(1, params=mask, max_iter=2, random_state=0, **known)
     kalman.fit(X, inputs=u)
     assert kalman.observation_input_weights_[1] == 0.5 != kalman.observation_input_weights_[0]
     # All is known, so that nothing has to be fitted.
@@ -363,10 +363,11 @@ def test_weights_are_given_learnt_or_partly_known(rng):
     kalman = KalmanFilter.from_parameters(**system)
     kalman.observation_input_weights_ = np.zeros((D, M))
     assert kalman.score(X, inputs=u) != expected
+    plain = KalmanFilter(K, max_iter=1).fit(X)
     with pytest.raises(ValueError, match="KalmanFilter: transition_input_weights_ requires inputs"):
-        KalmanFilter(K).fit(X).transition_input_weights_ = np.ones((K, M))
+        plain.transition_input_weights_ = np.ones((K, M))
     with pytest.raises(AttributeError, match="transition_input_weights_ requires inputs"):
-        KalmanFilter(K).fit(X).transition_input_weights_  # noqa: B018
+        plain.transition_input_weights_  # noqa: B018
 
 
 def test_a_known_system_learns_from_a_stream(rng):
@@ -489,6 +490,7 @@ def test_other_refusals(rng):
     ]:
         with pytest.raises(ValueError, match=words):
             KalmanFilter(1, **arguments).fit(X, inputs=u)
-    for method in ("score", "filter", "partial_fit"):
+    plain = KalmanFilter(1, max_iter=1).fit(X)
+    for method in (plain.score, plain.filter, plain.partial_fit):
         with pytest.raises(ValueError, match="inputs have 1 columns, but 0 are expected"):
-            getattr(KalmanFilter(1).fit(X), method)(X, inputs=u)
+            method(X, inputs=u)
