@@ -288,7 +288,7 @@ def _form_of_list(X, convert):
 
 def _common_library(X):
     """Return the library of the data frames in a list; None if all are arrays."""
-    first, names = _library_of(X[0]), None
+    first, names = None if type(X[0]) is np.ndarray else _library_of(X[0]), None
     for i, part in enumerate(X):
         if type(part) is np.ndarray and first is None:
             continue
