@@ -226,7 +226,7 @@ def test_a_level_with_regressors_is_that_of_statsmodels(rng):
 
 
 @pytest.mark.rivals
-def test_likelihoods_and_forecasts_are_those_of_dynamax(rng):
+def test_likelihoods_and_smoothed_states_are_those_of_dynamax(rng):
     dynamax, jax = import_module("dynamax.linear_gaussian_ssm"), import_module("jax")
     system, X, u = draw(rng), rng.normal(size=(40, D)), rng.normal(size=(40, M))
     with jax.enable_x64(True):
