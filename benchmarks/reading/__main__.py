@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 31_448,
-    "Python docstrings": 15_104,
+    "Python code": 31_478,
+    "Python docstrings": 15_106,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 106,
     "import circles": 0,
-    "test code": 41_549,
+    "test code": 41_563,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

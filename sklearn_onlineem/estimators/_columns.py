@@ -14,7 +14,13 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.fitted import fitted_property
-from sklearn_onlineem.estimators.validation import ALL_DATA, check_in_memory, filled, frame_of
+from sklearn_onlineem.estimators.validation import (
+    ALL_DATA,
+    check_in_memory,
+    filled,
+    frame_of,
+    is_missing,
+)
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
@@ -270,12 +276,6 @@ def _declared(column):
     with suppress(AttributeError):
         return column.cat.get_categories().to_list() if is_declared else None
     return None
-
-
-def is_missing(value):
-    # NA is equal to nothing, not even to a bool.
-    is_na = value is None or type(value).__name__ in ("NAType", "NaTType")
-    return is_na or (isinstance(value, float | np.floating) and value != value)
 
 
 def categories_of(column):

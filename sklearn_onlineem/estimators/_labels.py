@@ -10,9 +10,8 @@ from sklearn.utils import ClassifierTags
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import frozen
-from sklearn_onlineem.estimators._columns import is_missing
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.validation import column
+from sklearn_onlineem.estimators.validation import column, is_missing
 
 # Of `partial_fit`.
 CLASSES = """

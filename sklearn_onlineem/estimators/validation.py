@@ -94,6 +94,13 @@ def filled(X):
     return X
 
 
+def is_missing(value):
+    """Return whether a value of any type stands for none."""
+    # NA is equal to nothing, not even to a bool.
+    is_na = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return is_na or (isinstance(value, float | np.floating) and value != value)
+
+
 def _check_times(X):
     """Raise TypeError if data, or some columns of a data frame, are dates or durations."""
     found = [("", getattr(X, "dtype", None))]

@@ -71,7 +71,7 @@ def test_it_is_a_warning_of_convergence(rng):
         (GaussianHMM(2), lambda X: np.where(X == 20.0, 20.0 + 1e-3 * np.arange(300)[:, None], X)),
         (PoissonHMM(2), lambda X: np.where(X == 20.0, 0.0, 20.0)),
     ],
-    ids=repr,
+    ids=lambda value: repr(value) if hasattr(value, "fit") else "rows",
 )
 def test_others_are_not(estimator, change, rng):
     assert not told(estimator.set_params(random_state=0), change(stuck(rng)))

@@ -71,6 +71,7 @@ from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
 from sklearn_onlineem.persistence import load, save, trusted_types
+from sklearn_onlineem.structure import Autoregression, Block, Level, Season, Trend
 
 N_ROWS, N_COMPONENTS, N_FEATURES = 6, 2, 2
 
@@ -551,6 +552,14 @@ def files_world():
     return [save, load, trusted_types], {"estimator": estimator, "path": path}
 
 
+def structure_world():
+    parts = [Level(), Trend(), Season(3), Autoregression(2)]
+    return [*parts, *(type(part) for part in parts), Trend(True).block(), Block], {
+        "other": parts[0], "fixed": True, "damped": True, "period": 3, "order": 2, "deep": True,
+        **Level().block()._asdict(),
+    }  # fmt: skip
+
+
 WORLDS = {
     world.name: world
     for world in [
@@ -584,6 +593,7 @@ WORLDS = {
             is_estimator=True,
         ),
         *_named("information", list(BENCHES), information_world, is_estimator=True),
+        World("structure", structure_world),
         World("files", files_world, is_estimator=True),
     ]
 }

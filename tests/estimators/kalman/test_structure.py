@@ -132,9 +132,12 @@ def test_infinite_variances_are_diffuse_starts_of_any_filter(rng):
     assert kalman.model_.diffuse is None
     wrong = [[np.inf, 1.0], [1.0, 2.0]]
     with pytest.raises(ValueError, match="must be 0 beside variances that are infinite"):
-        KalmanFilter(2, initial_state_covariance=wrong).fit(X)
+        KalmanFilter(2, transition_offsets=[1, 1], initial_state_covariance=wrong).fit(X)
+    wrong = [[1.0, np.inf], [np.inf, 1.0]]
     with pytest.raises(ValueError, match="must be finite"):
-        KalmanFilter(2, initial_state_covariance=[[1.0, np.inf], [np.inf, 1.0]]).fit(X)
+        KalmanFilter(2, initial_state_covariance=wrong).fit(X)
+    with pytest.raises(ValueError, match="whose units are learnt"):
+        KalmanFilter(1, initial_state_covariance=np.inf).fit(X)
 
 
 REFUSED = {
