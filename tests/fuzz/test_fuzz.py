@@ -63,7 +63,7 @@ def test_every_method_of_a_value_has_valid_arguments(world):
                 valid_argument(world, name, key)
 
 
-# Sequences that end by themselves have no stationary distribution, and systems without a structure no
+# Sequences that end by themselves have no stationary distribution, systems without a structure no
 # components.
 MEANINGLESS = {
     ("HMM(gaussian, absorbing)", "get_stationary_distribution"),
