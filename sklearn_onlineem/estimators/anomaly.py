@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Generic, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem._typing import FloatsOrList, IntegersOrList, RowData, SequenceData
+from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, RowData, SequenceData
 from sklearn_onlineem.em.stages.outliers import RunningQuantiles
 from sklearn_onlineem.estimators.fitted import PersistentState
 from sklearn_onlineem.estimators.parameters import (
@@ -23,13 +27,67 @@ from sklearn_onlineem.estimators.parameters import (
     naming_calls,
 )
 from sklearn_onlineem.estimators.sequence_forms import sequence_form
-from sklearn_onlineem.estimators.validation import error_context, is_empty
+from sklearn_onlineem.estimators.validation import checked_weight, error_context, is_empty
 
 # Scores in the quantile of a stream, at least and at most; rows below it that they should have.
 _LEAST_WINDOW, _LARGEST_WINDOW, _ROWS_BELOW = 1000, 100_000, 10
 # Share of the scores so far that count before, the latest: those of the first rows are by models
 # that had seen few, which may have been untypical. So many count that one is below, if possible.
 _SETTLED = 0.75
+
+
+class Scores(NamedTuple):
+    """Scores of the rows of a fit, or the latest ones of a stream, oldest first.
+
+    Without `weights` all are 1. `n_scored` is the weight of all scores of a stream, infinite if it
+    began with a fit, and None of a fit alone. Scores may be `of_sequences`.
+    """
+
+    latest: Floats = np.empty(0)
+    weights: Floats | None = None
+    n_scored: float | None = 0
+    of_sequences: bool = False
+
+    def after(self, latest, weights, share):
+        """Return the scores of a stream after more of them."""
+        n_scored = math.inf if self.n_scored is None else self.n_scored
+        n_scored += len(latest) if weights is None else float(weights.sum())
+        if weights is not None or self.weights is not None:
+            parts = (self.weights, self.latest), (weights, latest)
+            weights = np.concatenate([np.ones(len(x)) if w is None else w for w, x in parts])
+        latest = np.concatenate([self.latest, latest])
+        return Scores(latest, weights, n_scored, self.of_sequences).cut(_window(share))
+
+    def cut(self, most):
+        """Return the latest scores, of a weight of at most `most`."""
+        if self.weights is None:
+            return self._replace(latest=self.latest[-most:])
+        later = np.append(np.cumsum(self.weights[:0:-1])[::-1], 0.0)
+        first = max(np.count_nonzero(later >= most), len(later) - _LARGEST_WINDOW)
+        weights = np.minimum(self.weights, most - later)[first:]
+        return self._replace(latest=self.latest[first:], weights=weights)
+
+    def quantile(self, share):
+        """Return the quantile of the scores that count, each repeated by its weight."""
+        latest, weights = self.latest, self.weights
+        if self.n_scored is not None:
+            settled = max(_SETTLED * self.n_scored, min(1.0 / share, _LARGEST_WINDOW))
+            latest, weights, *_ = self.cut(math.ceil(min(_window(share), settled)))
+        if weights is None or not len(latest):
+            return RunningQuantiles(latest).quantile(share)
+        # Weights below 1 are multiples of the largest, as a weight of 1 repeats no row.
+        order, weights = np.argsort(latest), weights / min(1.0, weights.max())
+        n_until = np.cumsum(weights[order])
+        position = share * (n_until[-1] - 1.0)
+        ranks = [np.floor(position), np.ceil(position)]
+        found = latest[order[np.searchsorted(n_until, ranks, side="right")]]
+        return RunningQuantiles(found).quantile(float(position - ranks[0]))
+
+
+def _window(share):
+    """Return the weight of the latest scores of a stream that are kept."""
+    return math.ceil(max(_LEAST_WINDOW, min(_ROWS_BELOW / share, _LARGEST_WINDOW)))
+
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
@@ -42,7 +100,8 @@ class AnomalyDetector(
 
     A row is an anomaly if its log density is below `offset_`, a quantile of the log densities of
     rows so far. Rows of a hidden Markov model or Kalman filter are scored one by one, given those
-    before them in their sequence, :math:`\log p(v_t \mid v_1, \dots, v_{t-1})`.
+    before them in their sequence, :math:`\log p(v_t \mid v_1, \dots, v_{t-1})`, or whole sequences
+    by the mean of these scores.
 
     Parameters
     ----------
@@ -53,6 +112,11 @@ class AnomalyDetector(
         Share of anomalies among the rows, above 0 and at most 0.5. After `fit` it is the share of
         anomalies among the rows of the fit, which the model has learnt. In a stream it is the share
         among the latest rows; each was scored before it was learnt, except those of the first call.
+        It may be changed at any time, without a new fit.
+    per_sequence : bool, default=False
+        Whether sequences are anomalies as a whole, by the mean of the scores of their observed
+        rows. There is a score, a label and a place in the quantile for each sequence then. Requires
+        a hidden Markov model or Kalman filter. A change requires a new fit.
 
     Attributes
     ----------
@@ -63,7 +127,9 @@ class AnomalyDetector(
         `contamination` of their scores; after `partial_fit`, that of the scores of the latest 1,000
         rows, or ``10 / contamination`` if these are more, but at most 100,000. Before, it is that
         of the latest three quarters of the rows (but not fewer than ``1 / contamination``), as the
-        first ones were scored by models that had not settled.
+        first ones were scored by models that had not settled. A smaller `contamination` that needs
+        more rows of a stream than are kept counts those there are, until more have come. Reading it
+        raises ValueError if `contamination` was set to something invalid.
     n_features_in_ : int
         Columns of the data.
     feature_names_in_ : ndarray of str
@@ -76,7 +142,8 @@ class AnomalyDetector(
     Notes
     -----
     Scores of rows with missing values are log densities of the values that they have. Rows of which
-    nothing was observed have the score NaN, do not count in `offset_`, and are no anomalies.
+    nothing was observed have the score NaN, do not count in `offset_`, and are no anomalies. The
+    scores of all rows of `fit` are kept, 8 bytes for each.
 
     Examples
     --------
@@ -88,19 +155,27 @@ class AnomalyDetector(
     ...     detector = detector.partial_fit(rng.normal(rng.choice([-5, 5], size=(100, 1))))
     >>> detector.predict([[-5.0], [0.0], [5.0], [10.0]])
     array([ 1, -1,  1, -1])
+    >>> detector.predict([[7.0]]), detector.set_params(contamination=0.2).predict([[7.0]])
+    (array([1]), array([-1]))
     """
 
     estimator_: Estimator
-    offset_: float
+
+    # The offset computed last, with the scores and the share that it belongs to.
+    _transient = ("_offset",)
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "score_samples"])],
         "contamination": [Interval(Real, 0, 0.5, closed="right")],
+        "per_sequence": ["boolean"],
     }
 
-    def __init__(self, estimator: Estimator, *, contamination: float = 0.01):
+    def __init__(
+        self, estimator: Estimator, *, contamination: float = 0.01, per_sequence: bool = False
+    ):
         self.estimator = estimator
         self.contamination = contamination
+        self.per_sequence = per_sequence
 
     # The estimator validates its own parameters.
     @fit_context(prefer_skip_nested_validation=False)
@@ -122,8 +197,9 @@ class AnomalyDetector(
         y : object, default=None
             Passed to the estimator, which ignores it unless it is semi-supervised.
         sample_weight : array-like, default=None
-            Weights of rows or sequences, as in `fit` of the estimator, which learns by them. The
-            offset counts each row once.
+            Weights of rows or sequences, as in `fit` of the estimator, which learns by them. In the
+            offset a weight of 2 is equivalent to two equal rows, or sequences, and one of 0 leaves
+            it out. If all are below 1, they count as multiples of the largest.
         lengths, groups : array-like, default=None
             Where sequences begin and end, as in `fit` of the estimator.
 
@@ -136,13 +212,13 @@ class AnomalyDetector(
         ValueError
             If a parameter or X is invalid. The detector is left unchanged.
         """
+        self._check_per_sequence(self.estimator)
         where = _given(lengths=lengths, groups=groups)
         weighted = _given(sample_weight=sample_weight)
         estimator = clone(self.estimator).fit(X, y, **weighted, **where)
-        scores = _observed(_scores(estimator, X, where))
-        offset = RunningQuantiles(scores).quantile(self.contamination)
+        scores, weights = self._observed(estimator, X, where, sample_weight)
         # The model has settled, whatever follows.
-        return self._learnt(estimator, [], scores, math.inf, offset)
+        return self._learnt(estimator, Scores(scores, weights, None, self.per_sequence))
 
     @available_if(estimator_has("partial_fit"))
     @fit_context(prefer_skip_nested_validation=False)
@@ -189,29 +265,74 @@ class AnomalyDetector(
         where = _given(lengths=lengths, groups=groups, continues=continues)
         learning = {**where, **_given(sample_weight=sample_weight)}
         if hasattr(self, "estimator_"):
-            latest, scores = self._quantiles.latest, _scores(self.estimator_, X, where)
-            n_before = self._n_scored
+            self._check_per_sequence(self.estimator_, continues, self._scores.of_sequences)
+            before = self._scores
+            scores, weights = self._observed(self.estimator_, X, where, sample_weight)
             estimator = self.estimator_.partial_fit(X, y, **learning)
         else:
-            latest, n_before = [], 0
+            self._check_per_sequence(self.estimator, continues)
+            before = Scores(of_sequences=self.per_sequence)
             estimator = clone(self.estimator).partial_fit(X, y, **learning)
             # A sequence that continues has begun with X.
-            scores = _scores(estimator, X, _given(lengths=lengths, groups=groups))
-        scores = _observed(scores)
-        return self._learnt(estimator, latest, scores, n_before + len(scores))
+            where = _given(lengths=lengths, groups=groups)
+            scores, weights = self._observed(estimator, X, where, sample_weight)
+        return self._learnt(estimator, before.after(scores, weights, float(self.contamination)))
 
-    def _learnt(self, estimator, latest, scores, n_scored, offset=None):
-        """Set what was learnt, with an offset from the latest scores before and from new ones."""
-        share, most = float(self.contamination), _LARGEST_WINDOW
-        window = max(_LEAST_WINDOW, min(_ROWS_BELOW / share, most))
-        window = math.ceil(min(window, max(_SETTLED * n_scored, min(1.0 / share, most))))
-        quantiles = RunningQuantiles(window=window).after(latest).after(scores)
-        offset = quantiles.quantile(share) if offset is None else offset
+    def _learnt(self, estimator, scores):
+        """Set what was learnt, and the offset."""
+        offset = scores, self.contamination, scores.quantile(float(self.contamination))
         # One assignment, as other threads may read it.
-        vars(self).update(
-            estimator_=estimator, _quantiles=quantiles, _n_scored=n_scored, offset_=offset
-        )
+        vars(self).update(estimator_=estimator, _scores=scores, _offset=offset)
         return self
+
+    @property
+    def offset_(self) -> float:
+        """Log density below which rows are anomalies, by the present `contamination`."""
+        if not hasattr(self, "_scores"):
+            raise AttributeError(f"{type(self).__name__} has offset_ only once it is fitted.")
+        offset, scores, share = vars(self).get("_offset"), self._scores, self.contamination
+        if offset is None or offset[0] is not scores or offset[1] is not share:
+            constraints = {"contamination": self._parameter_constraints["contamination"]}
+            validate_parameter_constraints(
+                constraints, {"contamination": share}, type(self).__name__
+            )
+            self._offset = offset = scores, share, scores.quantile(float(share))
+        return offset[2]
+
+    def _check_per_sequence(self, estimator, continues=False, before=None):
+        """Raise ValueError if `per_sequence` cannot be what it is."""
+        name = type(self).__name__
+        if before is not None and before != self.per_sequence:
+            raise ValueError(
+                f"{name}: per_sequence was {before} in the fit, and a change requires a new fit."
+            )
+        if not self.per_sequence:
+            return
+        if not hasattr(estimator, "score_rows"):
+            raise ValueError(
+                f"{name}: per_sequence=True requires a hidden Markov model or Kalman filter, got"
+                f" {type(estimator).__name__}, which has no score_rows."
+            )
+        if continues:
+            raise ValueError(
+                f"{name}: per_sequence=True requires whole sequences, got continues=True."
+            )
+
+    def _observed(self, estimator, X, where, sample_weight):
+        """Return the scores of all of which something was observed, and their weights or None."""
+        scores, form = _scores(estimator, X, where, self.per_sequence)
+        scores = _flat(scores)
+        if sample_weight is None:
+            return scores[~np.isnan(scores)], None
+        with error_context(estimator):
+            if form is None:
+                weights = checked_weight(sample_weight, scores)
+            else:
+                weights = form.weights(sample_weight)
+                if not self.per_sequence:
+                    weights = _flat(form.restored(np.repeat(weights, np.diff(form.offsets))))
+        counted = ~np.isnan(scores) & (weights > 0.0)
+        return scores[counted], weights[counted]
 
     def score_samples(
         self,
@@ -222,6 +343,8 @@ class AnomalyDetector(
         continues: bool = False,
     ) -> FloatsOrList:
         """Return the log density of each row, of a sequence given the rows before it.
+
+        With ``per_sequence=True`` it is the mean of these of each sequence.
 
         Parameters
         ----------
@@ -235,9 +358,9 @@ class AnomalyDetector(
 
         Returns
         -------
-        scores : ndarray of shape (n_samples,), or list
+        scores : ndarray of shape (n_samples,) or (n_sequences,), or list
             In nats; NaN for a row of which nothing was observed. A list has an array for each
-            sequence, if X has an entry for each.
+            sequence, if X has an entry for each, and rows are scored.
 
         Raises
         ------
@@ -245,8 +368,10 @@ class AnomalyDetector(
             If the detector is not fitted, or X is invalid.
         """
         check_is_fitted(self)
+        estimator, per_sequence = self.estimator_, self.per_sequence
+        self._check_per_sequence(estimator, continues, self._scores.of_sequences)
         where = _given(lengths=lengths, groups=groups, continues=continues)
-        return _scores(self.estimator_, X, where)
+        return _scores(estimator, X, where, per_sequence)[0]
 
     def decision_function(
         self,
@@ -284,7 +409,7 @@ class AnomalyDetector(
         groups: ArrayLike | None = None,
         continues: bool = False,
     ) -> IntegersOrList:
-        """Return -1 for anomalies, and 1 for other rows.
+        """Return -1 for anomalies, and 1 for other rows or sequences.
 
         Parameters
         ----------
@@ -294,7 +419,7 @@ class AnomalyDetector(
         Returns
         -------
         labels : ndarray of int of shape (n_samples,), or list
-            A list has an array for each sequence, if X has an entry for each.
+            As those of `score_samples`.
 
         Raises
         ------
@@ -355,25 +480,32 @@ def _given(**where):
     return {name: value for name, value in where.items() if not (value is None or value is False)}
 
 
-def _scores(estimator, X, where):
-    """Return the scores of rows in their form, NaN where nothing was observed."""
+def _scores(estimator, X, where, per_sequence):
+    """Return scores, NaN where nothing was observed, and the form of sequences.
+
+    Scores are those of sequences, or of rows in their form.
+    """
     if not hasattr(estimator, "score_rows"):
-        return estimator.score_samples(X, **where)
+        return estimator.score_samples(X, **where), None
     scores = estimator.score_rows(X, **where)
     lengths, groups = where.get("lengths"), where.get("groups")
     with error_context(estimator):
         form = sequence_form(X, lengths, groups, lambda X: np.asarray(X, dtype=float))
-    unknown = form.restored(np.where(np.isnan(form.X).all(axis=1), np.nan, 0.0))
+    is_missing = np.isnan(form.X).all(axis=1)
+    if per_sequence:
+        scores = _flat(scores) if form.order is None else scores[form.order]
+        sums = np.add.reduceat(np.where(is_missing, 0.0, scores), form.offsets[:-1])
+        counts = np.add.reduceat(np.where(is_missing, 0.0, 1.0), form.offsets[:-1])
+        return sums / np.where(counts > 0.0, counts, np.nan), form
+    unknown = form.restored(np.where(is_missing, np.nan, 0.0))
     if not form.is_nested:
-        return scores + unknown
-    return [part + of_part for part, of_part in zip(scores, unknown, strict=True)]
+        return scores + unknown, form
+    return [part + of_part for part, of_part in zip(scores, unknown, strict=True)], form
 
 
 def _mapped(function, scores):
     return [function(part) for part in scores] if isinstance(scores, list) else function(scores)
 
 
-def _observed(scores):
-    """Return the scores of all rows of which something was observed, in one array."""
-    flat = np.concatenate(scores) if isinstance(scores, list) else np.asarray(scores)
-    return flat[~np.isnan(flat)]
+def _flat(scores):
+    return np.concatenate(scores) if isinstance(scores, list) else np.asarray(scores)

@@ -285,6 +285,20 @@ AnomalyDetector(mixture(), contamination=0.6).partial_fit(X) ->
     'contamination' parameter of AnomalyDetector
 AnomalyDetector(mixture(), contamination='auto').fit(X) ->
     'contamination' parameter of AnomalyDetector
+AnomalyDetector(mixture()).fit(X).set_params(contamination='auto').offset_ ->
+    'contamination' parameter of AnomalyDetector
+AnomalyDetector(mixture(), per_sequence='yes').fit(X) -> 'per_sequence' parameter of AnomalyDetector
+AnomalyDetector(mixture(), per_sequence=True).fit(X) ->
+    AnomalyDetector: per_sequence=True requires a hidden Markov model & got GaussianMixture
+AnomalyDetector(chain(), per_sequence=True).fit([X]).predict([X], continues=True) ->
+    AnomalyDetector: per_sequence=True requires whole sequences
+AnomalyDetector(chain(), per_sequence=True).partial_fit([X], continues=True) ->
+    AnomalyDetector: per_sequence=True requires whole sequences
+AnomalyDetector(chain()).fit([X]).set_params(per_sequence=True).predict([X]) ->
+    AnomalyDetector: per_sequence was False in the fit
+AnomalyDetector(chain()).fit([X]).set_params(per_sequence=True).partial_fit([X]) ->
+    AnomalyDetector: per_sequence was False in the fit
+AnomalyDetector(chain()).offset_ -> AttributeError: AnomalyDetector has offset_ only once
 AnomalyDetector(StandardScaler()).fit(X) -> 'estimator' parameter of AnomalyDetector
 AnomalyDetector(mixture()).predict(X) -> NotFittedError: AnomalyDetector
 AnomalyDetector(mixture()).fit(X, lengths=[30, 30]) -> TypeError: lengths
