@@ -220,6 +220,36 @@ class AnomalyDetector(
         # The model has settled, whatever follows.
         return self._learnt(estimator, Scores(scores, weights, None, self.per_sequence))
 
+    # That of scikit-learn would predict X as one sequence.
+    def fit_predict(
+        self,
+        X: RowData | SequenceData,
+        y: object = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> IntegersOrList:
+        """Fit, and return the result of `predict` for X.
+
+        Parameters
+        ----------
+        X, y, sample_weight, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of int of shape (n_samples,), or list
+            As those of `predict`.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or X is invalid. The detector is left unchanged.
+        """
+        where = {"lengths": lengths, "groups": groups}
+        return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
+
     @available_if(estimator_has("partial_fit"))
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(

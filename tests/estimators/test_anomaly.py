@@ -236,6 +236,7 @@ def test_whole_sequences_are_anomalies_by_the_mean_score_of_their_rows(estimator
     assert found.shape == (60,)
     assert found[14] == 1 and np.count_nonzero(found == -1) == 3
     assert_array_equal(detector.predict(X, lengths=lengths), found)
+    assert_array_equal(clone(detector).fit_predict(X, lengths=lengths), found)
     turned = np.arange(1200).reshape(60, 20).T.ravel()
     assert_allclose(
         detector.decision_function(X[turned], groups=turned // 20),
