@@ -108,7 +108,7 @@ def _of_keys(function, state):
     """Return a state with a function of parameters, and of those of the model."""
     state = {name: x if name == "_fitted" else function(x) for name, x in state.items()}
     fitted = state.get("_fitted")
-    if isinstance(fitted, Fitted):
+    if isinstance(fitted, Fitted) and isinstance(fitted.structure, tuple):
         state["_fitted"] = fitted._replace(structure=tuple(map(function, fitted.structure)))
     return state
 
