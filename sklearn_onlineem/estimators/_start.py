@@ -169,7 +169,10 @@ class TakesPrior:
 
     def _start(self):
         learnt = self._learnt_prior
-        return self._initialiser() if learnt is None else LearntStart(learnt, self._bound)
+        if learnt is None:
+            return self._initialiser()
+        learnt.check(self)
+        return LearntStart(learnt, self._bound)
 
     def _pseudo_statistics(self, model, n_features):
         prior, learnt = self._prior(model, n_features), self._learnt_prior

@@ -277,7 +277,9 @@ class KalmanFilter(TakesPrior, TakesInputs):
 
     def _input(self, fresh=False):
         # The family only checks the rows. States have no labels.
-        return KalmanReader(self, Gaussian(), fresh, self._system().n_states)
+        fitted = None if fresh else self._fitted.state.model
+        k = self._system().n_states if fitted is None else fitted.n_components
+        return KalmanReader(self, Gaussian(), fresh, k)
 
     def _n_known_inputs(self, fresh):
         return self._system().sizes.get("m") if fresh else self._fitted.state.model.n_inputs
@@ -630,11 +632,13 @@ class KalmanFilter(TakesPrior, TakesInputs):
         (['level', 'slope', 'season'], array([ 3., -3.,  3., -3.]))
         """
         seen = self._seen()
-        if self.structure is None:
+        fitted = zip(self._structural_parameters, seen._fitted.structure, strict=True)
+        structure = dict(fitted)["structure"]
+        if structure is None:
             raise ValueError(f"{type(self).__name__}: decompose requires a structure.")
         (means, covariances, *_), form = seen._infer(Pair(X, inputs), lengths, groups, "smoothed")
         found = {}
-        for name, output in assembled(self.structure).outputs.items():
+        for name, output in assembled(structure).outputs.items():
             variances = np.einsum("i,nij,j->n", output, covariances, output)
             parts = means @ output, np.maximum(variances, 0.0)
             found[name] = tuple(form.restored(seen._exposed(part)) for part in parts)

@@ -64,6 +64,8 @@ def test_components_add_up_to_the_series_without_noise(kind, rng):
     states = kalman.smooth(X)[0] @ kalman.observation_matrices_.T
     assert_allclose(total, states.ravel(), rtol=1e-9)
     assert all((variance >= 0.0).all() for _, variance in found.values())
+    kalman.structure = None
+    assert kalman.decompose(X).keys() == found.keys()
 
 
 @pytest.mark.parametrize("structure", [Level() + Autoregression(2), [Trend(damped=True)]], ids=str)
