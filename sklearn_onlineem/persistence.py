@@ -168,7 +168,7 @@ def trusted_types() -> list[str]:
     Returns
     -------
     types : list of str
-        Of this library, NumPy and SciPy, in alphabetical order.
+        Of this library, NumPy, SciPy and Python, in alphabetical order.
 
     Examples
     --------
@@ -177,7 +177,8 @@ def trusted_types() -> list[str]:
     True
     """
     known = (f"{kind.__module__}.{kind.__qualname__}" for kind in _classes().values())
-    others = ["numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix"]
+    others = ["builtins.range", "numpy.dtype"]
+    others += ["scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix"]
     return sorted(others + [name for name in known if name.startswith(f"{_PACKAGE}.")])
 
 

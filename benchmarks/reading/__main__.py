@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 31_585,
+    "Python code": 31_586,
     "Python docstrings": 15_151,
     "kernel files": 60,
     "kernel code": 15_009,
     "public names": 106,
     "import circles": 0,
-    "test code": 41_711,
+    "test code": 41_712,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -230,7 +230,8 @@ def test_callbacks_are_not_pickled_with_the_model(rng):
 def test_files_hold_all_estimators_whole_and_skops_trusts_all_types(rng):
     trusted, found = trusted_types(), set()
     others = {name for name in trusted if not name.startswith("sklearn_onlineem.")}
-    assert others == {"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix"}
+    sparse = {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix"}
+    assert others == {"builtins.range", "numpy.dtype", *sparse}
     for estimator in fitted_in_all_ways(rng):
         found.update(skops.io.get_untrusted_types(data=skops.io.dumps(estimator)))
         assert checksum(by_file(estimator).__getstate__()) == checksum(estimator.__getstate__())
