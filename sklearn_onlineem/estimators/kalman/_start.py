@@ -99,33 +99,33 @@ class System:
             raise ValueError("structure has no part for inputs.")
         return system
 
-    def check_units(self):
+    def check_units(self, known):
         """Refuse diffuse states whose units are learnt: their likelihood has no maximum."""
-        start = self.given["initial_state_covariance"]
-        start = None if start is None else np.array(start, dtype=np.float64, ndmin=2)
-        diffuse = None if start is None else diffuse_variables("initial_state_covariance", start)
+        start = known.get("initial_state_covariance", np.zeros((0, 0)))
+        diffuse = diffuse_variables("initial_state_covariance", start)
         if diffuse is None:
             return
-        k = self.n_states
-        has_unit = ~diffuse
-        for name in ["observation_matrices", "transition_offsets", "transition_covariance"]:
-            has_unit |= self._known_nonzero(name).reshape(-1, k).any(axis=0)
-        has_unit |= self._known_nonzero("transition_input_weights").reshape(k, -1).any(axis=1)
-        is_linked = self._known_nonzero("transition_matrices").reshape(-1, k, k).any(axis=0)
-        for _ in range(k):
-            has_unit |= ((is_linked | is_linked.T) & has_unit).any(axis=1)
+        k, has_unit = len(start), ~diffuse
+        # Entries that are known, and not 0, give states their units, or those of other states.
+        fixed = {
+            name: (array != 0.0) & np.logical_not(self.entries[name])
+            for name, array in known.items()
+        }
+        for name in ("observation_matrices", "transition_offsets", "transition_covariance"):
+            if name in fixed:
+                has_unit |= fixed[name].reshape(-1, k).any(axis=0)
+        if "transition_input_weights" in fixed:
+            has_unit |= fixed["transition_input_weights"].any(axis=1)
+        if "transition_matrices" in fixed:
+            is_linked = fixed["transition_matrices"].reshape(-1, k, k).any(axis=0)
+            for _ in range(k):
+                has_unit |= ((is_linked | is_linked.T) & has_unit).any(axis=1)
         if not has_unit.all():
             raise ValueError(
                 "initial_state_covariance is infinite for states whose units are learnt, so that"
                 " their likelihood has no maximum: give observation_matrices, and leave them out"
                 " of em_vars and params."
             )
-
-    def _known_nonzero(self, name):
-        """Return where a given array is not 0, and not learnt."""
-        if self.given[name] is None or name not in self.fields:
-            return np.zeros((self.n_states, self.n_states), dtype=bool)
-        return np.not_equal(self.given[name], 0.0) & np.logical_not(self.entries[name])
 
     @cached_property
     def fields(self):
@@ -429,7 +429,7 @@ class SystemInitialiser(Initialiser):
     def given(self, data):
         system = self.system.of(data)
         known = system.known(data.n_features)
-        system.check_units()
+        system.check_units(known)
         if not system.learnt() <= set(known):
             return None
         if system.is_structured:
