@@ -58,9 +58,9 @@ class MixtureRegressor(
     linear regressions whose weights depend on x,
 
     .. math::
-        p(y \mid x) = \sum_k w_k(x) \, N(y; \, m_k^y + S_k^{yx} (S_k^{xx})^{-1} (x - m_k^x), \,
-        S_k^{yy} - S_k^{yx} (S_k^{xx})^{-1} S_k^{xy}), \qquad
-        w_k(x) \propto w_k N(x; m_k^x, S_k^{xx}).
+        p(y \mid x) &= \sum_k w_k(x) \, N(y; \, m_k^y + S_k^{yx} (S_k^{xx})^{-1} (x - m_k^x), \,
+        S_k^{yy} - S_k^{yx} (S_k^{xx})^{-1} S_k^{xy}), \\
+        w_k(x) &\propto w_k N(x; m_k^x, S_k^{xx}).
 
     So predictions come with standard deviations, intervals and densities, which depend on x and may
     have several modes; features that are missing are integrated out.
