@@ -15,6 +15,7 @@ seconds        of one fit, median of 5, by the clock of the process
 import argparse
 import os
 import subprocess
+import tempfile
 import time
 import warnings
 
@@ -120,14 +121,14 @@ def _ahead_by_theirs(y, structure):
 def _fortran(y, structure):
     if "SSFORTRAN" not in os.environ:
         return np.nan, np.nan
-    path = "/tmp/structure_of_one_series.txt"
-    np.savetxt(path, y)
     period = structure[1].period if len(structure) > 1 else 0
-    call = [os.environ["SSFORTRAN"], "-c", FORTRAN, path, str(period)]
-    call.append(str(isinstance(structure[0], Trend)))
-    return map(
-        float, subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "series.txt")
+        np.savetxt(path, y)
+        call = [os.environ["SSFORTRAN"], "-c", FORTRAN, path, str(period)]
+        call.append(str(isinstance(structure[0], Trend)))
+        done = subprocess.run(call, capture_output=True, text=True, check=True)
+    return map(float, done.stdout.split())
 
 
 def _many():

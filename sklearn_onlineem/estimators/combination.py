@@ -519,8 +519,7 @@ def _checked_members(estimators, base):
     if not estimators:
         raise ValueError("combine_estimators needs at least one estimator.")
     first, named = estimators[0], {f"estimators[{i}]": one for i, one in enumerate(estimators)}
-    if base is not None:
-        named["base"] = base
+    named |= {} if base is None else {"base": base}
     for who, estimator in named.items():
         if not isinstance(estimator, OnlineEM):
             raise TypeError(f"{who} cannot be {no_model(estimator)}.")
@@ -550,6 +549,11 @@ def _checked_members(estimators, base):
                 f"{who}, a {type(first).__name__}, has seen {own} rows or sequences, and base has"
                 f" seen {before}; members must continue it."
             )
+    _check_names(named, first)
+    return estimators
+
+
+def _check_names(named, first):
     learnt = [(who, one._fitted.attributes.get("feature_names_in_")) for who, one in named.items()]
     known = [(who, names.tolist()) for who, names in learnt if names is not None]
     for who, names in known[1:]:
@@ -573,7 +577,6 @@ def _checked_members(estimators, base):
                     f"{who}, a {type(first).__name__}, has other categories of column {j}"
                     " than estimators[0]. Declare all of them in the types of the columns."
                 )
-    return estimators
 
 
 def no_model(estimator):

@@ -277,8 +277,7 @@ class KalmanFilter(TakesPrior, TakesInputs):
 
     def _input(self, fresh=False):
         # The family only checks the rows. States have no labels.
-        fitted = None if fresh else self._fitted.state.model
-        k = self._system().n_states if fitted is None else fitted.n_components
+        k = self._system().n_states if fresh else self._fitted.state.model.n_components
         return KalmanReader(self, Gaussian(), fresh, k)
 
     def _n_known_inputs(self, fresh):
