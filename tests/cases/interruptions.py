@@ -1,10 +1,7 @@
 """Ctrl-C at a chosen moment."""
 
 import signal
-import subprocess
 import sys
-import textwrap
-import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -93,33 +90,3 @@ def seconds_until_interrupted(call, after=0.02):
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.signal(signal.SIGPROF, handler)
     raise AssertionError(f"The call took no {after} s.")
-
-
-# A process in the background of a shell ignores Ctrl-C, and so do its children.
-HEEDING = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-# Seconds after which a process is given up.
-PATIENCE = 300.0
-
-
-def assert_interrupted(script, fits):
-    """Ctrl-C ends each of a process's fits, amid it and within a second, and leaves no model.
-
-    The script prints "step" after each update, and what was interrupted, and whether it is fitted.
-    """
-    command = [sys.executable, "-c", HEEDING + textwrap.dedent(script)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    give_up = threading.Timer(PATIENCE, process.kill)
-    give_up.start()
-    try:
-        for fit in fits:
-            assert process.stdout.readline() == "step\n"
-            time.sleep(0.3)
-            sent = time.monotonic()
-            process.send_signal(signal.SIGINT)
-            last = next((line for line in process.stdout if line != "step\n"), "given up")
-            assert time.monotonic() - sent < 1.0
-            assert last == f"{fit} False\n"
-    finally:
-        give_up.cancel()
-        process.kill()
-        process.wait()
