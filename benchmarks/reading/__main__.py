@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_009,
     "public names": 106,
     "import circles": 0,
-    "test code": 41_685,
+    "test code": 41_483,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,7 +1,5 @@
 """Forecasts of Kalman filters that include the uncertainty of their parameters."""
 
-import warnings
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -44,7 +42,6 @@ def test_intervals_of_short_series_cover_more_of_what_comes(rng):
     assert without[-1] < 0.85 < 0.88 < with_parameters[-1] < 0.97
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_coordinates_of_the_states_do_not_matter(rng):
     """All parameters are learnt, of which the data determine only what forecasts need."""
     turn, states = np.array([[0.83, -0.35], [0.35, 0.83]]), [rng.standard_normal((20, 2))]
@@ -95,10 +92,8 @@ def test_forms_and_types_are_those_of_forecasts(rng):
 
 def test_a_fit_that_is_not_near_a_maximum_warns(rng):
     X = drifting(rng, 60)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        kalman = drift(X).set_params(max_iter=0, transition_covariance=3.0, transition_offsets=-1.0)
-        kalman.fit(X)
+    kalman = drift(X).set_params(max_iter=0, transition_covariance=3.0, transition_offsets=-1.0)
+    kalman.fit(X)
     with pytest.warns(ConvergenceWarning, match="standard errors from the maximum"):
         forecast_moments(kalman, X)
 

@@ -245,7 +245,6 @@ def test_settings_out_of_range_are_refused(rng, settings):
         missing_information(GaussianMixture(1).fit(X), X, **settings)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_other_models_are_refused_by_name(rng):
     X = rng.poisson(3.0, (50, 4)).astype(float)
     with pytest.raises(ValueError, match="LatentDirichletAllocation"):

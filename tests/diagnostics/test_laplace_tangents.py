@@ -33,7 +33,6 @@ def fitted():
         return mixture.fit(X, sample_weight=weight), X, weight
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_errors_are_those_of_the_fisher_information(fitted):
     """By integrals of squares of scores; the sandwich is the same if the model is true."""
     mixture, X, weight = fitted
@@ -55,7 +54,6 @@ def test_errors_are_those_of_the_fisher_information(fitted):
             assert_allclose(errors[name].ravel(), values, rtol=0.01, err_msg=f"{name} {robust}")
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_rate_is_that_of_em(fitted):
     """Of how far passes from elsewhere stay away."""
     mixture, X, weight = fitted

@@ -1,6 +1,5 @@
 """Standard errors and missing information of Kalman filters."""
 
-import warnings
 from functools import cache
 
 import numpy as np
@@ -9,7 +8,6 @@ from cases.coordinates import DynamicalCoordinates
 from cases.dynamical import PARAMETERS
 from cases.fitted_cases import Still, checked_errors, hessian, jacobian
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.diagnostics import forecast_moments, missing_information, standard_errors
@@ -99,9 +97,7 @@ class StillSystem(Still):
 
 
 def converged(kalman, X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return kalman.set_params(max_iter=700, random_state=0, **EXACT).fit(X)
+    return kalman.set_params(max_iter=700, random_state=0, **EXACT).fit(X)
 
 
 @cache
@@ -276,9 +272,7 @@ def test_unseen_changes_are_those_along_which_no_sequence_scores(
         2, transition_matrices=A, observation_matrices=C, em_vars=em_vars, max_iter=1,
         transition_covariance=np.diag([0.5, 0.8]), **settings, **EXACT,
     )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = kalman.fit(X).model_
+    model = kalman.fit(X).model_
     T = np.diag([1.0, units])
     scaled = type(model)(
         model.initial.in_coordinates(outputs=T),
@@ -298,10 +292,7 @@ def test_unseen_changes_are_those_along_which_no_sequence_scores(
 def test_what_is_not_determined_is_refused_by_name(rng):
     """States of which all is learnt may be turned as one likes."""
     X = list(simulated(rng, 20, 20, 0.5 * np.eye(2), np.eye(2), np.eye(2), np.eye(2)))
-    kalman = KalmanFilter(2, max_iter=50, random_state=0, **EXACT)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        kalman.fit(X)
+    kalman = KalmanFilter(2, max_iter=50, random_state=0, **EXACT).fit(X)
     message = "transition_matrices_.* observation_matrices_: .* space of 4 dimensions.*em_vars"
     with pytest.raises(ValueError, match=message):
         standard_errors(kalman, X)

@@ -9,11 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn_onlineem import GaussianHMM, KalmanFilter
 from sklearn_onlineem.diagnostics import standard_errors
 
-pytestmark = [
-    pytest.mark.rivals,
-    # A covariance of the first state of 1e6 takes digits.
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = pytest.mark.rivals
 EXACT = {"solver": "batch", "tol": 1e-14, "max_iter": 20_000, "reg_covar": 0.0}
 
 

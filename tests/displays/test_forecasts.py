@@ -28,9 +28,6 @@ def X(rng):
     return X
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
 def edges_of(band, n):
     """Lower and upper edge of a band of n rows."""
     vertices = band.get_paths()[0].vertices

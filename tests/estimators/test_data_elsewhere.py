@@ -15,7 +15,6 @@ from sklearn_onlineem import (
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 CASES = [*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]
 METHODS = ["fit", "partial_fit", "predict", "score", "score_samples", "transform", "smooth", "bic"]

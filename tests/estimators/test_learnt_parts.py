@@ -10,7 +10,6 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.stats import multinomial
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import (
     HMM,
@@ -26,10 +25,6 @@ from sklearn_onlineem import (
     PoissonHMM,
     PoissonMixture,
     combine_estimators,
-)
-
-pytestmark = pytest.mark.filterwarnings(
-    f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning"
 )
 
 WEIGHTS, MEANS = np.array([0.2, 0.3, 0.5]), np.array([[0.0, 1.0], [5.0, -2.0], [-3.0, 4.0]])

@@ -47,9 +47,7 @@ from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators.fitted import Fitted
 from sklearn_onlineem.persistence import load, save, trusted_types
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:.*took no step:UserWarning")
 all_estimators = pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
 
 

@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import GaussianHMM, PerSequence
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 # A score that fails is not NaN but an error.
 STRICT = {"error_score": "raise"}
 GRID = {"eta0": [0.05, 1.0], "beta": [0.6, 0.9]}

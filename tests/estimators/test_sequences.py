@@ -175,7 +175,6 @@ def test_survival_is_of_fresh_sequences():
         assert_array_equal(some.steps, [[1, 3], shares])
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kind", [GaussianHMM, KalmanFilter])
 @pytest.mark.parametrize(
     ("n_sequences", "length", "expected"),
@@ -194,7 +193,6 @@ def test_the_default_mini_batch(kind, n_sequences, length, expected, rng):
     assert explicit.score(X) == default.score(X)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("n_sequences", "length"), [(1, 3000), (10, 200), (10, 3)])
 def test_data_of_one_mini_batch_are_fitted_by_batch_em(n_sequences, length, rng):
     X = rng.normal(size=(n_sequences, length, 1))

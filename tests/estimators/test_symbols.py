@@ -17,8 +17,6 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.families import Categorical, MixtureOf
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 WORDS = ["abab" * 5 + "cc" * 8, "ccab" * 6, "c" * 9 + "ab" * 7, "abc"]
 CODES = [np.array(["abc".index(letter) for letter in word]) for word in WORDS]
 estimators = pytest.mark.parametrize(

@@ -22,10 +22,7 @@ from sklearn_onlineem.families._events import counted_events, events_of, moments
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel
 
-pytestmark = [
-    pytest.mark.filterwarnings("error::RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 
 def documents(rng, n=400, d=6, length=30):

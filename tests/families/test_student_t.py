@@ -310,7 +310,6 @@ def test_degrees_that_are_refused(value):
         StudentT(degrees_of_freedom=value)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("solver", ["batch", "online"])
 def test_learnt_degrees_stay_in_their_range(solver, rng):
     uniform = rng.random((300, 2))

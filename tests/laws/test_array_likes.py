@@ -26,8 +26,6 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.distributed import DistributedEM
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 N = 18
 
 

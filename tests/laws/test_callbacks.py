@@ -22,9 +22,7 @@ from sklearn_onlineem.diagnostics import EarlyStopping
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:.*took no step:UserWarning")
 all_estimators = pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)
 
 

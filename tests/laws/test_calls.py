@@ -33,9 +33,6 @@ from sklearn_onlineem import (
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.estimators.parameters import _ELSEWHERE
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 REQUIRED = {
     AnomalyDetector: (PoissonMixture(),),
     DistributedEM: (PoissonMixture(),),

@@ -12,10 +12,7 @@ from numpy.testing import assert_equal
 
 N_THREADS = 4
 
-pytestmark = [
-    pytest.mark.threads,
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = pytest.mark.threads
 all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
 
 

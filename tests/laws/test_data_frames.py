@@ -23,9 +23,6 @@ from sklearn_onlineem import GaussianHMM, GaussianMixture, KalmanFilter, PerSequ
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Batch
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 LIBRARIES = {"pandas": pd, "polars": pl}
 both_libraries = pytest.mark.parametrize("library", LIBRARIES)
 # Tables of pyarrow go in, and do not come out.
@@ -175,7 +172,6 @@ def test_columns_without_names_are_compared_too(rng):
 
 
 @pytest.mark.parametrize("kind", [GaussianHMM, KalmanFilter])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_names_on_one_side_only_are_warned_of(kind, rng):
     new = partial(kind, 2, max_iter=5, random_state=0)
     X = [rng.standard_normal((6, 2)) for _ in range(3)]

@@ -34,9 +34,6 @@ from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.estimators._start import _some_rows
 from sklearn_onlineem.models.mixture import MixtureStatistics
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 # All estimators read labels, and copy, in these ways.
 READERS = [*(case for case in ESTIMATORS if repr(case) in WAYS), GIBBS[0]]
 all_readers = pytest.mark.parametrize("case", READERS, ids=repr)

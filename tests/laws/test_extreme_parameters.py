@@ -11,11 +11,8 @@ from sklearn.base import clone
 from sklearn_onlineem import EditDistance, KalmanFilter, LatentDirichletAllocation
 from sklearn_onlineem.models.linear_dynamical import FIELDS
 
-pytestmark = [
-    # Nothing may overflow on the way to a result or an error.
-    pytest.mark.filterwarnings("error::RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+# Nothing may overflow on the way to a result or an error.
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 # The first squares to what is finite, the second does not, and the next ones have no double.
 VALUES = [1e149, 1e200, 1.7e308, -1.7e308, np.inf, np.nan]

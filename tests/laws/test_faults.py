@@ -36,8 +36,6 @@ from sklearn_onlineem import (
     PoissonMixture,
 )
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 all_estimators = pytest.mark.parametrize("case", [*ESTIMATORS, *GIBBS[:2]], ids=repr)
 by_em = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 

@@ -18,8 +18,6 @@ from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.capabilities import ColumnDistributions, Marginals, Means
 from sklearn_onlineem.models.forecasts import mixture_quantiles
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 LEVELS = np.array([0.001, 0.05, 0.5, 0.9, 0.999])
 WITH_COLUMNS = [
     case

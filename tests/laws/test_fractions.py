@@ -24,8 +24,6 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.families import Categorical
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def coefficient(X):
     """The logarithm of the number of orders of the words, continued."""

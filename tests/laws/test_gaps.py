@@ -20,9 +20,6 @@ from sklearn_onlineem.diagnostics import (
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Adaptive, Batch, Componentwise, Online, SplitMerge, Stochastic
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 TAKE_GAPS = [case for case in ESTIMATORS if get_tags(case()).input_tags.allow_nan]
 all_mixtures = pytest.mark.parametrize("case", TAKE_GAPS, ids=repr)
 SOLVERS = {

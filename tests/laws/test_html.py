@@ -5,15 +5,6 @@ import re
 import numpy as np
 import pytest
 from cases.merged_cases import MERGED
-from sklearn.base import BaseEstimator
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.skipif(
-        not hasattr(BaseEstimator, "_get_fitted_attr_html"),
-        reason="scikit-learn shows fitted attributes from 1.9 on",
-    ),
-]
 
 
 def shown_attributes(estimator):

@@ -33,9 +33,7 @@ from sklearn_onlineem._values import frozen
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import state as em_state
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*distinct rows:UserWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:.*distinct rows:UserWarning")
 FEW_PASSES = {"max_iter": 2, "tol": 0.0}
 
 

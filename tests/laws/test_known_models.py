@@ -19,9 +19,6 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.estimators._known import _settables
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 # No attribute shows the lengths of their rows, which are not modelled.
 OF_ANY_LENGTH = (CompoundDirichlet, LatentDirichletAllocation, MultinomialHMM)
 

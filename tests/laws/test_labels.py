@@ -36,9 +36,6 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.distributed import DistributedEM
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 all_mixtures = pytest.mark.parametrize("case", [*ESTIMATORS, *GIBBS], ids=repr)
 all_of_sequences = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)
 all_hidden_markov = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)

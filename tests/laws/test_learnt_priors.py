@@ -15,8 +15,6 @@ from sklearn_onlineem import EditDistance, GaussianHMM, GaussianMixture, KalmanF
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._start import LearntPrior
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 WITH_PRIORS = [case for case in MERGED if "prior" in case()._defaults]
 all_estimators = pytest.mark.parametrize("case", WITH_PRIORS, ids=repr)
 

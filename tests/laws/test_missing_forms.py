@@ -32,9 +32,6 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.distributed import DistributedEM
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 READERS = [case for case in [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS] if repr(case) in WAYS]
 MIXTURES = [*(case for case in ESTIMATORS if repr(case) in WAYS), GIBBS[0]]
 TAKE_GAPS = [case for case in MIXTURES if get_tags(case()).input_tags.allow_nan]

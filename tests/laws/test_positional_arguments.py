@@ -11,9 +11,6 @@ from cases.states import state_of
 from sklearn_onlineem import GaussianHMM, KalmanFilter
 from sklearn_onlineem.distributed import DistributedEM
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 # In the place of lengths these have what scikit-learn has there.
 TAKES_Y = {"fit", "partial_fit", "fit_predict", "fit_transform", "score"}
 TAKES_A_NUMBER = {"forecast", "predict_next_proba"}

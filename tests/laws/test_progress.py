@@ -10,9 +10,7 @@ from cases.merged_cases import REPRESENTATIVES
 from sklearn_onlineem import combine_estimators
 from sklearn_onlineem.distributed import DistributedEM
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:.*took no step:UserWarning")
 all_estimators = pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)
 
 

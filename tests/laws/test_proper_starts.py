@@ -13,8 +13,6 @@ CASES = [case for case in (*ESTIMATORS, *SEQUENCE_ESTIMATORS) if hasattr(case(),
 all_gaussians = pytest.mark.parametrize("case", CASES, ids=repr)
 PROPER = {"covariance": 1.0, "degrees_of_freedom": 6.0, "shape": 3.0, "scale": 1.0}
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def spoilt_rows(rng):
     """Rows all alike, of two kinds, with a constant column, and few for each component."""

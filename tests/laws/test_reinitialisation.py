@@ -10,7 +10,6 @@ from cases.chains import with_known
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import (
     CategoricalHMM,
@@ -31,14 +30,6 @@ from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import reinitialised
 
 all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
-
-
-@pytest.fixture(autouse=True)
-def few_passes():
-    """Models are made by one pass with all labels known."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
 
 
 def labelled(case, X, y, weights):

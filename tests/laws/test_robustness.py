@@ -43,11 +43,8 @@ from sklearn_onlineem.estimators._start import STARTS
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.families.capabilities import Marginals
 
-pytestmark = [
-    # Nothing may overflow or divide by zero on the way to a result or an error.
-    pytest.mark.filterwarnings("error::RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+# Nothing may overflow or divide by zero on the way to a result or an error.
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 MIXTURES = [*ESTIMATORS, *GIBBS[:2]]
 ALL = [*MIXTURES, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]

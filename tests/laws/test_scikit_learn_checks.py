@@ -205,9 +205,7 @@ def expected_failures(estimator):
     return DRAWN if counts and draws(estimator.solver) else {}
 
 
-@pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.* zeros were replaced by:UserWarning"
-)
+@pytest.mark.filterwarnings("ignore:.* zeros were replaced by:UserWarning")
 @parametrize_with_checks(
     [
         GaussianMixture(),

@@ -15,9 +15,6 @@ from cases.sequence_cases import (
 from cases.states import state_of
 from numpy.testing import assert_allclose
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 @all_estimators
 @pytest.mark.parametrize("solver", ["online", "batch"])

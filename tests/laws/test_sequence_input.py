@@ -19,9 +19,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn_onlineem import CategoricalHMM, MarkovChainMixture
 from sklearn_onlineem.distributed import DistributedEM
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 @all_models
 def test_the_four_forms_of_input_give_the_same_model(case, rng):

@@ -9,9 +9,6 @@ from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 @all_estimators
 def test_consistency_of_what_a_fitted_model_gives(case, rng):

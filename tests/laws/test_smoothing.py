@@ -19,9 +19,6 @@ from sklearn_onlineem import (
     PoissonMixture,
 )
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 SMOOTHED = {
     "PoissonMixture": lambda X: {"shape": 1.5, "rate": 0.5 * X.shape[1] / X.sum(axis=1).mean()},
     "MultinomialMixture": lambda X: {"concentration": 1.5},

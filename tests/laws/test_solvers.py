@@ -31,9 +31,6 @@ from sklearn_onlineem.em import Auto, Batch, Newton, Online, PowerDecay, Stochas
 from sklearn_onlineem.estimators import threads
 from sklearn_onlineem.statistics import combine
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 N = 60  # rows, sequences or pairs
 # More than there are clusters, so that posteriors leave something to draw.
 N_COMPONENTS = 5

@@ -30,10 +30,7 @@ from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Constant
 
-pytestmark = [
-    pytest.mark.filterwarnings("error::RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 FORMATS = ["csr", "csc", "coo", "bsr", "dia", "dok", "lil"]
 KINDS = {"array": sparse.coo_array, "matrix": sparse.coo_matrix}

@@ -13,9 +13,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn_onlineem import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from sklearn_onlineem.estimators._start import STARTS
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 all_inits = pytest.mark.parametrize("init", sorted(set(STARTS) - {"kmeans"}))
 all_estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 CASES = [*ESTIMATORS, *SEQUENCE_ESTIMATORS]

@@ -12,7 +12,6 @@ from sklearn_onlineem import CompoundDirichlet, Mixture
 from sklearn_onlineem.estimators._start import STARTS
 
 # Tests stop fits on purpose before they converge, and some data have few distinct rows.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 sparse_estimators = pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
 all_starts = pytest.mark.parametrize("init", sorted(set(STARTS) - {"kmeans"}))

@@ -8,8 +8,6 @@ from cases.states import state_of
 
 from sklearn_onlineem import PrequentialSearch, StreamPipeline
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 @pytest.mark.parametrize("case", MERGED, ids=repr)
 def test_a_stream_is_learnt_as_by_hand(case, rng):

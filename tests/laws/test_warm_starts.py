@@ -67,7 +67,6 @@ def test_no_pass_is_the_start_alone(case, rng, capsys):
 
 
 @without_priors
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_what_follows_begins_there(case, rng):
     data, _ = case.data(rng)
     batch = {} if case(max_iter=0).solver == "online" else {"solver": "batch"}
@@ -98,7 +97,6 @@ RELEARNT = [
 
 
 @pytest.mark.parametrize(("case", "name"), RELEARNT, ids=repr)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_that_goes_on_learns_what_parameters_now_say(case, name, rng):
     data, _ = case.data(rng, 60)
     once = case(max_iter=1, tol=0.0, solver="batch", warm_start=True).fit(data)
@@ -153,7 +151,6 @@ def test_a_cluster_of_machines_makes_no_pass_either(rng):
 
 @without_priors
 @pytest.mark.parametrize("batch_size", [50, 10_000])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_fits_of_one_pass_notice_convergence(case, batch_size, rng):
     data, _ = case.data(rng)
     arguments = {"tol": 0.05, "batch_size": batch_size, "solver": "auto"}

@@ -1,10 +1,12 @@
 """Linear dynamical systems with exact diffuse starts, against joint Gaussians with a flat prior."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from cases.dynamical import changed, draw_data, draw_model
+from cases.joint_gaussian import assert_inference, joint
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem.data.sequences import Sequences
@@ -43,26 +45,10 @@ def draw(rng, kind):
 
 def flat(model, data, n_rows=T):
     """Log-likelihood of first rows, and mean and covariance of (h_1, .., h_T, v_1, .., v_T)."""
-    d, A, Q = model.n_features, model.transitions.matrix, model.transitions.covariance
-    R = model.emissions.covariance
-    n = T * (K + d)
-    mean, maps, noise = np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
-    for t in range(T):
-        h, v = slice(t * K, t * K + K), slice(T * K + t * d, T * K + t * d + d)
-        noise[h, h], noise[v, v] = Q if t else model.initial.covariance, R
-        maps[h, h], maps[v, v] = np.eye(K), np.eye(d)
-        mean[h] = model.initial.offset
-        if t:
-            before = slice(h.start - K, h.start)
-            maps[h] += A @ maps[before]
-            mean[h] = A @ mean[before] + model.transitions.offset
-        varies = model.varying is not None
-        C = model.varying.observation_matrices[t] if varies else model.emissions.matrix
-        maps[v] += C @ maps[h]
-        mean[v] = C @ mean[h] + model.emissions.offset
-    S, G = maps @ noise @ maps.T, maps[:, :K][:, model.diffuse]
+    mean, S, maps = joint(model, T)
+    G = maps[:, model.diffuse]
     values = data.X.ravel()
-    seen = np.flatnonzero(~np.isnan(values) & (np.arange(T * d) < n_rows * d))
+    seen = np.flatnonzero(~np.isnan(values) & (np.arange(data.X.size) < n_rows * model.n_features))
     places, values = seen + T * K, values[seen]
     inverse, Z = np.linalg.inv(S[np.ix_(places, places)]), G[places]
     information = Z.T @ inverse @ Z
@@ -80,26 +66,8 @@ def flat(model, data, n_rows=T):
 @all_kinds
 def test_inference_is_that_of_the_joint_gaussian(kind, rng):
     model, data = draw(rng, kind)
-    d = model.n_features
-    log_likelihood, mean, S = flat(model, data)
-    assert_allclose(model.log_likelihood(data), log_likelihood, rtol=1e-9)
-    means, covariances, lags = model.smoothed(data)
-    assert_allclose(means.ravel(), mean[: T * K], rtol=1e-8, atol=1e-9)
-    assert_allclose(model.imputed(data).ravel(), mean[T * K :], rtol=1e-8, atol=1e-9)
+    assert_inference(model, data, partial(flat, model, data), rtol=1e-8)
     filtered, predicted = model.filtered(data), model.predicted(data)
-    for t in range(T):
-        h, v = slice(K * t, K * t + K), slice(T * K + t * d, T * K + t * d + d)
-        assert_allclose(covariances[t], S[h, h], rtol=1e-8, atol=1e-9)
-        if t:
-            assert_allclose(lags[t], S[h, h.start - K : h.start], rtol=1e-8, atol=1e-9)
-        if np.isfinite(filtered[1][t]).all():
-            _, here, spread = flat(model, data, t + 1)
-            assert_allclose(filtered[0][t], here[h], rtol=1e-8, atol=1e-9)
-            assert_allclose(filtered[1][t], spread[h, h], rtol=1e-8, atol=1e-9)
-        if t and np.isfinite(filtered[1][t - 1]).all():
-            _, here, spread = flat(model, data, t)
-            assert_allclose(predicted[0][t], here[v], rtol=1e-8, atol=1e-9)
-            assert_allclose(predicted[1][t], spread[v, v], rtol=1e-8, atol=1e-9)
     determined = int((~np.isnan(data.X[0])).sum()) >= len(kind[0])
     assert np.isfinite(filtered[1][0]).all() == determined
     assert np.isinf(np.diagonal(predicted[1][0])).all()

@@ -10,9 +10,9 @@ from cases import kalman
 from cases.comparing import assert_close
 from cases.coordinates import DynamicalCoordinates
 from cases.dynamical import ALL, PARAMETERS, changed, draw_data, draw_model, value
+from cases.joint_gaussian import assert_inference, divergence, given_rows, joint
 from cases.numerical import minimiser
 from numpy.testing import assert_allclose
-from scipy import stats
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
@@ -21,65 +21,16 @@ from sklearn_onlineem.families import Diagonal
 from sklearn_onlineem.families.linear_gaussian import LinearGaussian
 
 
-def joint(model, T):
-    """Mean and covariance of (h_1, .., h_T, v_1, .., v_T), by brute force."""
-    k, d = model.n_components, model.n_features
-    A, C = model.transitions.matrix, model.emissions.matrix
-    # Everything is linear in independent noise: (h_1, moves, emissions).
-    H = np.zeros((T * k, T * k))
-    mean = np.zeros(T * k)
-    for t in range(T):
-        mean[t * k : (t + 1) * k] = model.initial.offset
-        if t:
-            before = mean[(t - 1) * k : t * k]
-            mean[t * k : (t + 1) * k] = A @ before + model.transitions.offset
-        for s in range(t + 1):
-            power = np.linalg.matrix_power(A, t - s)
-            H[t * k : (t + 1) * k, s * k : (s + 1) * k] = power
-    noise = np.kron(np.eye(T), model.transitions.covariance)
-    noise[:k, :k] = model.initial.covariance
-    states = H @ noise @ H.T
-    emit = np.kron(np.eye(T), C)
-    rows = emit @ states @ emit.T + np.kron(np.eye(T), model.emissions.covariance)
-    means = np.concatenate([mean, emit @ mean + np.tile(model.emissions.offset, T)])
-    assert len(rows) == T * d
-    return means, np.block([[states, states @ emit.T], [emit @ states, rows]])
-
-
 def test_moments_are_those_of_the_joint_gaussian(rng):
     model, T = draw_model(rng, 2, 3), 4
     data = draw_data(rng, [T], 3, missing=0.4)
-    mean, covariance = joint(model, T)
-    values = data.X.ravel()
-    seen = np.flatnonzero(~np.isnan(values)) + 2 * T
-    density = stats.multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)])
-    assert_allclose(model.log_likelihood(data), density.logpdf(values[seen - 2 * T]), rtol=1e-10)
-    gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[seen]).T
-    posterior = mean + gain @ (values[seen - 2 * T] - mean[seen])
-    rest = covariance - gain @ covariance[seen]
-    means, covariances, lags = model.smoothed(data)
-    assert_allclose(means.ravel(), posterior[: 2 * T], rtol=1e-9, atol=1e-10)
-    assert_allclose(model.imputed(data).ravel(), posterior[2 * T :], rtol=1e-9, atol=1e-9)
-    for t in range(T):
-        here = slice(2 * t, 2 * t + 2)
-        assert_allclose(covariances[t], rest[here, here], atol=1e-10)
-        if t:
-            assert_allclose(lags[t], rest[here, 2 * t - 2 : 2 * t], atol=1e-10)
+    mean, S, _ = joint(model, T)
+    assert_inference(model, data, partial(given_rows, mean, S, data.X))
 
 
 def test_kl_divergence_is_that_of_the_joint_gaussians(rng):
     p, q = draw_model(rng, 2, 3), draw_model(rng, 2, 3)
-    expected = 0.0
-    for T in (1, 4):
-        (mean, S), (other, R) = joint(p, T), joint(q, T)
-        difference = other - mean
-        expected += 0.25 * (
-            np.trace(np.linalg.solve(R, S))
-            + difference @ np.linalg.solve(R, difference)
-            - len(S)
-            + np.linalg.slogdet(R)[1]
-            - np.linalg.slogdet(S)[1]
-        )
+    expected = 0.5 * (divergence(p, q, 1) + divergence(p, q, 4))
     like = draw_data(rng, [1, 4], 3)
     assert_allclose(p.kl_divergence(q, like), expected, rtol=1e-8)
 
@@ -87,7 +38,7 @@ def test_kl_divergence_is_that_of_the_joint_gaussians(rng):
 def test_own_statistics_are_expectations_over_the_joint_gaussian(rng):
     model = draw_model(rng, 2, 3)
     own = model.own_statistics(draw_data(rng, [4, 4, 4], 3))
-    mean, S = joint(model, 4)
+    mean, S, _ = joint(model, 4)
     second = S + np.outer(mean, mean)
     rows = [np.r_[2 * t : 2 * t + 2, 8 + 3 * t : 8 + 3 * t + 3] for t in range(4)]
     expected = sum(second[np.ix_(i, i)] for i in rows)

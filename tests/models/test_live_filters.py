@@ -10,8 +10,6 @@ from numpy.testing import assert_array_equal
 
 from sklearn_onlineem import CategoricalHMM, GaussianHMM, KalmanFilter, MultinomialHMM
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def live_filter(case, rng):
     """A fitted estimator, its filter after some rows, and the next row."""

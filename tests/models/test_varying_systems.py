@@ -1,13 +1,14 @@
 """Linear dynamical systems with known arrays that vary in time, against brute force."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from cases.comparing import assert_close
 from cases.dynamical import ALL, changed, draw_data, draw_model
+from cases.joint_gaussian import assert_inference, divergence, given_rows, joint
 from numpy.testing import assert_allclose
-from scipy import stats
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
@@ -33,37 +34,6 @@ def draw(rng, names, n=T):
     zeros = {PLACES[name]: np.zeros(shapes[name]) for name in names}
     model = changed(model, ALL - {PLACES[name] for name in names}, **zeros)
     return replace(model, varying=Varying(**given))
-
-
-def at(model, name, t):
-    part, what = PLACES[name].split("__")
-    given = getattr(model.varying, name)
-    return getattr(getattr(model, part), what) if given is None else given[t]
-
-
-def joint(model, n):
-    """Mean and covariance of (h_1, .., h_n, v_1, .., v_n), linear in independent noise."""
-    first, Q, R = model.initial, model.transitions.covariance, model.emissions.covariance
-    noise = np.zeros((n * (K + D),) * 2)
-    mean, maps = np.zeros(len(noise)), np.zeros(noise.shape)
-    for t in range(n):
-        h, v = slice(t * K, t * K + K), slice(n * K + t * D, n * K + t * D + D)
-        noise[h, h], noise[v, v] = Q if t else first.covariance, R
-        maps[h, h], maps[v, v] = np.eye(K), np.eye(D)
-        mean[h] = first.offset
-        if t:
-            A, before = at(model, "transition_matrices", t - 1), slice(h.start - K, h.start)
-            maps[h] += A @ maps[before]
-            mean[h] = A @ mean[before] + at(model, "transition_offsets", t - 1)
-        C = at(model, "observation_matrices", t)
-        maps[v] += C @ maps[h]
-        mean[v] = C @ mean[h] + at(model, "observation_offsets", t)
-    return mean, maps @ noise @ maps.T
-
-
-def conditioned(mean, S, places, values):
-    gain = np.linalg.solve(S[np.ix_(places, places)], S[places]).T
-    return mean + gain @ (values - mean[places]), S - gain @ S[places]
 
 
 def moments_by_hand(model, n, mean, S):
@@ -97,32 +67,10 @@ def about_zero(moments):
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_inference_is_that_of_the_joint_gaussian(names, missing, rng):
     model, data = draw(rng, names), draw_data(rng, [T], D, missing)
-    mean, S = joint(model, T)
-    values = data.X.ravel()
-    seen = np.flatnonzero(~np.isnan(values))
-    places, values = seen + T * K, values[seen]
-    density = stats.multivariate_normal(mean[places], S[np.ix_(places, places)])
-    assert_allclose(model.log_likelihood(data), density.logpdf(values), rtol=1e-9)
-    posterior, rest = conditioned(mean, S, places, values)
-    means, covariances, lags = model.smoothed(data)
-    assert_allclose(means.ravel(), posterior[: T * K], rtol=1e-9, atol=1e-9)
-    assert_allclose(model.imputed(data).ravel(), posterior[T * K :], rtol=1e-9, atol=1e-9)
-    for t in range(T):
-        here = slice(K * t, K * t + K)
-        assert_allclose(covariances[t], rest[here, here], atol=1e-9)
-        if t:
-            assert_allclose(lags[t], rest[here, here.start - K : here.start], atol=1e-9)
-        before = seen < t * D
-        expected, spread = conditioned(mean, S, places[before], values[before])
-        row = slice(T * K + t * D, T * K + t * D + D)
-        assert_allclose(model.predicted(data)[0][t], expected[row], rtol=1e-9, atol=1e-9)
-        assert_allclose(model.predicted(data)[1][t], spread[row, row], rtol=1e-8, atol=1e-9)
-        before = seen < t * D + D
-        expected, spread = conditioned(mean, S, places[before], values[before])
-        assert_allclose(model.filtered(data)[0][t], expected[here], rtol=1e-9, atol=1e-9)
-        assert_allclose(model.filtered(data)[1][t], spread[here, here], rtol=1e-8, atol=1e-9)
+    mean, S, _ = joint(model, T)
+    posterior, rest = assert_inference(model, data, partial(given_rows, mean, S, data.X))
     evidence, log_likelihood = model.e_step(data)
-    assert_allclose(log_likelihood, density.logpdf(values), rtol=1e-9)
+    assert_allclose(log_likelihood, model.log_likelihood(data)[0], rtol=1e-9)
     if not missing:
         transitions, emissions = moments_by_hand(model, T, posterior, rest)
         assert_allclose(about_zero(evidence.emissions), emissions, rtol=1e-8, atol=1e-8)
@@ -137,14 +85,10 @@ def test_own_statistics_and_divergences_are_those_of_the_joint_gaussian(names, r
     found = [np.zeros((K + K, K + K)), np.zeros((K + D, K + D))]
     expected = 0.0
     for n in (T, 2):
-        (mean, S), (other, R) = joint(p, n), joint(q, n)
+        mean, S, _ = joint(p, n)
         for total, part in zip(found, moments_by_hand(p, n, mean, S), strict=True):
             total += 0.5 * part
-        difference = other - mean
-        expected += 0.25 * (
-            np.trace(np.linalg.solve(R, S)) + difference @ np.linalg.solve(R, difference) - len(S)
-            + np.linalg.slogdet(R)[1] - np.linalg.slogdet(S)[1]
-        )  # fmt: skip
+        expected += 0.5 * divergence(p, q, n)
     assert_allclose(about_zero(own.transitions), found[0], rtol=1e-9, atol=1e-9)
     assert_allclose(about_zero(own.emissions), found[1], rtol=1e-9, atol=1e-9)
     assert_allclose(p.kl_divergence(q, like), expected, rtol=1e-8)
@@ -202,7 +146,7 @@ def test_forecasts_need_and_use_the_arrays_of_the_future(rng):
 def test_draws_have_the_moments_of_the_system(rng):
     model = draw(rng, KINDS["all"], 3)
     data, states = model.sample(20_000, rng, draw_data(rng, [3], D))
-    mean, S = joint(model, 3)
+    mean, S, _ = joint(model, 3)
     found = np.hstack([states.reshape(-1, 3 * K), data.X.reshape(-1, 3 * D)])
     spread = np.sqrt(np.diag(S) / 20_000)
     assert (np.abs(found.mean(axis=0) - mean) < 5.0 * spread).all()

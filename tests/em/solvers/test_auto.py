@@ -221,14 +221,12 @@ PLACES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("case", PLACES)
 def test_components_keep_their_places(case):
     plain = fitted(Auto(split_merge=False), **PLACES[case])
     np.testing.assert_array_equal(fitted(**PLACES[case]).means_, plain.means_)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_that_continues_keeps_its_components():
     def continued(solver):
         mixture = fitted(Auto(split_merge=False), max_iter=3, warm_start=True)

@@ -20,8 +20,6 @@ from sklearn_onlineem import (
 from sklearn_onlineem.em import Componentwise
 from sklearn_onlineem.estimators import threads
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 ORDERS = ("gain", "cyclic")
 CONCENTRATION = -19.0

@@ -11,8 +11,6 @@ from sklearn.base import clone
 
 from sklearn_onlineem import HMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 KINDS = ["full", "tied", "diag", "spherical"]
 LENGTHS = [4, 1, 5, 3, 6]
 N_ROWS = sum(LENGTHS)

@@ -11,8 +11,6 @@ from sklearn_onlineem import GMMHMM, HMM, GaussianHMM, combine_estimators
 from sklearn_onlineem.families import Exponential, Laplace, MixtureOf, Poisson
 from sklearn_onlineem.families.mixture_emissions import Submixtures
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 STATES = np.repeat(np.arange(6) % 2, 60)
 
 

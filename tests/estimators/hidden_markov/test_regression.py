@@ -19,8 +19,6 @@ from statsmodels.tsa.api import MarkovAutoregression, MarkovRegression
 from sklearn_onlineem import HMM, RegressionHMM, StreamPipeline, combine_estimators
 from sklearn_onlineem.families import GaussianRegression
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 K, P = 2, 2
 
 

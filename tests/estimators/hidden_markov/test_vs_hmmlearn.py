@@ -12,8 +12,6 @@ LENGTHS = [40, 1, 17, 80, 1, 2, 60]
 KINDS = ["diag", "full", "tied", "spherical"]
 ITERATIONS = [1, 2, 5, 20]
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def chain(rng):
     """Start values that are far from uniform, and states that follow them."""

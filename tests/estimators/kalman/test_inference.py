@@ -12,9 +12,6 @@ from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.models.linear_dynamical import FIELDS
 from sklearn_onlineem.models.regression import Regression
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def joint_of_rows(system, n_rows):
     """Mean and covariance of all rows of a sequence, by the definition."""

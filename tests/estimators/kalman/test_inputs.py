@@ -1,15 +1,16 @@
 """Kalman filters with inputs: by the joint Gaussian, least squares and peers; streams, refusals."""
 
 import pickle
+from functools import partial
 from importlib import import_module
 
 import numpy as np
 import pandas as pd
 import pytest
 from cases.inputs import NAMED, WRONG
+from cases.joint_gaussian import given_rows, joint
 from cases.kalman_filters import D, K, draw_system, with_gaps
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import multivariate_normal
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -19,7 +20,6 @@ from statsmodels.tsa.statespace.structural import UnobservedComponents
 
 from sklearn_onlineem import KalmanFilter, StreamPipeline, combine_estimators
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 M = 2
 WEIGHTS = ("transition_input_weights", "observation_input_weights")
 
@@ -55,46 +55,24 @@ def assert_controlled(kalman, **tolerances):
 # ------------------------------------------------------------------------------- by definition
 
 
-def joint(system, u):
-    """Mean and covariance of (h_1, .., h_n, v_1, .., v_n), linear in independent noise."""
-    n = len(u)
-    A, b, B, Q = (
-        system[f"transition_{x}"] for x in ("matrices", "offsets", "input_weights", "covariance")
-    )
-    C, d, W, R = (
-        system[f"observation_{x}"] for x in ("matrices", "offsets", "input_weights", "covariance")
-    )
-    noise, mean = np.zeros((n * (K + D),) * 2), np.zeros(n * (K + D))
-    maps = np.zeros(noise.shape)
-    for t in range(n):
-        h, v = slice(t * K, t * K + K), slice(n * K + t * D, n * K + t * D + D)
-        noise[h, h], noise[v, v] = Q if t else system["initial_state_covariance"], R
-        maps[h, h], maps[v, v] = np.eye(K), np.eye(D)
-        mean[h] = system["initial_state_mean"]
-        if t:
-            before = slice(h.start - K, h.start)
-            maps[h] += A @ maps[before]
-            mean[h] = A @ mean[before] + b + B @ u[t - 1]
-        maps[v] += C @ maps[h]
-        mean[v] = C @ mean[h] + d + W @ u[t]
-    return mean, maps @ noise @ maps.T
+def with_offsets(system, inputs):
+    """The system that has what inputs add as offsets that vary."""
+    B, W = (system[name] for name in WEIGHTS)
+    offsets = {
+        "transition_offsets": system["transition_offsets"] + inputs @ B.T,
+        "observation_offsets": system["observation_offsets"] + inputs @ W.T,
+    }
+    return {name: value for name, value in {**system, **offsets}.items() if name not in WEIGHTS}
 
 
 def test_inference_is_that_of_the_joint_gaussian(rng):
     system, n, ahead = draw(rng), 6, 3
     kalman = KalmanFilter.from_parameters(**system)
     X, u = with_gaps(rng, rng.normal(size=(n, D))), rng.normal(size=(n + ahead, M))
-    mean, S = joint(system, u)
+    mean, S, _ = joint(with_offsets(system, u), n + ahead)
     first = (n + ahead) * K
-    values = np.append(X.ravel(), np.full(ahead * D, np.nan))
-
-    def given(n_rows):
-        seen = first + np.flatnonzero(~np.isnan(values[: n_rows * D]))
-        gain = np.linalg.solve(S[np.ix_(seen, seen)], S[seen]).T
-        return mean + gain @ (values[seen - first] - mean[seen]), S - gain @ S[seen], seen
-
-    posterior, rest, seen = given(n)
-    expected = multivariate_normal.logpdf(values[seen - first], mean[seen], S[np.ix_(seen, seen)])
+    given = partial(given_rows, mean, S, np.vstack([X, np.full((ahead, D), np.nan)]))
+    expected, posterior, rest = given(n)
     assert kalman.score(X, inputs=u[:n]) == pytest.approx(expected, abs=1e-9)
     means, covariances, lags = kalman.smooth(X, lags=True, inputs=u[:n])
     assert_allclose(means.ravel(), posterior[: n * K], atol=1e-9)
@@ -107,9 +85,9 @@ def test_inference_is_that_of_the_joint_gaussian(rng):
         assert_allclose(covariances[t], rest[h, h], atol=1e-9)
         if t:
             assert_allclose(lags[t], rest[h, h.start - K : h.start], atol=1e-9)
-        assert_allclose(filtered[0][t], given(t + 1)[0][h], atol=1e-9)
-        assert_allclose(filtered[1][t], given(t + 1)[1][h, h], atol=1e-9)
-        assert_allclose(predicted[t], given(t)[0][v], atol=1e-9)
+        assert_allclose(filtered[0][t], given(t + 1)[1][h], atol=1e-9)
+        assert_allclose(filtered[1][t], given(t + 1)[2][h, h], atol=1e-9)
+        assert_allclose(predicted[t], given(t)[1][v], atol=1e-9)
     future = {"inputs": u[:n], "future_inputs": u[n:]}
     rows, spread = kalman.forecast(X, ahead, return_cov=True, **future)
     assert_allclose(rows.ravel(), posterior[first + n * D :], atol=1e-9)
@@ -124,13 +102,8 @@ def test_known_weights_are_offsets_that_vary(start, rng):
     X[0, 3, 1] = X[1, 5] = np.nan
     system["initial_state_covariance"] = np.diag(np.full(K, start))
     kalman = KalmanFilter.from_parameters(**system)
-    B, W = (system.pop(name) for name in WEIGHTS)
     for rows, inputs in zip(X, u, strict=True):
-        offsets = {
-            "transition_offsets": system["transition_offsets"] + inputs @ B.T,
-            "observation_offsets": system["observation_offsets"] + inputs @ W.T,
-        }
-        plain = KalmanFilter.from_parameters(**{**system, **offsets})
+        plain = KalmanFilter.from_parameters(**with_offsets(system, inputs))
         given = {"inputs": inputs[:12]}
         assert kalman.score(rows, **given) == pytest.approx(plain.score(rows), abs=1e-9)
         for found, expected in [
@@ -145,9 +118,9 @@ def test_known_weights_are_offsets_that_vary(start, rng):
                 assert_allclose(own, other, atol=1e-9)
         ours, theirs = ({"solver": "batch", "max_iter": 3, "tol": 0.0, "reg_covar": 0.0},) * 2
         names = ["observation_matrices", "transition_covariance", "observation_covariance"]
-        known = {**system, WEIGHTS[0]: B, WEIGHTS[1]: W, "em_vars": names, **ours}
+        known = {**system, "em_vars": names, **ours}
         ours = KalmanFilter(**known).fit(rows, **given)
-        theirs = KalmanFilter(**{**system, **offsets}, em_vars=names, **theirs).fit(rows)
+        theirs = KalmanFilter(**with_offsets(system, inputs), em_vars=names, **theirs).fit(rows)
         for name in names:
             found, expected = (getattr(each, f"{name}_") for each in (ours, theirs))
             assert_allclose(found, expected, atol=1e-8)

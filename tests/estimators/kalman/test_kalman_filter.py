@@ -10,9 +10,6 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_onlineem import KalmanFilter
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def test_forecasts_of_no_steps_are_an_error(system):
     X = drawn(system)

@@ -12,9 +12,6 @@ from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.models.linear_dynamical import FIELDS
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 @pytest.fixture
 def stationary(system):

@@ -16,8 +16,6 @@ from sklearn_onlineem.diagnostics import forecast_moments, standard_errors
 from sklearn_onlineem.em import BayesianOnline
 from sklearn_onlineem.models.linear_dynamical import FIELDS
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 MASKS = {
     "transition_matrices": np.array([[True, False], [False, False]]),
     "observation_matrices": np.array([[False, True], [True, False], [True, True]]),

@@ -13,9 +13,6 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES, filled, n_lags
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def two_waves(rng, n_rows=600):
     t = np.arange(n_rows)

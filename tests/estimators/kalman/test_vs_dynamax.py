@@ -12,7 +12,6 @@ from sklearn_onlineem import KalmanFilter
 pytestmark = [
     pytest.mark.rivals,
     # Tests stop fits on purpose before they converge.
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
 

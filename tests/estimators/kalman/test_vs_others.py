@@ -2,7 +2,6 @@
 
 import numpy as np
 import pykalman
-import pytest
 from cases.kalman_filters import D, K, drawn, known, with_gaps
 from numpy.testing import assert_allclose
 from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
@@ -10,8 +9,6 @@ from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.models.linear_dynamical import FIELDS
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 NOT_OFFSETS = [name for name in FIELDS if "offsets" not in name]
 
 

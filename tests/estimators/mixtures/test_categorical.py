@@ -27,8 +27,6 @@ from sklearn_onlineem.displays import MixtureDisplay
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.families import Categorical
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 SIZES = (2, 4, 3, 2)
 
 

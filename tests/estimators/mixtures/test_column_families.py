@@ -28,8 +28,6 @@ from sklearn_onlineem.families import (
     StudentT,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 SPEC = {
     ("age", "income"): "gaussian",
     ("visits", "calls"): "poisson",

@@ -11,7 +11,6 @@ from sklearn_onlineem import PoissonMixture
 pytestmark = [
     pytest.mark.rivals,
     # Tests stop fits on purpose before they converge.
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
 

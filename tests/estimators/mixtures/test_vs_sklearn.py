@@ -12,7 +12,6 @@ from sklearn_onlineem import GaussianMixture, StudentTMixture
 KINDS = ["full", "tied", "diag", "spherical"]
 N_COMPONENTS = 4
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 all_kinds = pytest.mark.parametrize("covariance_type", KINDS)
 
 

@@ -10,10 +10,7 @@ from sklearn.datasets import load_iris
 
 from sklearn_onlineem import Mixture
 
-pytestmark = [
-    pytest.mark.rivals,
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = pytest.mark.rivals
 
 
 def rival():

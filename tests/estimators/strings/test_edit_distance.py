@@ -19,8 +19,6 @@ from sklearn_onlineem import EditDistance, EditDistanceClassifier
 from sklearn_onlineem.em import Constant
 from sklearn_onlineem.estimators.strings._input import SymbolCodes
 
-# Tests stop fits on purpose before they converge.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 both = pytest.mark.parametrize("parametrization", ["tied", "full"])
 
 

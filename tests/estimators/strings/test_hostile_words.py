@@ -125,9 +125,6 @@ def classifier():
     return EditDistanceClassifier(EditDistance(max_iter=2, tol=0.0)).fit(WORDS, WORDS)
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
 def refused(function, *arguments, by="EditDistance"):
     with pytest.raises(ValueError, match=rf"(^|\s){by}\b"):
         function(*arguments)
