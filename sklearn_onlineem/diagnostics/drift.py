@@ -217,9 +217,6 @@ class DriftWatch:
             return False
         self.alarms.append(drift)
         self._find_bands()
-        return self._act(drift)
-
-    def _act(self, drift):
         if callable(self.action):
             return self.action(drift)
         if self.action == "restart":

@@ -243,7 +243,15 @@ def standard_errors(
     if isinstance(model, LatentDirichletModel):
         if robust:
             raise ValueError("robust=True is not implemented for topics.")
-        return _errors_of_topics(estimator, model, data)
+        prior, topics = prior_of(estimator), np.ascontiguousarray(model.topics_T.T)
+        by_topic = topic_errors(
+            topics, model.posterior(data), data.X, prior.smoothing, data.sample_weight
+        )
+        counts = np.asarray(estimator.components_, dtype=np.float64)
+        scale = counts.sum(axis=1, keepdims=True)
+        return StandardErrors(
+            {"components_": counts}, {"components_": scale * by_topic}, {"components_": "positive"}
+        )
     statistics, coordinates = coordinates_at(estimator, model, data)
     coordinates.check_determined(data.total_weight, prior_of(estimator))
     if robust and len(data) < 2:
@@ -253,7 +261,17 @@ def standard_errors(
     units = np.eye(math.prod(coordinates.shape)).reshape(-1, *coordinates.shape)
     basis = np.array([coordinates.direction(unit).ravel() for unit in units])
     information = np.eye(len(basis)) - basis @ missing.dense() @ basis.T
-    inverse = _inverse(information, coordinates)
+    values, vectors = np.linalg.eigh(0.5 * (information + information.T))
+    if not values[0] > LEAST_INFORMATION:
+        moves = (vectors[:, 0] ** 2).reshape(coordinates.shape)
+        shares = {name: moves[:, columns].sum() for name, columns in coordinates.parts.items()}
+        raise ValueError(
+            f"The observed information is not positive definite (least eigenvalue {values[0]:.2g}"
+            " of that of complete data): the fit is at no maximum, or its parameters are not"
+            f" determined, least of all the {max(shares, key=shares.get)}. Fit with a smaller tol,"
+            f" {coordinates.remedy}, or with more known parameters."
+        )
+    inverse = (vectors / values) @ vectors.T
     check_converged(coordinates, statistics, inverse, data.total_weight)
     if robust:
         inverse = inverse @ (basis @ missing.squares() @ basis.T) @ inverse
@@ -267,32 +285,6 @@ def standard_errors(
             estimates[name] = estimates[name].reshape(value.shape)
             errors[name] = errors[name].reshape(value.shape)
     return StandardErrors(estimates, errors, {name: part.kind for name, part in views.items()})
-
-
-def _errors_of_topics(estimator, model, data):
-    prior, topics = prior_of(estimator), np.ascontiguousarray(model.topics_T.T)
-    errors = topic_errors(
-        topics, model.posterior(data), data.X, prior.smoothing, data.sample_weight
-    )
-    estimates = np.asarray(estimator.components_, dtype=np.float64)
-    scale = estimates.sum(axis=1, keepdims=True)
-    return StandardErrors(
-        {"components_": estimates}, {"components_": scale * errors}, {"components_": "positive"}
-    )
-
-
-def _inverse(information, coordinates):
-    values, vectors = np.linalg.eigh(0.5 * (information + information.T))
-    if not values[0] > LEAST_INFORMATION:
-        moves = (vectors[:, 0] ** 2).reshape(coordinates.shape)
-        shares = {part: moves[:, columns].sum() for part, columns in coordinates.parts.items()}
-        raise ValueError(
-            f"The observed information is not positive definite (least eigenvalue {values[0]:.2g}"
-            " of that of complete data): the fit is at no maximum, or its parameters are not"
-            f" determined, least of all the {max(shares, key=shares.get)}. Fit with a smaller tol,"
-            f" {coordinates.remedy}, or with more known parameters."
-        )
-    return (vectors / values) @ vectors.T
 
 
 def check_converged(coordinates, statistics, inverse, n, stacklevel=3):

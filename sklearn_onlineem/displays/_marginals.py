@@ -157,7 +157,17 @@ def marginal(model, column, j, name):
             f"{type(family).__name__} has no distributions of single features that could be drawn."
         )
     of_components = family.distribution(model.parameters, j)
-    low, high = _range(weights, of_components, column)
+    seen = weights > 0.0
+    ends = []
+    for tail in (_TAIL, 1.0 - _TAIL):
+        quantiles = of_components.ppf(tail)[seen]
+        grid = np.linspace(quantiles.min(), quantiles.max(), _N_POINTS)
+        is_above = of_components.cdf(grid[:, None]) @ weights >= tail
+        ends.append(grid[is_above.argmax()] if is_above.any() else grid[-1])
+    if column is not None:
+        found = np.quantile(column, [_TAIL, 1.0 - _TAIL])
+        ends = [min(ends[0], found[0]), max(ends[1], found[1])]
+    low, high = ends
     if hasattr(of_components, "pmf"):
         low, high = int(low), int(high)
         x = np.arange(low, high + 1)
@@ -175,21 +185,6 @@ def marginal(model, column, j, name):
         heights = counts / (len(column) * np.diff(edges))
     x = np.linspace(low, high, _N_POINTS)
     return Marginal(name, x, weights * of_components.pdf(x[:, None]), heights, edges)
-
-
-def _range(weights, of_components, column):
-    """Return quantiles of the mixture and of the values, between which nearly all values are."""
-    seen = weights > 0.0
-    ends = []
-    for tail in (_TAIL, 1.0 - _TAIL):
-        quantiles = of_components.ppf(tail)[seen]
-        x = np.linspace(quantiles.min(), quantiles.max(), _N_POINTS)
-        is_above = of_components.cdf(x[:, None]) @ weights >= tail
-        ends.append(x[is_above.argmax()] if is_above.any() else x[-1])
-    if column is not None:
-        found = np.quantile(column, [_TAIL, 1.0 - _TAIL])
-        ends = [min(ends[0], found[0]), max(ends[1], found[1])]
-    return ends
 
 
 # ----------------------------------------------------------------------- probabilities of features

@@ -245,17 +245,12 @@ def discriminant_directions(weights, means, covariances):
     n_found = min(2, int(np.count_nonzero(ratios > 1e-9)))
     directions = found[:, ::-1][:, :n_found]
     if n_found < 2:
-        rest = _widest(within, directions)[:, : 2 - n_found]
-        directions = np.hstack([directions, rest])
+        basis = linalg.null_space(directions.T @ within) if directions.size else np.eye(len(within))
+        # The principal directions of W that are uncorrelated with those found.
+        widest = basis @ np.linalg.eigh(basis.T @ within @ basis)[1][:, ::-1]
+        widest = widest / np.sqrt(np.einsum("ij,ik,kj->j", widest, within, widest))
+        directions = np.hstack([directions, widest[:, : 2 - n_found]])
     directions = directions / units[:, None]
     # Signs of eigenvectors are arbitrary: the largest coefficient is made positive.
     largest = np.abs(directions * units[:, None]).argmax(axis=0)
     return directions * np.sign(directions[largest, [0, 1]])
-
-
-def _widest(within, directions):
-    """Return principal directions of W, uncorrelated with those given, scaled to v' W v = 1."""
-    basis = linalg.null_space(directions.T @ within) if directions.size else np.eye(len(within))
-    variances, found = np.linalg.eigh(basis.T @ within @ basis)
-    widest = basis @ found[:, ::-1]
-    return widest / np.sqrt(np.einsum("ij,ik,kj->j", widest, within, widest))

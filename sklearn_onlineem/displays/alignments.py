@@ -135,7 +135,15 @@ class AlignmentDisplay(Display):
         if target is None:
             raise ValueError(f"target is required: {type(edit).__name__} does not predict one.")
         operations = edit.align(source, target).operations
-        display = cls(source, target, operations, posterior=_node_posterior(edit, source, target))
+        # Probabilities of nodes follow from distances of all beginnings and ends.
+        lengths = range(len(source) + 1), range(len(target) + 1)
+        heads = ([text[:i] for i in n] for text, n in zip((source, target), lengths, strict=True))
+        tails = ([text[i:] for i in n] for text, n in zip((source, target), lengths, strict=True))
+        before = edit.pairwise(*heads, kind="stochastic")
+        after = edit.pairwise(*tails, kind="stochastic")
+        log_end = np.log(edit.operations_["end"])
+        posterior = np.exp(before[-1, -1] - before - after - log_end)
+        display = cls(source, target, operations, posterior=posterior)
         return display.plot(ax, **options)
 
     def plot(self, ax: Axes | None = None, *, cmap: str | None = None) -> Self:
@@ -187,17 +195,6 @@ class AlignmentDisplay(Display):
         if self.marks_:
             below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.02), "ncols": 4}
             ax.legend(fontsize="small", **below)
-
-
-def _node_posterior(edit, source, target):
-    """Return the probabilities of nodes, from distances of all beginnings and ends."""
-    lengths = range(len(source) + 1), range(len(target) + 1)
-    heads = ([text[:i] for i in n] for text, n in zip((source, target), lengths, strict=True))
-    tails = ([text[i:] for i in n] for text, n in zip((source, target), lengths, strict=True))
-    before = edit.pairwise(*heads, kind="stochastic")
-    after = edit.pairwise(*tails, kind="stochastic")
-    log_end = np.log(edit.operations_["end"])
-    return np.exp(before[-1, -1] - before - after - log_end)
 
 
 def _write(axis, symbols, most):

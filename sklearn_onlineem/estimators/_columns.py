@@ -278,24 +278,19 @@ def _declared(column):
     return None
 
 
-def categories_of(column):
-    """Return the categories of a column: declared ones, or those that occur, in order."""
-    found = _declared(column)
-    if found is None:
-        found = {value for value in _objects(column) if not is_missing(value)}
-        try:
-            found = sorted(found)
-        except TypeError:
-            found = sorted(found, key=lambda value: (type(value).__name__, value))
-    out = np.empty(len(found), dtype=object)
-    out[:] = found
-    return out
-
-
 def first_categories(column, is_told=False):
     """Return the categories of texts, or of codes from 1 up unless these are told; else None."""
     if has_texts(column):
-        return categories_of(column)
+        found = _declared(column)
+        if found is None:
+            found = {value for value in _objects(column) if not is_missing(value)}
+            try:
+                found = sorted(found)
+            except TypeError:
+                found = sorted(found, key=lambda value: (type(value).__name__, value))
+        out = np.empty(len(found), dtype=object)
+        out[:] = found
+        return out
     values = None if is_told else _reals(column)
     if values is None:
         return None

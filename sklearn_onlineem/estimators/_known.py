@@ -227,7 +227,16 @@ class KnownModel:
     def _learnt(self):
         """Return what `params` says is learnt, by names of parts: True, False, or a mask."""
         if isinstance(self.params, str):
-            return lettered_parts(self.params, _letters(type(self)))
+            letters = _letters(type(self))
+            # Letters of one part come first.
+            joined = "".join(letters.values())
+            if set(self.params) - set(joined):
+                known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
+                raise ValueError(f"params has letters other than {known!r}: {self.params!r}.")
+            return {
+                name: not own or not set(own).isdisjoint(self.params)
+                for name, own in letters.items()
+            }
         lines, whole = _settables(type(self)).values(), {self._whole[0]: "k"}
         masks = {line.part: _said(line.masks, self) for line in lines if line.masks is not None}
         return masked_parts(self.params, masks | whole, self.n_components)
@@ -466,16 +475,6 @@ _AXES = {"k": "components or states", "d": "columns"}
 
 
 # ------------------------------------------------------------------------------- what is learnt
-
-
-def lettered_parts(params, letters):
-    """Return whether each part is learnt, by name; `letters` learn it, and it is without any."""
-    # Letters of one part come first.
-    joined = "".join(letters.values())
-    if set(params) - set(joined):
-        known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
-        raise ValueError(f"params has letters other than {known!r}: {params!r}.")
-    return {name: not own or not set(own).isdisjoint(params) for name, own in letters.items()}
 
 
 def masked_parts(params, masks, n_components):

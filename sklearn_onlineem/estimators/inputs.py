@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import NamedTuple
+from functools import partial, wraps
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, FloatsOrList, Method, SequenceData
-from sklearn_onlineem.estimators.parameters import with_entries
-from sklearn_onlineem.estimators.sequence_forms import sequence_form, with_columns_of_symbols
+from sklearn_onlineem.estimators.fitted import rollback
+from sklearn_onlineem.estimators.parameters import fit_context, with_entries
+from sklearn_onlineem.estimators.sequence_forms import (
+    Pair,
+    sequence_form,
+    with_columns_of_symbols,
+)
 from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators.validation import converted
 
-
-class Pair(NamedTuple):
-    """Sequences and their inputs, as methods of estimators hand them on to the reader."""
-
-    X: object
-    inputs: object
+Result = TypeVar("Result")
 
 
 class InputsReader(SequencesInput):
@@ -139,67 +140,61 @@ def with_inputs(method: Callable[..., object], more: str = "") -> Callable[[Meth
     return with_entries(method, _ENTRY + more)
 
 
+def taking_inputs(method: Callable[..., Result]) -> Callable[..., Result]:
+    """Return a method of inference that takes inputs, too, and hands them on with X."""
+    method = inspect.unwrap(method)
+
+    @with_inputs(method)
+    @wraps(method)
+    def taking(self, X, *args, inputs=None, **kwargs):
+        pair = X if isinstance(X, Pair) else Pair(X, inputs)
+        return method(self, pair, *args, **kwargs)
+
+    signature = inspect.signature(method)
+    last = inspect.Parameter("inputs", inspect.Parameter.KEYWORD_ONLY, default=None)
+    last = last.replace(annotation="SequenceData | None")
+    taking.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])
+    return taking
+
+
 class TakesInputs(SequenceEstimator):
     """Mixin of estimators of sequences whose methods take inputs beside X."""
 
-    @with_inputs(SequenceEstimator.score_samples)
-    def score_samples(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> Floats:
-        return super().score_samples(Pair(X, inputs), lengths, groups=groups)
-
-    @with_inputs(SequenceEstimator.score_rows)
-    def score_rows(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        continues: bool = False,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
-        return super().score_rows(Pair(X, inputs), lengths, groups=groups, continues=continues)
-
-    @with_inputs(SequenceEstimator.score)
-    def score(
+    @with_inputs(SequenceEstimator.fit)
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
         self,
         X: SequenceData,
         y: object = None,
-        *,
         sample_weight: ArrayLike | None = None,
+        *,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         inputs: SequenceData | None = None,
-    ) -> float:
-        where = {"lengths": lengths, "groups": groups}
-        return super().score(Pair(X, inputs), y, sample_weight=sample_weight, **where)
+    ) -> Self:
+        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+        return self._fit(X, y, sample_weight=sample_weight, **where)
 
-    @with_inputs(SequenceEstimator.bic)
-    def bic(
+    @with_inputs(SequenceEstimator.fit_transform)
+    def fit_transform(
         self,
         X: SequenceData,
-        lengths: ArrayLike | None = None,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
         *,
+        lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         inputs: SequenceData | None = None,
-    ) -> float:
-        return super().bic(Pair(X, inputs), lengths, groups=groups)
+    ) -> FloatsOrList:
+        with rollback(self):
+            where = {"lengths": lengths, "groups": groups, "inputs": inputs}
+            return self.fit(X, y, sample_weight=sample_weight, **where).transform(X, **where)
 
-    @with_inputs(SequenceEstimator.aic)
-    def aic(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> float:
-        return super().aic(Pair(X, inputs), lengths, groups=groups)
+    score_samples = taking_inputs(SequenceEstimator.score_samples)
+    score_rows = taking_inputs(SequenceEstimator.score_rows)
+    score = taking_inputs(SequenceEstimator.score)
+    bic = taking_inputs(SequenceEstimator.bic)
+    aic = taking_inputs(SequenceEstimator.aic)
 
     @with_inputs(SequenceEstimator.forecast, FUTURE)
     def forecast(

@@ -74,7 +74,17 @@ class SequencesInput(ReadsLabels):
             n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
             data = self._sequences(Rows.unchecked(X, None, labels, n_threads))
             if sample_weight is not None:
-                data = self._weighted(data, self.form.weights(sample_weight), continues)
+                weight = self.form.weights(sample_weight)
+                if continues:
+                    goes_on = not self._fresh and self._estimator._fitted.end is not None
+                    for one in weight[[0, -1] if goes_on else [-1]].tolist():
+                        if one != 1.0:
+                            raise ValueError(
+                                "sample_weight must be 1 for a sequence that goes on over several"
+                                " calls, as only whole sequences are repeated; with continues=True"
+                                f" got {one:g}."
+                            )
+                data = data.weighted(weight)[np.flatnonzero(weight)]
             family = self._estimator._family() if self._family is None else self._family
             check_values(data, family, self._fresh)
         except INVALID as error:
@@ -89,18 +99,6 @@ class SequencesInput(ReadsLabels):
 
     def _sequences(self, rows):
         return Sequences.unchecked(rows, self.form.offsets)
-
-    def _weighted(self, data, weight, continues):
-        """Return the sequences with their weights, without those of weight 0."""
-        if continues:
-            goes_on = not self._fresh and self._estimator._fitted.end is not None
-            for one in weight[[0, -1] if goes_on else [-1]].tolist():
-                if one != 1.0:
-                    raise ValueError(
-                        "sample_weight must be 1 for a sequence that goes on over several calls, as"
-                        f" only whole sequences are repeated; with continues=True got {one:g}."
-                    )
-        return data.weighted(weight)[np.flatnonzero(weight)]
 
     def _converted(self, X):
         found = None if self._fresh else ready(self._estimator, X, allow_nan=True)

@@ -270,9 +270,6 @@ class WordSum:
         sums = self.constants * self.n_words + self.values.sum(axis=0)
         return sums if self.table is None else sums + self.factors * self.table.sums
 
-    def plus_constant(self, constant: float) -> WordSum:
-        return replace(self, constants=self.constants + constant)
-
     def scaled(self, a: float) -> WordSum:
         """Return a times the sum; a may be one number for each component."""
         return replace(

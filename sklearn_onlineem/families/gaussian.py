@@ -511,11 +511,6 @@ class Gaussian(
                 out[np.ix_(rows, m)] = expected + noise[np.ix_(rows, m)] @ root.T
         return out
 
-    def _check_no_masks(self):
-        """Raise ValueError if some components learn what others do not."""
-        if self._has_masks:
-            raise ValueError("posteriors need that all components learn the same parameters.")
-
     def pseudo_moments(
         self,
         n_components: int,
@@ -625,7 +620,8 @@ class Gaussian(
         return np.broadcast_to(means[:, 0], n_components), covariances
 
     def mean_form(self, prior: Moments) -> Moments:
-        self._check_no_masks()
+        if self._has_masks:
+            raise ValueError("posteriors need that all components learn the same parameters.")
         # Degrees of the mean covariance are two less than Student's t has.
         n_integrated = self.learns_means * (len(prior.mean) // len(prior.scatter))
         degrees = self.covariance._student_degrees(prior, n_integrated) - 2.0

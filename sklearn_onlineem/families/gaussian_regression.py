@@ -188,13 +188,9 @@ class RegressionTangents(_Combined):
         return self._tangents.is_proper(prior)
 
     def floor_penalty(self, statistics):
-        regressions, floor = self.parameters, self.family._regression._added(self._n_outputs)
-        precision = regressions.noise.precision
+        precision = self.parameters.noise.precision
+        floor = self.family._regression._added(precision.shape[1])
         return -0.5 * float(np.einsum("k,kij,ij->", statistics.degrees, precision, floor))
-
-    @property
-    def _n_outputs(self):
-        return self.parameters.covariance.shape[1]
 
     @cached_property
     def _roots(self):

@@ -51,11 +51,7 @@ class MarkovChainTangents(ShareTangents):
     def parts(self):
         n = self._n_symbols
         moves = {"transitions": slice(-n * n, None)}
-        return {"first symbols": slice(0, n), **moves} if self._has_starts else moves
-
-    @property
-    def _has_starts(self):
-        return has_starts(self.mean.shape[1])
+        return {"first symbols": slice(0, n), **moves} if has_starts(self.mean.shape[1]) else moves
 
 
 def _put_start(family, parameters, start):

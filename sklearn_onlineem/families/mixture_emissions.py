@@ -101,8 +101,8 @@ class SubmixtureTangents(Tangents):
     def _places(self):
         """Columns of the family that are each part's own, and those that parts share."""
         columns, inner = np.arange(self._inner.n_own), self._inner
-        shared = columns[self.family._covariances_of_states(inner)]
-        shared = shared if len(shared) else columns[inner.shared]
+        of_states = self.family._n_sharing > 1
+        shared = columns[inner.parts["covariances"] if of_states else inner.shared]
         return np.setdiff1d(columns, shared), shared
 
     @property
@@ -339,10 +339,6 @@ class MixtureOf(
     @property
     def _n_sharing(self):
         return getattr(getattr(self.family, "covariance", None), "n_sharing", 1)
-
-    def _covariances_of_states(self, tangents):
-        """Return the coordinates of covariances that parts of a component share, if they do."""
-        return tangents.parts["covariances"] if self._n_sharing > 1 else slice(0, 0)
 
     @property
     def is_nominal(self) -> bool:

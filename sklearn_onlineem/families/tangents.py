@@ -72,14 +72,6 @@ class Shares:
         return rows * self.p.sum(axis=-1, keepdims=True) * inverse(rows.sum(axis=-1, keepdims=True))
 
 
-def symmetric_units(d):
-    """Return an orthonormal basis of symmetric matrices, (d * (d + 1) / 2, d, d)."""
-    i, j = np.tril_indices(d)
-    units, entry = np.zeros((len(i), d, d)), np.where(i == j, 1.0, np.sqrt(0.5))
-    units[np.arange(len(i)), i, j] = units[np.arange(len(i)), j, i] = entry
-    return units
-
-
 def symmetric_exponential(matrices):
     """Return exp of symmetric matrices to second order, which is positive definite for all."""
     half = 0.5 * matrices

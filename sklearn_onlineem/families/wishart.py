@@ -32,7 +32,6 @@ from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.tangents import (
     Tangents,
     symmetric_exponential,
-    symmetric_units,
 )
 from sklearn_onlineem.statistics import Sums
 
@@ -151,7 +150,11 @@ class FixedDegreesWishartTangents(Tangents):
 
     @cached_property
     def _units(self):
-        return symmetric_units(self._scales.shape[1])
+        d = self._scales.shape[1]
+        i, j = np.tril_indices(d)
+        units, entry = np.zeros((len(i), d, d)), np.where(i == j, 1.0, np.sqrt(0.5))
+        units[np.arange(len(i)), i, j] = units[np.arange(len(i)), j, i] = entry
+        return units
 
     @property
     def _deviation(self):

@@ -16,7 +16,6 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Loaded, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.families.parts import PARAMETERS, Part
-from sklearn_onlineem.models.fixed import floored
 from sklearn_onlineem.statistics import Statistics, combine
 
 # Data of a model, and its statistics.
@@ -33,7 +32,8 @@ def _lifted(part):
     def put(model, values):
         given = part.put(model.family, model.parameters, values)
         if part.has_floor:
-            given = floored(model.family, given, model.fixed)
+            above = model.family.regularise(given)
+            given = above if model.fixed is None else model.fixed.parameters(above, given)
         return replace(model, parameters=given)
 
     return part._replace(get=get, put=part.put and put)

@@ -80,18 +80,16 @@ class PartialRegression:
         inputs[is_raw, self.q] = self.origin[columns[is_raw]]
         return rows, columns, inputs
 
-    def _second_moments(self):
-        """Return those of (x - origin, 1), and of what is left of y with these."""
+    def _equations(self, precision):
+        """Return the matrix and the right side of the normal equations of changes of entries."""
+        # Second moments of (x - origin, 1), and of what is left of y with these.
         contrast, q = np.concatenate([-self.B, np.eye(self.p)], axis=1), self.q
         mean = np.append(self.mean[:q] - self.origin, 1.0)
         D, rest = np.zeros((q + 1, q + 1)), np.zeros((self.p, q + 1))
         D[:q, :q], rest[:, :q] = self.scatter[:q, :q], contrast @ self.scatter[:, :q]
         shift = self.weight * (contrast @ self.mean - self.c)
-        return D + self.weight * np.outer(mean, mean), rest + np.outer(shift, mean)
-
-    def _equations(self, precision):
-        """Return the matrix and the right side of the normal equations of changes of entries."""
-        (rows, _, inputs), (D, rest) = self._basis, self._second_moments()
+        D, rest = D + self.weight * np.outer(mean, mean), rest + np.outer(shift, mean)
+        rows, _, inputs = self._basis
         matrix = precision[np.ix_(rows, rows)] * (inputs @ D @ inputs.T)
         return matrix, ((precision @ rest)[rows] * inputs).sum(axis=1)
 

@@ -58,21 +58,10 @@ class Dictionary(Identified, Loaded):
         """Return bounds of log p(word, y) for all words y of the dictionary."""
         symbols = self.model.operations.known(word.symbols)
         alone = self._of(self.weights.log_deletions, symbols).sum()
-        bounds = self._bounds_by_length(symbols, self.lengths)
-        # How many symbols it shares with each word.
-        own, counts = np.unique(word.symbols, return_counts=True)
-        known, most = own < self.counts.shape[1], np.iinfo(self.counts.dtype).max
-        counts = np.minimum(counts[known], most).astype(self.counts.dtype)
-        shared = np.minimum(self.counts[:, own[known]], counts).sum(axis=1, dtype=np.intp)
-        end = np.log(self.model.probabilities[-1])
-        return bounds[self.places, shared] + alone + self.alone + end
-
-    def _bounds_by_length(self, symbols, lengths):
-        """Return relative bounds for targets of these lengths that share 0, 1, ... n symbols."""
         match, mismatch = self._best_substitutions(symbols)
-        n, m = len(symbols), lengths[:, None]
+        n, m = len(symbols), self.lengths[:, None]
         # No more symbols are substituted, or shared, than the longest target has.
-        k = np.arange(min(n, lengths.max(initial=0)) + 1)
+        k = np.arange(min(n, self.lengths.max(initial=0)) + 1)
         # The best k places for substitutions, and of them the best for matches.
         substituted = _largest_sums(mismatch)[k]
         matched = _largest_sums(np.maximum(match - mismatch, 0.0))[k]
@@ -84,7 +73,14 @@ class Dictionary(Identified, Loaded):
         few = add.accumulate(terms + matched, axis=1)
         more = np.full_like(terms, -np.inf)
         more[:, :-1] = add.accumulate(terms[:, :0:-1], axis=1)[:, ::-1]
-        return add(few, more + matched)
+        bounds = add(few, more + matched)
+        # How many symbols it shares with each word.
+        own, counts = np.unique(word.symbols, return_counts=True)
+        known, most = own < self.counts.shape[1], np.iinfo(self.counts.dtype).max
+        counts = np.minimum(counts[known], most).astype(self.counts.dtype)
+        shared = np.minimum(self.counts[:, own[known]], counts).sum(axis=1, dtype=np.intp)
+        end = np.log(self.model.probabilities[-1])
+        return bounds[self.places, shared] + alone + self.alone + end
 
     def _best_substitutions(self, symbols):
         """Return log weights of the match of each symbol, and of its best mismatch."""

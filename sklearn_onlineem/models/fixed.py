@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -217,19 +216,3 @@ class FixedEntries(Rebuilt):
             if len(learnt):
                 found.append((known, learnt))
         return found
-
-
-def floored(family: Any, given: Floats, fixed: Fixed | None) -> Floats:
-    """Return given probabilities, those that are learnt at the family's floor or above it.
-
-    Parameters
-    ----------
-    family : Family
-        A family with floors; fixed probabilities may be 0.
-    given : ndarray
-        Of all components.
-    fixed : Fixed, default=None
-        What is fixed, of a model with these parameters.
-    """
-    above = family.regularise(given)
-    return above if fixed is None else fixed.parameters(above, given)

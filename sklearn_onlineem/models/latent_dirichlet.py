@@ -245,7 +245,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
     def _topics_of(self, statistics):
         counts_T = vars(statistics)["counts_T"]
         if isinstance(counts_T, WordSum):
-            counts_T = counts_T.plus_constant(statistics.smoothing)
+            counts_T = replace(counts_T, constants=counts_T.constants + statistics.smoothing)
             smoothed = counts_T.sums
             if (smoothed >= _LEAST_TOTAL).all() and np.isfinite(smoothed).all():
                 table = counts_T.divided(smoothed)

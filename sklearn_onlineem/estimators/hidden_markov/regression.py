@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils._param_validation import Interval
 
-from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
+from sklearn_onlineem._typing import FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows, RowsWithInputs
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs, lagged
@@ -25,8 +25,14 @@ from sklearn_onlineem.estimators._regressions import (
 from sklearn_onlineem.estimators.fitted import FittedAttribute, rollback
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import HiddenMarkovInitialiser
-from sklearn_onlineem.estimators.inputs import InputsReader, Pair, TakesInputs, with_inputs
-from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
+from sklearn_onlineem.estimators.inputs import (
+    InputsReader,
+    Pair,
+    TakesInputs,
+    taking_inputs,
+    with_inputs,
+)
+from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
@@ -206,21 +212,6 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
 
     # ------------------------------------------------------------------------------------- fitting
 
-    @with_inputs(BaseHMM.fit)
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: SequenceData,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> Self:
-        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
-        return self._fit(X, y, sample_weight=sample_weight, **where)
-
     @with_inputs(BaseHMM.partial_fit)
     def partial_fit(
         self,
@@ -243,64 +234,10 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
 
     # ----------------------------------------------------------------------------------- inference
 
-    @with_inputs(BaseHMM.predict_proba)
-    def predict_proba(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
-        return super().predict_proba(Pair(X, inputs), lengths, groups=groups)
-
-    @with_inputs(BaseHMM.transform)
-    def transform(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
-        return self.predict_proba(X, lengths, groups=groups, inputs=inputs)
-
-    @with_inputs(BaseHMM.fit_transform)
-    def fit_transform(
-        self,
-        X: SequenceData,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
-        with rollback(self):
-            where = {"lengths": lengths, "groups": groups, "inputs": inputs}
-            return self.fit(X, y, sample_weight=sample_weight, **where).transform(X, **where)
-
-    @with_inputs(BaseHMM.filter)
-    def filter(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
-        return super().filter(Pair(X, inputs), lengths, groups=groups)
-
-    @with_inputs(BaseHMM.predict)
-    def predict(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> IntegersOrList:
-        return super().predict(Pair(X, inputs), lengths, groups=groups)
+    predict_proba = taking_inputs(BaseHMM.predict_proba)
+    transform = taking_inputs(BaseHMM.transform)
+    filter = taking_inputs(BaseHMM.filter)
+    predict = taking_inputs(BaseHMM.predict)
 
     @with_inputs(BaseHMM.fit_predict)
     def fit_predict(
@@ -317,29 +254,8 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
             where = {"lengths": lengths, "groups": groups, "inputs": inputs}
             return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
 
-    @with_inputs(BaseHMM.decode)
-    def decode(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        algorithm: str | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> tuple[float, IntegersOrList]:
-        return super().decode(Pair(X, inputs), lengths, algorithm, groups=groups)
-
-    @with_inputs(BaseHMM.predict_next_proba)
-    def predict_next_proba(
-        self,
-        X: SequenceData,
-        n_steps: int = 1,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> Floats:
-        return super().predict_next_proba(Pair(X, inputs), n_steps, lengths=lengths, groups=groups)
+    decode = taking_inputs(BaseHMM.decode)
+    predict_next_proba = taking_inputs(BaseHMM.predict_next_proba)
 
     def _ahead(self, X, n_steps, lengths, groups, inputs=None, future_inputs=None):
         with error_context(self):

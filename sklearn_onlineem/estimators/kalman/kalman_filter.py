@@ -18,7 +18,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.data.sequences import with_inputs_before
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import LearntPrior, TakesPrior
-from sklearn_onlineem.estimators.fitted import fitted_property, rollback
+from sklearn_onlineem.estimators.fitted import fitted_property
 from sklearn_onlineem.estimators.inputs import InputsReader, Pair, TakesInputs, with_inputs
 from sklearn_onlineem.estimators.kalman._start import (
     SHAPES,
@@ -26,7 +26,7 @@ from sklearn_onlineem.estimators.kalman._start import (
     SystemInitialiser,
     system_prior,
 )
-from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
+from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import SequenceEstimator
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context, filled
@@ -322,21 +322,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
 
     # ------------------------------------------------------------------------------------ fitting
 
-    @with_inputs(SequenceEstimator.fit)
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> Self:
-        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
-        return self._fit(X, y, sample_weight=sample_weight, **where)
-
     @with_inputs(SequenceEstimator.partial_fit)
     def partial_fit(
         self,
@@ -351,21 +336,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
     ) -> Self:
         where = {"lengths": lengths, "groups": groups, "inputs": inputs}
         return self._update(X, y, continues, sample_weight=sample_weight, **where)
-
-    @with_inputs(SequenceEstimator.fit_transform)
-    def fit_transform(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
-        with rollback(self):
-            where = {"lengths": lengths, "groups": groups, "inputs": inputs}
-            return self.fit(X, y, sample_weight=sample_weight, **where).transform(X, **where)
 
     def _check_continues(self, continues):
         super()._check_continues(continues)
