@@ -33,7 +33,9 @@ typedef struct {
     const System *system;
     const GainTables *tables;
     const ObservationMaps *maps;
-    const double *start;  /* (W,): mean of the first states */
+    const double *start;  /* (W,): mean of the first states; or (n_sequences, W), that of each */
+    ptrdiff_t start_step; /* from one sequence to the next: W, or 0 */
+    double *firsts;       /* (n_sequences, k): smoothed means of these states; NULL: not wanted */
     const void *X;        /* (n_rows, d), floats or doubles */
     int is_float;
     const double *centre; /* (d,): what rows are less, where they are at hand */
@@ -485,13 +487,19 @@ SIMD_UNUSED static void take_centre(
         for (ptrdiff_t i = 0; i < k; i++) centre[i] += means[s * next + i * stride] / (double)n;
 }
 
+SIMD_INLINE const double *start_of(const Shared *shared, int64_t sequence)
+{ return shared->start + sequence * shared->start_step; }
+
 SIMD_UNUSED static void expect_in_batches(
     const Shared *shared, const Slab *slab, const SlabSpace *space)
 {
     ptrdiff_t k = shared->system->k, n = 0;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
         Batch batch = batch_of(shared, slab, space, s, n);
-        repeat(shared->start, k, space->state);
+        for (int i = 0; i < LANES; i++) {
+            const double *start = start_of(shared, slab->order[s + i < slab->S ? s + i : s]);
+            for (ptrdiff_t j = 0; j < k; j++) space->state[j * LANES + i] = start[j];
+        }
         filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
         for (int i = 0; i < LANES && s + i < slab->S; i++)
             put_end(filtered_means(&batch, batch.lengths[i] - 1, k) + i, 1, k, 1,
@@ -528,7 +536,7 @@ SIMD_UNUSED static void expect_in_segments(
         body.lengths[s] = length;
         body.continues[s] = s + 1 < LANES;
     }
-    repeat(shared->start, k, space->state);
+    repeat(start_of(shared, slab->order[0]), k, space->state);
     filter_batch(shared, &head, &space->scratch, space->state, &space->batched);
     filter_segments(shared, &body, &space->scratch, &space->matrices, space->state,
                     &space->batched);
@@ -561,7 +569,7 @@ SIMD_UNUSED static void expect_in_stretch(
         batch.lengths[s] = s <= last ? batch.until + after : 0;
         if (batch.lengths[s] > batch.T) batch.T = batch.lengths[s];
     }
-    repeat(shared->start, k, space->state);
+    repeat(start_of(shared, slab->order[0]), k, space->state);
     filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
     if (!shared->smooths) return;
     const double *latest = filtered_means(&batch, batch.until - 1, k);
@@ -597,6 +605,8 @@ SIMD_UNUSED static void finish_slab(
     Moments emissions = evidence->emissions;
     clear_evidence(evidence);
     set_zero(k * k, departing);
+    for (ptrdiff_t s = 0; s < slab->S && slab->first == 0 && shared->firsts; s++)
+        copy(ends + 2 * s * k, k, shared->firsts + slab->order[s] * k);
     const ptrdiff_t T = slab->lengths[slab->order[0]], n_stretch = slab->n_segments * slab->rows;
     const int goes_on = n_stretch && slab->first + n_stretch < T;
     for (ptrdiff_t s = 0; s < slab->S; s++) {

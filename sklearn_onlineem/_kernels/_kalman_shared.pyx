@@ -223,7 +223,7 @@ def expected(
     tuple maps,                     # IN offset (d,), L'^-1 O (d, d) where R = L L' and O is a
                                     #  rotation, or its first k columns, H' (W, W) where H is
                                     #  O' L^-1 C, 0 after k rows, and H' H (W, W)
-    ndarray start,                  # IN (W,): mean of the first state
+    ndarray start,                  # IN (W,): mean of the first state; or (S, W), that of each
     Py_ssize_t reach,               # rows after which a pass in the steady state has forgotten its
                                     #  start; 0: none
     double log_det,                 # of 2 pi R
@@ -232,6 +232,7 @@ def expected(
     ndarray transitions,            # OUT of states and those after them, 2 k variables;
     ndarray emissions,              # OUT of states and rows, k + d; but what their scatter says of
                                     #  the rows alone has no meaning
+    ndarray firsts,                 # OUT (S, k), or empty: smoothed means of the first states
     ndarray log_densities,          # OUT (n_rows,), or empty: log p(row | past)
     int n_threads,
 ):
@@ -240,7 +241,7 @@ def expected(
     cdef GainTables gains
     cdef ObservationMaps observation
     cdef Shared shared
-    cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), n_slabs, i
+    cdef Py_ssize_t W = extent(start, start.ndim - 1), d = extent(X, 1), n_slabs, i
     cdef int type = real_type(X)
     cdef double squares = 0.0
     read_moves(&system, k, moves)
@@ -251,7 +252,10 @@ def expected(
     read_maps(&observation, maps, k, W)
     require(observation.d == d, "the maps are of the columns of X")
     shared.system, shared.tables, shared.maps = &system, &gains, &observation
-    shared.start, shared.centre = readable(start, W), readable(centre, d)
+    shared.start_step = W if start.ndim > 1 else 0
+    shared.start = readable(start, W * begins.shape[0] if shared.start_step else W)
+    shared.centre = readable(centre, d)
+    shared.firsts = optional_writable(firsts, k * begins.shape[0])
     shared.log_det, shared.smooths = log_det, smooths
     shared.log_densities = optional_writable(log_densities, extent(X, 0))
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT

@@ -15,66 +15,62 @@ from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import square_roots
-from sklearn_onlineem.models._kalman import LinearDynamicalStatistics, Prepared
+from sklearn_onlineem.models._kalman import LinearDynamicalStatistics, Prepared, SharedGains
 from sklearn_onlineem.models._varying import expected_moments, known_of
 
 # Share of the largest singular value, below which others are rounding.
 _NONE = 1e-11
 _TINY = np.finfo(float).tiny
+# Sequences from which on tables of gains take less time than a pass for each.
+_FEWEST_SHARED = 4
 _UNDETERMINED = "do not determine a diffuse start"
 
 
 class Opening:
-    """The first rows of a sequence, and the rest of it.
+    """The first rows of sequences that have the same gaps in them, and the rest of each.
+
+    States are those of these rows, and of the row after them where there is one. Gains and
+    covariances are the same for all.
 
     Parameters
     ----------
     model : LinearDynamicalModel
         With a diffuse start.
     data : Sequences
-        A single sequence that does not continue another.
+        Those of the rows; the sequences do not continue others.
     known : Known
-        What is known of its rows.
+        What is known of all rows.
+    members : ndarray of int of shape (n,)
+        Which of them; several have no inputs.
+    n_rows : int
+        First rows.
+    is_determined, goes_on : bool
+        Whether they determine the first state, and whether others follow.
     """
 
-    def __init__(self, model, data, known):
-        self.model, self.data, self._known = model, data, known
-        self._arrays = known.of_filter(model)
-        self._X = data.X.astype(np.float64, copy=False)
-        self._seen = ~np.isnan(self._X)
-        self.is_determined, self.n_rows = self._reach()
+    def __init__(self, model, data, known, members, n_rows, is_determined, goes_on):
+        self.model, self._data, self._known, self.members = model, data, known, members
+        self.n_rows, self.is_determined, self.goes_on = n_rows, is_determined, goes_on
+        self.n_states = n_rows + goes_on
+        self._rows = data.offsets[members][:, None] + np.arange(self.n_states)
+        self._arrays = known.of(self._rows[0]).of_filter(model)
+        self._X = data.X[self._rows[:, :n_rows]].astype(np.float64, copy=False)
+        self._seen = ~np.isnan(self._X[0])
 
     def _of(self, name, t):
+        """Return an array of a row, or of several; what all share is without an axis for them."""
         if name in self._arrays:
             return self._arrays[name][t]
-        part, what = _PLACES[name]
-        array = getattr(getattr(self.model, part), what)
-        return array[:, : self.model.n_components] if what == "matrix" else array
-
-    def _reach(self):
-        """Return whether rows determine the first state, and how many rows do; else all."""
-        paths = np.eye(self.model.n_components)[:, self.model.diffuse]
-        rows, n_values, n = [], 0, len(self._X)
-        for t in range(n):
-            if t:
-                paths = self._of("transition_matrices", t - 1) @ paths
-            seen = self._seen[t]
-            rows.append(self._of("observation_matrices", t)[seen] @ paths)
-            n_values += int(seen.sum())
-            if n_values >= paths.shape[1] and seen.any():
-                together = np.concatenate(rows)
-                units = np.abs(together).max(axis=0)
-                sizes = np.linalg.svd(together / np.where(units, units, 1.0), compute_uv=False)
-                if sizes[-1] > _NONE * sizes[0]:
-                    return True, t + 1
-        return False, n
+        return _shared(self.model, name)
 
     @cached_property
     def _paths(self):
         """Means m_t (n, k) and maps M_t (n, k, u) of the states, with d last."""
-        model, n = self.model, self.n_rows
+        model, n = self.model, self.n_states
         q = int(model.diffuse.sum())
         first, noise = (_root(part.covariance) for part in (model.initial, model.transitions))
         k, n_first, n_noise = model.n_components, first.shape[1], noise.shape[1]
@@ -91,134 +87,197 @@ class Opening:
 
     @cached_property
     def _equations(self):
-        """Coefficients of (w, d) and values of observations of noise 1, by rows; log |R| of each.
+        """Coefficients (m, u) of (w, d) and values (n, m) of observations of noise 1, by rows.
 
-        Also returned is how many observations there are up to each row.
+        Also returned are log |R| of each row, and how many observations there are up to it.
         """
         means, maps = self._paths
-        R, parts, values, logs, counts = self.model.emissions.covariance, [], [], [], [0]
-        for t in range(self.n_rows):
-            seen = self._seen[t]
-            counts.append(counts[-1] + int(seen.sum()))
-            if not seen.any():
-                logs.append(0.0)
-                continue
-            C = self._of("observation_matrices", t)[seen]
-            rest = (self._X[t] - self._of("observation_offsets", t))[seen] - C @ means[t]
+        R, logs = self.model.emissions.covariance, np.zeros(self.n_rows)
+        counts = np.append(0, np.cumsum(self._seen.sum(axis=1)))
+        coefficients = np.empty((counts[-1], maps.shape[2]))
+        values = np.empty((len(self.members), counts[-1]))
+        for seen in {row.tobytes(): row for row in self._seen if row.any()}.values():
+            rows = np.flatnonzero((self._seen == seen).all(axis=1))
+            C = self._of("observation_matrices", rows)[..., seen, :]
             root = np.linalg.cholesky(R[np.ix_(seen, seen)])
             inverse = lapack.dtrtri(root, lower=1)[0]
-            parts.append(inverse @ (C @ maps[t]))
-            values.append(inverse @ rest)
-            logs.append(2.0 * float(np.log(root.diagonal()).sum()))
-        blank = np.zeros((0, maps.shape[2]))
-        return np.concatenate([blank, *parts]), np.concatenate([[], *values]), logs, counts
+            places = counts[rows][:, None] + np.arange(len(root))
+            coefficients[places] = inverse @ (C @ maps[rows])
+            expected = (C @ means[rows][:, :, None])[..., 0]
+            expected = expected + self._of("observation_offsets", rows)[..., seen]
+            values[:, places] = (self._X[:, rows][:, :, seen] - expected) @ inverse.T
+            logs[rows] = 2.0 * np.log(root.diagonal()).sum()
+        return coefficients, values, logs, counts
 
     def _posterior(self, n):
-        """Return moments of (w, d) given the first n rows, and their log-likelihood.
+        """Return moments of (w, d) given the first n rows, and their log-likelihoods.
 
-        These are the mean, a root of the covariance, and directions in which it is infinite.
+        These are means, a root of the covariance, and directions in which it is infinite.
         """
         coefficients, values, logs, counts = self._equations
         u, q = coefficients.shape[1], int(self.model.diffuse.sum())
         p, n_values = u - q, counts[n]
-        rows = np.zeros((p + n_values + q + 1, u + 1))
+        rows = np.zeros((p + n_values + q, u))
         rows[:p, :p] = np.eye(p)
-        rows[p : p + n_values, :u] = coefficients[:n_values]
-        rows[p : p + n_values, u] = values[:n_values]
-        triangle = np.linalg.qr(rows, mode="r")
-        root, across, right = triangle[:p, :p], triangle[:p, p:u], triangle[:p, u]
-        left, sizes, turn = np.linalg.svd(triangle[p:u, p:u])
+        rows[p : p + n_values] = coefficients[:n_values]
+        turned, triangle = np.linalg.qr(rows)
+        values = values[:, :n_values]
+        right = values @ turned[p : p + n_values]
+        rest = right @ turned.T
+        squares = (rest[:, :p] ** 2).sum(axis=1) + (rest[:, p + n_values :] ** 2).sum(axis=1)
+        squares += ((values - rest[:, p : p + n_values]) ** 2).sum(axis=1)
+        root, across = triangle[:p, :p], triangle[:p, p:]
+        left, sizes, turn = np.linalg.svd(triangle[p:, p:])
         scale = max(sizes.max(initial=0.0), _TINY)
         known = sizes > _NONE * scale
         sizes, directions, free = sizes[known], turn[known].T, turn[~known].T
-        found = (left.T @ triangle[p:u, u])[: len(left)]
-        squares = triangle[u, u] ** 2 + (found[~known] ** 2).sum()
-        found = directions @ (found[known] / sizes)
+        found = right[:, p:] @ left
+        squares += (found[:, ~known] ** 2).sum(axis=1)
+        found = (found[:, known] / sizes) @ directions.T
         inverse = lapack.dtrtri(root)[0] if p else root
-        mean = np.concatenate([inverse @ (right - across @ found), found])
+        means = np.concatenate([(right[:, :p] - found @ across.T) @ inverse.T, found], axis=1)
         spread = np.zeros((u, p + len(sizes)))
         spread[:p, :p] = inverse
         spread[:p, p:] = -inverse @ across @ (directions / sizes)
         spread[p:, p:] = directions / sizes
         open_ = np.concatenate([-inverse @ across @ free, free])
-        log_det = sum(logs[:n]) + 2.0 * (
+        log_det = logs[:n].sum() + 2.0 * (
             np.log(np.abs(root.diagonal())).sum() + np.log(sizes).sum()
         )
-        return mean, spread, open_, -0.5 * (n_values * LOG_2_PI + log_det + squares)
+        return means, spread, open_, -0.5 * (n_values * LOG_2_PI + log_det + squares)
 
     @cached_property
     def _end(self):
-        """Moments of (w, d) given the rows, and the mean and a root of the last state's."""
-        mean, root, _, log_likelihood = self._posterior(self.n_rows)
+        """Moments of (w, d) given the rows, and the means and a root of the last states."""
+        found, root, _, log_likelihoods = self._posterior(self.n_rows)
         means, maps = self._paths
-        return mean, root, log_likelihood, means[-1] + maps[-1] @ mean, maps[-1] @ root
+        return found, root, log_likelihoods, means[-1] + found @ maps[-1].T, maps[-1] @ root
 
     @property
     def log_likelihood(self):
-        """Of the rows, in nats."""
-        return self._end[2]
+        """Of the rows of all sequences, in nats."""
+        return float(self._end[2].sum())
 
-    @cached_property
-    def rest(self):
-        """The rows that follow, after one without values for the last state; None: no rows do."""
-        begin = self.n_rows - 1
-        if not self.is_determined or self.n_rows == len(self._X):
+    def rest(self, i):
+        """Return the rows of a member that follow, their arrays, and what is known of them."""
+        begin, end = self._rows[i, -1], self._data.offsets[self.members[i] + 1]
+        means, root = self._end[3:]
+        X = self._data.X[begin:end].astype(np.float64)
+        known = self._known.of(np.arange(begin, end))
+        padded = self.model._with_arrays(known.of_filter(self.model))
+        return Prepared(X, np.array([0, len(X)]), (means[i], root @ root.T)), padded, known
+
+    def _of_rest(self):
+        """Return sums of statistics and of log-likelihoods of the rest, by a pass over all rows.
+
+        Also returned are means, and the mean covariance, of their first states. None: there are
+        gaps, or so few rows that other ways are faster.
+        """
+        data, members, model = self._data, self.members, self.model
+        lengths = data.lengths[members] - self.n_rows
+        if self._arrays or len(members) < _FEWEST_SHARED:
             return None
-        X = self._X[begin:].copy()
-        X[0] = np.nan
-        mean, root = self._end[3:]
-        first = mean, root @ root.T
-        return Prepared(X, np.array([0, len(X)]), first, n_lead=1)
 
-    @property
-    def known_of_rest(self):
-        """What is known of these rows."""
-        return self._known.part(self.n_rows - 1, len(self._X), 0)
+        def others():
+            offsets = np.append(0, np.cumsum(lengths))
+            starts = data.offsets[members] + self.n_rows - offsets[:-1]
+            X = data.X[np.arange(offsets[-1]) + np.repeat(starts, lengths)]
+            rows = Rows.unchecked(X, n_threads=data.n_threads)
+            return None if np.isnan(X).any() else Sequences.unchecked(rows, offsets)
+
+        key = ("rest", self.n_rows, members.tobytes(), data.offsets.tobytes())
+        rest = data.rows.remember(key, others)
+        if rest is None:
+            return None
+        means, root = self._end[3:]
+        gains = SharedGains(model._padded, (means, root @ root.T), int(lengths.max()))
+        if not gains.suffice:
+            return None
+        firsts = np.empty_like(means), np.empty(root.shape[:1] * 2)
+        return *gains.expected(rest, firsts=firsts), firsts
+
+    def _of_each_rest(self, n_threads):
+        """Return what `_of_rest` does, by a pass over each sequence."""
+        total, log_likelihood, means, covariances = None, 0.0, [], []
+        for i in range(len(self.members)):
+            rest, padded, known = self.rest(i)
+            if self._arrays:
+                moments = padded.smoothed(rest, n_threads)[:3]
+                parts = expected_moments(self.model, rest, known, *moments)
+                found = LinearDynamicalStatistics(*parts)
+                own = padded.filtered(rest, n_threads)[-1].sum()
+            else:
+                found, own = padded.expected(rest, n_threads)
+            means.append(found.initial.mean[0])
+            covariances.append(found.initial.scatter[0])
+            total = found if total is None else total.merge(1.0, found, 1.0)
+            log_likelihood += own
+        return total, log_likelihood, (np.array(means), np.mean(covariances, axis=0))
+
+    def evidence(self):
+        """Return sums of the sequences' expected statistics and log-likelihoods."""
+        n, last, log_likelihood = len(self.members), None, self.log_likelihood
+        if self.goes_on:
+            after, more, last = self._of_rest() or self._of_each_rest(self._data.n_threads)
+            after = replace(after, initial=after.initial.scale(0.0))
+            log_likelihood += more
+        means, *covariances = self.smoothed(last)
+        X = np.full((n, self.n_states, self._X.shape[2]), np.nan)
+        X[:, : self.n_rows] = self._X
+        rows = Prepared(X.reshape(-1, X.shape[2]), np.arange(n + 1) * self.n_states, None)
+        means, known = means.reshape(-1, means.shape[2]), self._known.of(self._rows.ravel())
+        own = LinearDynamicalStatistics(
+            *expected_moments(self.model, rows, known, means, *covariances)
+        )
+        own = own.merge(float(n), after, 1.0) if self.goes_on else own.scale(float(n))
+        return own, log_likelihood
 
     def filtered(self, predicted=False, filtered=False):
         """Return moments before each row and given it, if wanted, and log densities of rows.
 
-        They are infinite where undetermined.
+        They are infinite where undetermined; means and densities have an axis of sequences.
         """
         means, maps = self._paths
         before, after, densities = [], [], []
-        for t, (mean, M) in enumerate(zip(means, maps, strict=True)):
+        for t in range(self.n_rows):
             here, then = self._posteriors[t : t + 2]
             if predicted:
-                before.append(_moments(mean, M, *here[:3]))
+                before.append(_moments(means[t], maps[t], *here[:3]))
             if filtered:
-                after.append(_moments(mean, M, *then[:3]))
+                after.append(_moments(means[t], maps[t], *then[:3]))
             densities.append(then[3] - here[3])
-        parts = (zip(*pairs, strict=True) if pairs else [(), ()] for pairs in (before, after))
-        return *(np.array(part) for pair in parts for part in pair), np.array(densities)
+        n = len(self.members)
+        return *_stacked(before, n), *_stacked(after, n), np.stack(densities, axis=1)
 
     def predicted(self):
         """Return moments of each row given those before it, infinite where undetermined."""
         means, maps = self._paths
         found = []
-        for t, (mean, M) in enumerate(zip(means, maps, strict=True)):
+        for t in range(self.n_rows):
             C, offset = (self._of(f"observation_{what}", t) for what in ("matrices", "offsets"))
-            expected, covariance = _moments(C @ mean + offset, C @ M, *self._posteriors[t][:3])
+            moments = self._posteriors[t][:3]
+            expected, covariance = _moments(C @ means[t] + offset, C @ maps[t], *moments)
             found.append((expected, covariance + self.model.emissions.covariance))
-        return [np.array(part) for part in zip(*found, strict=True)]
+        return _stacked(found, len(self.members))
 
     @cached_property
     def _posteriors(self):
         return [self._posterior(n) for n in range(self.n_rows + 1)]
 
-    def smoothed(self, last=None):
-        """Return means, covariances and lag-one covariances given all rows.
+    def smoothed(self, last=None, members=slice(None)):
+        """Return means (n, n_states, k), covariances and lag-one covariances given all rows.
 
-        `last` are the mean and the covariance of the last of these states, given all rows. None:
-        nothing follows.
+        `last` are means (n, k) and the covariance of the last of these states, given all rows. As
+        an average over sequences, it leads to averages. None: nothing follows.
         """
         if not self.is_determined:
             n_values, q = int(self._seen.sum()), int(self.model.diffuse.sum())
             raise ValueError(
-                f"{len(self._X)} rows with {n_values} values {_UNDETERMINED} of {q} variables: pass"
+                f"{self.n_rows} rows with {n_values} values {_UNDETERMINED} of {q} variables: pass"
                 " longer sequences, or other variances of the start."
             )
-        mean, root, _, of_last, root_of_last = self._end
+        found, root, _, of_last, root_of_last = self._end
+        found, of_last = found[members], of_last[members]
         if last is not None:
             units = np.sqrt((root_of_last**2).sum(axis=1))
             units = np.where(units > 0.0, units, 1.0)[:, None]
@@ -226,7 +285,7 @@ class Opening:
             kept = sizes > _NONE * max(sizes.max(initial=0.0), _TINY)
             inverse = (left[:, kept] / sizes[kept] / units).T
             right = right[kept]
-            mean = mean + root @ (right.T @ (inverse @ (last[0] - of_last)))
+            found = found + ((last[0] - of_last) @ inverse.T) @ (root @ right.T).T
             inner = inverse @ last[1] @ inverse.T
             change = right.T @ (inner - np.eye(len(inner))) @ right
             covariance = root @ (np.eye(root.shape[1]) + change) @ root.T
@@ -234,26 +293,20 @@ class Opening:
             covariance = root @ root.T
         means, maps = self._paths
         turned = maps @ covariance
-        lags = np.zeros((self.n_rows, *maps.shape[1:2] * 2))
+        lags = np.zeros((self.n_states, *maps.shape[1:2] * 2))
         lags[1:] = turned[1:] @ maps[:-1].mT
-        return means + maps @ mean, turned @ maps.mT, lags
+        return means + np.einsum("tku,nu->ntk", maps, found), turned @ maps.mT, lags
 
-    def filled(self, means):
-        """Return the rows with missing values imputed, from smoothed means of the states."""
-        X, R = self._X[: self.n_rows].copy(), self.model.emissions.covariance
-        for t, seen in enumerate(self._seen[: self.n_rows]):
+    def filled(self, i, means):
+        """Return the rows of a member, imputed where missing, from means of its states."""
+        X, R = self._X[i].copy(), self.model.emissions.covariance
+        for t, seen in enumerate(self._seen):
             if not seen.all():
                 offset = self._of("observation_offsets", t)
                 expected = self._of("observation_matrices", t) @ means[t] + offset
                 rest = np.linalg.solve(R[np.ix_(seen, seen)], (X[t] - expected)[seen])
                 X[t, ~seen] = expected[~seen] + R[np.ix_(~seen, seen)] @ rest
         return X
-
-    def evidence(self, means, covariances, lags):
-        """Return what `expected_moments` does, from smoothed moments of the states."""
-        data = Prepared(self._X[: self.n_rows], np.array([0, self.n_rows]), None)
-        known = self._known.part(0, self.n_rows, 0)
-        return expected_moments(self.model, data, known, means, covariances, lags)
 
 
 _PLACES = {
@@ -270,29 +323,49 @@ def check_determined(covariances):
         raise ValueError(f"the rows {_UNDETERMINED}: begin with more of them.")
 
 
+def _shared(model, name):
+    """Return an array that all rows share; without columns of inputs."""
+    part, what = _PLACES[name]
+    array = getattr(getattr(model, part), what)
+    return array[:, : model.n_components] if what == "matrix" else array
+
+
+def _stacked(moments, n):
+    """Return means with an axis of n sequences before that of rows, and covariances, of rows."""
+    if not moments:
+        return np.empty((n, 0)), np.empty(0)
+    means, covariances = zip(*moments, strict=True)
+    return np.stack(means, axis=1), np.array(covariances)
+
+
 def in_pieces(model, data, name, wanted):
     """Return what `Padded.filtered` or `Padded.smoothed` does of all rows.
 
     `wanted` are arguments of these. The first sequence may continue another.
     """
-    found = []
+    found = [None] * len(data)
+    if data.before is not None:
+        found[0] = model._in_pieces(data[:1], name, wanted)
     for opening in openings(model, data):
-        if not isinstance(opening, Opening):
-            found.append(model._in_pieces(opening, name, wanted))
-            continue
-        after = None
-        if opening.rest is not None:
-            padded = model._with_arrays(opening.known_of_rest.of_filter(model))
-            after = getattr(padded, name)(opening.rest, data.n_threads, **wanted)
-        if name == "filtered":
-            first = opening.filtered(**wanted)
-        else:
-            last = None if after is None else (after[0][0], after[1][0])
-            first = opening.smoothed(last)
-            first = *first, opening.filled(first[0])
-        if after is not None:
-            first = [np.concatenate([a, b[1:]]) for a, b in zip(first, after, strict=True)]
-        found.append(first)
+        n = opening.n_rows
+        of_all = opening.filtered(**wanted) if name == "filtered" else None
+        for i, member in enumerate(opening.members):
+            after = None
+            if opening.goes_on:
+                rest, padded, _ = opening.rest(i)
+                after = getattr(padded, name)(rest, data.n_threads, **wanted)
+            if name == "filtered":
+                first = [array if j in (1, 3) else array[i] for j, array in enumerate(of_all)]
+            else:
+                last = None if after is None else (after[0][:1], after[1][0])
+                means, *covariances = opening.smoothed(last, slice(i, i + 1))
+                first = [means[0, :n], *(array[:n] for array in covariances)]
+                first.append(opening.filled(i, first[0]))
+                if after is not None:
+                    after[2][0] = covariances[1][n]
+            if after is not None:
+                first = [np.concatenate(pair) for pair in zip(first, after, strict=True)]
+            found[member] = first
     return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
 
 
@@ -300,46 +373,65 @@ def predicted(model, data, means, covariances):
     """Return moments of rows given those before them, from those of their states."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = model._of_emissions(data, means, covariances)
-    for begin, opening in zip(data.offsets, openings(model, data), strict=False):
-        if isinstance(opening, Opening):
-            for moments, first in zip(found, opening.predicted(), strict=True):
-                moments[begin : begin + len(first)] = first
+    for opening in openings(model, data):
+        expected, spread = opening.predicted()
+        for i, begin in enumerate(data.offsets[opening.members]):
+            rows = slice(begin, begin + opening.n_rows)
+            found[0][rows], found[1][rows] = expected[i], spread
     return found
 
 
 def openings(model, data):
-    """Yield an `Opening` of each sequence, or a sequence that continues another."""
-    known = known_of(model, data)
-    for i in range(len(data)):
-        if i == 0 and data.before is not None:
-            yield data[:1]
-        else:
-            own = known.part(data.offsets[i], data.offsets[i + 1], 0)
-            yield Opening(model, model._outputs(data[i : i + 1]), own)
+    """Yield an `Opening` of sequences that do not continue others, for each kind of gaps in it."""
+    known, of_rows, offsets = known_of(model, data), model._outputs(data), data.offsets
+
+    def kinds():
+        """Sequences by their gaps, with inputs one by one."""
+        seen, found = ~np.isnan(of_rows.X), {}
+        for i in range(int(data.before is not None), len(data)):
+            own = i if model.n_inputs else seen[offsets[i] : offsets[i + 1]].tobytes()
+            found.setdefault(own, []).append(i)
+        return [*found.values()]
+
+    key = ("gaps", offsets.tobytes(), data.before is None, model.n_inputs)
+    groups = {}
+    for members in data.rows.remember(key, kinds):
+        begin, end = offsets[members[0]], offsets[members[0] + 1]
+        seen = ~np.isnan(of_rows.X[begin:end])
+        is_determined, n_rows = _reach(model, known.of(np.arange(begin, end)), seen)
+        own = members[0] if model.n_inputs else seen[:n_rows].tobytes()
+        goes_on = is_determined and n_rows < len(seen)
+        groups.setdefault((own, n_rows, is_determined, goes_on), []).extend(members)
+    for (_, *how), members in groups.items():
+        yield Opening(model, of_rows, known, np.array(members), *how)
+
+
+def _reach(model, known, seen):
+    """Return whether rows determine the first state, and how many rows do; else all."""
+    arrays = known.of_filter(model)
+    paths = np.eye(model.n_components)[:, model.diffuse]
+    rows, n_values, n = [], 0, len(seen)
+    A, C = (f"{what}_matrices" for what in ("transition", "observation"))
+    for t in range(n):
+        if t:
+            paths = (arrays[A][t - 1] if A in arrays else _shared(model, A)) @ paths
+        rows.append((arrays[C][t] if C in arrays else _shared(model, C))[seen[t]] @ paths)
+        n_values += int(seen[t].sum())
+        if n_values >= paths.shape[1] and seen[t].any():
+            together = np.concatenate(rows)
+            units = np.abs(together).max(axis=0)
+            sizes = np.linalg.svd(together / np.where(units, units, 1.0), compute_uv=False)
+            if sizes[-1] > _NONE * sizes[0]:
+                return True, t + 1
+    return False, n
 
 
 def evidence(model, data):
-    """Yield the expected statistics and the log-likelihood of each sequence."""
+    """Yield sums of the expected statistics and log-likelihoods of sequences, by their openings."""
+    if data.before is not None:
+        yield model.e_step(data[:1])
     for opening in openings(model, data):
-        if not isinstance(opening, Opening):
-            yield model.e_step(opening)
-            continue
-        rest, last, log_likelihood = opening.rest, None, opening.log_likelihood
-        if rest is not None:
-            known = opening.known_of_rest
-            arrays = known.of_filter(model)
-            padded, whole = model._with_arrays(arrays), replace(rest, n_lead=0)
-            if arrays:
-                moments = padded.smoothed(rest, data.n_threads)[:3]
-                after = LinearDynamicalStatistics(*expected_moments(model, whole, known, *moments))
-                log_likelihood += padded.filtered(rest, data.n_threads)[-1].sum()
-            else:
-                after, more = padded.expected(whole, data.n_threads)
-                log_likelihood += more
-            last = after.initial.mean[0], after.initial.scatter[0]
-            after = replace(after, initial=after.initial.scale(0.0))
-        own = LinearDynamicalStatistics(*opening.evidence(*opening.smoothed(last)))
-        yield own if rest is None else own.merge(1.0, after, 1.0), log_likelihood
+        yield opening.evidence()
 
 
 def _root(covariance):
@@ -356,4 +448,4 @@ def _moments(mean, states, middle, root, free):
     infinite = (free**2).sum(axis=1) > (_NONE * size) ** 2
     covariance[infinite] = covariance[:, infinite] = np.nan
     covariance[infinite, infinite] = np.inf
-    return mean + states @ middle, covariance
+    return mean + middle @ states.T, covariance

@@ -309,7 +309,7 @@ class SharedGains:
     def __init__(self, padded, first, longest):
         self._padded, self._k, self._width = padded, padded.k, padded.width
         self._transitions = padded.transitions
-        self._first = padded.moments(*first)
+        self._start, self._covariance = padded._padded(first[0]), padded._square(first[1])
         self._longest = longest
 
     @property
@@ -328,7 +328,7 @@ class SharedGains:
         # Large arrays would be mapped anew each time, and few systems need them.
         for n in (min(self._n_most, _USUAL_STEPS), self._n_most):
             arrays = (*(np.empty((n, W, W)) for _ in range(5)), np.empty(n))
-            covariance = self._first[W:].copy()
+            covariance = self._covariance.copy()
             n_steps, at_rest = _kalman_shared.fill_tables(
                 self._observation_maps[2], self._transitions, self._k, covariance, arrays
             )
@@ -383,10 +383,11 @@ class SharedGains:
             return (offset, whitening[:, : self._k].copy(), *others), squares.sum()
         return self._observation_maps, 0.0
 
-    def expected(self, data, log_densities=NOTHING, smooths=True):
+    def expected(self, data, log_densities=NOTHING, smooths=True, firsts=None):
         """Return sums over sequences without missing values: statistics, and log-likelihood.
 
-        Fill in log densities of rows, given those before; None if nothing else is wanted.
+        Fill in log densities of rows, given those before; None if nothing else is wanted. Fill in
+        smoothed means of the first states, too, and the mean of their covariances.
         """
         k, d, n_rows = self._k, self._padded.d, len(data.X)
         log_det_noise = d * LOG_2_PI + 2.0 * np.log(self._root.diagonal()).sum()
@@ -403,8 +404,8 @@ class SharedGains:
         sums, covariances = allocate_sums(k, d), np.zeros((5, self._width, self._width))
         squares += _kalman_shared.expected(
             data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._transitions,
-            k, self._tables[0], maps, self._first[: self._width], self._reach, log_det_noise,
-            smooths, *sums, log_densities, data.n_threads,
+            k, self._tables[0], maps, self._start, self._reach, log_det_noise, smooths, *sums,
+            firsts[0] if firsts else NOTHING, log_densities, data.n_threads,
         )  # fmt: skip
         if not smooths:
             return None
@@ -412,6 +413,8 @@ class SharedGains:
         first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
         statistics = statistics_of(sums)
         statistics.initial.scatter[:] += first
+        if firsts:
+            firsts[1][:] = first / len(data)
         statistics.transitions.scatter[:] += joined(departing, lagged, arriving)
         statistics.emissions.scatter[:, :k, :k] += emitting
         statistics.emissions.scatter[:, k:, k:] = row_scatter

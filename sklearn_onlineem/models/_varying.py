@@ -86,6 +86,11 @@ class Known(NamedTuple):
         arrays = {name: rows(array) for name, array in self.arrays.items()}
         return Known(arrays, rows(self.left), rows(self.now))
 
+    def of(self, rows):
+        """Return what is known of some rows, by their numbers."""
+        arrays = {name: array[rows] for name, array in self.arrays.items()}
+        return Known(arrays, self.left[rows], self.now[rows])
+
     def of_filter(self, model):
         """Return the arrays of rows, by name, with what inputs add to offsets."""
         if not model.n_inputs:
@@ -129,6 +134,20 @@ def _summed(covariances):
     return np.tensordot(np.ones(len(covariances)), covariances, 1)[None]
 
 
+def _of_rows(means, covariances, rows, is_summed):
+    """Return moments of rows; those of all sequences, where covariances are of one of them.
+
+    The sum of these covariances, if it is all that is wanted of them.
+    """
+    n = len(covariances)
+    if n == len(means):
+        return means[rows], covariances[rows]
+    if not is_summed:
+        return means[rows], covariances[rows % n]
+    counts = np.bincount(rows % n, minlength=n).astype(np.float64)
+    return means[rows], np.tensordot(counts, covariances, 1)[None]
+
+
 def _pairs(states, inputs, maps, shifts, rests, across=None):
     """Return means and covariances of (h, u, y), for y = M (h, u) + v and a rest.
 
@@ -160,13 +179,14 @@ def _pairs(states, inputs, maps, shifts, rests, across=None):
 def expected_moments(model, data, known, means, covariances, lags):
     """Return the moments of first states, of transitions, and of states with rows, per sequence.
 
-    `known` is what is known of rows, and the others are smoothed moments. Inputs follow the states
-    of transitions and of rows. Nothing is first in a sequence that continues.
+    `known` is what is known of rows, and the others are smoothed moments. Sequences of one length
+    may share covariances and lags, which are those of one of them. Inputs follow the states of
+    transitions and of rows. Nothing is first in a sequence that continues.
     """
     n, k, q = len(data), model.n_components, model.n_components + model.n_inputs
     first, last = data.offsets[:-1], data.offsets[1:] - 1
     weights = np.zeros(1) if data.n_lead else None
-    initial = _moments(means[first], covariances[first], weights, n)
+    initial = _moments(*_of_rows(means, covariances, first, True), weights, n)
     before = np.setdiff1d(np.arange(len(means)), last)
     G = known.arrays.get("transition_matrices")
     g = known.arrays.get("transition_offsets")
@@ -174,8 +194,9 @@ def expected_moments(model, data, known, means, covariances, lags):
     if G is not None:
         maps[:, :, :k] = -G[before]
     shifts = np.zeros((len(before), k)) if g is None else -g[before]
-    leaving, rests = ((means[at], covariances[at]) for at in (before, after))
-    pairs = _pairs(leaving, known.left[before], maps, shifts, rests, lags[after])
+    leaving, rests = (_of_rows(means, covariances, at, G is None) for at in (before, after))
+    across = _of_rows(means, lags, after, G is None)[1]
+    pairs = _pairs(leaving, known.left[before], maps, shifts, rests, across)
     transitions = _moments(*pairs, None, n)
     parts = [*_observations(model, data, known, means, covariances)]
     joint = [np.concatenate(part) for part in zip(*parts, strict=True)]
@@ -212,7 +233,7 @@ def _observations(model, data, known, means, covariances):
         maps = B - fill @ C[:, seen]
         shifts = c + (X[rows][:, seen] - offset[:, seen]) @ fill.T
         rests = np.zeros((len(rows), d)), np.broadcast_to(rest, (len(rows), d, d))
-        states = means[rows], covariances[rows]
+        states = _of_rows(means, covariances, rows, G is None)
         yield _pairs(states, known.now[rows], maps, shifts, rests)
 
 

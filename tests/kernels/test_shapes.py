@@ -275,7 +275,7 @@ CALLS = [
          (np.array([2, 4]), np.array([1, 1]), TABLES, K, ones(5, W, W))),
     Call("_kalman_shared.expected",
          (X, OFFSETS[:-1].copy(), np.array([2, 4]), np.array([1, 0]), np.array([0, 2]), ones(D),
-          MOVES, K, TABLES, MAPS, ones(W), 0, 0.0, True, *evidence(), ones(N), 1)),
+          MOVES, K, TABLES, MAPS, ones(S, W), 0, 0.0, True, *evidence(), ones(S, K), ones(N), 1)),
     Call("_kalman_shared.add_occupancies",
          (OFFSETS[1:], ones(S), np.eye(K), ones(K), np.eye(K), ones(K), np.eye(K),
           ones(1 + K + K * K), ones(1 + K + K * K))),

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.models._kalman import Prepared
 from sklearn_onlineem.models._varying import Varying, expected_moments, known_of
+from sklearn_onlineem.statistics import combine
 
 K, T = 3, 6
 # Which variables are diffuse, columns, the share of missing values, whether arrays vary in time.
@@ -107,6 +108,39 @@ def test_each_sequence_has_a_start_of_its_own(rng):
     assert_allclose(
         statistics.transitions.scatter, sums[0][0].merge(0.5, sums[1][0], 0.5).transitions.scatter
     )
+
+
+@all_kinds
+@pytest.mark.parametrize("lengths", [[T] * 5, [T, 2 * T, 3 * T, 2 * T, T, 4 * T]], ids=str)
+@pytest.mark.parametrize("n_later", [0, 1])
+def test_sequences_with_equal_gaps_at_first_share_covariances(kind, lengths, n_later, rng):
+    model, data = draw(rng, kind)
+    if model.varying is not None:
+        matrices = np.concatenate([model.varying.observation_matrices] * 4)
+        model = replace(model, varying=Varying(observation_matrices=matrices))
+    sequences = draw_data(rng, lengths, model.n_features)
+    X = sequences.X.copy()
+    for begin in sequences.offsets[:-1]:
+        X[begin : begin + T][np.isnan(data.X)] = np.nan
+    # Gaps in the rest of some.
+    X[sequences.offsets[1 : 1 + n_later] - 1] = np.nan
+    sequences = replace(sequences, rows=replace(sequences.rows, X=X))
+    statistics, log_likelihood = model.e_step(sequences)
+    one_by_one = [model.e_step(sequences[i : i + 1]) for i in range(len(lengths))]
+    total = combine([(1.0 / len(lengths), statistics) for statistics, _ in one_by_one])
+    assert_allclose(log_likelihood, np.mean([found for _, found in one_by_one]), rtol=1e-9)
+    for ours, part in zip(statistics.parts, total.parts, strict=True):
+        for name in ("weight", "degrees", "mean", "scatter"):
+            assert_allclose(getattr(ours, name), getattr(part, name), rtol=1e-8, atol=1e-8)
+    for name in ("smoothed", "filtered", "predicted", "row_log_likelihoods"):
+        infer = getattr(model, name)
+        parts = [infer(sequences[i : i + 1]) for i in range(len(lengths))]
+        if name == "row_log_likelihoods":
+            parts, found = [(part,) for part in parts], [infer(sequences)]
+        else:
+            found = infer(sequences)
+        for ours, theirs in zip(found, zip(*parts, strict=True), strict=True):
+            assert_allclose(ours, np.concatenate(theirs), rtol=1e-8, atol=1e-9)
 
 
 def test_rows_that_do_not_determine_the_start_are_refused(rng):
