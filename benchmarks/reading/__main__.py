@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 31_521,
-    "Python docstrings": 15_152,
+    "Python code": 31_552,
+    "Python docstrings": 15_161,
     "kernel files": 60,
     "kernel code": 15_022,
     "public names": 106,
     "import circles": 0,
-    "test code": 41_514,
+    "test code": 41_683,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -199,6 +199,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         y: object = None,
         sample_weight: object = None,
         *,
+        inputs: object = None,
         client: Client | None = None,
         validation: SequenceData | None = None,
     ) -> Self:
@@ -214,10 +215,12 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             arrays are those of X, and lists of shards are as long. `y` is ignored unless the
             estimator has targets, or ``semi_supervised=True``. A shard whose weights are all 0 is
             left out.
+        inputs : as X, default=None
+            Known inputs, a row for each row of X, of an estimator that takes them.
         client : distributed.Client, default=None
             None: the present client for data on a cluster, and joblib for local data.
         validation : array-like, or tuple (X, y) for an estimator with targets, default=None
-            Local data to score the model on after each round.
+            Local data to score the model on after each round; with inputs, a tuple (X, inputs).
 
         Returns
         -------
@@ -237,26 +240,24 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         """
         if getattr(self.estimator, "_takes_symbols", False):
             X = with_columns_of_symbols(X)
-        columns = {"X": X, "y": self._labels(X, y), "sample_weight": sample_weight}
-        columns = {
-            name: values for name, values in columns.items() if name == "X" or values is not None
-        }
+        columns = {"y": self._labels(X, y), "sample_weight": sample_weight, "inputs": inputs}
+        columns = {name: values for name, values in columns.items() if values is not None}
+        columns = {"X": X, **columns}
         self._check_supported(columns, client)
+        held_out = self._held_out(validation, inputs)
         executor = self._executor(columns, client)
         executor.open()
         estimator = self._started(executor)
         extents = executor.prepare(_for_workers(estimator))
         sizes, *totals = zip(*extents, strict=True)
         history, fitted = [], estimator._fitted
-        has_targets = get_tags(estimator).target_tags.required
         state = fitted.state
         progress = Progress(state, fitted.history, callbacks_of(estimator), start=state)
         with executor.session, _bar(self.progress, type(self.estimator).__name__) as advance:
 
             def record(done):
                 estimator._commit(progress, None)
-                held_out = validation if has_targets else (validation,)
-                score = math.nan if validation is None else float(estimator.score(*held_out))
+                score = math.nan if held_out is None else float(estimator.score(**held_out))
                 history.append(done._replace(validation=score))
                 advance()
 
@@ -294,6 +295,16 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         estimator._finish(progress, shards, may_converge=is_batch)
         estimator._commit(progress, None)
 
+    def _held_out(self, validation, inputs):
+        """Return the arguments of `score` after each round, or None."""
+        has_targets = get_tags(self.estimator).target_tags.required
+        if validation is None or not (has_targets or inputs is not None):
+            return None if validation is None else {"X": validation}
+        names = ("X", "y") if has_targets else ("X", "inputs")
+        if not isinstance(validation, tuple) or len(validation) != 2:
+            raise ValueError(f"DistributedEM: validation must be a tuple ({', '.join(names)}).")
+        return dict(zip(names, validation, strict=True))
+
     def _labels(self, X, y):
         """Return `y` if the estimator learns from labels or targets, else None."""
         estimator = self.estimator
@@ -329,8 +340,9 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
                 f" have n_init=1, got {n_init}, and solver={default!r}, got {solver!r}."
             )
         self.estimator._validate_params()
-        if "sample_weight" in columns and not has_fit_parameter(self.estimator, "sample_weight"):
-            raise TypeError(f"DistributedEM: {name} takes no sample_weight.")
+        for argument in columns.keys() & {"sample_weight", "inputs"}:
+            if not has_fit_parameter(self.estimator, argument):
+                raise TypeError(f"DistributedEM: {name} takes no {argument}.")
 
     def _executor(self, columns, client):
         shards = remote_shards(columns, self.estimator)
@@ -467,7 +479,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         transformed : ndarray of shape (n_samples, n_features_out), or list
         """
         with rollback(self):
-            return self.fit(X, y, **arguments).transform(X)
+            known = {name: x for name, x in arguments.items() if name == "inputs"}
+            return self.fit(X, y, **arguments).transform(X, **known)
 
     @available_if(estimator_has("transform"))
     @_NAMED

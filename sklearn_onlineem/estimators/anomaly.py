@@ -26,7 +26,6 @@ from sklearn_onlineem.estimators.parameters import (
     fit_context,
     naming_calls,
 )
-from sklearn_onlineem.estimators.sequence_forms import sequence_form
 from sklearn_onlineem.estimators.validation import checked_weight, error_context, is_empty
 
 # Scores in the quantile of a stream, at least and at most; rows below it that they should have.
@@ -143,7 +142,8 @@ class AnomalyDetector(
     -----
     Scores of rows with missing values are log densities of the values that they have. Rows of which
     nothing was observed have the score NaN, do not count in `offset_`, and are no anomalies. The
-    scores of all rows of `fit` are kept, 8 bytes for each.
+    same holds of rows that lack one of the lags of a `RegressionHMM`. The scores of all rows of
+    `fit` are kept, 8 bytes for each.
 
     Examples
     --------
@@ -187,6 +187,7 @@ class AnomalyDetector(
         sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
     ) -> Self:
         """Fit the estimator, and set the offset to a quantile of the scores of X.
 
@@ -202,6 +203,8 @@ class AnomalyDetector(
             it out. If all are below 1, they count as multiples of the largest.
         lengths, groups : array-like, default=None
             Where sequences begin and end, as in `fit` of the estimator.
+        inputs : array-like, default=None
+            Known inputs, a row for each row of X, of an estimator that takes them.
 
         Returns
         -------
@@ -213,7 +216,7 @@ class AnomalyDetector(
             If a parameter or X is invalid. The detector is left unchanged.
         """
         self._check_per_sequence(self.estimator)
-        where = _given(lengths=lengths, groups=groups)
+        where = _given(lengths=lengths, groups=groups, inputs=inputs)
         weighted = _given(sample_weight=sample_weight)
         estimator = clone(self.estimator).fit(X, y, **weighted, **where)
         scores, weights = self._observed(estimator, X, where, sample_weight)
@@ -229,12 +232,13 @@ class AnomalyDetector(
         sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
     ) -> IntegersOrList:
         """Fit, and return the result of `predict` for X.
 
         Parameters
         ----------
-        X, y, sample_weight, lengths, groups
+        X, y, sample_weight, lengths, groups, inputs
             As in `fit`.
 
         Returns
@@ -247,7 +251,7 @@ class AnomalyDetector(
         ValueError
             If a parameter or X is invalid. The detector is left unchanged.
         """
-        where = {"lengths": lengths, "groups": groups}
+        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
         return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
 
     @available_if(estimator_has("partial_fit"))
@@ -260,6 +264,7 @@ class AnomalyDetector(
         sample_weight: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
         continues: bool = False,
     ) -> Self:
         """Score a batch of a stream, set the offset, and let the estimator learn the batch.
@@ -277,6 +282,8 @@ class AnomalyDetector(
             As in `fit`.
         lengths, groups : array-like, default=None
             Where sequences begin and end, as in `partial_fit` of the estimator.
+        inputs : array-like, default=None
+            As in `fit`.
         continues : bool, default=False
             Whether the first sequence continues the last one of the previous call that had
             ``continues=True``, as in `partial_fit` of the estimator.
@@ -292,7 +299,7 @@ class AnomalyDetector(
         """
         if is_empty(self, X):
             return self
-        where = _given(lengths=lengths, groups=groups, continues=continues)
+        where = _given(lengths=lengths, groups=groups, inputs=inputs, continues=continues)
         learning = {**where, **_given(sample_weight=sample_weight)}
         if hasattr(self, "estimator_"):
             self._check_per_sequence(self.estimator_, continues, self._scores.of_sequences)
@@ -304,7 +311,7 @@ class AnomalyDetector(
             before = Scores(of_sequences=self.per_sequence)
             estimator = clone(self.estimator).partial_fit(X, y, **learning)
             # A sequence that continues has begun with X.
-            where = _given(lengths=lengths, groups=groups)
+            where.pop("continues", None)
             scores, weights = self._observed(estimator, X, where, sample_weight)
         return self._learnt(estimator, before.after(scores, weights, float(self.contamination)))
 
@@ -370,6 +377,7 @@ class AnomalyDetector(
         *,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
         continues: bool = False,
     ) -> FloatsOrList:
         """Return the log density of each row, of a sequence given the rows before it.
@@ -380,7 +388,7 @@ class AnomalyDetector(
         ----------
         X : array-like of shape (n_samples, n_features), or sequences
             As in `fit`.
-        lengths, groups : array-like, default=None
+        lengths, groups, inputs : array-like, default=None
             As in `fit`.
         continues : bool, default=False
             Whether the first sequence continues the last one that `partial_fit` has learnt with
@@ -400,7 +408,7 @@ class AnomalyDetector(
         check_is_fitted(self)
         estimator, per_sequence = self.estimator_, self.per_sequence
         self._check_per_sequence(estimator, continues, self._scores.of_sequences)
-        where = _given(lengths=lengths, groups=groups, continues=continues)
+        where = _given(lengths=lengths, groups=groups, inputs=inputs, continues=continues)
         return _scores(estimator, X, where, per_sequence)[0]
 
     def decision_function(
@@ -409,13 +417,14 @@ class AnomalyDetector(
         *,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
         continues: bool = False,
     ) -> FloatsOrList:
         """Return the scores less `offset_`: below 0 for anomalies.
 
         Parameters
         ----------
-        X, lengths, groups, continues
+        X, lengths, groups, inputs, continues
             As in `score_samples`.
 
         Returns
@@ -428,7 +437,8 @@ class AnomalyDetector(
         NotFittedError, ValueError
             If the detector is not fitted, or X is invalid.
         """
-        scores = self.score_samples(X, lengths=lengths, groups=groups, continues=continues)
+        where = {"lengths": lengths, "groups": groups, "inputs": inputs, "continues": continues}
+        scores = self.score_samples(X, **where)
         return _mapped(lambda part: part - self.offset_, scores)
 
     def predict(
@@ -437,13 +447,14 @@ class AnomalyDetector(
         *,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
         continues: bool = False,
     ) -> IntegersOrList:
         """Return -1 for anomalies, and 1 for other rows or sequences.
 
         Parameters
         ----------
-        X, lengths, groups, continues
+        X, lengths, groups, inputs, continues
             As in `score_samples`.
 
         Returns
@@ -456,7 +467,8 @@ class AnomalyDetector(
         NotFittedError, ValueError
             If the detector is not fitted, or X is invalid.
         """
-        scores = self.score_samples(X, lengths=lengths, groups=groups, continues=continues)
+        where = {"lengths": lengths, "groups": groups, "inputs": inputs, "continues": continues}
+        scores = self.score_samples(X, **where)
         return _mapped(lambda part: np.where(part < self.offset_, -1, 1), scores)
 
     @available_if(estimator_has("score"))
@@ -467,12 +479,13 @@ class AnomalyDetector(
         *,
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        inputs: SequenceData | None = None,
     ) -> float:
         """Return the score of the estimator, as searches without labels need it.
 
         Parameters
         ----------
-        X, y, lengths, groups
+        X, y, lengths, groups, inputs
             As in `fit`.
 
         Returns
@@ -486,7 +499,8 @@ class AnomalyDetector(
             If the detector is not fitted, or X is invalid.
         """
         check_is_fitted(self)
-        return self.estimator_.score(X, y, **_given(lengths=lengths, groups=groups))
+        where = _given(lengths=lengths, groups=groups, inputs=inputs)
+        return self.estimator_.score(X, y, **where)
 
     @property
     def n_features_in_(self) -> int:
@@ -518,10 +532,10 @@ def _scores(estimator, X, where, per_sequence):
     if not hasattr(estimator, "score_rows"):
         return estimator.score_samples(X, **where), None
     scores = estimator.score_rows(X, **where)
-    lengths, groups = where.get("lengths"), where.get("groups")
-    with error_context(estimator):
-        form = sequence_form(X, lengths, groups, lambda X: np.asarray(X, dtype=float))
-    is_missing = np.isnan(form.X).all(axis=1)
+    reader = estimator._seen()._input()
+    data = reader.read(X, **where)
+    form, observed = reader.form, data.observed
+    is_missing = np.zeros(data.n_rows, dtype=bool) if observed is None else ~observed
     if per_sequence:
         scores = _flat(scores) if form.order is None else scores[form.order]
         sums = np.add.reduceat(np.where(is_missing, 0.0, scores), form.offsets[:-1])

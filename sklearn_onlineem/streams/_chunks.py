@@ -45,7 +45,7 @@ def is_fitted(estimator):
 
 
 def learn_chunks(estimator, chunks, learn, is_told=True):
-    """Call `learn` with (X, y, sample_weight) of each chunk; it returns the score to report.
+    """Call `learn` with (X, y, sample_weight, inputs) of each chunk; it returns a score to report.
 
     What is not given is None. An error has a note with the number of its chunk. Unless the user
     `is_told`, a warning says that nothing learns from y.
@@ -53,8 +53,8 @@ def learn_chunks(estimator, chunks, learn, is_told=True):
     name, n_rows = type(estimator).__name__, 0
     for number, chunk in enumerate(chunks, 1):
         try:
-            X, y, sample_weight = _parts(f"{name}.fit_stream", chunk)
-            score = learn(X, y, sample_weight)
+            X, y, *others = _parts(f"{name}.fit_stream", chunk)
+            score = learn(X, y, *others)
             if y is not None and not is_told:
                 is_told = True
                 if not any(map(_reads_y, getattr(estimator, "estimators_", [estimator]))):
@@ -111,17 +111,17 @@ def read(estimator, chunks):
 
 def _parts(whose, chunk):
     parts = chunk if isinstance(chunk, tuple) else (chunk,)
-    if not 1 <= len(parts) <= 3:
+    if not 1 <= len(parts) <= 4:
         raise ValueError(
-            f"a chunk of {whose} has {len(parts)} parts; a tuple must be (X, y) or"
-            " (X, y, sample_weight)."
+            f"a chunk of {whose} has {len(parts)} parts; a tuple must be (X, y),"
+            " (X, y, sample_weight) or (X, y, sample_weight, inputs)."
         )
     # Record batches and columns of pyarrow become pandas' frames, which have names.
-    X, y, sample_weight = (
+    X, *others = (
         part.to_pandas() if type(part).__module__.startswith("pyarrow") else part
-        for part in (*parts, None, None)[:3]
+        for part in (*parts, None, None, None)[:4]
     )
-    return sound(X), y, sample_weight
+    return sound(X), *others
 
 
 def sound(values):
@@ -139,19 +139,25 @@ def check_scorable(name, params):
         )
 
 
-def scored(estimator, scorer, X, y, sample_weight):
+def scored(estimator, scorer, X, y, sample_weight, inputs=None):
     """Return the score of a chunk and the weight of its samples.
 
     Without a scorer it is the mean of `score_samples`, by weights, of all that are not NaN, or else
-    `score`, as of regressors; NaN of weight 0 without these.
+    `score`, as of regressors; NaN of weight 0 without these. Inputs are those of the last step.
     """
+    known = {} if inputs is None else {"inputs": inputs}
+    if known and scorer is None and hasattr(estimator, "steps"):
+        # That of a pipeline takes X alone.
+        *steps, (_, estimator) = estimator.steps
+        for _, step in steps:
+            X = X if step in (None, "passthrough") else step.transform(X)
     if sample_weight is not None:
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
         check_consistent_length(X, sample_weight)
     # `score_samples` of regressors needs targets.
     has_targets = hasattr(type(estimator), "__sklearn_tags__") and is_regressor(estimator)
     if scorer is None and hasattr(estimator, "score_samples") and not has_targets:
-        scores = estimator.score_samples(X)
+        scores = estimator.score_samples(X, **known)
         weight = np.ones(len(scores)) if sample_weight is None else sample_weight
         if isinstance(scores, list):
             # Detectors have an array for each sequence.
@@ -169,11 +175,11 @@ def scored(estimator, scorer, X, y, sample_weight):
     else:
         weight, weights = float(sample_weight.sum()), {"sample_weight": sample_weight}
     if scorer is None:
-        return float(estimator.score(X, y, **weights)), weight
+        return float(estimator.score(X, y, **weights, **known)), weight
     takes_weights = getattr(scorer, "_accept_sample_weight", lambda: False)()
     if get_config()["enable_metadata_routing"] or not takes_weights:
         weights = {}
-    return float(scorer(estimator, X, y, **weights)), weight
+    return float(scorer(estimator, X, y, **weights, **known)), weight
 
 
 def with_score(sums, score, weight):

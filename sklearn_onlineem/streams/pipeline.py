@@ -209,8 +209,8 @@ class StreamPipeline(Identified, Pipeline):
         Parameters
         ----------
         chunks : iterable
-            Each is an X, or a tuple (X, y) or (X, y, sample_weight), with a warning if nothing
-            learns from the y: from a generator, from pandas
+            Each is an X, or a tuple (X, y), (X, y, sample_weight) or (X, y, sample_weight, inputs),
+            with a warning if nothing learns from the y: from a generator, from pandas
             (``read_csv(..., chunksize=1000)``), or record batches of pyarrow. Tables and data sets
             of pyarrow, and data frames and arrays of Dask, are read in their own pieces, one at a
             time; record batches become pandas' frames.
@@ -246,14 +246,15 @@ class StreamPipeline(Identified, Pipeline):
         chunks, sums = read(self, chunks), (0.0, 0.0, 0.0)
         self.prequential_score_, self.prequential_scores_ = math.nan, np.empty(0)
 
-        def learn(X, y, sample_weight):
+        def learn(X, y, sample_weight, inputs):
             nonlocal sums
             if has_nothing(self, X, sample_weight):
                 return math.nan
             score, weight = math.nan, 0.0
             if all(is_fitted(step) for _, _, step in self._iter()):
-                score, weight = scored(self, None, X, y, sample_weight)
-            self.partial_fit(X, y, sample_weight, **params)
+                score, weight = scored(self, None, X, y, sample_weight, inputs)
+            known = params if inputs is None else {**params, "inputs": inputs}
+            self.partial_fit(X, y, sample_weight, **known)
             sums = with_score(sums, score, weight)
             self.prequential_score_ = sums[1] / sums[0] if sums[0] > 0 else math.nan
             latest = np.append(self.prequential_scores_, score)

@@ -159,7 +159,7 @@ class PrequentialSearch(Identified, BaseSearchCV):
         y, sample_weight : array-like of shape (n_samples,), default=None
             Cut as X.
         **params : object
-            As in `partial_fit`.
+            As in `partial_fit`; ``inputs`` are cut as X.
 
         Returns
         -------
@@ -170,7 +170,13 @@ class PrequentialSearch(Identified, BaseSearchCV):
         ValueError, TypeError
             As `partial_fit`; then the search is left unchanged.
         """
-        X, y, sample_weight = indexable(*map(sound, (X, y, sample_weight)))
+        columns = X, y, sample_weight, params.pop("inputs", None)
+        if columns[-1] is not None and _num_samples(columns[-1]) != _num_samples(X):
+            raise ValueError(
+                f"{type(self).__name__}: X has {_num_samples(X)} entries, and inputs"
+                f" {_num_samples(columns[-1])}."
+            )
+        columns = X, y, sample_weight, _ = indexable(*map(sound, columns))
         if sample_weight is not None:
             with error_context(self):
                 checked_weight(sample_weight, X)
@@ -179,7 +185,7 @@ class PrequentialSearch(Identified, BaseSearchCV):
             return None if values is None else _safe_indexing(values, rows)
 
         slices = gen_batches(_num_samples(X), int(self.batch_size))
-        chunks = (tuple(part(values, rows) for values in (X, y, sample_weight)) for rows in slices)
+        chunks = (tuple(part(values, rows) for values in columns) for rows in slices)
         anew = copy.copy(self)
         for name in ("estimators_", "_settings", "_sums"):
             vars(anew).pop(name, None)
@@ -221,7 +227,8 @@ class PrequentialSearch(Identified, BaseSearchCV):
         sample_weight : array-like of shape (n_samples,), default=None
             Passed to the estimators; also weighs scores.
         **params : object
-            Further arguments of `partial_fit` of the estimator.
+            Further arguments of `partial_fit` of the estimator. ``inputs``, known ones with a row
+            for each row of X, are those of scores as well.
 
         Returns
         -------
@@ -288,8 +295,9 @@ class PrequentialSearch(Identified, BaseSearchCV):
     def _learner(self, params):
         """Return a function that learns a chunk, and returns the best score."""
 
-        def learn(X, y, sample_weight):
-            self.partial_fit(X, y, sample_weight, **params)
+        def learn(X, y, sample_weight, inputs):
+            known = params if inputs is None else {**params, "inputs": inputs}
+            self.partial_fit(X, y, sample_weight, **known)
             return getattr(self, "best_score_", np.nan)
 
         return learn
@@ -378,7 +386,7 @@ def _learn(estimator, scorer, X, y, sample_weight, params):
     try:
         score = (np.nan, 0.0)
         if is_fitted(estimator):
-            score = scored(estimator, scorer, X, y, sample_weight)
+            score = scored(estimator, scorer, X, y, sample_weight, params.get("inputs"))
         return fork(estimator).partial_fit(X, y, **params), score
     except Exception as error:
         return error

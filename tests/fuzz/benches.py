@@ -102,6 +102,7 @@ def common_arguments(rng):
         "transform": one_of(rng, [None, "default", "pandas"]), "deep": True,
         "features": one_of(rng, [None, [0]]), "return_std": bool(rng.integers(2)), "level": 0.8,
         "random_state": 0, "client": None, "validation": None, "classes": None,
+        "inputs": None, "future_inputs": None,
     }  # fmt: skip
 
 
@@ -180,7 +181,6 @@ def of_sequences(sequences, states, n_dim_state=2):
             "lengths": lengths if form == "lengths" else None, "groups": groups_of(lengths, form),
             "sample_weight": one_of(rng, [None, np.ones(n), np.arange(n) + 0.5]),
             "row": flat[0], "observation": flat[0],
-            "inputs": None, "future_inputs": None,
             "mean": np.zeros(n_dim_state), "covariance": np.eye(n_dim_state),
             "filtered_state_mean": np.zeros(n_dim_state),
             "filtered_state_covariance": np.eye(n_dim_state),

@@ -397,7 +397,7 @@ def test_any_source_of_chunks(chunks, source, tmp_path):
         ("rows.csv", "must be an iterable of chunks, got a str"),
         (3, "must be an iterable of chunks, got a int"),
         ([()], "has 0 parts"),
-        ([(1, 2, 3, 4)], "has 4 parts"),
+        ([(1, 2, 3, 4, 5)], "has 5 parts"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -410,8 +410,8 @@ def test_other_things_are_no_streams(wrong, message, chunks):
 
 
 def test_a_chunk_of_too_many_parts_is_named(chunks):
-    with pytest.raises(ValueError, match="4 parts") as raised:
-        scaled().fit_stream([chunks[0], (1, 2, 3, 4)])
+    with pytest.raises(ValueError, match="5 parts") as raised:
+        scaled().fit_stream([chunks[0], (1, 2, 3, 4, 5)])
     assert "in chunk 2" in raised.value.__notes__[0]
 
 
