@@ -222,10 +222,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         validation : array-like, or tuple (X, y) for an estimator with targets, default=None
             Local data to score the model on after each round; with inputs, a tuple (X, inputs).
 
-        Returns
-        -------
-        self : object
-
         Raises
         ------
         ValueError

@@ -147,8 +147,6 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
         y : array-like of shape (n_samples,), default=None
             With ``semi_supervised=True`` labels, as many different ones as components, or numbers
             of components; -1, None and NaN where unknown. Otherwise ignored. None: no label is
@@ -156,15 +154,6 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; a weight of 2 is equivalent to two equal rows. Weights below
             1e-100 count as 0; their sum must be above 0, and at most 1e100.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
         """
         return self._fit(X, y, sample_weight=sample_weight)
 
@@ -183,15 +172,6 @@ class RowEstimator(FitTransformMixin, OnlineEM):
             A batch of any size. One of no rows changes nothing.
         y, sample_weight
             As in `fit`.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the batch is invalid; the estimator is left unchanged.
         """
         self._partial_fit(X, y, sample_weight=sample_weight)
         return self
@@ -218,20 +198,10 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
-
         Returns
         -------
         log_likelihoods : ndarray of shape (n_samples,)
             In nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, "log_likelihood")
 
@@ -240,19 +210,12 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
         y : object
             Ignored.
 
         Returns
         -------
         log_likelihood : float
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         return float(self._log_likelihoods(X).mean())
 
@@ -261,20 +224,10 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n samples.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
-
         Returns
         -------
         bic : float
             With log-likelihoods in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods = seen._log_likelihoods(X)
@@ -286,20 +239,10 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
-
         Returns
         -------
         aic : float
             With log-likelihoods in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods = seen._log_likelihoods(X)

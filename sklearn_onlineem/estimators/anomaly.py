@@ -206,10 +206,6 @@ class AnomalyDetector(
         inputs : array-like, default=None
             Known inputs, a row for each row of X, of an estimator that takes them.
 
-        Returns
-        -------
-        self : object
-
         Raises
         ------
         ValueError

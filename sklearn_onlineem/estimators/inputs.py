@@ -142,9 +142,9 @@ def with_inputs(method: Callable[..., object], more: str = "") -> Callable[[Meth
 
 def taking_inputs(method: Callable[..., Result]) -> Callable[..., Result]:
     """Return a method of inference that takes inputs, too, and hands them on with X."""
-    method = inspect.unwrap(method)
+    documented, method = with_inputs(method), inspect.unwrap(method)
 
-    @with_inputs(method)
+    @documented
     @wraps(method)
     def taking(self, X, *args, inputs=None, **kwargs):
         pair = X if isinstance(X, Pair) else Pair(X, inputs)

@@ -153,6 +153,35 @@ def with_entries(method: Callable[..., object], entries: str) -> Callable[[Metho
     return decorated
 
 
+# What methods of estimators that take X say alike.
+_ROWS = """X : array-like of shape (n_samples, n_features)
+    The rows; sparse where the class says so.
+"""
+_SEQUENCES = "X, lengths, groups\n    Sequences, as in `fit`.\n"
+_INVALID = (
+    "ValueError\n    If the parameters or the data are invalid; the message names the estimator."
+)
+_UNFITTED = "NotFittedError, ValueError\n    If the estimator is not fitted, or X is invalid."
+_RAISED = dict.fromkeys(["fit", "fit_predict", "fit_transform"], _INVALID) | {
+    "partial_fit": "ValueError\n    If the batch is invalid; the estimator is left unchanged."
+}
+
+
+def _documented(method):
+    """Return the docstring of a method, with what it does not say of X, the result, and errors."""
+    (summary, sections), signature = _sections(method.__doc__), inspect.signature(method)
+    is_ours = method.__module__.startswith("sklearn_onlineem.") and "X" in signature.parameters
+    if not is_ours or not ("Returns" in sections or signature.return_annotation == "Self"):
+        return method.__doc__
+    given = sections.pop("Parameters", "")
+    if not re.search(r"^X\b", given, re.MULTILINE):
+        given = (_SEQUENCES if "lengths" in signature.parameters else _ROWS) + given
+    errors = _RAISED.get(method.__name__, _UNFITTED)
+    sections = {"Parameters": given, "Returns": "self : object", "Raises": errors} | sections
+    parts = (f"{name}\n{'-' * len(name)}\n{part.rstrip()}" for name, part in sections.items())
+    return "\n\n".join([summary.rstrip(), *parts])
+
+
 def naming_calls(cls: Method) -> Method:
     """Let errors of wrong arguments name this class, in public methods and the constructor."""
     # `inspect.getmembers_static` takes milliseconds for a class.
@@ -183,7 +212,7 @@ def with_named_calls(method: Method) -> Method:
                 raise
         raise TypeError(refusal)
 
-    called.names_calls = True
+    called.__doc__, called.names_calls = _documented(method), True
     return called
 
 

@@ -71,10 +71,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         y : object, default=None
             Ignored.
 
-        Returns
-        -------
-        self : object
-
         Raises
         ------
         ValueError
@@ -91,10 +87,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         ----------
         X, y
             As in `fit`.
-
-        Returns
-        -------
-        self : object
 
         Raises
         ------
@@ -145,11 +137,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         Returns
         -------
         transformed : list of ndarrays, or ndarray of shape (n_rows, n_features_out) for a 2-D X
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         check_is_fitted(self)
         form = self._form(X)

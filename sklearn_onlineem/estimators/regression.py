@@ -136,10 +136,6 @@ class MixtureRegressor(
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights of the rows.
 
-        Returns
-        -------
-        self : object
-
         Raises
         ------
         TypeError, ValueError

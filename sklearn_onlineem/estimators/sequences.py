@@ -185,15 +185,6 @@ class SequenceEstimator(
             With a 2-D X: lengths of the sequences, which follow each other.
         groups : array-like of shape (n_rows,), default=None
             With a 2-D X: the sequence of each row. Works with metadata routing.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
         """
         return self._fit(X, y, lengths=lengths, groups=groups, sample_weight=sample_weight)
 
@@ -222,15 +213,6 @@ class SequenceEstimator(
             ``continues=True``. For an endless sequence, pass True with every piece, including the
             first. Pieces may have any sizes. States of earlier pieces are not revised: see
             :ref:`sequences`. Requires ``termination="given_length"``.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the batch is invalid; the estimator is left unchanged.
         """
         where = {"lengths": lengths, "groups": groups, "sample_weight": sample_weight}
         return self._update(X, y, continues, **where)
@@ -302,20 +284,10 @@ class SequenceEstimator(
 
         After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
 
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
-
         Returns
         -------
         log_likelihoods : ndarray of shape (n_sequences,)
             In nats; -inf for a sequence that the model cannot make.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, lengths, groups, "log_likelihood")[0]
 
@@ -334,8 +306,6 @@ class SequenceEstimator(
 
         Parameters
         ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
         continues : bool, default=False
             Whether the first sequence of X continues the last one that `partial_fit` has learnt
             with ``continues=True``.
@@ -344,11 +314,6 @@ class SequenceEstimator(
         -------
         log_likelihoods : ndarray of shape (n_rows,), or list
             In nats; 0 for a row of NaN.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         if continues is not False:
             self._check_continues(continues)
@@ -377,11 +342,6 @@ class SequenceEstimator(
         Returns
         -------
         log_likelihood : float
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         log_likelihoods, form = self._infer(X, lengths, groups, "log_likelihood")
         with error_context(self):
@@ -500,11 +460,6 @@ class SequenceEstimator(
         Returns
         -------
         transformed : ndarray of shape (n_rows, n_features_out), or list
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
         """
         with rollback(self):
             where = {"lengths": lengths, "groups": groups}
@@ -559,20 +514,10 @@ class SequenceEstimator(
 
         It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
 
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
-
         Returns
         -------
         bic : float
             With log-likelihoods in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods, form = seen._infer(X, lengths, groups, "log_likelihood")
@@ -586,20 +531,10 @@ class SequenceEstimator(
 
         It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
 
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
-
         Returns
         -------
         aic : float
             With log-likelihoods in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods, _ = seen._infer(X, lengths, groups, "log_likelihood")

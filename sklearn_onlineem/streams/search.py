@@ -161,10 +161,6 @@ class PrequentialSearch(Identified, BaseSearchCV):
         **params : object
             As in `partial_fit`; ``inputs`` are cut as X.
 
-        Returns
-        -------
-        self : object
-
         Raises
         ------
         ValueError, TypeError
@@ -229,10 +225,6 @@ class PrequentialSearch(Identified, BaseSearchCV):
         **params : object
             Further arguments of `partial_fit` of the estimator. ``inputs``, known ones with a row
             for each row of X, are those of scores as well.
-
-        Returns
-        -------
-        self : object
 
         Raises
         ------

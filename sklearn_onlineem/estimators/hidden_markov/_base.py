@@ -341,20 +341,10 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     ) -> FloatsOrList:
         """Return the posterior probabilities of the states, given whole sequences.
 
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
-
         Returns
         -------
         posterior : ndarray of shape (n_rows, n_components), or list
             A list has an array for each sequence, if X has an entry for each. Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         posterior, form = self._infer(X, lengths, groups, "posterior")
         return form.restored(posterior)
@@ -364,20 +354,10 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     ) -> FloatsOrList:
         """Return the posterior probabilities of the states, as `predict_proba` does.
 
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
-
         Returns
         -------
         posterior : ndarray of shape (n_rows, n_components), or list
             Like that of `predict_proba`.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X, lengths=lengths, groups=groups)
 
@@ -386,20 +366,10 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     ) -> FloatsOrList:
         """Return the probabilities of the states given the rows so far, P(h_t | v_1..t).
 
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
-
         Returns
         -------
         filtered : ndarray of shape (n_rows, n_components), or list
             A list has an array for each sequence, if X has an entry for each. Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         filtered, form = self._infer(X, lengths, groups, "filtered")
         return form.restored(filtered)
@@ -463,21 +433,11 @@ n_components)
     ) -> IntegersOrList:
         """Return the most probable path of states, or with ``algorithm="map"`` states of rows.
 
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
-
         Returns
         -------
         states : ndarray of shape (n_rows,), or list
             Numbers, or labels with ``semi_supervised=True``. A list has an array for each sequence,
             if X has an entry for each.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen() if self.semi_supervised else self
         _, states, form = seen._decoded(X, lengths, groups, self.algorithm)
@@ -502,11 +462,6 @@ n_components)
         Returns
         -------
         states : ndarray of shape (n_rows,), or list
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
         """
         with rollback(self):
             where = {"lengths": lengths, "groups": groups}
@@ -524,8 +479,6 @@ n_components)
 
         Parameters
         ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
         algorithm : {"viterbi", "map"}, default=None
             "viterbi": the most probable path of each sequence; "map": the most probable state of
             each row. None: the estimator's.

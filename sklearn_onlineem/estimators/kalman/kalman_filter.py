@@ -417,11 +417,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
         covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
             Lists have an array for each sequence, if X has one entry for each.
 
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-
         Examples
         --------
         A random walk with steps and noise of variance 1:
@@ -458,11 +453,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
         covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
         lag_covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
             With ``lags=True``: Cov(h_t, h_t-1), 0 for the first row of a sequence.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         means, covariances, lag_covariances = self._moments(X, lengths, groups, inputs, "smoothed")
         return (means, covariances, lag_covariances) if lags else (means, covariances)
@@ -486,11 +476,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
         -------
         means : ndarray of shape (n_rows, n_dim_state), or list
             A list of arrays, one for each sequence, if X has one entry for each.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         return self.smooth(X, lengths=lengths, groups=groups, inputs=inputs)[0]
 
@@ -516,11 +501,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
         -------
         means : ndarray of shape (n_rows, n_features), or list
         covariances : ndarray of shape (n_rows, n_features, n_features), or list
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         means, covariances = self._moments(X, lengths, groups, inputs, "predicted")
         return (means, covariances) if return_cov else means
@@ -544,11 +524,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
         -------
         X : ndarray of shape (n_rows, n_features), or list
             Observed values are unchanged.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
 
         Examples
         --------

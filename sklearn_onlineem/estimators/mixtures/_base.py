@@ -226,40 +226,20 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
     def predict_proba(self, X: RowData) -> Floats:
         """Return the responsibility of each component for each sample.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
-
         Returns
         -------
         responsibilities : ndarray of shape (n_samples, n_components)
             Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, "posterior")
 
     def predict(self, X: RowData) -> Integers:
         """Return the most probable component of each sample, or its label in `classes_`.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
-
         Returns
         -------
         components : ndarray of shape (n_samples,)
             Numbers, or labels with ``semi_supervised=True``.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen() if self.semi_supervised else self
         return seen._as_classes(seen._infer(X, "most_probable"))
@@ -277,11 +257,6 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         Returns
         -------
         components : ndarray of shape (n_samples,)
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
         """
         with rollback(self):
             return self.fit(X, y, sample_weight).predict(X)
@@ -293,8 +268,6 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
         predictive : bool, default=False
             Whether to use the posterior predictive distribution, which accounts for the uncertainty
             of the parameters, instead of the model. It requires ``solver="bayesian"``, and a family
@@ -339,20 +312,10 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
     def transform(self, X: RowData) -> Floats:
         """Return the responsibilities, as `predict_proba` does.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
-
         Returns
         -------
         responsibilities : ndarray of shape (n_samples, n_components)
             Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X)
 

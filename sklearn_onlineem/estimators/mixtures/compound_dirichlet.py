@@ -130,11 +130,6 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
         -------
         proportions : ndarray of shape (n_samples, n_features)
             Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         data, model = seen._input().read(X), seen.model_

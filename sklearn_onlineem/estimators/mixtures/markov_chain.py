@@ -335,15 +335,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         groups : array-like of shape (n_rows,), default=None
             With an X of one column: the sequence of each row; sequences have the order of their
             first rows.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
         """
         return super().fit(self._sequences(X, lengths, groups), y, sample_weight)
 
@@ -368,15 +359,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             As in `fit`.
         classes : array-like of shape (n_components,), default=None
             As in `partial_fit` of other mixtures.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the batch is invalid; the estimator is left unchanged.
         """
         X = self._sequences(X, lengths, groups)
         return super().partial_fit(X, y, sample_weight, classes=classes)

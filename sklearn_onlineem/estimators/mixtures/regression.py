@@ -170,15 +170,6 @@ class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin,
             The targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; a weight of 2 is equivalent to two equal rows.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
         """
         return self._fit(X, y, sample_weight=sample_weight)
 
@@ -197,15 +188,6 @@ class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin,
             Inputs of a batch of any size. One of no rows changes nothing.
         y, sample_weight
             As in `fit`.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the batch is invalid; the estimator is left unchanged.
         """
         self._partial_fit(X, y, sample_weight=sample_weight)
         return self
@@ -236,11 +218,6 @@ class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin,
             As many dimensions as the first targets had.
         y_std : ndarray, shaped like y
             Standard deviations in the units of y; only with `return_std`.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         check_bool(f"return_std of {type(self).__name__}.predict", return_std)
         seen = self._seen()
@@ -407,11 +384,6 @@ class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin,
             As many dimensions as the first targets had.
         components : ndarray of int of shape (n_samples,)
             The component of each row.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         X, model, rng = RegressionInput(seen).inputs(X), seen.model_, seen._generator()

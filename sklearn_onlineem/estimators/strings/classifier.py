@@ -118,10 +118,6 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
             Weights of the pairs that the distance learns from, as in `fit` of `EditDistance`. The
             dictionary has words of any weight.
 
-        Returns
-        -------
-        self : object
-
         Raises
         ------
         ValueError
@@ -171,11 +167,6 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         -------
         words : ndarray of object of shape (n_words_of_X,)
             From `classes_`, the first if distances are equal.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         _, indices, classes = self._nearest(X, 1)
         return classes[indices[:, 0]]

@@ -299,15 +299,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         sample_weight : array-like of shape (n_pairs,), default=None
             Non-negative weights; a weight of 2 is equivalent to two equal pairs. Weights below
             1e-100 count as 0; their sum must be above 0, and at most 1e100.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
         """
         return self._fit(X, sample_weight=sample_weight)
 
@@ -324,15 +315,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             Ignored.
         sample_weight : array-like of shape (n_pairs,), default=None
             As in `fit`.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the batch is invalid; the estimator is left unchanged.
         """
         self._partial_fit(X, sample_weight=sample_weight)
         return self
@@ -380,11 +362,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         -------
         log_likelihoods : ndarray of shape (n_pairs,)
             In nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         return seen._owner_of("log_likelihood").log_likelihood(seen._input().read(X))
@@ -402,11 +379,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Returns
         -------
         log_likelihood : float
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         return float(self.score_samples(X).mean())
 
@@ -422,11 +394,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         -------
         distances : ndarray of shape (n_pairs, 1)
             In nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
         """
         return self._seen()._distances(X, None)[:, None]
 
