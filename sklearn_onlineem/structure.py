@@ -24,7 +24,7 @@ from scipy.linalg import block_diag
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.settings import Settings, check_bool, check_count
 
-__all__ = ["Autoregression", "Component", "Level", "Season", "Trend"]
+__all__ = ["Autoregression", "Component", "Inputs", "Level", "Season", "Trend"]
 
 
 class Block(NamedTuple):
@@ -217,6 +217,30 @@ class Autoregression(Component):
         return Block(A, np.outer(first, np.ones(p)) > 0.0, first, {"autoregression": first}, True)
 
 
+@dataclass(frozen=True)
+class Inputs(Component):
+    r"""What inputs add to their own rows, :math:`\beta' u_t`, with learnt coefficients.
+
+    Inputs are known, such as prices or holidays, and without a model. Coefficients are the
+    `observation_input_weights_` of the filter. `fit`, inference and forecasts require inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import KalmanFilter
+    >>> from sklearn_onlineem.structure import Inputs, Level
+    >>> rng = np.random.default_rng(0)
+    >>> prices = rng.normal(size=(200, 1))
+    >>> sales = rng.normal(size=(200, 1)).cumsum(axis=0) - 3.0 * prices
+    >>> kalman = KalmanFilter(structure=Level() + Inputs()).fit(sales, inputs=prices)
+    >>> kalman.observation_input_weights_.round(1)
+    array([[-3.]])
+    """
+
+    def block(self) -> Block:
+        return Block(np.eye(0), np.zeros((0, 0), bool), np.zeros(0), {"inputs": np.zeros(0)})
+
+
 def checked_structure(structure: object) -> list[Component]:
     """Return the components of a structure, a trend and its level as one.
 
@@ -232,9 +256,12 @@ def checked_structure(structure: object) -> list[Component]:
             "structure must be a list of components, such as sklearn_onlineem.structure.Level(),"
             f" got {wrong[0] if wrong else parts!r:.60}."
         )
-    once = [type(part) for part in parts if isinstance(part, (Level, Trend, Autoregression))]
-    if len(set(once)) < len(once):
-        raise ValueError("structure must have at most one Level, Trend and Autoregression.")
+    kinds = [type(part) for part in parts]
+    for kind in (Level, Trend, Autoregression, Inputs):
+        if kinds.count(kind) > 1:
+            raise ValueError(f"structure must have at most one {kind.__name__}.")
+    if kinds == [Inputs]:
+        raise ValueError("structure must have a component beside Inputs(), such as Level().")
     seasons = [part.period for part in parts if isinstance(part, Season)]
     if len(set(seasons)) < len(seasons):
         raise ValueError(f"structure must have seasons of different periods, got {seasons}.")

@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 31_575,
-    "Python docstrings": 14_805,
+    "Python code": 31_625,
+    "Python docstrings": 14_829,
     "kernel files": 60,
     "kernel code": 15_022,
-    "public names": 106,
+    "public names": 107,
     "import circles": 0,
-    "test code": 41_683,
+    "test code": 41_739,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -68,7 +68,13 @@ class StructureDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: object, X: ArrayLike, *, ax: AxesOrMany | None = None, **options: object
+        cls,
+        estimator: object,
+        X: ArrayLike,
+        *,
+        inputs: ArrayLike | None = None,
+        ax: AxesOrMany | None = None,
+        **options: object,
     ) -> Self:
         """Draw the components of a series by a fitted Kalman filter with a structure.
 
@@ -78,18 +84,20 @@ class StructureDisplay(Display):
             A fitted one, with a `structure`.
         X : array-like of shape (n_rows, 1)
             One series, NaN for missing values.
+        inputs : array-like of shape (n_rows, n_inputs), default=None
+            Known inputs of its rows. None: there are none.
         ax, **options
             Arguments of `plot`.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            If the estimator is not fitted, is no Kalman filter, or has no structure.
+            If the estimator is not fitted, is no Kalman filter, has no structure, or needs inputs.
         """
         check_suits(estimator, cls, ["decompose"], "it is not a Kalman filter.")
         rows, _ = one_sequence(X, cls)
         shaped = rows if np.ndim(X) == 1 else X
-        return cls(X, estimator.decompose(shaped)).plot(ax, **options)
+        return cls(X, estimator.decompose(shaped, inputs=inputs)).plot(ax, **options)
 
     def plot(self, ax: AxesOrMany | None = None, *, mass: float = 0.95) -> Self:
         """Draw the components.

@@ -1,9 +1,12 @@
 """Start of linear dynamical systems: states that are guessed from the rows, then regressions."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import linalg
 
 from sklearn_onlineem.families.gaussian import variance_floor
+from sklearn_onlineem.models._partial_regression import PartialRegression
 
 # Most rows used for a start.
 _MOST_ROWS = 1 << 16
@@ -260,3 +263,31 @@ def _units(scores):
     """Return variances, and 1 instead of 0."""
     square = (scores**2).sum(axis=0) / max(1, len(scores))
     return np.where(square > 0.0, square, 1.0)
+
+
+def with_best_weights(model, data):
+    """Return a model with the likeliest weights of inputs of rows, given the rest.
+
+    Where rows have little noise, EM does not find these: the states explain what weights leave.
+    Scores are linear in them.
+    """
+    reading, k = model.emissions, model.n_components
+    precision = np.linalg.inv(reading.covariance)
+
+    def having(weights):
+        matrix = np.hstack([reading.matrix[:, :k], weights])
+        parameters = replace(reading.parameters, matrix=matrix[None])
+        return replace(model, emissions=replace(reading, parameters=parameters))
+
+    def score(model):
+        moments = model.e_step(data)[0].emissions
+        return PartialRegression(model.emissions, moments)._equations(precision)[1]
+
+    weights = reading.matrix[:, k:]
+    information, here = np.empty((weights.size, weights.size)), score(model)
+    for j in range(weights.size):
+        further = weights.copy()
+        further.flat[j] += 1.0
+        information[:, j] = here - score(having(further))
+    changes = np.linalg.lstsq(0.5 * (information + information.T), here, rcond=None)[0]
+    return having(weights + changes.reshape(weights.shape))

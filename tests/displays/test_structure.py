@@ -6,16 +6,16 @@ from scipy.stats import norm
 
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.displays import StructureDisplay
-from sklearn_onlineem.structure import Level, Season
+from sklearn_onlineem.structure import Inputs, Level, Season
 
 
 def test_components_are_drawn_with_bands(rng):
     X = np.tile([1.0, -1.0, 0.5], 12)[:, None] + rng.normal(size=(36, 1)).cumsum(axis=0)
-    X[5:8] = np.nan
-    kalman = KalmanFilter(structure=Level() + Season(3), max_iter=3).fit(X)
-    display = StructureDisplay.from_estimator(kalman, X, mass=0.8)
-    found = kalman.decompose(X)
-    assert [*display.lines_] == ["level", "season"] == [axis.get_ylabel() for axis in display.ax_]
+    X[5:8], u = np.nan, rng.normal(size=(36, 1))
+    kalman = KalmanFilter(structure=Level() + Season(3) + Inputs(), max_iter=3).fit(X, inputs=u)
+    display = StructureDisplay.from_estimator(kalman, X, inputs=u, mass=0.8)
+    found, names = kalman.decompose(X, inputs=u), ["level", "season", "inputs"]
+    assert [*display.lines_] == names == [axis.get_ylabel() for axis in display.ax_]
     for name, (mean, variance) in found.items():
         assert_allclose(display.lines_[name].get_ydata(), mean)
         upper = mean + norm.ppf(0.9) * np.sqrt(variance)

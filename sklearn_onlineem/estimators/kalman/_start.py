@@ -37,6 +37,7 @@ from sklearn_onlineem.models.linear_dynamical_start import (
     filled,
     n_lags,
     start_arrays,
+    with_best_weights,
 )
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.structure import assembled
@@ -82,6 +83,7 @@ class System:
             "initial_state_covariance": np.diag(np.where(parts.has_prior, 1.0, np.inf)),
         }
         learnt = ["observation_covariance", *["transition_covariance"] * bool(parts.noise.any())]
+        learnt += ["observation_input_weights"] * ("inputs" in parts.outputs)
         types = {"transition_covariance": "diag", "observation_covariance": noise_type}
         params = {"transition_matrices": parts.learnt}
         return cls(given, None, learnt, params, types, reg_covar, is_structured=True)
@@ -93,10 +95,15 @@ class System:
         told = [] if self.em_vars is None or isinstance(self.em_vars, str) else [*self.em_vars]
         told += [name for name, mask in (self.params or {}).items() if mask is not False]
         lacking = [name for name in told if name not in system.fields]
+        if lacking and self.is_structured:
+            raise ValueError("structure has Inputs(), and requires inputs.")
         if lacking:
             raise ValueError(f"{lacking[0]} is in em_vars or params, and requires inputs.")
         if n_inputs and self.is_structured:
-            raise ValueError("structure has no part for inputs.")
+            if "observation_input_weights" not in told:
+                raise ValueError("structure must have Inputs() where there are inputs.")
+            blank = {"observation_input_weights": np.zeros((data.n_features, n_inputs))}
+            system = replace(system, given=self.given | blank)
         return system
 
     def check_units(self, known):
@@ -396,6 +403,8 @@ _START_SHARE, _LASTING = 0.2, 0.1
 # Passes of batch EM before starts are compared, most rows of each, and most values of earlier rows
 # for canonical variates to be tried.
 _PASSES, _MOST_ROWS, _MOST_LAGGED = 10, 1 << 11, 512
+# Rounds of the best weights of inputs, and passes of batch EM after each.
+_ROUNDS, _PASSES_OF_ROUND = 5, 3
 # Share of the variance of changes that noise of components has at the start.
 _START_VARIANCE = 0.3
 # Powers of 10 by which further starts differ from it.
@@ -437,7 +446,13 @@ class SystemInitialiser(Initialiser):
                 known[name] = _START_VARIANCE * _square_of_changes(data) * known[name]
             start = known["initial_state_covariance"]
             known["initial_state_covariance"] = np.where(start > 0.0, _variance(data) * start, 0.0)
-        return system.known_model(known).seeing(data)
+        model = system.known_model(known).seeing(data)
+        if system.is_structured and system.n_inputs:
+            for _ in range(_ROUNDS):
+                model = with_best_weights(model, data)
+                for _ in range(_PASSES_OF_ROUND):
+                    model, _ = batch_step(model, data, [])
+        return model
 
     def estimated(self, data, random_state):
         system = self.system

@@ -583,8 +583,11 @@ class KalmanFilter(TakesPrior, TakesInputs):
         (means, covariances, *_), form = seen._infer(Pair(X, inputs), lengths, groups, "smoothed")
         found = {}
         for name, output in assembled(structure).outputs.items():
-            variances = np.einsum("i,nij,j->n", output, covariances, output)
-            parts = means @ output, np.maximum(variances, 0.0)
+            mean, variances = means @ output, np.einsum("i,nij,j->n", output, covariances, output)
+            if name == "inputs":
+                known = seen._input().form_of(inputs, np.float64, lengths, groups)
+                mean = known.X @ seen.observation_input_weights_[0]
+            parts = mean, np.maximum(variances, 0.0)
             found[name] = tuple(form.restored(seen._exposed(part)) for part in parts)
         return found
 

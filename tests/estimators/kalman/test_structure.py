@@ -1,13 +1,17 @@
 """Kalman filters of structural components: known decompositions, statsmodels, and refusals."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
-from sklearn_onlineem import KalmanFilter
+from sklearn_onlineem import KalmanFilter, combine_estimators
 from sklearn_onlineem.models.linear_dynamical import FIELDS
-from sklearn_onlineem.structure import Autoregression, Level, Season, Trend
+from sklearn_onlineem.structure import Autoregression, Inputs, Level, Season, Trend
 from sklearn_onlineem.structure import assembled as structure_of
 
 STRUCTURES = {
@@ -20,7 +24,10 @@ STRUCTURES = {
         Level() + Season(3, fixed=True),
         {"level": "llevel", "seasonal": 3, "stochastic_seasonal": False},
     ),
+    "inputs": (Level() + Inputs(), {"level": "llevel"}),
+    "inputs and season": (Inputs() + Level() + Season(4), {"level": "llevel", "seasonal": 4}),
 }
+N_AHEAD = 5
 all_structures = pytest.mark.parametrize("kind", STRUCTURES.values(), ids=STRUCTURES)
 
 
@@ -32,40 +39,57 @@ def draw_series(rng, n=60):
     return X[:, None]
 
 
+def inputs_of(structure, rng, X):
+    """Add the effects of inputs to rows; return what methods and forecasts are told of these."""
+    if Inputs() not in structure:
+        return {}, {}
+    u = rng.normal(size=(len(X) + N_AHEAD, 2)) + [5.0, 0.0]
+    X += u[: len(X)] @ [[2.0], [-1.0]]
+    return {"inputs": u[: len(X)]}, {"future_inputs": u[len(X) :]}
+
+
 @all_structures
 def test_likelihoods_and_maxima_are_those_of_statsmodels(kind, rng):
     components = pytest.importorskip("statsmodels.tsa.statespace.structural").UnobservedComponents
     structure, names = kind
     X = draw_series(rng)
-    theirs = components(X.ravel(), use_exact_diffuse=True, **names)
-    kalman = KalmanFilter(structure=structure, tol=1e-7).fit(X)
+    given, future = inputs_of(structure, rng, X)
+    theirs = components(X.ravel(), exog=given.get("inputs"), use_exact_diffuse=True, **names)
+    kalman = KalmanFilter(structure=structure, tol=1e-9).fit(X, **given)
     variances = kalman.transition_covariance_.diagonal()
     found = [kalman.observation_covariance_[0, 0], *variances[variances > 0.0]]
+    if given:
+        found += [*kalman.observation_input_weights_[0]]
     result = theirs.smooth(found)
-    assert_allclose(kalman.score(X), result.llf, rtol=1e-8, atol=1e-8)
-    means, covariances = kalman.smooth(X)
+    score = kalman.score(X, **given)
+    assert_allclose(score, result.llf, rtol=1e-8, atol=1e-8)
+    means, covariances = kalman.smooth(X, **given)
     assert_allclose(means, result.smoothed_state.T, rtol=1e-6, atol=1e-8)
     assert_allclose(covariances, result.smoothed_state_cov.transpose(2, 0, 1), atol=1e-7)
-    ahead, spread = kalman.forecast(X, n_steps=5, return_cov=True)
-    assert_allclose(ahead.ravel(), result.get_forecast(5).predicted_mean, rtol=1e-8)
-    assert_allclose(spread.ravel(), result.get_forecast(5).var_pred_mean, rtol=1e-8)
+    ahead, spread = kalman.forecast(X, N_AHEAD, return_cov=True, **given, **future)
+    expected = result.get_forecast(N_AHEAD, exog=future.get("future_inputs"))
+    assert_allclose(ahead.ravel(), expected.predicted_mean, rtol=1e-8)
+    assert_allclose(spread.ravel(), expected.var_pred_mean, rtol=1e-8)
     best = theirs.fit(result.params, disp=0, method="nm", maxiter=2000, xtol=1e-8, ftol=1e-10)
-    assert kalman.score(X) > best.llf - 1e-4
+    assert score > best.llf - 1e-4
 
 
 @all_structures
 def test_components_add_up_to_the_series_without_noise(kind, rng):
     X = draw_series(rng)
-    kalman = KalmanFilter(structure=kind[0]).fit(X)
-    found = kalman.decompose(X)
+    given, _ = inputs_of(kind[0], rng, X)
+    kalman = KalmanFilter(structure=kind[0]).fit(X, **given)
+    found = kalman.decompose(X, **given)
     total = sum(mean for name, (mean, _) in found.items() if name != "slope")
     seen = ~np.isnan(X.ravel())
-    assert_allclose(total[~seen], kalman.impute(X).ravel()[~seen], rtol=1e-9)
-    states = kalman.smooth(X)[0] @ kalman.observation_matrices_.T
-    assert_allclose(total, states.ravel(), rtol=1e-9)
+    assert_allclose(total[~seen], kalman.impute(X, **given).ravel()[~seen], rtol=1e-9)
+    signal = kalman.smooth(X, **given)[0] @ kalman.observation_matrices_.T
+    if given:
+        signal += given["inputs"] @ kalman.observation_input_weights_.T
+    assert_allclose(total, signal.ravel(), rtol=1e-9)
     assert all((variance >= 0.0).all() for _, variance in found.values())
     kalman.structure = None
-    assert kalman.decompose(X).keys() == found.keys()
+    assert kalman.decompose(X, **given).keys() == found.keys()
 
 
 @pytest.mark.parametrize("structure", [Level() + Autoregression(2), [Trend(damped=True)]], ids=str)
@@ -122,6 +146,42 @@ def test_streams_go_on_from_a_start_that_is_determined(rng):
     assert_allclose(kalman.filtered_state_[1], whole.filter(X)[1][-1], rtol=0.3)
 
 
+def test_series_with_inputs_are_streamed_merged_and_searched(rng):
+    X = np.cumsum(rng.normal(size=(800, 1)), axis=0) + rng.normal(size=(800, 1))
+    structure = Level() + Inputs()
+    u = inputs_of(structure, rng, X)[0]["inputs"]
+    pieces = [*zip(np.array_split(X, 20), np.array_split(u, 20), strict=True)]
+    kalman = KalmanFilter(structure=structure)
+    for piece, inputs in pieces[:10]:
+        kalman.partial_fit(piece, inputs=inputs, continues=True)
+    copy = pickle.loads(pickle.dumps(kalman))
+    for piece, inputs in pieces[10:]:
+        kalman.partial_fit(piece, inputs=inputs, continues=True)
+        copy.partial_fit(piece, inputs=inputs, continues=True)
+    assert kalman.score(X, inputs=u) == copy.score(X, inputs=u)
+    halves = [clone(kalman).fit(X[i], inputs=u[i]) for i in np.split(np.arange(800), 2)]
+    whole, merged = clone(kalman).fit(X, inputs=u), combine_estimators(halves)
+    for found in (kalman, whole, merged):
+        assert_allclose(found.observation_input_weights_, [[2.0, -1.0]], atol=0.5)
+        assert_allclose(found.score(X, inputs=u), whole.score(X, inputs=u), rtol=1e-2)
+    with config_context(enable_metadata_routing=True):
+        kalman = KalmanFilter().set_fit_request(inputs=True).set_score_request(inputs=True)
+        grid = {"structure": [structure, [Level(fixed=True), Inputs()]]}
+        search = GridSearchCV(kalman, grid, cv=2).fit([X, X], inputs=[u, u])
+    assert search.best_params_ == {"structure": structure}
+
+
+def test_weights_are_found_where_rows_have_no_noise_and_inputs_are_far_from_0(rng):
+    # With little noise EM leaves the weights as they are, and with such inputs it is slow.
+    X, u = np.cumsum(rng.normal(size=(100, 1)), axis=0), rng.normal(size=(100, 2))
+    X += u @ [[2.0], [-1.0]]
+    kalman = KalmanFilter(structure=Level() + Inputs()).fit(X, inputs=u)
+    least_squares = np.linalg.lstsq(np.diff(u, axis=0), np.diff(X, axis=0), rcond=None)[0].T
+    assert_allclose(kalman.observation_input_weights_, least_squares, atol=0.1)
+    far = clone(kalman).fit(X, inputs=u + 1e3)
+    assert_allclose(far.score(X, inputs=u + 1e3), kalman.score(X, inputs=u), atol=0.1)
+
+
 def test_infinite_variances_are_diffuse_starts_of_any_filter(rng):
     X = draw_series(rng)
     known = {"transition_covariance": 1.0, "observation_covariance": 0.5}
@@ -147,6 +207,9 @@ REFUSED = {
     "nothing": ([], TypeError, "must be a list of components"),
     "two levels": ([Level(), Level(fixed=True)], ValueError, "at most one Level"),
     "equal seasons": ([Season(4), Season(4, fixed=True)], ValueError, "different periods"),
+    "two parts of inputs": ([Level(), Inputs(), Inputs()], ValueError, "at most one Inputs"),
+    "inputs alone": ([Inputs()], ValueError, "a component beside Inputs"),
+    "lacking inputs": ([Level(), Inputs()], ValueError, "and requires inputs"),
     "a long season": ([Level(), Season(100)], ValueError, "do not determine a diffuse start"),
 }
 
@@ -167,6 +230,8 @@ def test_arguments_that_act_on_nothing_are_refused(rng):
             KalmanFilter(structure=[Level()], **{name: value}).fit(X)
     with pytest.raises(ValueError, match="one column"):
         KalmanFilter(structure=[Level()]).fit(np.hstack([X, X]))
+    with pytest.raises(ValueError, match=r"must have Inputs\(\) where"):
+        KalmanFilter(structure=[Level()]).fit(X, inputs=np.ones(60))
     with pytest.raises(ValueError, match="requires a structure"):
         KalmanFilter().fit(X).decompose(X)
     for wrong in (1, 2.5, True):
