@@ -67,10 +67,16 @@ def pytest_collection_modifyitems(config, items):
     config.hook.pytest_deselected(items=list(apart))
 
 
-def pytest_collection_finish(session):
-    """Spare the collector what was made to collect tests, and lives until the last of them."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Spare the collector what is made to collect tests, and lives until the last of them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

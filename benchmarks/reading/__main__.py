@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_022,
     "public names": 107,
     "import circles": 0,
-    "test code": 41_739,
+    "test code": 41_746,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

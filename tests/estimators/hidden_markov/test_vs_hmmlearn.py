@@ -10,7 +10,7 @@ from sklearn_onlineem import GMMHMM, CategoricalHMM, GaussianHMM, MultinomialHMM
 N_STATES, N_FEATURES, N_SYMBOLS, N_MIX = 3, 2, 4, 2
 LENGTHS = [40, 1, 17, 80, 1, 2, 60]
 KINDS = ["diag", "full", "tied", "spherical"]
-ITERATIONS = [1, 2, 5, 20]
+ITERATIONS = [1, 3, 10]
 
 
 def chain(rng):
