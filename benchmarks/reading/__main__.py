@@ -29,20 +29,20 @@ from benchmarks.reading.call_paths import CALLS, PACKAGE, traced
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit
 # ends by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
-    "GaussianHMM.fit, functions": 340,
+    "GaussianHMM.fit, functions": 341,
     "GaussianHMM.fit, files": 44,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 31_625,
+    "Python code": 31_668,
     "Python docstrings": 14_829,
     "kernel files": 60,
-    "kernel code": 15_022,
+    "kernel code": 15_045,
     "public names": 107,
     "import circles": 0,
-    "test code": 41_746,
+    "test code": 41_831,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -11,6 +11,7 @@ relative to a reference, which each row changes, so that they stay small in long
 of a sequence have T x K numbers, and windows D x K. The first segment may have begun earlier:
 `first` has p(state, rows that are left to it), from 0 rows on, and `going` the same of these or
 more. Tables of durations are reversed, from D down to 1, as the last term of a window is for s = 1.
+The last segment ends with the last row if the chain has probabilities of that, else it may go on.
 """
 
 import numpy as np
@@ -47,6 +48,7 @@ cdef struct Tables:
     const double* log_durations
     const double* at_least      # (K, D), p(S >= s)
     const double* log_at_least
+    const double* log_final     # (K,), of ends after the last row; NULL: its segment may go on
 
 
 cdef struct Run:
@@ -84,12 +86,13 @@ cdef class Chain:
     cdef list held
     cdef void* memory
 
-    def __cinit__(self, transmat, durations, Py_ssize_t most_rows):
+    def __cinit__(self, transmat, durations, final, Py_ssize_t most_rows):
         cdef Py_ssize_t K = transmat.shape[0], D = durations.shape[1]
         cdef Arena arena
         cdef int i
         require(K > 0 and D > 0 and transmat.shape[1] == K and durations.shape[0] == K,
                 "transitions and durations of K states")
+        require(final is None or final.shape == (K,), "ends of K states")
         self.held = []
         at_least = np.cumsum(durations[:, ::-1], axis=1)
         self.tables.K, self.tables.D = K, D
@@ -101,6 +104,9 @@ cdef class Chain:
         self.tables.log_back = self.hold(_log(transmat.T))
         self.tables.log_durations = self.hold(_log(durations[:, ::-1]))
         self.tables.log_at_least = self.hold(_log(at_least))
+        self.tables.log_final = NULL
+        if final is not None:
+            self.tables.log_final = self.hold(_log(np.asarray(final)[None]))
         for i in range(2):
             arena = counting_arena() if i == 0 else arena
             if i == 1:
@@ -214,6 +220,13 @@ cdef void open_segments(
                                 run.alive[k] + of_first(run.going, k, n, run), &unused)
 
 
+cdef void ended(Py_ssize_t n, const Tables* of, Run* run, double* out) noexcept nogil:
+    """out (K,) <- log p(the n rows, a segment of k ends with the last, and the sequence)"""
+    cdef Py_ssize_t k
+    for k in range(of.K):
+        out[k] = run.end[(n - 1) * of.K + k] + of.log_final[k]
+
+
 cdef void best_product(
     const double* x, const double* log_table, Py_ssize_t K, double* out
 ) noexcept nogil:
@@ -260,7 +273,10 @@ cdef void forward(const floating* x, const Tables* of, Run* run, bint is_best) n
     run.reference = 0.0
     for t in range(run.T):
         forward_row(x + t * of.K, t, of, run, is_best)
-    open_segments(run.T, of, run, is_best, run.state)
+    if of.log_final != NULL:
+        ended(run.T, of, run, run.state)
+    else:
+        open_segments(run.T, of, run, is_best, run.state)
     if is_best:
         run.log_likelihood = -INFINITY
         for k in range(of.K):
@@ -301,6 +317,7 @@ cdef void count_durations(
 cdef void backward(const Tables* of, Run* run, Sums* sums) noexcept nogil:
     """begin and end become expected numbers of segments that begin at, and end with, each row."""
     cdef Py_ssize_t K = of.K, D = of.D, T = run.T, t, k, n
+    cdef bint is_open = of.log_final == NULL
     cdef double value, product, tail, weight
     # Logarithms of what follows a segment that ends with the row, or begins at it.
     cdef double* after = run.after
@@ -308,7 +325,7 @@ cdef void backward(const Tables* of, Run* run, Sums* sums) noexcept nogil:
     cdef double* begin
     cdef double* end
     for k in range(K):
-        run.first_mass[k] = exp(
+        run.first_mass[k] = 0.0 if not is_open else exp(
             run.alive[k] + of_first(run.going, k, T, run) - run.log_likelihood)
         if T <= run.R:
             sums.beyond[k * (run.R + 1) + T] += run.first_mass[k]
@@ -316,7 +333,7 @@ cdef void backward(const Tables* of, Run* run, Sums* sums) noexcept nogil:
     for t in range(T - 1, -1, -1):
         begin, end = run.begin + t * K, run.end + t * K
         for k in range(K):
-            after[k] = -INFINITY
+            after[k] = -INFINITY if is_open else of.log_final[k] - run.log_likelihood
         if t < T - 1:
             count_moves(end, onward, of, sums)
             log_product(onward, of.back, of.log_back, K, run.scratch, after)
@@ -333,7 +350,7 @@ cdef void backward(const Tables* of, Run* run, Sums* sums) noexcept nogil:
                 run.windows + k, of.durations + k * D, of.log_durations + k * D, &product)
             count_durations(begin[k], value, product, k, of, run, sums)
             n = T - t
-            if n <= D:
+            if is_open and n <= D:
                 tail = run.alive[k] + of.log_at_least[k * D + D - n] - run.log_likelihood
                 sums.open[k * D + n - 1] += exp(begin[k] + tail)
                 value = log_add(value, tail)
@@ -387,6 +404,7 @@ def forward_backward(
     const int64_t[::1] offsets,         # IN (S + 1,)
     const double[:, ::1] transmat,             # IN (K, K)
     const double[:, ::1] durations,            # IN (K, D)
+    const double[::1] final,            # IN (K,), p(the sequence ends after a segment), or None
     firsts,                             # IN, `first` and `going`, (K, R + 1), as logarithms: a pair
     #                                     for the first sequence, and one for the others
     double[::1] log_likelihoods,        # OUT (S,)
@@ -398,7 +416,7 @@ def forward_backward(
     """Posteriors, and expected numbers of segments."""
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, K = counts.shape[0], D = counts.shape[1]
     cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
-    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), most)
+    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), final, most)
     cdef Tables* of = &chain.tables
     cdef Run* run = &chain.run
     cdef Sums sums
@@ -436,6 +454,7 @@ def filtered(
     const int64_t[::1] offsets,         # IN (S + 1,)
     const double[:, ::1] transmat,             # IN (K, K)
     const double[:, ::1] durations,            # IN (K, D)
+    const double[::1] final,            # IN (K,), p(the sequence ends after a segment), or None
     firsts,                             # IN, as those of `forward_backward`
     double[::1] log_likelihoods,        # OUT (S,)
     double[::1] rows,                   # OUT (n,): log p(v_t | v_1..t-1)
@@ -448,7 +467,7 @@ def filtered(
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, t, k, n, K = elapsed.shape[0]
     cdef Py_ssize_t D = elapsed.shape[1]
     cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
-    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), most)
+    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), final, most)
     cdef Tables* of = &chain.tables
     cdef Run* run = &chain.run
     cdef double total, before
@@ -466,7 +485,7 @@ def filtered(
             continue
         with nogil:
             clear(of, run)
-            run.reference = before = 0.0
+            run.reference = before = total = 0.0
             for t in range(run.T):
                 forward_row(x + t * K, t, of, run, False)
                 open_segments(t + 1, of, run, False, run.state)
@@ -478,6 +497,10 @@ def filtered(
                     x[t * K + k] = <floating> (
                         exp(run.state[k] - run.log_likelihood) if total > -INFINITY else 0.0)
             log_likelihoods[s] = total
+            if of.log_final != NULL and total > -INFINITY:
+                ended(run.T, of, run, run.state)
+                log_likelihoods[s] = log_sum(run.state, K) + run.reference
+                rows[offsets[s] + run.T - 1] += log_likelihoods[s] - total
             for k in range(K):
                 logs = logs_of(run.windows + k)
                 for n in range(D):
@@ -543,9 +566,11 @@ cdef void trace(
 ) noexcept nogil:
     """The segments of a path from the last to the first; they are counted if it is drawn."""
     cdef Py_ssize_t K = of.K, T = run.T, t = T - 1, k, n, later = -1, last
+    cdef bint is_open
     cdef Choice choice
     cdef double total
     while True:
+        is_open = later < 0 and of.log_final == NULL
         choice = choice_of(is_best, uniforms[2 * t] if uniforms != NULL else 0.0)
         for k in range(K):
             if later < 0:
@@ -560,7 +585,7 @@ cdef void trace(
         if later >= 0 and not is_best:
             sums.moves[k * K + later] += 1
         choice = choice_of(is_best, uniforms[2 * t + 1] if uniforms != NULL else 0.0)
-        if later < 0:
+        if is_open:
             n = choose_rows(t, k, of.log_at_least, run.alive[k] + of_first(run.going, k, T, run),
                             run.state[k], of, run, choice)
         else:
@@ -568,11 +593,11 @@ cdef void trace(
                             run.first_end[t * K + k] if t < of.D else -INFINITY,
                             run.end[t * K + k], of, run, choice)
         if not is_best:
-            if n > 0 and later < 0:
+            if n > 0 and is_open:
                 sums.open[k * of.D + n - 1] += 1
             elif n > 0:
                 sums.durations[k * of.D + n - 1] += 1
-            elif later < 0:
+            elif is_open:
                 sums.beyond[k * (run.R + 1) + T] += 1
             else:
                 sums.left[k * (run.R + 1) + t + 1] += 1
@@ -602,6 +627,7 @@ def draw_paths(
     const int64_t[::1] offsets,             # IN (S + 1,)
     const double[:, ::1] transmat,                 # IN (K, K)
     const double[:, ::1] durations,                # IN (K, D)
+    const double[::1] final,                # IN, as that of `forward_backward`
     firsts,                                 # IN, as those of `forward_backward`
     const double[:, ::1] uniforms,          # IN (n, 2)
     int64_t[::1] states,                    # OUT (n,)
@@ -614,7 +640,7 @@ def draw_paths(
     """State paths drawn given the rows, and their segments; none if a sequence is impossible."""
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, K = counts.shape[0], D = counts.shape[1]
     cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
-    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), most)
+    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), final, most)
     cdef Tables* of = &chain.tables
     cdef Run* run = &chain.run
     cdef Sums sums
@@ -646,14 +672,15 @@ def viterbi(
     const int64_t[::1] offsets,             # IN (S + 1,)
     const double[:, ::1] transmat,                 # IN (K, K)
     const double[:, ::1] durations,                # IN (K, D)
+    const double[::1] final,                # IN, as that of `forward_backward`
     firsts,                                 # IN, as those of `forward_backward`
     double[::1] log_probabilities,          # OUT (S,): log p(v, best path)
     int64_t[::1] states,                    # OUT (n,), 0 where a sequence is impossible
 ):
-    """The most probable path of segments, whatever the last one has after the last row."""
+    """The most probable path of segments, whatever an open one has after the last row."""
     cdef Py_ssize_t S = log_probabilities.shape[0], s
     cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
-    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), most)
+    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), final, most)
     cdef Tables* of = &chain.tables
     cdef Run* run = &chain.run
     require(of.K == log_densities.shape[1] and states.shape[0] == log_densities.shape[0],

@@ -134,17 +134,17 @@ def finite_start(name, values, shape, largest=_LARGEST_START):
     return values
 
 
-def relative_shares(name, values, shape):
-    """Return start values that are not negative, and not all 0 in a row."""
+def relative_shares(name, values, shape, may_lack=False):
+    """Return start values that are not negative, and not all 0 in a row, but with `may_lack`."""
     values = finite_start(name, values, shape)
-    if values.min() < 0 or not values.sum(axis=-1).all():
+    if values.min() < 0 or not (may_lack or values.sum(axis=-1).all()):
         raise ValueError(f"{name} must not be negative, nor all 0.")
     return values
 
 
 def shares(name, values, shape, may_lack=False):
     """Return start values that add up to 1 in each row, or to less with `may_lack`."""
-    values = relative_shares(name, values, shape)
+    values = relative_shares(name, values, shape, may_lack)
     totals = values.sum(axis=-1).ravel()
     excess = totals - 1.0 if may_lack else abs(totals - 1.0)
     if excess.max() > _SUMS:

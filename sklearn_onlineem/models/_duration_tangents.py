@@ -13,6 +13,11 @@ _AT_LIMIT = 1e-6
 _TINY, _ROUNDING = 1e-250, 1e-12
 
 
+def lasts_one_row(table):
+    """Return whether a state can last for one row only, as absorbing states do; it keeps that."""
+    return ~table[:, 1:].any(axis=1)
+
+
 class DurationTangents:
     """Directions of tables that are known: none. Those of others have the same methods.
 
@@ -103,7 +108,9 @@ class TiltTangents(DurationTangents):
         i, s = np.arange(table.shape[1] - 1.0), self._s - 1.0
         slope, self._shape = _parameters(table, self.has_shape)
         factors = (self._shape + i if self.has_shape else 1.0) / (1.0 + i)
-        self._logs = _sums(np.log(slope * factors))
+        is_one, logs = lasts_one_row(table)[:, None], _sums(np.log(slope * factors))
+        with np.errstate(divide="ignore"):
+            self._logs = np.where(is_one, np.log(table), logs)
         basis = [np.broadcast_to(s, table.shape)]
         if self.has_shape:
             self._part = i / (self._shape + i)

@@ -23,6 +23,7 @@ from sklearn_onlineem.models._duration_tangents import (
     ShapeTangents,
     ShareTangents,
     TiltTangents,
+    lasts_one_row,
 )
 
 # Bounds of tilts beyond those of any data.
@@ -64,12 +65,12 @@ class SegmentDurations(ABC):
         running : ndarray of shape (K,)
             How many of these were running when their sequence began.
         table : ndarray of shape (K, D)
-            The present one, which states without segments keep.
+            The present one, which states without segments keep, and those that last for one row.
         """
         if not self.learns:
             return table
         counts, new = np.maximum(counts, 0.0), table.copy()
-        some = counts.sum(axis=1) > 0.0
+        some = (counts.sum(axis=1) > 0.0) & ~lasts_one_row(table)
         if some.any():
             totals = counts[some].sum(axis=1)
             new[some] = self._fitted(counts[some], np.clip(running[some], 0.0, totals))
@@ -138,7 +139,7 @@ class PoissonDurations(SegmentDurations):
     _tangents = TiltTangents
 
     def n_parameters(self, table: Floats) -> int:
-        return min(1, table.shape[1] - 1) * len(table)
+        return int((~lasts_one_row(table)).sum())
 
     def _fitted(self, counts, running):
         s = np.arange(1.0, counts.shape[1] + 1.0)
@@ -164,7 +165,7 @@ class NegativeBinomialDurations(SegmentDurations):
     _tangents = ShapeTangents
 
     def n_parameters(self, table: Floats) -> int:
-        return min(2, table.shape[1] - 1) * len(table)
+        return min(2, table.shape[1] - 1) * int((~lasts_one_row(table)).sum())
 
     def _fitted(self, counts, running):
         n, i = len(counts), np.arange(counts.shape[1] - 1.0)

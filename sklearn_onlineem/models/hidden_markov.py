@@ -225,8 +225,8 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        start, transmat, end, *emissions = super().parts
-        return (*emissions, start, transmat, *([end] if self._has_end else []))
+        parts, n = super().parts, len(self.own_parts)
+        return (*parts[n:], *parts[:2], *parts[2 if self._has_end else 3 : n])
 
     @property
     def _has_end(self):
@@ -329,9 +329,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             states *= np.repeat(weight, np.diff(offsets))[:, None]
         if not math.isfinite(log_likelihood):
             log_likelihood = total_log_likelihood(log_likelihoods, transitions, weight)
-        if self.transmat.shape[1] > self.n_components:
-            last = states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
-            transitions = np.column_stack([transitions, last])
+        transitions = self._with_ends(transitions, states, offsets)
         continues = data.before is not None
         if len(offsets) == 2 and not continues:
             first = states[0].astype(np.float64)
@@ -339,6 +337,13 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             first = np.add.reduce(states[offsets[continues:-1]], axis=0, dtype=np.float64)
         emissions = self._emission_statistics(data, states[continues:], rng)
         return HiddenMarkovStatistics(first, transitions, emissions), log_likelihood
+
+    def _with_ends(self, moves, states, offsets):
+        """Return transitions with those to the end, if there is one, from states of last rows."""
+        if self.transmat.shape[1] == self.n_components:
+            return moves
+        last = states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
+        return np.column_stack([moves, last])
 
     def _sums_of_long(self, data, n_threads, rng, log_likelihoods):
         def visit(piece, posterior, where, is_reversed):
@@ -630,22 +635,27 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         Parameters
         ----------
         states : ndarray of shape (n_sequences, n_states), or None
-            Filtered distributions of the last states; None: a new sequence begins.
+            Filtered ends; None: a new sequence begins.
         n_steps : int
             Rows ahead.
         """
-        transitions = self.termination.transitions(self.transmat)
-        now = None if states is None else np.asarray(states, dtype=np.float64)
-        probabilities = room("n_steps", (1 if now is None else len(now), n_steps, len(self.start)))
-        for step in range(n_steps):
-            now = self.start[None] if now is None else now @ transitions
+        n = 1 if states is None else len(states)
+        probabilities = room("n_steps", (n, n_steps, self.n_components))
+        for step, now in zip(range(n_steps), self._steps_ahead(states), strict=False):
             totals = now.sum(axis=1, keepdims=True)
             if not totals.all():
                 which = int(totals[:, 0].argmin())
                 raise ValueError(f"sequence {which} surely ends before step {step + 1}.")
-            now = now / totals
-            probabilities[:, step] = now
+            probabilities[:, step] = now / totals
         return MixtureForecast(self.family, self.parameters, probabilities)
+
+    def _steps_ahead(self, states):
+        """Yield shares of the states at each step, of what has gone on until the one before."""
+        transitions = self.termination.transitions(self.transmat)
+        now = self.start[None] if states is None else states @ transitions
+        while True:
+            yield now
+            now = now / now.sum(axis=1, keepdims=True) @ transitions
 
     def states_of_end(self, end: Floats) -> Floats:
         """Return the distribution of the state that a filtered end has, (n_states,).

@@ -11,21 +11,25 @@ from scipy.special import rel_entr, xlogy
 from sklearn_onlineem._kernels import _forward_backward, _semi_markov
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families._checks import shares_as_given
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._model import by_weight
 from sklearn_onlineem.models.durations import CategoricalDurations, SegmentDurations
-from sklearn_onlineem.models.forecasts import MixtureForecast
 from sklearn_onlineem.models.hidden_markov import (
     ChainCoordinates,
     HiddenMarkovModel,
     HiddenMarkovStatistics,
     total_log_likelihood,
 )
-from sklearn_onlineem.models.terminations import HORIZON, OWN_SHARE, UNKNOWN_LENGTHS
+from sklearn_onlineem.models.terminations import (
+    HORIZON,
+    OWN_SHARE,
+    UNKNOWN_LENGTHS,
+    GivenLength,
+    check_number_of_rows,
+)
 from sklearn_onlineem.statistics import Statistics
 
 # Probabilities below it are as good as 0 where others are divided by them.
@@ -157,7 +161,9 @@ def check_moves(name: str, transmat: Floats) -> Floats:
 
 
 def _put_moves(model, values):
-    return replace(model, transmat=check_moves("transmat_", shares_as_given("transmat_", values)))
+    other = HiddenMarkovModel.own_parts[1].put(model, values)
+    check_moves("transmat_", other.transmat)
+    return other
 
 
 @dataclass(frozen=True)
@@ -167,8 +173,9 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     .. math::
         p(v, h) = \pi_{h_1} \prod_i p_{h_i}(s_i) \, a_{h_i h_{i+1}} \prod_{t \in i} p(v_t \mid h_i)
 
-    over segments i of :math:`s_i \le D` rows. Lengths of sequences are given: the last segment may
-    go on, and with left-censored durations the first one may have begun earlier.
+    over segments i of :math:`s_i \le D` rows. Where lengths of sequences are given the last segment
+    may go on; else the sequence ends with a segment, as the termination says: absorbing states last
+    for one row. With left-censored durations the first segment may have begun earlier.
 
     It is a hidden Markov model with states (k, r), r the rows that are left to the segment: (k, r)
     is followed by (k, r - 1), and (k, 1) by (j, s) with probability :math:`a_{kj} p_j(s)`.
@@ -176,8 +183,8 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     Parameters
     ----------
     family, start, transmat, parameters, termination, fixed
-        Like those of `HiddenMarkovModel`; transmat has the transitions between segments, and the
-        termination is `GivenLength`.
+        Like those of `HiddenMarkovModel`; transmat has the transitions between segments, and from
+        the last one to the end.
     durations : SegmentDurations
         Which distributions the durations have.
     table : ndarray of shape (n_states, max_duration)
@@ -214,13 +221,8 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         HiddenMarkovModel.own_parts[0],
         HiddenMarkovModel.own_parts[1]._replace(put=_put_moves),
         HiddenMarkovModel.own_parts[2],
-        Part("durationprob", "probability", "ks", attrgetter("table"), _put_durations),
+        Part("durationprob", "probability", "kr", attrgetter("table"), _put_durations),
     )
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        start, transmat, _, durations, *emissions = super(HiddenMarkovModel, self).parts
-        return (*emissions, start, transmat, durations)
 
     def n_parameters(self) -> int:
         n = self.durations.n_parameters(self.table) if self.durations.learns else 0
@@ -295,7 +297,17 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         firsts = firsts or self._firsts(data)
         with np.errstate(divide="ignore"):
             logs = tuple(np.log(table) for pair in firsts for table in pair)
-        return (log_densities, offsets, self.transmat, self.table, logs), firsts
+        final = self.termination.final(self.transmat) if self._ends_by_itself else None
+        return (log_densities, offsets, self._moves, self.table, final, logs), firsts
+
+    @property
+    def _ends_by_itself(self):
+        return not isinstance(self.termination, GivenLength)
+
+    @property
+    def _moves(self):
+        """Probabilities of the next segments, within a sequence."""
+        return self.termination.transitions(self.transmat)
 
     def e_step(
         self,
@@ -327,7 +339,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         starts = data.offsets[int(data.before is not None) : -1]
         chain = HiddenMarkovStatistics(
             states[starts].sum(axis=0, dtype=np.float64),
-            moves,
+            self._with_ends(moves, states, data.offsets),
             self._emission_statistics(data.continued(None), states, rng),
         )
         durations, running = self._durations_of(data.before, firsts, counts, going_on, found)
@@ -378,6 +390,13 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
 
     def _renewals(self, like):
         """Return how often segments end, and rows, by states, for a sequence, (K,) each."""
+        if self._ends_by_itself:
+            ends, begins = self.termination.occupancies(self.start, self.transmat, like)
+            rows = begins * self._means
+            if self.durations.left_censored:
+                s = np.arange(self._at_least.shape[1])
+                rows += self.start * ((self._at_least @ (s + 1.0)) / self._means - self._means)
+            return ends, rows
         if like is None:
             raise ValueError(UNKNOWN_LENGTHS)
         left, rows = np.zeros(self.n_components), np.zeros(self.n_components)
@@ -421,16 +440,20 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     def _segments(self, like, left):
         """Return expected numbers of new segments, and of those that run at first, (K,) each."""
         starts = share_of_starts(like) * self.start
-        new = left @ self.transmat
+        new = left @ self.transmat[:, : self.n_components]
         if self.durations.left_censored:
             return new, starts
         return new + starts, np.zeros_like(starts)
 
     @cached_property
+    def _means(self):
+        """Mean durations, (K,)."""
+        return self.table @ np.arange(1.0, self.table.shape[1] + 1.0)
+
+    @cached_property
     def _met(self):
         """Durations of the segment that is met at any time, in proportion to their lengths."""
-        s = np.arange(1.0, self.table.shape[1] + 1.0)
-        return self.table * s / (self.table @ s)[:, None]
+        return self.table * np.arange(1.0, self.table.shape[1] + 1.0) / self._means[:, None]
 
     def own_statistics(
         self, like: Sequences | LengthDistribution | None = None
@@ -454,9 +477,8 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         )  # fmt: skip
 
     def expected_log_likelihood(self, statistics: HiddenSemiMarkovStatistics) -> float:
-        s = np.arange(1.0, self.table.shape[1] + 1.0)
         lasting = xlogy(statistics.durations, self.table).sum()
-        lasting -= (statistics.running * np.log(self.table @ s)).sum()
+        lasting -= (statistics.running * np.log(self._means)).sum()
         return super().expected_log_likelihood(statistics) + float(lasting)
 
     def kl_divergence(
@@ -518,7 +540,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         if data.before is not None:
             # A path does not say whether the first segment begins with its first row.
             (first, going), fresh = firsts
-            begins, n_rows = (first[:, 0] @ self.transmat)[:, None], first.shape[1] - 1
+            begins, n_rows = (first[:, 0] @ self._moves)[:, None], first.shape[1] - 1
             first[:, 1:] += begins * self.table[:, :n_rows]
             going[:, 1:] += begins * self._at_least[:, :n_rows]
             first[:, 0], going[:, 0] = 0.0, going[:, 1]
@@ -568,38 +590,47 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         nothing = np.zeros(self.table.size)
         return np.array([nothing if end is None else end for end in ends])
 
-    def ahead(self, states: Floats | None, n_steps: int) -> MixtureForecast:
-        """Return the distributions of the rows after those that led to states.
-
-        Parameters
-        ----------
-        states : ndarray of shape (n_sequences, n_states * max_duration), or None
-            Filtered ends; None: a new sequence begins.
-        n_steps : int
-            Rows ahead.
-        """
-        n_durations = self.table.shape[1]
-        if states is None:
-            rests = self._first[None]
-        else:
-            rests = np.zeros((len(states), self.n_components, n_durations + 1))
-            for i, end in enumerate(np.asarray(states, dtype=np.float64)):
-                rests[i] = self._of_before(end, n_durations)[0]
-        shape = len(rests), n_steps, self.n_components
-        probabilities = room("n_steps", shape)
-        for step in range(n_steps):
-            begins = rests[:, :, 0] @ self.transmat
+    def _steps_ahead(self, states):
+        rests = self._first[None]
+        if states is not None:
+            n_durations = self.table.shape[1]
+            ends = np.asarray(states, dtype=np.float64)
+            rests = np.stack([self._of_before(end, n_durations)[0] for end in ends])
+        while True:
+            begins = rests[:, :, 0] @ self._moves
             rests = np.concatenate(
                 [rests[:, :, 1:] + begins[:, :, None] * self.table, np.zeros_like(rests[:, :, :1])],
                 axis=2,
             )
             now = rests.sum(axis=2)
-            probabilities[:, step] = now / now.sum(axis=1, keepdims=True)
-        return MixtureForecast(self.family, self.parameters, probabilities)
+            yield now
+            rests /= now.sum(axis=1)[:, None, None]
 
     def sample(
         self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
     ) -> tuple[Sequences, Integers]:
+        sampled = self._sampled_until_end if self._ends_by_itself else self._sampled_rows
+        offsets, states = sampled(n, rng, like)
+        return Sequences(Rows(self.family.sample(self.parameters, states, rng)), offsets), states
+
+    def _sampled_until_end(self, n, rng, like):
+        offsets, segments = self.termination.sample_states(self.start, self.transmat, n, rng)
+        check_number_of_rows(self._renewals(None)[1].sum())
+        firsts, rows = offsets[:-1], self._drawn_rows(self.table, segments, rng)
+        if self.durations.left_censored:
+            rows[firsts] = self._drawn_rows(self._first[:, 1:], segments[firsts], rng)
+        return np.append(0, np.cumsum(rows))[offsets], np.repeat(segments, rows)
+
+    def _drawn_rows(self, tables, segments, rng):
+        """Return a duration of each segment, by tables of its state."""
+        rows = np.empty(len(segments), dtype=np.int64)
+        for k, cumulative in enumerate(np.cumsum(tables, axis=1)):
+            of_state = np.flatnonzero(segments == k)
+            drawn = cumulative[-1] * rng.random(len(of_state))
+            rows[of_state] = 1 + cumulative[:-1].searchsorted(drawn, side="right")
+        return rows
+
+    def _sampled_rows(self, n, rng, like):
         lengths = self.termination._sample_lengths(n, rng, like)
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         states, at = np.empty(offsets[-1], dtype=np.int64), offsets[:-1].copy()
@@ -614,8 +645,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
             goes_on = at[alive] < offsets[alive + 1]
             alive, state = alive[goes_on], _draw(self.transmat[state[goes_on]], rng)
             rows = _draw(self.table[state], rng)
-        X = self.family.sample(self.parameters, states, rng)
-        return Sequences(Rows(X), offsets), states
+        return offsets, states
 
 
 def _ratio(a, b):

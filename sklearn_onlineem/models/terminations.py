@@ -267,7 +267,11 @@ def _check_ends(start, transitions, final):
         )
     shares = np.diff(_cumulative_shares(transitions), axis=1, prepend=0.0)
     stays = np.clip(1.0 - final, 0.0, 1.0)
-    n_rows = _absorbed_occupancy(start / start.sum(), stays[:, None] * shares).sum()
+    check_number_of_rows(_absorbed_occupancy(start / start.sum(), stays[:, None] * shares).sum())
+
+
+def check_number_of_rows(n_rows: float) -> None:
+    """Raise ValueError if drawn sequences would have too many rows on average."""
     if not n_rows <= _MOST_ROWS:
         raise ValueError(
             f"Sequences that are drawn would have {n_rows:.3g} rows on average, more than"

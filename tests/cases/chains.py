@@ -151,19 +151,29 @@ class SegmentCase(ChainCase):
 
     durations: SegmentDurations = CategoricalDurations()
 
+    @property
+    def regular(self):
+        # Durations that are met, and those with shapes, are no exponential families.
+        is_curved = isinstance(self.durations, NegativeBinomialDurations)
+        return super().regular and not (is_curved or self.durations.left_censored)
+
     def __repr__(self):
         begins = ", left-censored" if self.durations.left_censored else ""
-        return f"{type(self.durations).__name__}{begins} of {self.case!r}"
+        ends = "" if self.termination is GivenLength else f", {self.termination.__name__}"
+        return f"{type(self.durations).__name__}{begins}{ends} of {self.case!r}"
 
     def draw(self, rng, n_components=3, d=2):
         chain = super().draw(rng, n_components, d)
-        apart = np.where(np.eye(n_components) > 0.0, 0.0, chain.transmat)
         table = rng.dirichlet(np.full(5, 2.0), n_components)
+        apart = np.where(np.eye(*chain.transmat.shape) > 0.0, 0.0, chain.transmat)
+        if self.termination is AbsorbingStates:
+            apart[-1], table[-1] = chain.transmat[-1], np.eye(5)[0]
         return HiddenSemiMarkovModel(
             chain.family,
             chain.start,
             apart / apart.sum(axis=1, keepdims=True),
             chain.parameters,
+            chain.termination,
             durations=self.durations,
             table=self.durations.m_step(table, 0.3 * np.ones(n_components), table),
         )
@@ -174,29 +184,28 @@ class SegmentCase(ChainCase):
 
     def mean_log_likelihood(self, model, data):
         """That of the hidden Markov model whose states are those of rows of segments."""
-        states, start, transmat = extended(model)
+        states, chain = extended(model)
         densities = model.family.log_density(model.parameters, data.X)
         if data.rows.labels is not None:
             known = data.rows.labels[:, None]
             densities[(known >= 0) & (known != np.arange(model.n_components))] = -np.inf
-        chain = HiddenMarkovModel(LogDensities(len(states)), start, transmat, None)
         rows = Sequences(Rows(np.ascontiguousarray(densities[:, states])), data.offsets)
         return chain.log_likelihood(rows).mean()
 
     def prior(self, model, n_features, concentration):
         prior = super().prior(model, n_features, concentration)
         prior = model.chain_statistics(prior.start, prior.transitions, prior.emissions)
-        return replace(prior, durations=np.full_like(model.table, concentration - 1.0))
+        return replace(prior, durations=(concentration - 1.0) * (model.table > 0.0))
 
     def log_prior(self, model, concentration):
-        lasting = (concentration - 1.0) * np.log(model.table).sum()
+        lasting = (concentration - 1.0) * np.log(model.table[model.table > 0.0]).sum()
         return super().log_prior(model, concentration) + lasting
 
 
 def extended(model):
     """States (state, row of its segment, duration) of a hidden semi-Markov model, as a chain.
 
-    The state of each of these, their start, and their transitions.
+    The state of each of these, and the model of their log densities.
     """
     n_durations = model.table.shape[1]
     lasts = [(row, s) for s in range(1, n_durations + 1) for row in range(1, s + 1)]
@@ -204,22 +213,30 @@ def extended(model):
     states = np.repeat(np.arange(model.n_components), len(lasts))
     weights, is_first = model.table[states, durations - 1], rows == 1
     new = np.where(is_first, weights, 0.0)
-    transmat = np.where((rows == durations)[:, None], model.transmat[states][:, states] * new, 0.0)
+    # A segment of an absorbing state has one row.
+    final, ends = model.termination.final(model.transmat)[states], rows == durations
+    moves = model.termination.transitions(model.transmat)
+    transmat = np.where(ends[:, None], moves[states][:, states] * new, 0.0)
     goes_on = np.flatnonzero(rows < durations)
     transmat[goes_on, goes_on + 1] = 1.0
     if model.durations.left_censored:
         mean = model.table @ np.arange(1.0, n_durations + 1.0)
         new = weights / mean[states]
-    return states, model.start[states] * new, np.ascontiguousarray(transmat)
+    termination = model.termination
+    if isinstance(termination, EndState):
+        transmat = np.column_stack([transmat, ends * final])
+    elif isinstance(termination, AbsorbingStates):
+        termination = AbsorbingStates(tuple(np.flatnonzero(ends * final)))
+    chain = model.start[states] * new, np.ascontiguousarray(transmat), None, termination
+    return states, HiddenMarkovModel(LogDensities(len(states)), *chain)
 
 
 def filtered_by_definition(model, log_densities):
     """p(state | rows so far) of the rows of one sequence, by enumeration of all paths or rows."""
     if not isinstance(model, HiddenSemiMarkovModel):
         return filtered_by_enumeration(model, log_densities)
-    states, start, transmat = extended(model)
+    states, chain = extended(model)
     rows = Rows(np.ascontiguousarray(log_densities[:, states]))
-    chain = HiddenMarkovModel(LogDensities(len(states)), start, transmat, None)
     filtered = chain.filtered(Sequences(rows, np.array([0, len(log_densities)])))
     return filtered @ np.eye(model.n_components)[states]
 
@@ -236,4 +253,7 @@ CHAINS = [
     SegmentCase(case_of(Poisson), GivenLength, CategoricalDurations(left_censored=True)),
     SegmentCase(case_of(Poisson), GivenLength, PoissonDurations(left_censored=True)),
     SegmentCase(case_of(Poisson), GivenLength, NegativeBinomialDurations()),
+    SegmentCase(case_of(Poisson), EndState, PoissonDurations()),
+    SegmentCase(case_of(Full), EndState, PoissonDurations(left_censored=True)),
+    SegmentCase(case_of(Poisson), AbsorbingStates, NegativeBinomialDurations()),
 ]

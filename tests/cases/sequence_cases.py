@@ -69,7 +69,8 @@ class SequenceCase(RowCapabilities):
             return transmat
         is_left = np.diagonal(transmat) < 1.0
         apart = np.where(np.eye(len(transmat), dtype=bool) & is_left, 0.0, transmat)
-        return apart / apart.sum(axis=1, keepdims=True)
+        # What is left of a row is the end.
+        return apart / (1.0 - transmat.sum(axis=1) + apart.sum(axis=1))[:, None]
 
     def data(self, rng, n_sequences=20):
         """Sequences of 1 to 30 rows, and the states of these, which are rarely left."""
@@ -190,6 +191,19 @@ SEQUENCE_ESTIMATORS = [
         },  # fmt: skip
         "PoissonHMM(durations, left-censored)",
         **COUNTS,
+    ),
+    SequenceCase(
+        CategoricalHMM,
+        symbol_clusters,
+        {
+            "n_features": 4,
+            "durations": "poisson",
+            "max_duration": 30,
+            "termination": "end_state",
+        },  # fmt: skip
+        "CategoricalHMM(durations, absorbing)",
+        ends_by_itself=True,
+        **NOMINAL,
     ),
     SequenceCase(
         HMM,

@@ -37,7 +37,8 @@ TOLERANCES = {np.float32: 1e-5, np.float64: 1e-9}
 CASES = [*ESTIMATORS, *SEQUENCE_ESTIMATORS]
 # Without a graph, those of some families or with durations, and those that skl2onnx does not know.
 REFUSED = {"Mixture(GaussianRegression)", "HMM(exponential)"} | {
-    "GaussianHMM(Poisson durations)", "PoissonHMM(durations, left-censored)"
+    "GaussianHMM(Poisson durations)", "PoissonHMM(durations, left-censored)",
+    "CategoricalHMM(durations, absorbing)",
 }  # fmt: skip
 UNKNOWN = (
     "CompoundDirichletMixture", "ExponentialMixture", "GammaMixture", "LaplaceMixture",

@@ -104,7 +104,7 @@ BLOCKS = (
 
 NO_DIGITS = np.empty((0, 0), np.uint8)
 
-SEGMENTS = shares(K, K), shares(K, W), 4 * (-ones(K, W + 1),)
+SEGMENTS = shares(K, K), shares(K, W), ones(K), 4 * (-ones(K, W + 1),)
 CALLS = [
     Call("_natural.e_step",
          (X, NO_DIGITS, ones(D), 3, ones(K, PRODUCTS), ones(K), ones(N), *PER_ROW, ones(K),

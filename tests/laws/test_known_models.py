@@ -173,7 +173,8 @@ def test_invalid_values_are_refused_and_change_nothing(case, rng):
             deeper = value[..., None, None] if name == "observation_offsets_" else value[..., None]
             invalid = [holes, deeper, "abc", np.full_like(value, np.inf)]
             invalid += [-value] if _is_bounded(name) else []
-            invalid += [2.0 * value] if name.endswith(SHARES) and not name.startswith(PARTS) else []
+            if name.endswith(SHARES) and not name.startswith(PARTS):
+                invalid.append(2.0 * value / min(1.0, value.sum(axis=-1).max()))
         targets = [(wrong, case()) for wrong in invalid]
         if isinstance(value, np.ndarray):
             # Before first data it may have any columns.

@@ -16,25 +16,33 @@ from sklearn_onlineem import GaussianHMM, PoissonHMM, RegressionHMM
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.models.durations import DURATIONS, CategoricalDurations
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 LENGTHS = [1, 7, 2, 12, 4]
 beginnings = pytest.mark.parametrize("left_censored", [False, True])
+ENDS = [GivenLength(), EndState(), AbsorbingStates((1,))]
+terminations = pytest.mark.parametrize("termination", ENDS, ids=lambda end: type(end).__name__)
 tables = pytest.mark.parametrize("kind", ["any", "zeros"])
 
 
-def drawn(rng, left_censored=False, kind="any", n_states=3, n_durations=4):
+def drawn(
+    rng, left_censored=False, kind="any", termination=ENDS[0], n_states=3, n_durations=4
+):  # fmt: skip
     """A model whose rows are its log densities; with zeros, some durations are certain."""
-    transmat = rng.dirichlet(np.ones(n_states), n_states) * (1.0 - np.eye(n_states))
+    width = n_states + isinstance(termination, EndState)
+    transmat = rng.dirichlet(np.ones(width), n_states) * (1.0 - np.eye(n_states, width))
     table = rng.dirichlet(np.ones(n_durations), n_states)
     if kind == "zeros":
         transmat[0, 1], table[0], table[1, 0] = 0.0, np.eye(n_durations)[-1], 0.0
+    for state in getattr(termination, "states", ()):
+        transmat[state], table[state] = np.eye(n_states)[state], np.eye(n_durations)[0]
     return HiddenSemiMarkovModel(
         LogDensities(n_states),
         rng.dirichlet(np.ones(n_states)),
         transmat / transmat.sum(axis=1, keepdims=True),
         None,
+        termination,
         durations=CategoricalDurations(left_censored=left_censored),
         table=table / table.sum(axis=1, keepdims=True),
     )
@@ -46,12 +54,11 @@ def sequences(rng, n_states=3, scale=3.0, lengths=LENGTHS):
     return Sequences(Rows(X), np.concatenate(([0], np.cumsum(lengths))))
 
 
-def expanded(model, data, before=None):
+def expanded(model, data):
     """The hidden Markov model of rows of segments, its data, and the state of each of these."""
-    states, start, transmat = extended(model)
-    chain = HiddenMarkovModel(LogDensities(len(states)), start, transmat, None)
+    states, chain = extended(model)
     rows = Rows(np.ascontiguousarray(data.X[:, states]))
-    return chain, Sequences(rows, data.offsets, before), np.eye(model.n_components)[states]
+    return chain, Sequences(rows, data.offsets), np.eye(model.n_components)[states]
 
 
 def rows_of_segments(model):
@@ -61,10 +68,16 @@ def rows_of_segments(model):
     )
 
 
+def within_reach(data, termination):
+    """Data of which no sequence is too short for a way to the end."""
+    return data if isinstance(termination, GivenLength) else data[data.lengths > 6]
+
+
 @beginnings
+@terminations
 @tables
-def test_inference_is_that_of_the_expanded_chain(left_censored, kind, rng):
-    model, data = drawn(rng, left_censored, kind), sequences(rng)
+def test_inference_is_that_of_the_expanded_chain(left_censored, kind, termination, rng):
+    model, data = drawn(rng, left_censored, kind, termination), sequences(rng)
     chain, same, fold = expanded(model, data)
     found = model.log_likelihood(data)
     assert_allclose(found, chain.log_likelihood(same), rtol=1e-10, atol=1e-12)
@@ -75,16 +88,22 @@ def test_inference_is_that_of_the_expanded_chain(left_censored, kind, rng):
 
 
 @beginnings
+@terminations
 @tables
-def test_statistics_are_those_of_the_expanded_chain(left_censored, kind, rng):
-    model, data = drawn(rng, left_censored, kind), sequences(rng)
+def test_statistics_are_those_of_the_expanded_chain(left_censored, kind, termination, rng):
+    model, data = drawn(rng, left_censored, kind, termination), sequences(rng)
+    if kind == "zeros":
+        data = within_reach(data, termination)
     chain, same, fold = expanded(model, data)
     found, expected = model.e_step(data)[0], chain.e_step(same)[0]
     row, duration = rows_of_segments(model).T
     ends, begins = row == duration, row == 1
-    moves = expected.transitions * ends[:, None] * begins
+    moves = expected.transitions[:, : len(row)] * ends[:, None] * begins
     assert_allclose(found.start, expected.start @ fold, rtol=1e-10)
-    assert_allclose(found.transitions, fold.T @ moves @ fold, rtol=1e-9, atol=1e-10)
+    assert_allclose(found.transitions[:, :3], fold.T @ moves @ fold, rtol=1e-9, atol=1e-10)
+    if isinstance(termination, EndState):
+        last = fold.T @ expected.transitions[:, -1]
+        assert_allclose(found.transitions[:, 3], last, rtol=1e-9, atol=1e-10)
     # Segments are counted where they begin, and the first ones, whenever that was.
     counts = moves.sum(axis=0) + expected.start
     lasting = fold.T @ (counts[:, None] * np.eye(model.table.shape[1])[duration - 1])
@@ -113,8 +132,9 @@ def test_renewals_that_are_stationary_are_not_followed(rng):
 
 
 @beginnings
-def test_the_best_path_is_that_of_enumeration(left_censored, rng):
-    model = drawn(rng, left_censored, n_states=3)
+@terminations
+def test_the_best_path_is_that_of_enumeration(left_censored, termination, rng):
+    model = drawn(rng, left_censored, termination=termination)
     data = sequences(rng, lengths=[1, 6, 4])
     states, best = model.decoded(data)
     for i, found in enumerate(np.split(states, data.offsets[1:-1])):
@@ -126,7 +146,7 @@ def test_the_best_path_is_that_of_enumeration(left_censored, rng):
 
 
 def log_joint(model, X, path):
-    """log p(rows, path), whatever the durations of the segments at the ends."""
+    """log p(rows, path), whatever the duration of a segment that goes on."""
     segments, at_least = [], np.cumsum(model.table[:, ::-1], axis=1)[:, ::-1]
     for state, rows in groupby(path):
         segments.append((state, len(list(rows))))
@@ -136,10 +156,13 @@ def log_joint(model, X, path):
     if model.durations.left_censored:
         first = at_least / at_least.sum(axis=1, keepdims=True)
     total = logs(model.start)[path[0]] + X[np.arange(len(path)), path].sum()
+    moves = model.termination.transitions(model.transmat)
     for i, (state, n) in enumerate(segments):
         table = first if i == 0 else model.table
         if i + 1 < len(segments):
-            total += logs(table[state, n - 1]) + logs(model.transmat)[state, segments[i + 1][0]]
+            total += logs(table[state, n - 1]) + logs(moves)[state, segments[i + 1][0]]
+        elif not isinstance(model.termination, GivenLength):
+            total += logs(table[state, n - 1] * model.termination.final(model.transmat)[state])
         else:
             total += logs(table[state, n - 1 :].sum())
     return total
@@ -180,8 +203,10 @@ def test_durations_are_revised_as_rows_come(rng):
 
 
 @beginnings
-def test_drawn_paths_have_the_expected_statistics(left_censored, rng):
-    model, data = drawn(rng, left_censored), sequences(rng, lengths=[6, 3])
+@terminations
+def test_drawn_paths_have_the_expected_statistics(left_censored, termination, rng):
+    model = drawn(rng, left_censored, termination=termination)
+    data = sequences(rng, lengths=[6, 3])
     many = Sequences.concatenate([data] * 3000)
     found, expected = model.e_step(many, rng)[0], model.e_step(data)[0]
     for name in ("start", "transitions", "durations", "running"):
@@ -199,6 +224,24 @@ def test_samples_have_the_durations_of_the_model(left_censored, rng):
     np.add.at(moves, (paths[:, :-1][changed], paths[:, 1:][changed]), 1.0 / n)
     assert_allclose(moves, own.transitions, atol=0.15)
     assert_allclose(np.bincount(states) / n, own.emissions.weight, rtol=0.05)
+
+
+@beginnings
+@pytest.mark.parametrize("termination", ENDS[1:], ids=lambda end: type(end).__name__)
+def test_sequences_that_end_by_themselves_have_the_segments_of_the_model(
+    left_censored, termination, rng
+):
+    model = drawn(rng, left_censored, termination=termination)
+    own, n = model.own_statistics(), 4000
+    data, states = model.sample(n, rng)
+    found, expected = np.bincount(states, minlength=3) / n, own.emissions.weight
+    assert_allclose(found, expected, atol=0.15 * expected.max())
+    # What is drawn is as likely as the model says, whose statistics maximise that.
+    path = np.where(np.eye(3, dtype=bool)[states], 0.0, -np.inf)
+    seen = model.e_step(Sequences(Rows(path), data.offsets))[0]
+    for name in ("start", "transitions", "durations", "running"):
+        value = getattr(own, name)
+        assert_allclose(getattr(seen, name), value, atol=0.15 * value.max())
 
 
 def test_densities_that_are_far_apart_lose_no_path(rng):
@@ -330,8 +373,23 @@ def test_a_prior_on_durations_is_so_many_segments(kind, rng):
         ({"durations": "poisson", "max_duration": 2.5}, "max_duration"),
         ({"durations": "geometric", "max_duration": 5}, "durations"),
         (
-            {"durations": "poisson", "max_duration": 5, "termination": "end_state"},
-            "termination='given_length'",
+            {
+                "durations": "poisson",
+                "max_duration": 2,
+                "termination": "absorbing_states",
+                "absorbing_states": [1],
+                "durationprob_init": [[0.5, 0.5], [0.5, 0.5]],
+            },
+            "durationprob_init of PoissonHMM must be 1 for one row in absorbing states",
+        ),
+        (
+            {
+                "durations": "poisson",
+                "max_duration": 5,
+                "termination": "end_state",
+                "transmat_init": [[0.5, 0.2], [0.3, 0.1]],
+            },
+            "transmat_init of PoissonHMM must be 0 on its diagonal",
         ),
         (
             {"durations": "poisson", "max_duration": 5, "transmat_init": [[0.9, 0.1], [0.1, 0.9]]},

@@ -62,7 +62,8 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     durations : {"poisson", "negative_binomial", "categorical"}, default=None
         What distributions the numbers of rows have for which a state lasts: durations less 1 are
         Poisson or negative binomial, truncated, or they have any probabilities. Transitions are
-        those to other states, and a sequence may end within a segment. None: states last as their
+        those to other states. A sequence may end within a segment if its length is given; else
+        it ends after one, and absorbing states last for one row. None: states last as their
         transitions say, with durations that are geometric. See :ref:`durations`.
     max_duration : int, default=None
         The longest duration in rows; required with `durations`.

@@ -20,7 +20,7 @@ from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_openmp
 from sklearn_onlineem.families import MixtureOf
 from sklearn_onlineem.families._checks import above, relative_shares, shares
-from sklearn_onlineem.models.durations import DURATIONS
+from sklearn_onlineem.models.durations import DURATIONS, lasts_one_row
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel, check_moves
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
@@ -81,7 +81,7 @@ class Chain:
             "start": start / start.sum(),
             "transmat": transmat,
             "termination": TERMINATIONS[self.termination](states),
-            **self._lasting(transmat),
+            **self._lasting(transmat, states),
         }
 
     def model(self, family, parameters, fixed, mean_length=2.0):
@@ -94,7 +94,7 @@ class Chain:
         """Return the distributions of durations, as models take them."""
         return DURATIONS[self.durations](self.learns_durations, self.left_censored)
 
-    def _lasting(self, transmat):
+    def _lasting(self, transmat, absorbing):
         if self.durations is None:
             given = {
                 "max_duration": self.max_duration is not None,
@@ -107,10 +107,6 @@ class Chain:
             return {}
         if self.max_duration is None:
             raise ValueError("durations require max_duration, the most rows of a segment.")
-        if self.termination != "given_length":
-            raise ValueError(
-                f"durations require termination='given_length', got {self.termination!r}."
-            )
         if self.transmat is not None:
             check_moves("transmat_init", transmat)
         n_rows = np.arange(1.0, self.max_duration + 1.0)
@@ -118,10 +114,12 @@ class Chain:
         table = np.tile(1.0 / n_rows, (self.n_states, 1))
         if self.durationprob is not None:
             table = shares("durationprob_init", self.durationprob, table.shape)
-        return {
-            "durations": self.segment_durations(),
-            "table": table / table.sum(axis=1, keepdims=True),
-        }
+        table = table / table.sum(axis=1, keepdims=True)
+        if self.termination == "absorbing_states":
+            if self.durationprob is not None and (table[absorbing, 0] < 1.0).any():
+                raise ValueError("durationprob_init must be 1 for one row in absorbing states.")
+            table[absorbing] = np.eye(1, self.max_duration)
+        return {"durations": self.segment_durations(), "table": table}
 
     def _transmat(self, absorbing, mean_length):
         """Return the transition matrix, with a column for the end state if there is one."""
@@ -142,16 +140,16 @@ class Chain:
                     f" end there; or rows of {n_states + 1} entries have it last, above 0 in one at"
                     " least."
                 )
-        elif has_end:
-            # A probability of 1 would never change, even if longer sequences follow.
-            end = 1.0 / max(mean_length, 2.0)
-            transmat = np.full((n_states, n_states + 1), (1.0 - end) / n_states)
-            transmat[:, -1] = end
         else:
-            transmat = np.ones((n_states, n_states))
-            if self.durations is not None and n_states > 1:
-                # Segments are followed by those of other states.
-                transmat -= np.eye(n_states)
+            transmat = np.ones((n_states, n_states + has_end))
+            if has_end:
+                # A probability of 1 would never change, even if longer sequences follow.
+                end = 1.0 / max(mean_length, 2.0)
+                transmat[:, :n_states] = (1.0 - end) / n_states
+                transmat[:, -1] = end
+            if self.durations is not None and transmat.size > 1:
+                # Segments are followed by those of other states, or the end.
+                np.fill_diagonal(transmat, 0.0)
         transmat = transmat / transmat.sum(axis=1, keepdims=True)
         if len(absorbing):
             transmat[absorbing] = np.eye(*transmat.shape)[absorbing]
@@ -213,7 +211,9 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         counts, running = model.table, np.zeros(self.n_components)
         if self.chain.durationprob is None:
             evidence, _ = model.e_step(data)
-            counts, running = evidence.durations, evidence.running
+            # One more segment, as likely as any, keeps durations possible that are yet to come.
+            counts = data.total_weight * evidence.durations + model.table
+            running = data.total_weight * evidence.running
         kind = replace(model.durations, learns=True)
         return replace(model, table=kind.m_step(counts, running, model.table))
 
@@ -302,14 +302,16 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
                 staying = random_state.uniform()
                 factors += staying / (1.0 - staying) * n_states * np.eye(n_states)
             drawn = before * factors
-            drawn *= before.sum(axis=1, keepdims=True) / drawn.sum(axis=1, keepdims=True)
+            totals = drawn.sum(axis=1, keepdims=True)
+            drawn *= before.sum(axis=1, keepdims=True) / np.where(totals > 0.0, totals, 1.0)
             transmat = np.hstack([drawn, transmat[:, n_states:]])
         model = replace(model, start=start, transmat=transmat)
         if self.chain.durations is None or self.chain.durationprob is not None:
             return model
         n_durations = model.table.shape[1]
         table = np.exp(-np.arange(n_durations) / n_durations ** random_state.uniform())
-        table = np.tile(table / table.sum(), (n_states, 1))
+        one_row = lasts_one_row(model.table)[:, None]
+        table = np.where(one_row, model.table, table / table.sum())
         return self._lasting(replace(model, table=table), data)
 
     def further(self, data, random_state):
