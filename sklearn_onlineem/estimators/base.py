@@ -34,7 +34,6 @@ from sklearn_onlineem.estimators.parameters import (
     estimator,
     parameter,
 )  # fmt: skip
-from sklearn_onlineem.estimators.point_masses import warn_of_point_masses
 from sklearn_onlineem.estimators.progress import (
     CallbackSupportMixin,
     FitTasks,
@@ -44,6 +43,7 @@ from sklearn_onlineem.estimators.progress import (
     report_pass,
     report_update,
     warn_of_passes,
+    warn_of_point_masses,
     warn_of_unused_rates,
     warn_user,
 )

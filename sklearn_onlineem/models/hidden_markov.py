@@ -148,10 +148,6 @@ def _put_moves(model, values):
     return replace(model, transmat=transmat)
 
 
-def _ends(model):
-    return model.transmat[:, -1]
-
-
 def _put_ends(model, values):
     if not (0.0 <= values.min() and 0.0 < values.max() <= 1.0):
         raise ValueError("endprob_ must be in 0..1, and above 0 in one state at least.")
@@ -220,7 +216,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     own_parts = (
         Part("startprob", "probability", "k", attrgetter("start"), _put_start),
         Part("transmat", "probability", "kk", _moves, _put_moves),
-        Part("endprob", "probability", "k", _ends, _put_ends),
+        Part("endprob", "probability", "k", lambda model: model.transmat[:, -1], _put_ends),
     )
 
     @property

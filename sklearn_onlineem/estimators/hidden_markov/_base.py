@@ -40,10 +40,6 @@ def _masks_of_transitions(hmm):
     return "kk ke" if hmm.termination == "end_state" else "kk"
 
 
-def _lacks_durations(hmm):
-    return hmm.durations is None
-
-
 @estimator
 class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     """Base of the hidden Markov models: they say which family, and name its parameters.
@@ -302,7 +298,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     endprob_ = Settable[Floats | None](optional=True, requires="termination='end_state'")
 
     durationprob_ = Settable[Floats](
-        optional=_lacks_durations, requires="durations", letters="t", masks=""
+        optional=lambda hmm: hmm.durations is None, requires="durations", letters="t", masks=""
     )
 
     def get_stationary_distribution(self) -> Floats:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from numbers import Integral
-from typing import Self
+from typing import Self, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,7 +17,6 @@ from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats, Integers, Method, SequenceData
-from sklearn_onlineem.data._transitions import n_symbols_of, transition_counts
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.estimators._columns import (
     codes_are_told,
@@ -46,7 +46,9 @@ from sklearn_onlineem.estimators.validation import (
     error_context,
     filled,
 )
-from sklearn_onlineem.families import MarkovChain
+from sklearn_onlineem.families.markov_chain import MarkovChain, n_symbols_of, transition_counts
+
+Result = TypeVar("Result")
 
 # A wrong code must be an error, not an allocation of its square: codes are below the first number,
 # or that of all rows, and below the second.
@@ -191,6 +193,30 @@ def _documented(method: Method) -> Method:
         text = text.replace(rows, sequences)
     method.__doc__ = text
     return method
+
+
+def _taking_sequences(method: Callable[..., Result]) -> Callable[..., Result]:
+    """Return a method of other mixtures that takes sequences with `lengths` or `groups`, too."""
+    method = inspect.unwrap(method)
+    own, X, *others = inspect.signature(method).parameters.values()
+    named = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(name, named, default=None) for name in ("lengths", "groups")]
+    more = [one.replace(annotation="ArrayLike | None") for one in more]
+    if not others:  # Else `y` is the second argument.
+        more[0] = more[0].replace(kind=X.kind)
+    parameters = [own, X.replace(annotation="SequenceData"), *others, *more]
+    signature = inspect.signature(method).replace(parameters=parameters)
+
+    @_documented
+    @wraps(method)
+    def taking(*args, **kwargs):
+        given = signature.bind(*args, **kwargs).arguments
+        where = [given.pop(name, None) for name in ("X", "lengths", "groups")]
+        own = given.pop("self")
+        return method(own, own._sequences(*where), **given)
+
+    taking.__signature__ = signature
+    return taking
 
 
 @estimator
@@ -363,17 +389,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         X = self._sequences(X, lengths, groups)
         return super().partial_fit(X, y, sample_weight, classes=classes)
 
-    @_documented
-    def fit_predict(
-        self,
-        X: SequenceData,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Integers:
-        return super().fit_predict(self._sequences(X, lengths, groups), y, sample_weight)
+    fit_predict = _taking_sequences(BaseMixture.fit_predict)
 
     @_documented
     def fit_transform(
@@ -391,23 +407,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     # ---------------------------------------------------------------------------------- inference
 
-    @_documented
-    def predict_proba(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> Floats:
-        return super().predict_proba(self._sequences(X, lengths, groups))
-
-    @_documented
-    def predict(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> Integers:
-        return super().predict(self._sequences(X, lengths, groups))
-
-    @_documented
-    def transform(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> Floats:
-        return self.predict_proba(X, lengths, groups=groups)
+    predict_proba = _taking_sequences(BaseMixture.predict_proba)
+    predict = _taking_sequences(BaseMixture.predict)
+    transform = _taking_sequences(BaseMixture.transform)
 
     def score_samples(
         self,
@@ -440,28 +442,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().score_samples(self._sequences(X, lengths, groups), predictive)
 
-    @_documented
-    def score(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> float:
-        return super().score(self._sequences(X, lengths, groups))
-
-    @_documented
-    def bic(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> float:
-        return super().bic(self._sequences(X, lengths, groups))
-
-    @_documented
-    def aic(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> float:
-        return super().aic(self._sequences(X, lengths, groups))
+    score = _taking_sequences(BaseMixture.score)
+    bic = _taking_sequences(BaseMixture.bic)
+    aic = _taking_sequences(BaseMixture.aic)
 
     def sample(
         self, n_samples: int = 1, lengths: ArrayLike | None = None

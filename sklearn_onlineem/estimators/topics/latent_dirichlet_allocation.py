@@ -202,11 +202,6 @@ def _put_alpha(model, alpha):
     return replace(model, alpha=alpha)
 
 
-def _one_or_each(alpha):
-    """Return the axes of alpha: one for all topics, as in scikit-learn, or one for each."""
-    return "k" if alpha.ndim else ""
-
-
 def _no_criterion(self) -> NoReturn:
     raise AttributeError(
         f"{type(self).__name__} has neither bic nor aic, as it only has a lower bound of its"
@@ -470,7 +465,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     doc_topic_prior_ = Settable[Floats](
         optional="doc_topic_prior",
         read=lambda self: self._exposed(self.model_.alpha),
-        axes=_one_or_each,
+        # One for all topics, as in scikit-learn, or one for each.
+        axes=lambda alpha: "k" if alpha.ndim else "",
         put_into=_put_alpha,
     )
 
