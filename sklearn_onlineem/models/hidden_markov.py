@@ -14,6 +14,7 @@ from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.batch import array_of, room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
@@ -644,6 +645,21 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
                 raise ValueError(f"sequence {which} surely ends before step {step + 1}.")
             probabilities[:, step] = now / totals
         return MixtureForecast(self.family, self.parameters, probabilities)
+
+    table_of_durations = frozen(np.ones((1, 1)))
+
+    def rests_of(self, end: Floats | None) -> Floats:
+        """Return p(state, rows that are left to its segment), (K, D + 1).
+
+        Without durations each row is a segment, and D is 1.
+
+        Parameters
+        ----------
+        end : ndarray, or None
+            Filtered end, as `filtered_end` returns it; None: a new sequence begins.
+        """
+        nothing = np.zeros(self.n_components)
+        return np.column_stack([nothing, self.start] if end is None else [end, nothing])
 
     def _steps_ahead(self, states):
         """Yield shares of the states at each step, of what has gone on until the one before."""

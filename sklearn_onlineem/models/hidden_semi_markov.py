@@ -590,12 +590,15 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         nothing = np.zeros(self.table.size)
         return np.array([nothing if end is None else end for end in ends])
 
+    @property
+    def table_of_durations(self):
+        return self.table
+
+    def rests_of(self, end: Floats | None) -> Floats:
+        return self._first if end is None else self._of_before(end, self.table.shape[1])[0]
+
     def _steps_ahead(self, states):
-        rests = self._first[None]
-        if states is not None:
-            n_durations = self.table.shape[1]
-            ends = np.asarray(states, dtype=np.float64)
-            rests = np.stack([self._of_before(end, n_durations)[0] for end in ends])
+        rests = np.stack([self.rests_of(end) for end in ([None] if states is None else states)])
         while True:
             begins = rests[:, :, 0] @ self._moves
             rests = np.concatenate(

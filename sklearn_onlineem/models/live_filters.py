@@ -24,7 +24,7 @@ from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.forecasts import checked_levels
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-from sklearn_onlineem.models.regression_forecasts import RegressionForecast, regressions_ahead
+from sklearn_onlineem.models.regression_forecasts import LaggedRows, RegressionForecast
 
 _ONE_ROW = np.array([0, 1])
 _NAME = "live_filter().update"
@@ -257,9 +257,29 @@ class RegressionFilter(StateFilter):
             known = _known_inputs(inputs, n_known)
         rows = Rows.unchecked(np.hstack([past, known, X]))
         data = Sequences.unchecked(rows, _ONE_ROW, self._end)
+        is_missing = self._n_lags and (self._lagged is not None or np.isnan(X).any())
+        before = self._lags() if is_missing else None
         probabilities = self._after(SequencesWithInputs.of(data, q), X)
-        self._last = rows.X[0]
+        self._last, self._lagged = rows.X[0], None
+        if before is not None and np.isnan(self._past()).any():
+            self._lagged = self._end, before.step(known[0], X[0])[1]
         return probabilities
+
+    # The end and the lags of which some are not observed, as they are expected then.
+    _lagged = None
+
+    def _past(self):
+        """Return the lags of the next row, NaN where they are not observed."""
+        n_lagged, q = self._n_lags * self._n_features, self._model.family.n_inputs
+        last = np.full(q + self._n_features, np.nan) if self._last is None else self._last
+        return np.append(last[q:], last[:n_lagged])[:n_lagged]
+
+    def _lags(self):
+        """Return the distribution of the lags of the next row, or None if they are unknown."""
+        if self._lagged is not None and self._lagged[0] is self._end:
+            return self._lagged[1]
+        past = self._past()
+        return None if np.isnan(past).any() else LaggedRows.after(self._model, self._end, past)
 
     def forecast(
         self,
@@ -286,18 +306,18 @@ class RegressionFilter(StateFilter):
         Raises
         ------
         ValueError
-            As `forecast` of the estimator; if one of the last rows, which are lags, is missing.
+            As `forecast` of the estimator; if its lags were never all observed.
         """
         return self._forecast(n_steps, return_cov, quantiles, inputs)
 
     def _ahead(self, n_steps, inputs):
-        n_lagged, q = self._n_lags * self._n_features, self._model.family.n_inputs
-        last = np.full(q + self._n_features, np.nan) if self._last is None else self._last
-        past = np.append(last[q:], last[:n_lagged])[:n_lagged]
-        if np.isnan(past).any():
-            raise ValueError(f"one of the last {self._n_lags} rows, which are lags, is missing.")
-        known = _future_inputs(inputs, (n_steps, q - n_lagged))
-        found = regressions_ahead(self._model, self._end, past, known)
+        lags = self._lags()
+        if lags is None:
+            raise ValueError(
+                f"there never were {self._n_lags} observed rows that follow each other."
+            )
+        n_known = self._model.family.n_inputs - self._n_lags * self._n_features
+        found = lags.ahead(_future_inputs(inputs, (n_steps, n_known)))
         return RegressionForecast(*(values[None] for values in found))
 
 

@@ -11,7 +11,6 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.sequences import SequencesWithInputs
 from sklearn_onlineem.models.forecasts import mixture_quantiles
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
-from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,9 @@ def forecast_of_regressions(
         covariances = np.broadcast_to(model.parameters.covariance, (*means.shape, means.shape[-1]))
         probabilities = model.forecast(data, n_steps).probabilities
         return RegressionForecast(probabilities, means, covariances)
-    filtered = model.filtered(data).astype(np.float64)
     ahead, n_lagged = [], n_lags * data.n_features
     for i, (begin, end) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         rows = data.X[begin:end].astype(np.float64)
-        if not filtered[begin:end].any(axis=1).all():
-            raise ValueError(f"sequence {i} is impossible under the model.")
         # The rows that will be lags, after each row.
         past = np.hstack([rows[:, data.n_inputs :], rows[:, :n_lagged]])[:, :n_lagged]
         known = np.flatnonzero(~np.isnan(past).any(axis=1))
@@ -107,24 +103,27 @@ def forecast_of_regressions(
                 f"sequence {i} never has {n_lags} observed rows that follow each other."
             )
         last = known[-1]
-        inputs = np.vstack([rows[last + 1 :, n_lagged : data.n_inputs], future[i]])
-        seen = rows[last + 1 :, data.n_inputs :]
-        found = regressions_ahead(model, filtered[begin + last], past[last], inputs, seen)
-        ahead.append([values[-n_steps:] for values in found])
+        seen = data.with_rows(
+            data.rows[begin : begin + last + 1],
+            np.array([0, last + 1]),
+            None if i else data.before,
+        )
+        state = model.filtered_end(seen)
+        if state is None:
+            raise ValueError(f"sequence {i} is impossible under the model.")
+        lagged = LaggedRows.after(model, state, past[last])
+        for row in rows[last + 1 :]:
+            _, lagged = lagged.step(row[n_lagged : data.n_inputs], row[data.n_inputs :])
+        ahead.append(lagged.ahead(future[i]))
     return RegressionForecast(*map(np.stack, zip(*ahead, strict=True)))
 
 
-def regressions_ahead(
-    model: HiddenMarkovModel,
-    state: Floats | None,
-    past: Floats,
-    inputs: Floats,
-    seen: Floats | None = None,
-) -> tuple[Floats, Floats, Floats]:
-    r"""Return probabilities of the states to come, and moments of rows given these.
+@dataclass(frozen=True)
+class LaggedRows:
+    r"""Distributions of the lags of the next row, given the state and the rows left to its segment.
 
-    Given the state j that makes a row, its lags z are those of a mixture of the states i before it,
-    of weights :math:`\propto p_i a_{ij}`. Their moments are exact:
+    They are mixtures of what may have been before, and their moments are exact. Given the state j
+    that makes a row, with lags z and known inputs x,
 
     .. math::
         m_j = A_j E_j z + B_j x + c_j, \qquad S_j = A_j \operatorname{Cov}_j(z) A_j' + R_j
@@ -133,58 +132,121 @@ def regressions_ahead(
     ----------
     model : HiddenMarkovModel
         Of the family `GaussianRegression`.
-    state : ndarray of shape (K,), or None
-        Filtered end of the rows before, as `ahead` takes it; None: a new sequence begins.
-    past : ndarray of shape (n_lagged,)
-        Lags of the first row.
-    inputs : ndarray of shape (n_steps, n_known)
-        Known inputs of each row.
-    seen : ndarray of shape (n_seen, n_features), default=None
-        Rows of the first steps that are lags of later ones, with NaN where they are unknown.
-
-    Returns
-    -------
-    probabilities : ndarray of shape (n_steps, K)
-    means : ndarray of shape (n_steps, K, n_features)
-    covariances : ndarray of shape (n_steps, K, n_features, n_features)
+    rests : ndarray of shape (K, D + 1)
+        p(state, rows that are left to its segment) after the last row.
+    means : ndarray of shape (K, D + 1, n_lagged)
+        Of the lags, given these.
+    spreads : ndarray of shape (K, D + 1, n_lagged, n_lagged)
+        Covariances of the lags.
 
     References
     ----------
     Costa, Fragoso & Marques, "Discrete-Time Markov Jump Linear Systems", 2005, section 3.2.
     """
-    regressions, n_lagged = model.parameters, len(past)
-    if n_lagged and isinstance(model, HiddenSemiMarkovModel):
-        raise ValueError("forecasts with lags need durations=None, got others.")
-    lagged, known = np.split(regressions.matrix, [n_lagged], axis=2)
-    K, d = regressions.offset.shape
-    means = np.tile(past, (K, 1))
-    spreads = np.zeros((K, n_lagged, n_lagged))
-    steps = model.ahead(None if state is None else state[None], len(inputs)).probabilities[0]
-    found, before = ([], []), state
-    transitions = model.termination.transitions(model.transmat)
-    for t, (now, x) in enumerate(zip(steps, inputs, strict=True)):
-        if before is not None and n_lagged:
-            # Where a state is impossible, any weights do.
-            weights = (before[:, None] * transitions).T + np.finfo(float).tiny
-            weights /= weights.sum(axis=1, keepdims=True)
-            means, spreads = _mixed(weights, means, spreads)
-        rows = np.einsum("kpz,kz->kp", lagged, means) + known @ x + regressions.offset
-        across = lagged @ spreads
-        noise = across @ lagged.mT + regressions.covariance
-        found[0].append(rows)
-        found[1].append(noise)
-        if seen is not None and t < len(seen) and not np.isnan(seen[t]).any():
-            rows, noise, across = np.tile(seen[t], (K, 1)), np.zeros_like(noise), 0.0 * across
-        means = np.hstack([rows, means])[:, :n_lagged]
+
+    model: HiddenMarkovModel
+    rests: Floats
+    means: Floats
+    spreads: Floats
+
+    @classmethod
+    def after(cls, model: HiddenMarkovModel, state: Floats | None, past: Floats) -> LaggedRows:
+        """Return those after rows that are known.
+
+        Parameters
+        ----------
+        model : HiddenMarkovModel
+            Like that of the class.
+        state : ndarray, or None
+            Filtered end of the rows before, as `ahead` takes it; None: a new sequence begins.
+        past : ndarray of shape (n_lagged,)
+            The lags.
+        """
+        rests, n_lagged = model.rests_of(state), len(past)
+        spreads = np.zeros((*rests.shape, n_lagged, n_lagged))
+        return cls(model, rests, np.tile(past, (*rests.shape, 1)), spreads)
+
+    def step(self, x: Floats, seen: Floats | None = None) -> tuple[tuple[Floats, ...], LaggedRows]:
+        """Return probabilities of states and moments of the next row given these, and what follows.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_known,)
+            Known inputs of the row.
+        seen : ndarray of shape (n_features,), default=None
+            The row, if all of it is known; it is a lag, and tells nothing of the state.
+
+        Returns
+        -------
+        moments : tuple of ndarrays
+            Probabilities (K,), means (K, n_features), covariances (K, n_features, n_features).
+        after : LaggedRows
+
+        Raises
+        ------
+        ValueError
+            If the sequence surely ends before it.
+        """
+        model, n_lagged = self.model, self.means.shape[-1]
+        lagged, known = np.split(model.parameters.matrix, [n_lagged], axis=2)
+        moves = model.termination.transitions(model.transmat)
+        before = _shares(self.rests[:, :1] * moves, axis=0).T
+        of_new = _mixed(before, self.means[:, 0], self.spreads[:, 0])
+        begins = (self.rests[:, 0] @ moves)[:, None] * model.table_of_durations
+        rests = np.stack([self.rests[:, 1:], begins], axis=-1)
+        # What goes on, and what begins.
+        old = (self.means[:, 1:], self.spreads[:, 1:])
+        pairs = (
+            np.stack([a, np.broadcast_to(b[:, None], a.shape)], axis=2)
+            for a, b in zip(old, of_new, strict=True)
+        )
+        means, spreads = _mixed(_shares(rests), *pairs)
+        rests = rests.sum(axis=-1)
+        if not rests.any():
+            raise ValueError("a sequence surely ends before the last of the rows to come.")
+        rests /= rests.sum()
+        rows = np.einsum("kpz,krz->krp", lagged, means)
+        rows += (known @ x + model.parameters.offset)[:, None]
+        across = lagged[:, None] @ spreads
+        noise = across @ lagged.mT[:, None] + model.parameters.covariance[:, None]
+        found = rests.sum(axis=1), *_mixed(_shares(rests), rows, noise)
+        if seen is not None and not np.isnan(seen).any():
+            rows, noise, across = np.broadcast_to(seen, rows.shape), 0.0 * noise, 0.0 * across
         joint = np.concatenate(
             [
-                np.concatenate([noise, across], axis=2),
-                np.concatenate([across.mT, spreads], axis=2),
+                np.concatenate([noise, across], axis=-1),
+                np.concatenate([across.mT, spreads], axis=-1),
             ],
-            axis=1,
+            axis=-2,
         )
-        spreads, before = joint[:, :n_lagged, :n_lagged], now
-    return steps, *map(np.array, found)
+        means = np.concatenate([rows, means], axis=-1)[..., :n_lagged]
+        after = rests, means, joint[..., :n_lagged, :n_lagged]
+        return found, LaggedRows(model, *map(_with_none, after))
+
+    def ahead(self, inputs: Floats) -> tuple[Floats, ...]:
+        """Return what `step` does of rows to come, each with an axis of these in front.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (n_steps, n_known)
+            Known inputs of each row.
+        """
+        found, lagged = [], self
+        for x in inputs:
+            moments, lagged = lagged.step(x)
+            found.append(moments)
+        return tuple(map(np.array, zip(*found, strict=True)))
+
+
+def _with_none(values):
+    """Add the most rows that could be left: nothing has them."""
+    return np.concatenate([values, np.zeros_like(values[:, :1])], axis=1)
+
+
+def _shares(weights, axis=-1):
+    """Return weights that add up to 1; any do where all are 0."""
+    weights = weights + np.finfo(float).tiny
+    return weights / weights.sum(axis=axis, keepdims=True)
 
 
 def _mixed(weights, means, covariances):

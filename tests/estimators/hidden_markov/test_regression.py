@@ -1,11 +1,13 @@
 """Hidden Markov regressions: by enumeration, least squares and peers; streams, gaps, refusals."""
 
 import pickle
+from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
 import pandas as pd
 import pytest
+from cases.chains import extended
 from cases.inputs import NAMED, WRONG
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm
@@ -17,7 +19,10 @@ from sklearn.preprocessing import StandardScaler
 from statsmodels.tsa.api import MarkovAutoregression, MarkovRegression
 
 from sklearn_onlineem import HMM, RegressionHMM, StreamPipeline, combine_estimators
+from sklearn_onlineem._values import components
+from sklearn_onlineem.estimators.sequence_forms import Pair
 from sklearn_onlineem.families import GaussianRegression
+from sklearn_onlineem.models.regression_forecasts import forecast_of_regressions
 
 K, P = 2, 2
 
@@ -233,8 +238,28 @@ def test_a_live_filter_and_its_forecasts(rng):
         with pytest.raises(ValueError, match="inputs must"):
             live.forecast(**given)
     assert_array_equal(live.probabilities, before)
-    live.update([np.nan], inputs=[0.0])
-    with pytest.raises(ValueError, match="last 1 rows, which are lags, is missing"):
+    with pytest.raises(ValueError, match="never were 1 observed rows"):
+        hmm.live_filter().forecast(inputs=[[0.0]])
+
+
+@pytest.mark.parametrize("durations", [None, "poisson"])
+def test_live_filters_forecast_from_lags_that_are_missing(durations, rng):
+    X, u, _ = switching(rng, 60)
+    kind = {} if durations is None else {"durations": durations, "max_duration": 30}
+    hmm = RegressionHMM(2, lags=2, random_state=0, **kind).fit(X, inputs=u)
+    X[[4, 7, 8, 9, 12, 14]] = np.nan
+    live = hmm.live_filter()
+    for t, (row, value) in enumerate(zip(X[:16], u, strict=False)):
+        live.update(row, inputs=[value])
+        if t == 0:
+            continue
+        ours = live.forecast(3, return_cov=True, inputs=u[:3, None])
+        seen = {"inputs": u[: t + 1], "future_inputs": u[:3]}
+        theirs = hmm.forecast(X[: t + 1], 3, return_cov=True, **seen)
+        for own, other in zip(ours, theirs, strict=True):
+            assert_allclose(own, other, rtol=1e-8, atol=1e-12)
+    live.probabilities = live._end.copy()
+    with pytest.raises(ValueError, match="never were 2 observed rows"):
         live.forecast(inputs=[[0.0]])
 
 
@@ -269,9 +294,29 @@ def test_states_with_durations(rng):
     for row, value in zip(X, u, strict=True):
         live.update(row, inputs=[value])
     assert_allclose(live.forecast(3, inputs=u[:3, None]), mean, rtol=1e-7)
-    hmm = RegressionHMM(2, lags=1, durations="poisson", max_duration=80, random_state=0)
-    with pytest.raises(ValueError, match="RegressionHMM: forecasts with lags need durations=None"):
-        hmm.fit(X, inputs=u).forecast(X, inputs=u, future_inputs=u[:1])
+
+
+@pytest.mark.parametrize("left_censored", [False, True])
+def test_forecasts_with_lags_and_durations_are_those_of_the_extended_chain(left_censored, rng):
+    X, u, _ = switching(rng, 60)
+    X[58] = np.nan
+    hmm = RegressionHMM(
+        3, lags=2, durations="categorical", max_duration=5, left_censored=left_censored,
+        termination="end_state", random_state=0,
+    ).fit([X[:30], X[30:]], inputs=[u[:30], u[30:]])  # fmt: skip
+    states, chain = extended(hmm.model_)
+    same = replace(
+        chain, family=hmm.model_.family, parameters=components(hmm.model_.parameters, states, 3)
+    )  # fmt: skip
+    data = hmm._input().read(Pair([X[:20], X], [u[:20], u]))
+    future = rng.normal(size=(2, 6, 1))
+    found, expected = (
+        forecast_of_regressions(model, data, future, 2) for model in (hmm.model_, same)
+    )
+    assert_allclose(found.mean, expected.mean, rtol=1e-9, atol=1e-10)
+    assert_allclose(found.covariance, expected.covariance, rtol=1e-9, atol=1e-10)
+    shares = expected.probabilities @ np.eye(3)[states]
+    assert_allclose(found.probabilities, shares, rtol=1e-9, atol=1e-10)
 
 
 def test_merged_and_saved(rng):
