@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_045,
     "public names": 107,
     "import circles": 0,
-    "test code": 41_872,
+    "test code": 41_814,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

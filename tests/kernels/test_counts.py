@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases.kernel_formulas import DTYPES, NO_LABELS, NONE, normalise_numpy, options_for, tolerance
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from sklearn_onlineem._kernels._counts import e_step, log_density, statistics
@@ -71,19 +71,6 @@ def test_log_density_and_statistics(n, d, K, dtype, index):
     statistics(*rows, joint, counts, totals_T, 1)
     assert_allclose(counts, joint.sum(axis=0, dtype=float), **tolerance(dtype, n))
     assert_allclose(totals_T, X.T @ joint.astype(float), **tolerance(dtype, n))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("index", INDEX_DTYPES)
-@pytest.mark.parametrize("n_threads", [2, 4])
-def test_bits_do_not_depend_on_threads(dtype, index, n_threads):
-    # So many rows that one thread has more rounds of slabs than four have.
-    n, d, K = 40_003, 20, 9
-    _, rows, natural_T, offset, base = problem(n, d, K, dtype, index)
-    arguments = rows, natural_T, offset, base, *options_for(n, K)
-    alone, together = run(*arguments), run(*arguments, n_threads=n_threads)
-    for result, reference in zip(together, alone, strict=True):
-        assert_array_equal(result, reference)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -145,21 +145,6 @@ def test_rows_of_many_patterns_in_many_blocks(shape, rng):
 
 
 @by_shape
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_give_the_same_bits(shape, dtype, rng):
-    family, parameters = Gaussian(shape), gaussians(rng, shape, 6, 5)
-    X = with_gaps(rng, rng.normal(size=(9000, 6)), 0.3).astype(dtype)
-    log_weights = np.log(np.full(5, 0.2))
-    one, three = (
-        family.marginal_e_step(parameters, log_weights, Rows(X, n_threads=n)) for n in (1, 3)
-    )
-    assert one[2] == three[2]
-    assert_array_equal(one[0], three[0])
-    assert_array_equal(one[1].mean, three[1].mean)
-    assert_array_equal(one[1].scatter, three[1].scatter)
-
-
-@by_shape
 def test_single_precision_is_read_and_computed_in_double(shape, rng):
     family, parameters = Gaussian(shape), gaussians(rng, shape, 6, 5)
     X = with_gaps(rng, rng.normal(size=(50, 6)), 0.3).astype(np.float32)

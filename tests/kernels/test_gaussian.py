@@ -137,22 +137,6 @@ def test_options_of_the_e_step(kind, options):
 
 
 @by_kind
-@by_dtype
-def test_threads_give_the_same_bits(kind, dtype):
-    problem = Problem(kind, 5000, 20, 3, dtype)
-    one = problem.e_step(n_threads=1)
-    for n_threads in (2, 4):
-        for actual, expected in zip(problem.e_step(n_threads), one, strict=True):
-            assert_array_equal(actual, expected)
-        assert_array_equal(problem.log_density(n_threads), problem.log_density())
-        shares = one[-1]
-        for actual, expected in zip(
-            problem.statistics(shares, n_threads), problem.statistics(shares), strict=True
-        ):
-            assert_array_equal(actual, expected)
-
-
-@by_kind
 def test_second_moments_are_symmetric(kind):
     second = Problem(kind, 500, 12, 3).e_step()[3]
     if kind != "diagonal":

@@ -159,29 +159,6 @@ def test_statistics(n, d, K, features, dtype):
     assert_allclose(totals, responsibilities.T.astype(float) @ phi, **tolerance(dtype, n))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("n_threads", [2, 4])
-def test_bits_do_not_depend_on_threads(features, dtype, n_threads):
-    n, K = 20_001, 3
-    X, centre, natural, offset, base = problem(n, 4, K, features, dtype)
-    arguments = X, centre, features, natural, offset, base, *options_for(n, K)
-    alone, together = run(*arguments), run(*arguments, n_threads=n_threads)
-    for result, reference in zip(together, alone, strict=True):
-        assert_array_equal(result, reference)
-    for kernel, given in (log_density, arguments[3:6]), (statistics, (alone[3],)):
-        outs = [
-            [np.empty((n, K), dtype)]
-            if kernel is log_density
-            else [np.empty(K), np.empty_like(natural)]
-            for _ in range(2)
-        ]
-        kernel(X, centre, features, *given, *outs[0], 1)
-        kernel(X, centre, features, *given, *outs[1], n_threads)
-        for result, reference in zip(*outs, strict=True):
-            assert_array_equal(result, reference)
-
-
 def test_float32_rows_far_from_zero_lose_nothing_to_the_centre():
     X, centre, natural, offset, base = problem(500, 3, 4, PRODUCTS, np.float32)
     far = X + np.float32(2.0**12)

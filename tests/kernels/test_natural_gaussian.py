@@ -237,17 +237,6 @@ def test_it_does_not_matter_where_zero_is(dtype):
     assert_allclose(there[2], here[2], rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("d, K", [(4, 3), (17, 13)])
-def test_bits_do_not_depend_on_threads(d, K, dtype):
-    arguments = problem(20_001, d, K, dtype)
-    alone = run(*arguments, *options_for(20_001, K))
-    for n_threads in (2, 4):
-        together = run(*arguments, *options_for(20_001, K), n_threads=n_threads)
-        for result, reference in zip(together, alone, strict=True):
-            assert_array_equal(result, reference)
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (100, 1), (256, 1), (300, 1), (300, 3)])
 def test_centres_have_the_bits_of_those_of_numpy(n, d, dtype, rng):
