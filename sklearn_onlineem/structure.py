@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.em.settings import Settings, check_bool, check_count
+from sklearn_onlineem.em.settings import Settings, check_bool, check_count, check_number
 
-__all__ = ["Autoregression", "Component", "Inputs", "Level", "Season", "Trend"]
+__all__ = ["Autoregression", "Component", "Cycle", "Inputs", "Level", "Season", "Trend"]
 
 
 class Block(NamedTuple):
@@ -44,6 +44,9 @@ class Block(NamedTuple):
     has_prior : bool, default=False
         Whether first states have the mean 0 and the variance of the series; otherwise they are
         diffuse.
+    tied : ndarray of shape (n_directions, m, m), default=None
+        Directions in which learnt entries change together; states that a direction joins have noise
+        of one variance. None: there are none.
     """
 
     transitions: Floats
@@ -51,6 +54,7 @@ class Block(NamedTuple):
     noise: Floats
     outputs: dict[str, Floats]
     has_prior: bool = False
+    tied: Floats | None = None
 
 
 class Component(Settings):
@@ -218,6 +222,73 @@ class Autoregression(Component):
 
 
 @dataclass(frozen=True)
+class Cycle(Component):
+    r"""A wave whose size and phase change at random: the stochastic cycle.
+
+    .. math::
+        c_{t+1} &= \rho (c_t \cos\lambda + c^*_t \sin\lambda) + N(0, \sigma^2) \\
+        c^*_{t+1} &= \rho (c^*_t \cos\lambda - c_t \sin\lambda) + N(0, \sigma^2)
+
+    Rows show c. First values of a damped cycle have the mean 0 and the variance of the series: the
+    likelihood of diffuse ones grows without bound as :math:`\rho \sin\lambda` vanishes. Those of
+    other cycles are diffuse.
+
+    Parameters
+    ----------
+    period : float, default=None
+        :math:`2 \pi / \lambda`, rows of a period, above 2. None: learnt.
+    damped : bool, default=True
+        Whether the rate :math:`\rho` is learnt. Otherwise it is 1, which requires a period.
+    fixed : bool, default=False
+        Whether there is no noise: a wave that stays. Requires a period, and ``damped=False``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import KalmanFilter
+    >>> from sklearn_onlineem.structure import Cycle, Level
+    >>> wave = 3.0 * np.cos(np.arange(200.0) / 2.0)[:, None]
+    >>> wave += np.random.default_rng(0).normal(size=wave.shape)
+    >>> kalman = KalmanFilter(structure=Level(fixed=True) + Cycle()).fit(wave)
+    >>> A = kalman.transition_matrices_[1:, 1:]
+    >>> np.hypot(*A[0]).round(2), np.arctan2(A[0, 1], A[0, 0]).round(2)
+    (np.float64(1.0), np.float64(0.5))
+    """
+
+    period: float | None = None
+    damped: bool = True
+    fixed: bool = False
+
+    def __post_init__(self):
+        check_bool("damped", self.damped)
+        check_bool("fixed", self.fixed)
+        if self.period is not None:
+            check_number("period", self.period, 2.0, np.inf)
+        if self.fixed and self.damped:
+            raise ValueError("fixed=True requires damped=False: a rate is only learnt with noise.")
+        if self.period is None and not self.damped:
+            raise ValueError("damped=False requires a period: angles alone are not learnt.")
+
+    def block(self) -> Block:
+        turn = rotation(self.period or _UNKNOWN_PERIOD)
+        A = _RATE * turn if self.damped else turn
+        turns = turn if self.period else [np.eye(2), rotation(4.0)]
+        noise = np.full(2, 0.1 * (not self.fixed))
+        outputs, tied = {"cycle": np.array([1.0, 0.0])}, np.reshape(turns, (-1, 2, 2))
+        return Block(A, np.full((2, 2), self.damped), noise, outputs, self.damped, tied)
+
+
+# Where the rate of a cycle that is learnt starts, and a period until data tell it.
+_RATE, _UNKNOWN_PERIOD = 0.95, 8.0
+
+
+def rotation(period):
+    """Return the transitions of a cycle that is not damped."""
+    c, s = np.cos(2.0 * np.pi / period), np.sin(2.0 * np.pi / period)
+    return np.array([[c, s], [-s, c]])
+
+
+@dataclass(frozen=True)
 class Inputs(Component):
     r"""What inputs add to their own rows, :math:`\beta' u_t`, with learnt coefficients.
 
@@ -262,9 +333,10 @@ def checked_structure(structure: object) -> list[Component]:
             raise ValueError(f"structure must have at most one {kind.__name__}.")
     if kinds == [Inputs]:
         raise ValueError("structure must have a component beside Inputs(), such as Level().")
-    seasons = [part.period for part in parts if isinstance(part, Season)]
-    if len(set(seasons)) < len(seasons):
-        raise ValueError(f"structure must have seasons of different periods, got {seasons}.")
+    for kind, what in ((Season, "seasons"), (Cycle, "cycles")):
+        periods = [part.period for part in parts if isinstance(part, kind) and part.period]
+        if len(set(periods)) < len(periods):
+            raise ValueError(f"structure must have {what} of different periods, got {periods}.")
     return parts
 
 
@@ -277,6 +349,9 @@ class Assembled(NamedTuple):
     outputs: dict[str, Floats]
     observation: Floats
     has_prior: NDArray[np.bool_]
+    tied: Floats | None
+    # Rows of states whose period is to be found.
+    cycles: list[slice]
 
 
 def assembled(structure: object) -> Assembled:
@@ -301,15 +376,23 @@ def assembled(structure: object) -> Assembled:
     noise = np.concatenate([block.noise for block in blocks])
     has_prior = np.concatenate([np.full(len(block.noise), block.has_prior) for block in blocks])
     observation, outputs, begin = np.zeros(len(noise)), {}, 0
-    kinds = [type(part) for part in names]
-    for part, block in zip(names, blocks, strict=True):
+    kinds, tied, cycles = [type(part) for part in names], [], []
+    for i, (part, block) in enumerate(zip(names, blocks, strict=True)):
         own = slice(begin, begin + len(block.noise))
         observation[own] = next(iter(block.outputs.values()))
-        suffix = f" {next(iter(vars(part).values()))}" if kinds.count(type(part)) > 1 else ""
+        for direction in () if block.tied is None else block.tied:
+            tied.append(np.zeros((len(noise), len(noise))))
+            tied[-1][own, own] = direction
+        if isinstance(part, Cycle) and part.period is None:
+            cycles.append(own)
+        suffix = ""
+        if kinds.count(type(part)) > 1:
+            suffix = f" {getattr(part, 'period', None) or kinds[: i + 1].count(type(part))}"
         for name, output in block.outputs.items():
             outputs[name + suffix] = np.zeros(len(noise))
             outputs[name + suffix][own] = output
         begin = own.stop
     A = block_diag(*(block.transitions for block in blocks))
     learnt = block_diag(*(block.learnt for block in blocks)).astype(bool)
-    return Assembled(A, learnt, noise, outputs, observation, has_prior)
+    directions = np.array(tied) if tied else None
+    return Assembled(A, learnt, noise, outputs, observation, has_prior, directions, cycles)

@@ -52,10 +52,17 @@ class PartialRegression:
             return []
         if isinstance(self.regression.family.shape, Full):
             return self.fixed.blocks(self.S)
-        learnt = np.flatnonzero(~self.fixed.of("covariance", self.S).diagonal())
+        learnt = ~self.fixed.of("covariance", self.S).diagonal()
         if isinstance(self.regression.family.shape, Spherical):
-            return [(learnt[:0], learnt)] if len(learnt) else []
-        return [(learnt[:0], learnt[i : i + 1]) for i in range(len(learnt))]
+            together = [np.arange(self.p)]
+        else:
+            together = self.fixed.connected(self.fixed.joined)
+        return [(own[:0], own[learnt[own]]) for own in together if learnt[own].any()]
+
+    @property
+    def is_one(self):
+        """Whether each block of the noise has one variance."""
+        return not isinstance(self.regression.family.shape, Full)
 
     @property
     def added(self):
@@ -66,13 +73,16 @@ class PartialRegression:
     # ------------------------------------------------------------------------- the coefficients
 
     @cached_property
-    def _basis(self):
-        """Rows and places of free entries, and their inputs as functions of (x - origin, 1)."""
-        # All of the matrix first.
+    def _free_places(self):
+        """Rows and columns of free entries, all of the matrix first."""
         columns, rows = np.nonzero(self.free[:, : self.q])[::-1]
         offsets = np.flatnonzero(self.free[:, self.q])
-        rows = np.append(rows, offsets)
-        columns = np.append(columns, np.full(len(offsets), self.q))
+        return np.append(rows, offsets), np.append(columns, np.full(len(offsets), self.q))
+
+    @cached_property
+    def _basis(self):
+        """Rows and places of free entries, and their inputs as functions of (x - origin, 1)."""
+        rows, columns = self._free_places
         inputs = np.zeros((len(rows), self.q + 1))
         inputs[np.arange(len(rows)), columns] = 1.0
         # Where the offset is fixed, inputs are about 0.
@@ -80,8 +90,29 @@ class PartialRegression:
         inputs[is_raw, self.q] = self.origin[columns[is_raw]]
         return rows, columns, inputs
 
+    @cached_property
+    def _ties(self):
+        """Entries as functions of the parameters, (n_entries, n_parameters); None: they are these.
+
+        Those of the matrix come first.
+        """
+        rows, columns = self._free_places
+        if self.fixed.tied is None or not len(rows):
+            return None
+        is_matrix = columns < self.q
+        tied = np.zeros((len(rows), len(self.fixed.tied)))
+        tied[is_matrix] = self.fixed.tied[:, rows[is_matrix], columns[is_matrix]].T
+        return np.hstack([tied[:, tied.any(axis=0)], np.eye(len(rows))[:, ~tied.any(axis=1)]])
+
+    @cached_property
+    def places(self):
+        """The first output of each parameter, and whether it is of the matrix."""
+        rows, columns = self._free_places
+        first = slice(None) if self._ties is None else (self._ties != 0.0).argmax(axis=0)
+        return rows[first], columns[first] < self.q
+
     def _equations(self, precision):
-        """Return the matrix and the right side of the normal equations of changes of entries."""
+        """Return the matrix and the right side of the normal equations of changes."""
         # Second moments of (x - origin, 1), and of what is left of y with these.
         contrast, q = np.concatenate([-self.B, np.eye(self.p)], axis=1), self.q
         mean = np.append(self.mean[:q] - self.origin, 1.0)
@@ -91,11 +122,13 @@ class PartialRegression:
         D, rest = D + self.weight * np.outer(mean, mean), rest + np.outer(shift, mean)
         rows, _, inputs = self._basis
         matrix = precision[np.ix_(rows, rows)] * (inputs @ D @ inputs.T)
-        return matrix, ((precision @ rest)[rows] * inputs).sum(axis=1)
+        right, ties = ((precision @ rest)[rows] * inputs).sum(axis=1), self._ties
+        return (matrix, right) if ties is None else (ties.T @ matrix @ ties, ties.T @ right)
 
     def _moved(self, changes):
-        """Return B and c after changes of the free entries."""
-        rows, columns, _ = self._basis
+        """Return B and c after changes of the parameters."""
+        (rows, columns), ties = self._free_places, self._ties
+        changes = changes if ties is None else ties @ changes
         B, c, is_offset = self.B.copy(), self.c.copy(), columns == self.q
         of_matrix, places = changes[~is_offset], (rows[~is_offset], columns[~is_offset])
         B[places] += of_matrix
@@ -106,25 +139,25 @@ class PartialRegression:
 
     def _together(self):
         """Return groups of outputs whose coefficients depend on each other, by their noise."""
-        groups = []
-        for own in self.fixed.connected(self.S != 0.0):
+        groups, joined = [], self.fixed.joined
+        for own in self.fixed.connected((self.S != 0.0) | joined):
             # With the same inputs, the best coefficients do not depend on the noise.
-            is_alike = (self.free[own] == self.free[own[0]]).all()
+            is_alike = (self.free[own] == self.free[own[0]]).all() and not joined[own].any()
             groups += [own[i : i + 1] for i in range(len(own))] if is_alike else [own]
         return groups
 
     def learn_coefficients(self):
         """Replace free entries by the best ones given the rest; return whether noise matters."""
-        rows, matters = self._basis[0], False
+        rows, matters = self.places[0], False
         if not len(rows):
             return False
         precision = np.zeros((self.p, self.p))
         groups = self._together()
         for own in groups:
-            if len(own) == 1:
+            S = self.S[np.ix_(own, own)]
+            if len(own) == 1 or (S == S[0, 0] * np.eye(len(own))).all():
                 precision[own, own] = 1.0
                 continue
-            S = self.S[np.ix_(own, own)]
             precision[np.ix_(own, own)] = np.linalg.inv(S + _RIDGE * np.diag(S.diagonal()))
             matters = True
         matrix, right = self._equations(precision)
@@ -162,7 +195,7 @@ class PartialRegression:
                 )
                 self.S[np.ix_(learnt, known)] = slope @ fixed
                 self.S[np.ix_(known, learnt)] = (slope @ fixed).T
-            if isinstance(self.regression.family.shape, Spherical):
+            if self.is_one:
                 rest = np.diag(np.full(len(learnt), rest.trace() / len(learnt)))
             if np.linalg.eigvalsh(rest)[0] < 0.0:  # by rounding
                 total = self.scatter.diagonal()[self.q + learnt] / self.degrees
@@ -206,10 +239,10 @@ class PartialCoordinates:
     def __init__(self, name, said, regression, statistics):
         self.name, self.regression = name, regression
         part = self._part = PartialRegression(regression, statistics)
-        rows, columns, _ = part._basis
+        rows, is_matrix = part.places
         sizes = {
-            "matrix": int((columns < part.q).sum()),
-            "offset": int((columns == part.q).sum()),
+            "matrix": int(is_matrix.sum()),
+            "offset": int((~is_matrix).sum()),
             "covariance": n_of_blocks(part),
         }
         ends = list(accumulate(sizes.values(), initial=0))
@@ -230,7 +263,7 @@ class PartialCoordinates:
         if len(rows):
             matrix = part._equations(self._precision)[0]
             self._inverse_root = _inverse_root(matrix, f"The data do not determine the {said}.")
-        self._is_one = isinstance(regression.family.shape, Spherical)
+        self._is_one = part.is_one
         self._blocks = [*self._made_blocks()]
         self._unit = 1.0 / math.sqrt(max(part.weight, np.finfo(float).tiny))
         self._noise_unit = math.sqrt(2.0 / part.degrees) if part.degrees > 0.0 else 0.0
@@ -307,7 +340,7 @@ def _inverse_root(matrix, message):
 
 def n_of_blocks(part):
     """Return how many values of the noise are learnt."""
-    if isinstance(part.regression.family.shape, Spherical):
+    if part.is_one:
         return len(part.blocks)
     return sum(
         len(learnt) * len(known) + len(learnt) * (len(learnt) + 1) // 2

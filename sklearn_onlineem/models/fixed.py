@@ -146,6 +146,10 @@ class FixedEntries(Rebuilt):
         Of the offset.
     covariance : ndarray of bool of shape (p, p)
         Of the covariance of the noise. Outputs without noise are fixed as well.
+    tied : ndarray of shape (n_directions, p, q), default=None
+        Directions in which coefficients change together; entries that are 0 in all of them change
+        by themselves. Outputs that a direction joins have one variance, if noise is independent.
+        None: there are none.
 
     Examples
     --------
@@ -160,6 +164,7 @@ class FixedEntries(Rebuilt):
     matrix: NDArray[np.bool]
     offset: NDArray[np.bool]
     covariance: NDArray[np.bool]
+    tied: Floats | None = None
 
     def of(self, name: str, covariance: Floats) -> NDArray[np.bool]:
         """Return the mask of a parameter, with outputs that have no noise: EM never moves these.
@@ -189,6 +194,35 @@ class FixedEntries(Rebuilt):
             found = key, [np.flatnonzero(of_output == i) for i in range(n)]
             self.__dict__["_connected"] = found
         return found[1]
+
+    @property
+    def joined(self) -> NDArray[np.bool]:
+        """Which outputs are tied with which, of shape (p, p)."""
+        if self.tied is None:
+            return np.zeros_like(self.covariance)
+        touched = self.tied.any(axis=2)
+        return (touched[:, :, None] & touched[:, None, :]).any(axis=0)
+
+    def untied(self, name: str, change: Floats) -> Floats:
+        """Return the part of a change of a parameter that ties do not allow.
+
+        Parameters
+        ----------
+        name : str
+            Like "matrix".
+        change : ndarray
+            Of the shape of the parameter.
+        """
+        if self.tied is None or name == "offset":
+            return np.zeros_like(change)
+        if name == "matrix":
+            directions = self.tied.reshape(len(self.tied), -1).T
+            own = np.where(self.tied.any(axis=0), change, 0.0)
+            along = directions @ np.linalg.lstsq(directions, own.ravel(), rcond=None)[0]
+            return own - along.reshape(own.shape)
+        joined = self.joined / np.maximum(self.joined.sum(axis=0), 1)
+        variances = change.diagonal()
+        return np.diag(np.where(self.joined.any(axis=0), variances - joined @ variances, 0.0))
 
     def blocks(self, covariance: Floats) -> list[tuple[Integers, Integers]]:
         """Return the known and the learnt outputs of each block of the noise that learns.

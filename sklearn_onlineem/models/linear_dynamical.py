@@ -277,6 +277,10 @@ def unseen_changes(model, sizes, told=()):
     """
     if _is_pinned(model):
         return 0, []
+    if model.transitions.fixed is not None:
+        # Variables that are tied have one unit.
+        joined = model.transitions.fixed.joined | np.eye(len(sizes), dtype=bool)
+        sizes = joined @ sizes / joined.sum(axis=1)
     # In units in which states are of size 1.
     k, shrink, stretch = model.n_components, np.diag(1.0 / sizes), np.diag(sizes)
     model = model._in_coordinates(
@@ -352,6 +356,7 @@ def _changes(model, E, s, told):
         if regression.fixed is not None:
             fixed = regression.fixed.of(what, regression.covariance)
             known[part, f"{what}, fixed"] = change[fixed]
+            known[part, f"{what}, tied"] = regression.fixed.untied(what, change)
             learnt[part, what] = np.where(fixed, 0.0, change)
     return known, learnt
 

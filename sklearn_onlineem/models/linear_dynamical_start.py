@@ -1,6 +1,7 @@
 """Start of linear dynamical systems: states that are guessed from the rows, then regressions."""
 
 from dataclasses import replace
+from itertools import combinations, islice
 
 import numpy as np
 from scipy import linalg
@@ -23,6 +24,9 @@ _LAGS, _RIDGE, _LARGEST = 3, 1e-3, 0.999
 _LEAST_PULL = 1e-2
 # Power of the correlations by which random directions are drawn.
 _POWER = 4
+# Most peaks of a spectrum that cycles start from, and most starts of them together; the largest
+# frequency, in units of half a turn.
+_N_PEAKS, _N_STARTS, _MOST_FREQUENCY = 3, 8, 0.9
 
 
 def filled(data):
@@ -291,3 +295,52 @@ def with_best_weights(model, data):
         information[:, j] = here - score(having(further))
     changes = np.linalg.lstsq(0.5 * (information + information.T), here, rcond=None)[0]
     return having(weights + changes.reshape(weights.shape))
+
+
+def with_periods(model, data, cycles, random_state=None):
+    """Yield models whose cycles start with periods that the spectrum of the rows shows.
+
+    `cycles` are the slices of their states. With a random state, one model has periods at random.
+    """
+    rows = data.outputs if model.n_inputs else data
+    X, begins = filled(rows)
+    if model.n_inputs:
+        now = data.X[: len(X), model.n_inputs : data.n_inputs]
+        X = X - now @ model.emissions.matrix[:, model.n_components :].T
+    pieces, C = np.split(X, np.flatnonzero(begins)[1:]), model.emissions.matrix
+    longest = max(map(len, pieces))
+    if random_state is not None:
+        logs = random_state.uniform(np.log(4.0 / longest), np.log(_MOST_FREQUENCY), len(cycles))
+        candidates = [np.exp(logs)]
+    else:
+        found = [_frequencies([piece[:, j] for piece in pieces]) for j in range(len(C))]
+        columns = [int(C[:, own].any(axis=1).argmax()) for own in cycles]
+        n = max(map(columns.count, columns))
+        candidates = [
+            [found[j][which[columns[:i].count(j)] % len(found[j])] for i, j in enumerate(columns)]
+            for which in islice(combinations(range(max(n, *map(len, found))), n), _N_STARTS)
+        ]
+    for frequencies in candidates:
+        matrix = model.transitions.parameters.matrix.copy()
+        for own, frequency in zip(cycles, frequencies, strict=True):
+            rate = np.sqrt(np.linalg.det(matrix[0, own, own]))
+            c, s = np.cos(np.pi * frequency), np.sin(np.pi * frequency)
+            matrix[0, own, own] = rate * np.array([[c, s], [-s, c]])
+        yield model._with_transitions(matrix)
+
+
+def _frequencies(pieces):
+    """Return the peaks of the spectra of a series and of its changes, in units of half a turn."""
+    n = 4 * max(map(len, pieces))
+    power = np.zeros(n // 2 + 1)
+    for x in pieces:
+        line = np.polynomial.Polynomial.fit(np.arange(len(x)), x, min(1, len(x) - 1))
+        power += np.abs(np.fft.rfft(x - line(np.arange(len(x))), n)) ** 2
+    frequencies = np.linspace(0.0, 1.0, len(power))
+    found = []
+    for spectrum in (power, power * (1.0 - np.cos(np.pi * frequencies))):
+        is_peak = (spectrum[1:-1] >= spectrum[:-2]) & (spectrum[1:-1] > spectrum[2:])
+        is_peak &= frequencies[1:-1] < _MOST_FREQUENCY
+        peaks = np.flatnonzero(is_peak) + 1
+        found += [*peaks[np.argsort(-spectrum[peaks])][:_N_PEAKS]]
+    return frequencies[[*dict.fromkeys(found)] or [len(power) // 4]]

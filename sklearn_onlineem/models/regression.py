@@ -159,7 +159,7 @@ class Regression:
         if self.fixed is None:
             return self.family.n_parameters(self.parameters, self.learnt)
         part = PartialRegression(self)
-        return int(part.free.sum()) + n_of_blocks(part)
+        return len(part.places[0]) + n_of_blocks(part)
 
     def sample(
         self, inputs: Floats, rng: np.random.Generator, components: Integers | None = None

@@ -233,6 +233,19 @@ def zeros(model):
     return masked(known, transitions__matrix=matrix, transitions__covariance=is_fixed)
 
 
+def turned(model):
+    """Two states that turn by an angle that is learnt, with one variance."""
+    A, variances = model.transitions.matrix.copy(), model.transitions.covariance.diagonal().copy()
+    if len(A) < 2:
+        return model
+    A[1, :2], variances[1] = [-A[0, 1], A[0, 0]], variances[0]
+    tied = np.zeros((2, *A.shape))
+    tied[0, :2, :2], tied[1, :2, :2] = np.eye(2), [[0.0, 1.0], [-1.0, 0.0]]
+    model = changed(model, transitions__matrix=A, transitions__covariance=np.diag(variances))
+    moves = masked(model, transitions__matrix=False).transitions
+    return replace(model, transitions=replace(moves, fixed=replace(moves.fixed, tied=tied)))
+
+
 DYNAMICAL = [
     DynamicalCase(Full()),
     DynamicalCase(Full(), missing=0.3),
@@ -240,6 +253,7 @@ DYNAMICAL = [
     DynamicalCase(Spherical(), is_quick=True),
     DynamicalCase(Full(), fixed=first_entries),
     DynamicalCase(Diagonal(), missing=0.3, fixed=zeros),
+    DynamicalCase(Diagonal(), fixed=turned),
     DynamicalCase(Full(), missing=0.3, n_inputs=2),
     DynamicalCase(Full(), fixed=first_entries, n_inputs=1),
 ]

@@ -71,7 +71,7 @@ from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
 from sklearn_onlineem.persistence import load, save, trusted_types
-from sklearn_onlineem.structure import Autoregression, Block, Inputs, Level, Season, Trend
+from sklearn_onlineem.structure import Autoregression, Block, Cycle, Inputs, Level, Season, Trend
 
 N_ROWS, N_COMPONENTS, N_FEATURES = 6, 2, 2
 
@@ -553,7 +553,7 @@ def files_world():
 
 
 def structure_world():
-    parts = [Level(), Trend(), Season(3), Autoregression(2), Inputs()]
+    parts = [Level(), Trend(), Season(3), Autoregression(2), Inputs(), Cycle(5.5)]
     return [*parts, *(type(part) for part in parts), Trend(True).block(), Block], {
         "other": parts[0], "fixed": True, "damped": True, "period": 3, "order": 2, "deep": True,
         **Level().block()._asdict(),

@@ -21,6 +21,9 @@ EVEN = ~np.eye(P, dtype=bool)
 EVEN[0, 0] = True
 MATRIX, OFFSET = np.arange(P * Q).reshape(P, Q) % 3 == 0, np.arange(P) == 1
 NONE = {"matrix": np.zeros((P, Q), bool), "offset": np.zeros(P, bool)}
+# Outputs 0 and 1 are turned by an angle that is learnt.
+TURNS = np.zeros((2, P, Q))
+TURNS[0, :2], TURNS[1, :2] = np.eye(2), [[0.0, 1.0], [-1.0, 0.0]]
 # Shapes of the noise, with masks, True where fixed.
 CASES = {
     "coefficients, correlated noise": (Full(), {"matrix": MATRIX, "offset": OFFSET}),
@@ -31,6 +34,9 @@ CASES = {
     "noise of first outputs": (Full(), {"covariance": FIRST}),
     "both": (Full(), {"matrix": MATRIX, "offset": OFFSET, "covariance": FIRST}),
     "some variances": (Diagonal(), {"matrix": MATRIX, "covariance": EVEN}),
+    "turned": (Diagonal(), {"matrix": MATRIX & (np.arange(P) > 1)[:, None], "tied": TURNS}),
+    "turned, one direction": (Diagonal(), {"offset": OFFSET | ~OFFSET, "tied": TURNS[:1]}),
+    "turned, correlated noise": (Full(), {"offset": OFFSET, "tied": TURNS}),
     "no noise": (
         Full(),
         {"matrix": np.arange(P)[:, None] == 0, "offset": np.arange(P) == 0, "zeros": [0]},
@@ -47,9 +53,17 @@ def draw(rng, name, floor=None):
     for i in masks.get("zeros", ()):
         S[i] = S[:, i] = 0.0
     shapes = {"matrix": (P, Q), "offset": (P,), "covariance": (P, P)}
-    fixed = FixedEntries(*(np.broadcast_to(masks.get(n, False), of) for n, of in shapes.items()))
+    tied = masks.get("tied")
+    fixed = FixedEntries(
+        *(np.broadcast_to(masks.get(n, False), of) for n, of in shapes.items()), tied
+    )
     family = LinearGaussian(shape, None if floor is None else np.full(P, floor))
     B, c = rng.standard_normal((P, Q)), rng.standard_normal(P)
+    if tied is not None:
+        B[tied.any(axis=0)] = np.tensordot(rng.standard_normal(len(tied)), tied, 1)[
+            tied.any(axis=0)
+        ]
+        S[1, 1] = S[0, 0] if shape == Diagonal() else S[1, 1]
     x = rng.standard_normal((40, Q)) @ rng.standard_normal((Q, Q)) + 3.0
     y = x @ (B + 0.1 * rng.standard_normal(B.shape)).T + c + rng.standard_normal((40, P))
     X = np.hstack([x, y])
@@ -60,32 +74,49 @@ def draw(rng, name, floor=None):
 def free_entries(regression):
     """Where the free entries are, as (array, index) with those across the diagonal."""
     fixed, S = regression.fixed, regression.covariance
-    places = [("matrix", i) for i in zip(*np.nonzero(~fixed.matrix), strict=True)]
+    free, ties = ~fixed.matrix, [] if fixed.tied is None else fixed.tied
+    places = [("tied", j) for j in range(len(ties))]
+    if len(ties):
+        free &= ~ties.any(axis=0)
+    places += [("matrix", i) for i in zip(*np.nonzero(free), strict=True)]
     places += [("offset", (i,)) for i in np.flatnonzero(~fixed.offset)]
     free = ~fixed.of("covariance", S)
     if regression.family.shape == Spherical():
         return [*places, ("covariance", "diagonal")]
     if regression.family.shape == Diagonal():
         free &= np.eye(P, dtype=bool)
+        if len(ties):
+            free[1, 1] = False
     pairs = zip(*np.nonzero(np.tril(free)), strict=True)
     return places + [("covariance", pair) for pair in pairs]
 
 
 def with_values(regression, places, vector):
     arrays = {n: getattr(regression, n).copy() for n in ("matrix", "offset", "covariance")}
+    fixed = regression.fixed
+    if fixed.tied is not None:
+        arrays["matrix"][fixed.tied.any(axis=0)] = 0.0
     for (name, index), x in zip(places, vector, strict=True):
+        if name == "tied":
+            arrays["matrix"] += x * fixed.tied[index]
+            continue
         if index == "diagonal":
             arrays[name] = x * np.eye(P)
             continue
         arrays[name][index] = x
         if name == "covariance":
             arrays[name][index[::-1]] = x
+    if fixed.tied is not None and regression.family.shape == Diagonal():
+        arrays["covariance"][1, 1] = arrays["covariance"][0, 0]
     return replace(regression, parameters=AffineGaussian.single(**arrays))
 
 
 def values_of(regression, places):
+    ties = regression.fixed.tied
     return np.array([
-        getattr(regression, name)[(0, 0) if index == "diagonal" else index]
+        np.vdot(ties[index], regression.matrix) / np.vdot(ties[index], ties[index])
+        if name == "tied"
+        else getattr(regression, name)[(0, 0) if index == "diagonal" else index]
         for name, index in places
     ])  # fmt: skip
 

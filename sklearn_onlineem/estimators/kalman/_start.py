@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem._python import cached_property, ours
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._known import masked_parts
@@ -38,6 +39,7 @@ from sklearn_onlineem.models.linear_dynamical_start import (
     n_lags,
     start_arrays,
     with_best_weights,
+    with_periods,
 )
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.structure import assembled
@@ -70,6 +72,9 @@ class System:
     n_inputs: int | None = None
     # Whether given variances that are learnt are in units of those of changes of rows.
     is_structured: bool = False
+    # Directions of transitions of which entries are tied, and rows of cycles of unknown periods.
+    tied: Floats | None = None
+    cycles: tuple[slice, ...] = ()
 
     @classmethod
     def of_structure(cls, structure, noise_type, reg_covar):
@@ -86,7 +91,8 @@ class System:
         learnt += ["observation_input_weights"] * ("inputs" in parts.outputs)
         types = {"transition_covariance": "diag", "observation_covariance": noise_type}
         params = {"transition_matrices": parts.learnt}
-        return cls(given, None, learnt, params, types, reg_covar, is_structured=True)
+        more = {"is_structured": True, "tied": parts.tied, "cycles": tuple(parts.cycles)}
+        return cls(given, None, learnt, params, types, reg_covar, **more)
 
     def of(self, data):
         """Return the system of data; ValueError if it needs inputs that these have not."""
@@ -94,7 +100,7 @@ class System:
         system = replace(self, n_inputs=n_inputs)
         told = [] if self.em_vars is None or isinstance(self.em_vars, str) else [*self.em_vars]
         told += [name for name, mask in (self.params or {}).items() if mask is not False]
-        lacking = [name for name in told if name not in system.fields]
+        lacking = [name for name in told if name in {*FIELDS_WITH_INPUTS} - {*system.fields}]
         if lacking and self.is_structured:
             raise ValueError("structure has Inputs(), and requires inputs.")
         if lacking:
@@ -242,7 +248,10 @@ class System:
                 is_partial |= bool((array.diagonal() == 0.0).any())
         # One of two arrays that are side by side may be known.
         is_partial |= masks["matrix"].any() and not masks["matrix"].all()
-        if not is_partial:
+        if part == "transitions" and self.tied is not None:
+            more = arrays["matrix"].shape[1] - self.n_states
+            masks["tied"] = np.pad(self.tied, ((0, 0), (0, 0), (0, more)))
+        elif not is_partial:
             return None
         fixed, name = FixedEntries(**masks), NAMES[part, "covariance"]
         try:
@@ -435,7 +444,7 @@ class SystemInitialiser(Initialiser):
     init: str
     prior: Callable
 
-    def given(self, data):
+    def given(self, data, random_state=None):
         system = self.system.of(data)
         known = system.known(data.n_features)
         system.check_units(known)
@@ -452,6 +461,9 @@ class SystemInitialiser(Initialiser):
                 model = with_best_weights(model, data)
                 for _ in range(_PASSES_OF_ROUND):
                     model, _ = batch_step(model, data, [])
+        if system.cycles:
+            models = [*with_periods(model, data, system.cycles, random_state)]
+            model = models[0] if len(models) == 1 else self._likeliest(models, data)
         return model
 
     def estimated(self, data, random_state):
@@ -514,7 +526,7 @@ class SystemInitialiser(Initialiser):
             for name in ("transition_covariance", "observation_covariance"):
                 sizes = 10.0 ** random_state.uniform(*_START_POWERS, size=len(given[name]))
                 given[name] = given[name] * sizes
-            return replace(self, system=replace(self.system, given=given)).given(data)
+            return replace(self, system=replace(self.system, given=given)).given(data, random_state)
         return replace(self, init="random").model(data, random_state)
 
     def lasting(self, pseudo_statistics):
