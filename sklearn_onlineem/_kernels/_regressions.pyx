@@ -557,9 +557,8 @@ def move(
     double noise_unit,
     bint learns_offset,
     ndarray v,              # IN (n_coordinates,)
-    bint is_tangent,
 ):
-    """Move a regression along v, or replace what is learnt by its derivative along v.
+    """Move a regression along v.
 
     Returned is how far v moves the mean of an observation, in standard deviations of the noise,
     or entries of W, if that is farther.
@@ -579,7 +578,7 @@ def move(
     cdef Memory memory = lay_out(q, p, &arena)
     cdef double* columns = memory.contrast
     cdef double* W = memory.yy
-    cdef double kept = 0.0 if is_tangent else 1.0, entry, largest = 0.0
+    cdef double entry, largest = 0.0
     cdef int size = <int> p, n_columns = <int> (q * learns_matrix + learns_offset)
     with nogil:
         memcpy(memory.square, S, p * p * sizeof(double))
@@ -591,13 +590,13 @@ def move(
             trmm(c"L", c"L", c"N", c"N", size, n_columns, 1.0, memory.square, size, columns, size)
         if learns_offset:
             for i in range(p):
-                c[i] = kept * c[i] + unit * columns[p * (n_columns - 1) + i]
+                c[i] += unit * columns[p * (n_columns - 1) + i]
         if learns_matrix:
             gemm(c"N", c"T", <int> q, size, <int> q, 1.0, inverse, <int> q, columns, size, 0.0,
                  memory.change, <int> q)
             for i in range(p):
                 for j in range(q):
-                    B[i * q + j] = kept * B[i * q + j] + memory.change[i * q + j]
+                    B[i * q + j] += memory.change[i * q + j]
                     c[i] -= memory.change[i * q + j] * centre[j]
         if n_noise > 0:
             along += p * n_columns
@@ -607,20 +606,15 @@ def move(
                     W[i * p + j] = W[j * p + i] = entry * (1 + (i == j)) * along[0]
                     along += entry > 0.0 and n_noise > 1
                     largest = max(largest, fabs(W[i * p + j]))
-            if is_tangent:
-                trmm(c"L", c"L", c"N", c"N", size, size, 1.0, memory.square, size, W, size)
-                trmm(c"R", c"L", c"T", c"N", size, size, 1.0, memory.square, size, W, size)
-                memcpy(S, W, p * p * sizeof(double))
-            else:
-                if not decompose(size, W, memory.values, memory.work):
-                    W[0] = NAN
-                for i in range(p):
-                    for j in range(p):
-                        W[i * p + j] *= exp(0.5 * memory.values[i])
-                trmm(c"L", c"L", c"N", c"N", size, size, 1.0, memory.square, size, W, size)
-                syrk(c"L", c"N", size, size, 1.0, W, size, 0.0, S, size)
-                for i in range(p):
-                    for j in range(i):
-                        S[i * p + j] = S[j * p + i]
+            if not decompose(size, W, memory.values, memory.work):
+                W[0] = NAN
+            for i in range(p):
+                for j in range(p):
+                    W[i * p + j] *= exp(0.5 * memory.values[i])
+            trmm(c"L", c"L", c"N", c"N", size, size, 1.0, memory.square, size, W, size)
+            syrk(c"L", c"N", size, size, 1.0, W, size, 0.0, S, size)
+            for i in range(p):
+                for j in range(i):
+                    S[i * p + j] = S[j * p + i]
         free(scratch)
     return largest

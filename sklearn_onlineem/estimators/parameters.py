@@ -157,7 +157,10 @@ def with_entries(method: Callable[..., object], entries: str) -> Callable[[Metho
 _ROWS = """X : array-like of shape (n_samples, n_features)
     The rows; sparse where the class says so.
 """
-_SEQUENCES = "X, lengths, groups\n    Sequences, as in `fit`.\n"
+_SEQUENCES = {
+    False: "X, lengths, groups\n    Sequences, as in `fit`.\n",
+    True: "X, lengths, groups, inputs\n    Sequences, as in `fit`, with NaN for missing values.\n",
+}
 _INVALID = (
     "ValueError\n    If the parameters or the data are invalid; the message names the estimator."
 )
@@ -175,7 +178,8 @@ def _documented(method):
         return method.__doc__
     given = sections.pop("Parameters", "")
     if not re.search(r"^X\b", given, re.MULTILINE):
-        given = (_SEQUENCES if "lengths" in signature.parameters else _ROWS) + given
+        kind = _SEQUENCES["inputs" in signature.parameters]
+        given = (kind if "lengths" in signature.parameters else _ROWS) + given
     errors = _RAISED.get(method.__name__, _UNFITTED)
     sections = {"Parameters": given, "Returns": "self : object", "Raises": errors} | sections
     parts = (f"{name}\n{'-' * len(name)}\n{part.rstrip()}" for name, part in sections.items())

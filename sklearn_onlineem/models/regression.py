@@ -286,7 +286,7 @@ class RegressionCoordinates:
     def moved(self, v):
         """Return the regression moved along v, and the size of v."""
         arrays = [array.copy() for array in self.regression.parameters._arrays]
-        size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v), False)
+        size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v))
         parameters = AffineGaussian(*arrays)
         return Regression(self.regression.family, parameters, self.regression.learnt), size
 

@@ -295,7 +295,7 @@ CALLS = [
          (ones(1), ones(1), ones(1, 1 + D), eyes(1, 1 + D), ones(D),
           *(array[:1] for array in REGRESSIONS), *ABOUT, ones(7)), {("score", 0)}),
     Call("_regressions.move",
-         (*(array[:1] for array in REGRESSIONS), *ABOUT, ones(7), False), {("v", 0)}),
+         (*(array[:1] for array in REGRESSIONS), *ABOUT, ones(7)), {("v", 0)}),
     Call("_edit_lattice.expected_operations",
          (*STRINGS, *STRINGS, PAIRS, *TABLE, shares(7), np.array([0, 2]), True, ones(2),
           ones(0, 4), ones(8), 1), {("uniforms", 0)}),

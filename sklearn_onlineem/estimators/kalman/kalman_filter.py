@@ -406,11 +406,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
     ) -> tuple[FloatsOrList, FloatsOrList]:
         """Return the moments of the states given the rows so far, p(h_t | v_1..t).
 
-        Parameters
-        ----------
-        X, lengths, groups, inputs
-            Sequences, as in `fit`, with NaN for missing values.
-
         Returns
         -------
         means : ndarray of shape (n_rows, n_dim_state), or list
@@ -442,8 +437,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
 
         Parameters
         ----------
-        X, lengths, groups, inputs
-            Sequences, as in `fit`, with NaN for missing values.
         lags : bool, default=False
             Whether to also return the covariances of consecutive states.
 
@@ -467,11 +460,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
     ) -> FloatsOrList:
         """Return the means of the states given whole sequences, as `smooth` does.
 
-        Parameters
-        ----------
-        X, lengths, groups, inputs
-            Sequences, as in `fit`, with NaN for missing values.
-
         Returns
         -------
         means : ndarray of shape (n_rows, n_dim_state), or list
@@ -492,8 +480,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
 
         Parameters
         ----------
-        X, lengths, groups, inputs
-            Sequences, as in `fit`, with NaN for missing values.
         return_cov : bool, default=False
             Whether to also return covariances.
 
@@ -514,11 +500,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
         inputs: SequenceData | None = None,
     ) -> FloatsOrList:
         """Return X with missing values replaced by their expectations given whole sequences.
-
-        Parameters
-        ----------
-        X, lengths, groups, inputs
-            Sequences, as in `fit`, with NaN for missing values.
 
         Returns
         -------
@@ -546,11 +527,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
         inputs: SequenceData | None = None,
     ) -> dict[str, tuple[FloatsOrList, FloatsOrList]]:
         """Return the components of series, given all rows.
-
-        Parameters
-        ----------
-        X, lengths, groups, inputs
-            Sequences, as in `fit`, with NaN for missing values.
 
         Returns
         -------
