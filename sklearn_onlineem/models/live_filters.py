@@ -91,6 +91,39 @@ class _LiveFilter(Loaded):
         return self._model.ahead(self._states, n_steps)
 
 
+class _TakesInputs(_LiveFilter):
+    """What filters have in common whose models may have inputs."""
+
+    def forecast(
+        self,
+        n_steps: int = 1,
+        *,
+        return_cov: bool = False,
+        quantiles: ArrayLike | None = None,
+        inputs: ArrayLike | None = None,
+    ) -> Floats | tuple[Floats, ...]:
+        """Return the expectations of the rows to come, after those so far.
+
+        Parameters
+        ----------
+        n_steps, return_cov, quantiles
+            As in `StateFilter.forecast`.
+        inputs : array-like of shape (n_steps, n_inputs), default=None
+            Known inputs of the rows to come; None: the model has none.
+
+        Returns
+        -------
+        means, covariances, quantiles : ndarray
+            As from `StateFilter.forecast`.
+
+        Raises
+        ------
+        ValueError
+            As `forecast` of the estimator; if lags were never all observed.
+        """
+        return self._forecast(n_steps, return_cov, quantiles, inputs)
+
+
 class StateFilter(_LiveFilter):
     """The distribution of the hidden state of a running sequence, given all rows so far.
 
@@ -192,7 +225,7 @@ class StateFilter(_LiveFilter):
         return row
 
 
-class RegressionFilter(StateFilter):
+class RegressionFilter(_TakesInputs, StateFilter):
     """The distribution of the hidden state of a running sequence whose states are regressions.
 
     `live_filter` of a fitted `RegressionHMM` returns one.
@@ -281,35 +314,6 @@ class RegressionFilter(StateFilter):
         past = self._past()
         return None if np.isnan(past).any() else LaggedRows.after(self._model, self._end, past)
 
-    def forecast(
-        self,
-        n_steps: int = 1,
-        *,
-        return_cov: bool = False,
-        quantiles: ArrayLike | None = None,
-        inputs: ArrayLike | None = None,
-    ) -> Floats | tuple[Floats, ...]:
-        """Return the expectations of the rows to come, after those so far.
-
-        Parameters
-        ----------
-        n_steps, return_cov, quantiles
-            As in `StateFilter.forecast`.
-        inputs : array-like of shape (n_steps, n_inputs), default=None
-            Known inputs of the rows to come; None: the model has none.
-
-        Returns
-        -------
-        means, covariances, quantiles : ndarray
-            As from `StateFilter.forecast`.
-
-        Raises
-        ------
-        ValueError
-            As `forecast` of the estimator; if its lags were never all observed.
-        """
-        return self._forecast(n_steps, return_cov, quantiles, inputs)
-
     def _ahead(self, n_steps, inputs):
         lags = self._lags()
         if lags is None:
@@ -321,7 +325,7 @@ class RegressionFilter(StateFilter):
         return RegressionForecast(*(values[None] for values in found))
 
 
-class MomentFilter(_LiveFilter):
+class MomentFilter(_TakesInputs):
     """The mean and covariance of the state of a running sequence, given all rows so far.
 
     `live_filter` of a fitted Kalman filter returns one.
@@ -423,35 +427,6 @@ class MomentFilter(_LiveFilter):
         self._last = None if known is None else known[0]
         self.n_steps += 1
         return self.mean, self.covariance
-
-    def forecast(
-        self,
-        n_steps: int = 1,
-        *,
-        return_cov: bool = False,
-        quantiles: ArrayLike | None = None,
-        inputs: ArrayLike | None = None,
-    ) -> Floats | tuple[Floats, ...]:
-        """Return the expectations of the rows to come, after those so far.
-
-        Parameters
-        ----------
-        n_steps, return_cov, quantiles
-            As in `StateFilter.forecast`.
-        inputs : array-like of shape (n_steps, n_inputs), default=None
-            Known inputs of the rows to come; None: the model has none.
-
-        Returns
-        -------
-        means, covariances, quantiles : ndarray
-            As from `StateFilter.forecast`.
-
-        Raises
-        ------
-        ValueError
-            As `forecast` of the estimator.
-        """
-        return self._forecast(n_steps, return_cov, quantiles, inputs)
 
     def _ahead(self, n_steps, inputs):
         m = self._model.n_inputs
