@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 204,
-    "Python code": 31_811,
-    "Python docstrings": 14_889,
+    "Python code": 31_926,
+    "Python docstrings": 14_907,
     "kernel files": 60,
     "kernel code": 15_039,
     "public names": 108,
     "import circles": 0,
-    "test code": 41_997,
+    "test code": 42_047,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

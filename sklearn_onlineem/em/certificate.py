@@ -26,6 +26,9 @@ _BAR, _LAST_BAR, _BETTER = 0.02, 0.25, 0.002
 _PRODUCTS, _FEWEST, _RESIDUAL, _REST = 40, 4, 1e-2, 1e-3
 # Square of a random score, as a share of `tol`; curvature that is a rounding error.
 _NOISE, _FLAT = 1e-6, 1e-6
+# Of standard deviations: the share of `tol` that those are worth which hardly matter, the step of
+# differences, the least factor of a step, and that of one that rises from almost 0.
+_WEAK, _LONG_STEP, _LEAST_FACTOR, _RISE = 0.25, 1e-3, 0.1, 30.0
 # Steps of differences of scores, by the bytes of a value.
 _STEPS, _STEP = {8: 1e-5, 4: 1e-3}, 1e-4
 # Lengths of steps along negative curvature, and shares of their rows' means to which entries near
@@ -90,6 +93,8 @@ def newton_step(
         return coordinates.unit_score(coordinates.score(statistics)).ravel()
 
     coordinates, pairs = here.coordinates, []
+    if coordinates.deviations is not None:
+        return _small_step(here, evaluate, tol)
     score = unit_score(here.statistics)
     expected = unit_score(here.evidence) if here.prior else score
     # At an exact saddle the score does not see where to leave it.
@@ -126,6 +131,51 @@ def newton_step(
         gain = 0.5 * abs(score.dot(total))
     step = coordinates.direction(total.reshape(coordinates.shape)) if pairs else None
     return NewtonStep(gain, step, False, pairs)
+
+
+def _small_step(here, evaluate, tol):
+    r"""Return the step of Newton's method for a few standard deviations, by all products.
+
+    The likelihood is an even function of these. So one that goes to 0 is at an ordinary maximum, in
+    a finite step; it is infinitely far for logarithms x. Products with H are differences of scores
+    g by natural parameters. Where a unit moves x by u, the information of x is H + 2 u g, and that
+    of deviations is H + 3 u g.
+
+    One that hardly matters has its step without H, which is a rounding error: to 0 if the
+    likelihood falls with it, and far up if it rises, as nothing tells how far.
+    """
+    coordinates, one = here.coordinates, np.eye(here.coordinates.shape[1])
+    score = coordinates.score(here.statistics)[0]
+    expected = coordinates.score(here.evidence)[0]
+    units, rounding, added = coordinates.deviations
+    scores = []
+    for unit in one[:, None]:
+        there = evaluate(coordinates.moved(_LONG_STEP / coordinates.size(unit) * unit))
+        scores.append(coordinates.score(there.evidence)[0])
+    # Scores are nearly linear in variances.
+    H = one - 2.0 * units[:, None] * (np.array(scores) - expected) / math.expm1(_LONG_STEP)
+    H = 0.5 * (H + H.T) + 3.0 * np.diag(units * score)
+    least = np.maximum(2.0 * _WEAK * tol * units**2, 10.0 * rounding / _LONG_STEP)
+    is_weak = np.abs(H.diagonal()) < least
+    falls = is_weak & (score < 0.0)
+    rises = is_weak & (score > (5.0 * rounding + 0.5 * added) / units)
+    own = np.flatnonzero(~is_weak)
+    step = np.select([falls, rises], [-1.0 / units, (_RISE - 1.0) / units], 0.0)
+    H, pairs = H[np.ix_(own, own)], []
+    if len(own):
+        values, vectors = np.linalg.eigh(H)
+        if values[0] < -_FLAT:
+            return NewtonStep(math.inf, (one[:, own] @ vectors[:, 0])[None], True, [])
+        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > _FLAT)
+        step[own] = vectors @ (inverse * (score[own] @ vectors))
+        # Those of logarithms, in which other steps are taken.
+        values, vectors = np.linalg.eigh(H - np.diag(units[own] * score[own]))
+        kept = values > _FLAT
+        directions = (one[:, own] @ vectors[:, kept]).T.copy()
+        pairs = [*zip(directions, values[kept, None] * directions, strict=True)]
+    gain = math.inf if rises.any() else 0.5 * float(np.abs(score * step).sum())
+    step = np.log(np.maximum(1.0 + units * step, _LEAST_FACTOR)) / units
+    return NewtonStep(gain, step[None], False, pairs)
 
 
 @dataclass
@@ -196,10 +246,13 @@ class Certificate:
                 wait = _PASSES if self.is_plain else 1 + self._n_failed // _FEW
                 self._wait = wait * len(found.pairs)
                 self.ahead = self._better(here, evaluate, found)
-                if self.ahead is None and found.gain < tol:
-                    bar = _LAST_BAR if self.is_plain or is_last else _BAR
-                    is_near = found.gain < bar * tol
+                is_small = here.coordinates.deviations is not None
+                if self.ahead is None and (found.gain < tol or is_small):
+                    bar = tol * (_LAST_BAR if self.is_plain or is_last else _BAR)
+                    is_near = found.gain < bar
                     self._finish(here, evaluate, found)
+                    # A step that gains what it promised has led to the maximum.
+                    is_near |= is_small and found.gain < tol and self.gain < bar
             except ours(*_ERRORS):
                 pass
         ends = is_near or ((is_last or has_stalled) and self.ahead is None)
@@ -232,8 +285,11 @@ class Certificate:
         self.gain, self._wait, self._n_failed = found.gain, 0, 0
         if found.direction is None or self.is_plain:
             return
-        there = evaluate(here.coordinates.moved(found.direction))
-        rise = there.objective - here.objective
-        if rise > 0.0:
-            # An error of the gain that was promised is as large as what is left.
-            self.ahead, self.gain = there, abs(found.gain - rise)
+        is_small = here.coordinates.deviations is not None
+        for length in (1.0, 0.5)[: 1 + is_small]:
+            there = evaluate(here.coordinates.moved(length * found.direction))
+            rise = there.objective - here.objective
+            if rise > 0.0:
+                # An error of the gain that was promised is as large as what is left.
+                self.ahead, self.gain = there, abs(found.gain - rise)
+                break

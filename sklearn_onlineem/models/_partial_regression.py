@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import numpy as np
 from scipy.linalg import lapack
 
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem.families import Full, Spherical
+from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 
@@ -328,6 +329,78 @@ class PartialCoordinates:
         for _, learnt, *_ in self._blocks:
             total += added[learnt] @ self._precision[learnt, learnt]
         return -0.5 * float(statistics.degrees[0]) * float(total)
+
+
+# Share of the squares that a residual is a difference of, below which it is a rounding error, and
+# that below which a variance does not go, so that its score has digits.
+_ROUNDING, _LEAST_SHARE = 1e-15, 1e-11
+# Shares of a variance from which on the least one is near, and the largest rise of a deviation.
+_LOW, _RISE = 0.01, 1e4
+
+
+def independent_variances(regression):
+    """Return the outputs whose variances are all that is learnt of a regression, or None."""
+    if regression.fixed is None:
+        is_single = len(regression.offset) == 1 or isinstance(regression.family.shape, Diagonal)
+        is_all = regression.learnt == ("covariance",) and is_single
+        return np.arange(len(regression.offset)) if is_all else None
+    part = PartialRegression(regression)
+    is_all = all(len(known) == 0 and len(learnt) == 1 for known, learnt in part.blocks)
+    if not is_all or part.free.any():
+        return None
+    return np.array([learnt[0] for _, learnt in part.blocks], dtype=np.intp)
+
+
+class VarianceCoordinates:
+    """Coordinates of independent variances, of unit information of complete data: logarithms.
+
+    A variance falls to a least value, beside which residuals are rounding errors, and not below.
+    """
+
+    def __init__(self, name, regression, statistics, outputs):
+        self.name, self.regression, self._outputs = name, regression, outputs
+        self.n_columns = len(outputs)
+        self.columns = {"covariance": slice(0, len(outputs))} if len(outputs) else {}
+        degrees, variances = float(statistics.degrees[0]), regression.covariance[outputs, outputs]
+        if not (degrees > 0.0 and (variances > 0.0).all()):
+            raise ValueError(f"There are no data on the noise of the {name}.")
+        B = regression.matrix
+        self._contrast = np.concatenate([-B, np.eye(len(B))], axis=1)[outputs]
+        sizes = np.abs(self._contrast) @ np.sqrt(statistics.scatter[0].diagonal())
+        self.rounding = _ROUNDING * sizes**2 / (degrees * variances)
+        self._least = _LEAST_SHARE / _ROUNDING * self.rounding
+        self._variances = variances
+        # By how much a unit moves logarithms of standard deviations.
+        self.units = np.full(len(outputs), 1.0 / math.sqrt(2.0 * degrees))
+        floor = regression.noise_family._floor
+        self.added = floor[outputs] / variances if len(floor) else np.zeros(len(outputs))
+
+    def score(self, statistics, out):
+        """Fill in the score of statistics; 0 where a variance has its least value and falls."""
+        contrast, degrees = self._contrast, float(statistics.degrees[0])
+        shift = contrast @ statistics.mean[0] - self.regression.offset[self._outputs]
+        squares = ((contrast @ statistics.scatter[0]) * contrast).sum(axis=1)
+        squares += float(statistics.weight[0]) * shift**2
+        ratios = squares / self._variances + degrees * self.added
+        out[:] = self.units * (ratios - degrees)
+        out[(self._least >= 0.99) & (ratios < degrees * (1.0 + self.rounding))] = 0.0
+
+    def moved(self, v):
+        """Return the regression moved along v, and the size of v."""
+        logs, outputs = 2.0 * self.units * v, self._outputs
+        factors = np.maximum(np.exp(logs), np.minimum(self._least, 1.0))
+        regression, covariance = self.regression, self.regression.covariance.copy()
+        covariance[outputs, outputs] = self._variances * factors
+        parameters = replace(regression.parameters, covariance=covariance[None])
+        return replace(regression, parameters=parameters), float(np.abs(logs).max())
+
+    def raised(self, share):
+        """Return how far a step raises variances near their least values, whose scores are lost."""
+        is_low = self._least > _LOW
+        return np.where(is_low, math.log(_RISE * share) / self.units, 0.0)
+
+    def floor_penalty(self, statistics):
+        return -0.5 * float(statistics.degrees[0]) * float(self.added.sum())
 
 
 def _inverse_root(matrix, message):

@@ -34,6 +34,9 @@ class Coordinates(ABC):
     # Whether no other parameters have the same likelihood, so that any step tells how much longer
     # others should be.
     are_determined = False
+    # Where all coordinates are logarithms of standard deviations: by how much a unit moves each,
+    # and, as shares of variances, the rounding error of squares and what the M-step adds.
+    deviations = None
 
     @property
     @abstractmethod

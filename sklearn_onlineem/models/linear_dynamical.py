@@ -41,6 +41,7 @@ from sklearn_onlineem.models._kalman import (
     split_by_gaps,
 )
 from sklearn_onlineem.models._model import Model, by_weight
+from sklearn_onlineem.models._partial_regression import VarianceCoordinates, independent_variances
 from sklearn_onlineem.models._varying import (
     Varying,
     expected_moments,
@@ -394,11 +395,18 @@ class SystemCoordinates(Coordinates):
         self.model, self._statistics = model, statistics
         # Steps are measured before they are taken.
         self._latest = None
-        parts = (
-            coordinates_of_regression(name, getattr(model, name), getattr(statistics, name))
+        learnt = {
+            name: (getattr(model, name), getattr(statistics, name))
             for name in _REGRESSIONS
             if getattr(model, name).learnt
-        )
+        }
+        outputs = {name: independent_variances(part) for name, (part, _) in learnt.items()}
+        if model.diffuse is None or any(own is None for own in outputs.values()):
+            parts = (coordinates_of_regression(name, *pair) for name, pair in learnt.items())
+        else:
+            parts = (
+                VarianceCoordinates(name, *pair, outputs[name]) for name, pair in learnt.items()
+            )
         self._coordinates = [part for part in parts if part.columns]
         if not self._coordinates:
             raise ValueError("There are no standard errors of a system of which nothing is learnt.")
@@ -444,6 +452,13 @@ class SystemCoordinates(Coordinates):
         squares = np.diag(moments.scatter[0])[:k] / max(float(moments.weight[0]), _TINY)
         squares = squares + moments.mean[0, :k] ** 2
         return np.sqrt(np.where(squares > 0.0, squares, 1.0))
+
+    @cached_property
+    def deviations(self):
+        if not isinstance(self._coordinates[0], VarianceCoordinates):
+            return None
+        parts = ((part.units, part.rounding, part.added) for part in self._coordinates)
+        return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
     @cached_property
     def _columns(self):
@@ -493,6 +508,12 @@ class SystemCoordinates(Coordinates):
 
     def size(self, v):
         return max(size for _, size in self._along(v))
+
+    def raised(self, after, share):
+        if self.deviations is None:
+            return None
+        v = np.concatenate([part.raised(share) for part in self._coordinates])[None]
+        return self.moved(v) if v.any() else None
 
     @property
     def parts(self):

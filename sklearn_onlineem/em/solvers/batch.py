@@ -107,7 +107,13 @@ def batch_passes(
         certificate = Certificate(rule, newton, is_plain=acceleration is None)
     while True:
         there = promised = None
-        if newton.takes_over(here, rule, progress):
+        # After a step of Newton's method in few dimensions, which is certified at once.
+        is_certain = certificate is not None and here is certificate.ahead
+        is_certain = is_certain and certificate.gain < rule.tol
+        is_certain = is_certain and here.coordinates.deviations is not None
+        if is_certain:
+            there, promised = here, certificate.gain
+        elif newton.takes_over(here, rule, progress):
             there, promised = newton.step(here, this)
         after = this.after(here, here.stepped if there is None else there.model)
         value = here.log_posterior if is_suited else here.log_likelihood
@@ -116,7 +122,8 @@ def batch_passes(
         if certificate is not None and not certificate.is_due():
             is_last = False
         elif certificate is not None and suits(here):
-            is_stuck, there = there is here, there or this(here.stepped)
+            is_stuck = there is here and not is_certain
+            there = there or this(here.stepped)
             is_last, there = certificate.holds(there, this, is_stuck)
             progress.distance = rule.distance(certificate.gain) if is_last else math.inf
             # The last step is one of EM, whose E-step has been made.

@@ -13,7 +13,11 @@ from statsmodels.tsa.statespace.initialization import Initialization
 from statsmodels.tsa.statespace.structural import UnobservedComponents
 
 from sklearn_onlineem import KalmanFilter, combine_estimators
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.diagnostics import standard_errors
+from sklearn_onlineem.em.certificate import newton_step
+from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton
 from sklearn_onlineem.models.linear_dynamical import FIELDS
 from sklearn_onlineem.persistence import load, save
 from sklearn_onlineem.structure import Autoregression, Cycle, Inputs, Level, Season, Trend
@@ -171,6 +175,66 @@ def test_rates_that_are_learnt_are_at_a_maximum(structure, rng):
         assert_allclose(A[1, 1:], [0.9, -0.5], atol=0.15)
         start = kalman.initial_state_covariance_.diagonal()
         assert_allclose(start, [np.inf, X.var(), X.var()])
+
+
+def fixed_trend(rng, n=160):
+    """A line and a season, which do not change, and a random walk with noise."""
+    t = np.arange(n)
+    X = (
+        0.3 * t
+        + 3.0 * np.cos(np.pi * t / 2)
+        + rng.normal(size=n)
+        + 0.5 * rng.normal(size=n).cumsum()
+    )
+    return X[:, None]
+
+
+def test_variances_of_zero_are_found_and_certified_in_few_passes(rng):
+    X, structure = fixed_trend(rng), [Trend(), Season(4)]
+    kalman = KalmanFilter(structure=structure).fit(X)
+    assert kalman.converged_
+    # Those of the certificate are some 10 of them.
+    assert kalman.history_[-1].n_rows <= 50 * len(X)
+    best = KalmanFilter(structure=structure, tol=1e-9, max_iter=1000).fit(X).score(X)
+    assert kalman.score(X) > best - 0.02
+
+
+@pytest.mark.parametrize("start", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("name", ["transition_covariance", "observation_covariance"])
+def test_variances_near_zero_rise_to_the_maximum(name, start, rng):
+    X = fixed_trend(rng)
+    names = ["transition_covariance", "observation_covariance"]
+    known = {"initial_state_covariance": np.inf, "em_vars": names}
+    best = KalmanFilter(**known).fit(X).score(X)
+    assert KalmanFilter(**known, **{name: start}).fit(X).score(X) > best - 0.02
+
+
+def test_certificates_have_the_newton_step_of_standard_deviations(rng):
+    X = (0.7 * rng.normal(size=(400, 1)).cumsum(axis=0)) + rng.normal(size=(400, 1))
+    data = Sequences(Rows(X), np.array([0, len(X)]))
+    model = KalmanFilter(structure=[Level()], tol=0.0, max_iter=5).fit(X).model_
+
+    def evaluate(model):
+        return Evaluation(model, *model.e_step(data), [], data)
+
+    here = evaluate(model)
+    units = here.coordinates.deviations[0]
+
+    def objective(*changes):
+        logs = np.log1p(sum(changes)) / units
+        return evaluate(here.coordinates.moved(logs[None])).objective
+
+    steps = 1e-2 * np.eye(len(units))
+    gradient = [(objective(a) - objective(-a)) / 2e-2 for a in steps]
+    information = -np.array([
+        [(objective(a, b) - objective(a, -b) - objective(-a, b) + objective(-a, -b)) / 4e-4
+         for a in steps] for b in steps
+    ])  # fmt: skip
+    expected = np.linalg.solve(information, gradient)
+    found = newton_step(here, evaluate, QuasiNewton(), tol=1e-8)
+    assert np.abs(expected).max() > 0.05
+    assert_allclose(np.expm1(found.direction[0] * units), np.maximum(expected, -0.9), rtol=0.05)
+    assert_allclose(found.gain, 0.5 * np.abs(gradient * expected).sum(), rtol=0.05)
 
 
 def test_a_list_of_series_shares_variances(rng):
