@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from sklearn_onlineem import Mixture, combine_estimators
-from sklearn_onlineem._values import aligned, average, differences, n_bytes, take
+from sklearn_onlineem._values import aligned, average, differences, frozen, n_bytes, take
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.statistics import Listed
 
@@ -29,6 +29,14 @@ class Both:
 def value_of(x):
     x = np.asarray(x, dtype=float)
     return Both(x, Named(10.0 * x, (100.0 * x, (x[:, None], 3))))
+
+
+def test_what_is_frozen_is_read_only_but_for_the_empty_array_that_kernels_share():
+    empty, whole = np.empty(0), value_of([1.0, 2.0])
+    frozen((whole, [empty]))
+    assert empty.flags.writeable
+    for array in (whole.array, whole.named.location, whole.named.rest[0], whole.named.rest[1][0]):
+        assert not array.flags.writeable
 
 
 def test_averages_reach_into_tuples():

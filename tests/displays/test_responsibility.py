@@ -48,6 +48,8 @@ def test_each_row_and_component_has_its_cell():
     display = ResponsibilityDisplay.from_predictions(drawn(200, 50))
     assert display.image_.get_extent() == [0.0, 200, 49.5, -0.5]
     assert display.image_.get_clim() == (0.0, 1.0) and display.boundaries_ is None
+    # Smoothed pixels would mix components.
+    assert display.image_.get_interpolation() == "nearest"
     ticks = display.ax_.get_yticks()
     assert (ticks == np.rint(ticks)).all() and len(ticks) <= 12
 

@@ -245,6 +245,14 @@ def test_what_users_code_raises_comes_out_as_it_was_raised(error, rng, monkeypat
     assert not stream.__sklearn_is_fitted__()
 
 
+@pytest.mark.parametrize("n_calls", [1, 15, 30, 45, 60, 75])
+def test_a_callback_ends_a_fit_from_either_of_its_starts(n_calls):
+    X, steps = np.random.default_rng(5).normal(size=(208, 5)), []
+    callback = lambda step: steps.append(step) or len(steps) >= n_calls  # noqa: E731
+    GaussianMixture(6, callbacks=[callback], random_state=0).fit(X)
+    assert len(steps) == n_calls
+
+
 # ------------------------------------------------------------------------------- early stopping
 
 
@@ -288,10 +296,6 @@ def test_scores_are_those_of_the_start_that_goes_on():
 
 # ------------------------------------------------------------------- scikit-learn's own callbacks
 
-has_sklearn_callbacks = pytest.mark.skipif(
-    not hasattr(PoissonMixture, "set_callbacks"), reason="scikit-learn has callbacks from 1.9 on"
-)
-
 
 class Listener:
     """Follows scikit-learn's protocol, and notes what it hears."""
@@ -317,7 +321,6 @@ class Listener:
         self.heard.append("teardown")
 
 
-@has_sklearn_callbacks
 @all_estimators
 def test_scikit_learns_callbacks_hear_of_each_pass(case, rng):
     X, _ = case.data(rng, 40)
@@ -332,7 +335,6 @@ def test_scikit_learns_callbacks_hear_of_each_pass(case, rng):
     assert fitted.set_callbacks(Listener(stop_after=1)).fit(X).n_iter_ == 1
 
 
-@has_sklearn_callbacks
 def test_starts_are_tasks_and_failures_end_them(rng, monkeypatch):
     X = rng.poisson(5.0, size=(30, 1))
     listener = Listener()
@@ -365,7 +367,6 @@ def test_starts_are_tasks_and_failures_end_them(rng, monkeypatch):
     assert_identical(mixture.set_callbacks(Listener()).fit(X).model_, alone.model_)
 
 
-@has_sklearn_callbacks
 def test_searches_hand_their_callbacks_on(rng, capsys):
     from sklearn.callback import ProgressBar
     from sklearn.model_selection import GridSearchCV

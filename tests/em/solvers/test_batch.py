@@ -22,6 +22,7 @@ from sklearn_onlineem import (
     KalmanFilter,
     PoissonMixture,
 )
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.certificate import newton_step
@@ -256,6 +257,20 @@ def test_a_newton_step_is_that_of_the_hessian(case):
     found = newton_step(here, evaluate, QuasiNewton(), 1e-3, fewest=40)
     expected = 0.5 * score @ np.linalg.solve(hessian, score)
     assert not found.is_saddle and found.gain == pytest.approx(expected, rel=0.02, abs=1e-9)
+
+
+def test_steps_below_rounding_are_those_of_em(rng):
+    """Nothing is left to gain where a mixture has one component."""
+    X = Rows(rng.normal(size=(50, 2)))
+    model, models = GaussianMixture(1).fit(X.X).model_, []
+
+    def evaluate(model):
+        models.append(model)
+        return Evaluation(model, *model.e_step(X), (), X)
+
+    here = evaluate(model)
+    QuasiNewton().step(here, evaluate)
+    assert len(models) == 2 and models[1] is here.stepped
 
 
 @pytest.mark.parametrize("solver", ["auto", PLAIN], ids=["auto", "plain"])
