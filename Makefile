@@ -50,7 +50,7 @@ unexport PYTHONDONTWRITEBYTECODE
 install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \
 	| $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 
-.PHONY: demo test test-minima test-threads test-rivals rivals fuzz lint format doctest doc doc-check release-check conda speed clean distclean
+.PHONY: demo test test-minima test-threads test-rivals rivals test-spark spark fuzz lint format doctest doc doc-check release-check conda speed clean distclean
 
 demo: $(BUILT)
 	$(BIN)/python examples/streams/plot_moving_stream.py build/demo
@@ -61,6 +61,10 @@ test: $(BUILT) $(VENV)/extra-test $(VENV)/extra-river
 # In an environment of its own: gigabytes, and libraries that hold back others.
 test-rivals:
 	$(MAKE) rivals VENV=.venv-rivals
+
+# In an environment of its own, too: hundreds of megabytes. It needs Java.
+test-spark:
+	$(MAKE) spark VENV=.venv-spark
 
 # $(call copy_source,FOLDER): to build there with other versions; nothing that was built goes along.
 define copy_source
@@ -109,6 +113,9 @@ test-threads:
 
 rivals: $(BUILT) $(VENV)/extra-rivals
 	$(BIN)/python -m pytest --numprocesses 0 -m rivals $(PYTEST_ARGS)
+
+spark: $(BUILT) $(VENV)/extra-test $(VENV)/extra-spark
+	$(BIN)/python -m pytest --numprocesses 0 -m spark $(PYTEST_ARGS) tests/distributed/test_spark.py
 
 # OpenBLAS would start threads in each worker, and Python would hide small blocks from the sanitizer.
 fuzz: $(BUILT) $(VENV)/extra-test
@@ -172,7 +179,7 @@ clean:
 	find sklearn_onlineem -name '*.so' -delete
 
 distclean: clean
-	rm -rf $(VENV) .venv-minima .venv-rivals .venv-threads
+	rm -rf $(VENV) .venv-minima .venv-rivals .venv-spark .venv-threads
 
 $(VENV)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'

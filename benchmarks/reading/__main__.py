@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 204,
-    "Python code": 31_926,
-    "Python docstrings": 14_907,
+    "Python files": 205,
+    "Python code": 32_102,
+    "Python docstrings": 14_929,
     "kernel files": 60,
     "kernel code": 15_039,
     "public names": 108,
     "import circles": 0,
-    "test code": 42_064,
+    "test code": 42_390,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

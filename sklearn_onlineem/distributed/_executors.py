@@ -1,6 +1,7 @@
 """Executors of tasks: this process and its children (joblib), or a cluster (Dask).
 
-Both map a task over the shards and merge the results by the same tree, so that bits are the same.
+These, and that of `_spark`, map a task over the shards and merge the results by the same tree, so
+that bits are the same.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from sklearn_onlineem.distributed._tasks import (
     whole,
 )
 
-_VERSION = "sklearn_onlineem._version:__version__"
+VERSION = "sklearn_onlineem._version:__version__"
 # Number of results that one task merges.
 _FAN_IN = 8
 # CPU seconds of a task below which more goes to scheduling than to learning.
@@ -50,7 +51,7 @@ _GONE = (
     "DistributedEM: a worker was lost with the only copy of some data. Pass shards that can be"
     " computed again: delayed objects or Dask collections."
 )
-_NO_LIBRARY = (
+NO_LIBRARY = (
     "DistributedEM: the scheduler and the workers need sklearn_onlineem in the version that is used"
     " here ({})."
 )
@@ -84,7 +85,7 @@ class Heartbeats:
         return [worker for worker, (_, since) in self.heard.items() if now - since > seconds]
 
 
-def _chosen(counts):
+def nonempty(counts):
     """Return which shards are not empty, and how many rows precede each."""
     sizes, n_counting = np.reshape(counts, (-1, 2)).T
     numbers = np.flatnonzero(n_counting).tolist()
@@ -112,7 +113,7 @@ class JoblibExecutor:
     def open(self):
         """Find the shards that are not empty."""
         counts = [n_entries(number, self.names, *part) for number, part in enumerate(self.source)]
-        self.numbers, self.firsts = _chosen(counts)
+        self.numbers, self.firsts = nonempty(counts)
 
     def begin(self, estimator):
         """Return the estimator at its start, from the first shard."""
@@ -179,7 +180,7 @@ class DaskExecutor:
     def open(self):
         def compute():
             # Workers that cannot read a task of this package stop, without a word.
-            version = self.client.submit(resolve_name, _VERSION, pure=False)
+            version = self.client.submit(resolve_name, VERSION, pure=False)
             if (found := self._fetched([version])[0]) != __version__:
                 raise ImportError(f"sklearn_onlineem {found} is there, and {__version__} here")
             numbers = range(len(self.futures[0]))
@@ -187,7 +188,7 @@ class DaskExecutor:
             futures = self._map(n_entries, numbers, names, *self.futures)
             return self._fetched(futures, numbers)
 
-        self.numbers, self.firsts = _chosen(self._insisting(compute))
+        self.numbers, self.firsts = nonempty(self._insisting(compute))
 
     def begin(self, estimator):
         number = self.numbers[0]
@@ -332,7 +333,7 @@ class DaskExecutor:
             except Exception as error:
                 missing = error if isinstance(error, ImportError) else error.__cause__
                 if isinstance(missing, ImportError) and "sklearn_onlineem" in str(missing):
-                    raise DistributionError(_NO_LIBRARY.format(missing)) from error
+                    raise DistributionError(NO_LIBRARY.format(missing)) from error
                 is_lost, cause = isinstance(error, FutureCancelledError), error
                 is_transport = is_lost or isinstance(error, CommClosedError)
                 if self.client.status == "running" and not is_transport:

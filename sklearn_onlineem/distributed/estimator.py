@@ -26,6 +26,7 @@ from sklearn_onlineem.distributed._modes import (
     StochasticMode,
 )
 from sklearn_onlineem.distributed._shards import cut, remote_shards
+from sklearn_onlineem.distributed._spark import SparkExecutor, spark_shards
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import Auto, Batch, Online, Stochastic
 from sklearn_onlineem.estimators.base import N_JOBS, OnlineEM
@@ -46,11 +47,12 @@ from sklearn_onlineem.estimators.sequence_forms import (
     with_columns_of_symbols,
 )
 from sklearn_onlineem.estimators.sequences import SequenceEstimator
-from sklearn_onlineem.estimators.validation import error_context
+from sklearn_onlineem.estimators.validation import error_context, is_of_spark
 
 # For annotations only: it need not be installed.
 if TYPE_CHECKING:
     from distributed import Client
+    from pyspark.sql import SparkSession
 
 _NAMED = by_name("lengths, groups and the like are passed by name")
 
@@ -200,24 +202,25 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         sample_weight: object = None,
         *,
         inputs: object = None,
-        client: Client | None = None,
+        client: Client | SparkSession | None = None,
         validation: SequenceData | None = None,
     ) -> Self:
         """Fit to all shards.
 
         Parameters
         ----------
-        X : array-like, list of sequences, Dask array or data frame, or list of shards
+        X : array-like, list of sequences, data frame of Dask or Spark, or list of shards
             Shards are delayed objects or futures, or 2-D arrays for estimators of rows. Other
-            local data are cut into `n_shards`.
+            local data are cut into `n_shards`, and Dask arrays are in chunks. Partitions of a Spark
+            data frame are shards; a sequence is one of its rows, in a column of arrays.
         y, sample_weight : as X, default=None
             As in `fit` of the estimator, in shards as X: local data are cut alike, chunks of Dask
-            arrays are those of X, and lists of shards are as long. `y` is ignored unless the
-            estimator has targets, or ``semi_supervised=True``. A shard whose weights are all 0 is
-            left out.
+            arrays are those of X, and lists of shards are as long. Of a Spark data frame, names of
+            columns. `y` is ignored unless the estimator has targets, or ``semi_supervised=True``. A
+            shard whose weights are all 0 is left out.
         inputs : as X, default=None
             Known inputs, a row for each row of X, of an estimator that takes them.
-        client : distributed.Client, default=None
+        client : distributed.Client or SparkSession, default=None
             None: the present client for data on a cluster, and joblib for local data.
         validation : array-like, or tuple (X, y) for an estimator with targets, default=None
             Local data to score the model on after each round; with inputs, a tuple (X, inputs).
@@ -230,7 +233,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             ``mode="batch"``, "stochastic".
         DistributionError
             If the cluster has lost data that cannot be computed again, its scheduler, all workers
-            for longer than `worker_timeout`, or workers repeatedly.
+            for longer than `worker_timeout`, or workers repeatedly; if Spark computes no shards.
         distributed.KilledWorker
             If one task has killed several workers, for example by its memory.
         """
@@ -242,23 +245,24 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         self._check_supported(columns, client)
         held_out = self._held_out(validation, inputs)
         executor = self._executor(columns, client)
-        executor.open()
-        estimator = self._started(executor)
-        extents = executor.prepare(_for_workers(estimator))
-        sizes, *totals = zip(*extents, strict=True)
-        history, fitted = [], estimator._fitted
-        state = fitted.state
-        progress = Progress(state, fitted.history, callbacks_of(estimator), start=state)
-        with executor.session, _bar(self.progress, type(self.estimator).__name__) as advance:
+        with executor.session:
+            executor.open()
+            estimator = self._started(executor)
+            extents = executor.prepare(_for_workers(estimator))
+            sizes, *totals = zip(*extents, strict=True)
+            history, fitted = [], estimator._fitted
+            state = fitted.state
+            progress = Progress(state, fitted.history, callbacks_of(estimator), start=state)
+            with _bar(self.progress, type(self.estimator).__name__) as advance:
 
-            def record(done):
-                estimator._commit(progress, None)
-                score = math.nan if held_out is None else float(estimator.score(**held_out))
-                history.append(done._replace(validation=score))
-                advance()
+                def record(done):
+                    estimator._commit(progress, None)
+                    score = math.nan if held_out is None else float(estimator.score(**held_out))
+                    history.append(done._replace(validation=score))
+                    advance()
 
-            shards = Shards(executor, sizes, *map(sum, totals), record)
-            self._learn(estimator, progress, shards)
+                shards = Shards(executor, sizes, *map(sum, totals), record)
+                self._learn(estimator, progress, shards)
         vars(self).update(estimator_=estimator, history_=history)
         return self
 
@@ -308,7 +312,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             return y
         if isinstance(estimator, OnlineEM) and get_tags(estimator).target_tags.required:
             return y
-        takes_sequences = isinstance(estimator, SequenceEstimator)
+        takes_sequences = isinstance(estimator, SequenceEstimator) and not is_of_spark(X)
         if takes_sequences and remote_shards({"X": X}, estimator) is None:
             with error_context(estimator):
                 if not is_nested(X):
@@ -319,8 +323,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         name = type(self.estimator).__name__
         if not isinstance(self.estimator, OnlineEM):
             raise TypeError(f"DistributedEM cannot take {no_model(self.estimator)}.")
-        if client is not None and not hasattr(client, "scatter"):
-            raise TypeError(f"client must be a distributed.Client, got {client!r}.")
+        if client is not None and not (hasattr(client, "scatter") or is_of_spark(client)):
+            raise TypeError(
+                f"client must be a distributed.Client or a SparkSession, got {client!r}."
+            )
         n_init, solver = getattr(self.estimator, "n_init", 1), self.estimator.solver
         plain = ("auto", "online", "batch", Auto(), Online(), Batch(), Batch(acceleration=None))
         default = self.estimator._defaults["solver"]
@@ -341,6 +347,9 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
                 raise TypeError(f"DistributedEM: {name} takes no {argument}.")
 
     def _executor(self, columns, client):
+        if is_of_spark(columns["X"]) or is_of_spark(client):
+            shards = spark_shards(client, columns, int(self.n_shards), self.estimator)
+            return SparkExecutor(shards, tuple(columns))
         shards = remote_shards(columns, self.estimator)
         try:
             worker_timeout = float(self.worker_timeout)

@@ -36,22 +36,34 @@ def is_empty(estimator, X):
 
 
 def check_in_memory(name, values):
-    """Raise TypeError if data are a Dask collection, a future, or a list with one."""
-    if type(values) is np.ndarray or "dask" not in sys.modules:
+    """Raise TypeError if data are of Dask or Spark, a future, or a list with one."""
+    if type(values) is np.ndarray or not {"dask", "pyspark"} & sys.modules.keys():
         return
-    from dask.base import is_dask_collection
-
-    distributed = sys.modules.get("distributed")
-    futures = () if distributed is None else distributed.Future
     for part in values if isinstance(values, list | tuple) else (values,):
-        if type(part) is not np.ndarray and (isinstance(part, futures) or is_dask_collection(part)):
+        if type(part) is not np.ndarray and (is_of_spark(part) or _is_of_dask(part)):
             kind = f"{type(part).__module__.partition('.')[0]} {type(part).__name__}"
             raise TypeError(
                 f"{name} is a {kind}, or has one, and all of it would be loaded into this process."
-                " Pass what its compute() or result() returns if that fits into memory. To learn"
-                " from it where it is, use sklearn_onlineem.distributed.DistributedEM; to predict,"
-                " map blocks of rows: X.map_blocks(estimator.predict, dtype=int, drop_axis=1)."
+                " Pass what its compute(), result() or toPandas() returns if that fits into memory."
+                " To learn from it where it is, use sklearn_onlineem.distributed.DistributedEM; to"
+                " predict, map blocks of rows, as in"
+                " X.map_blocks(estimator.predict, dtype=int, drop_axis=1)."
             )
+
+
+def is_of_spark(value):
+    """Return whether it is a session or a data frame of PySpark, which need not be installed."""
+    return type(value).__module__.partition(".")[0] == "pyspark"
+
+
+def _is_of_dask(value):
+    if "dask" not in sys.modules:
+        return False
+    from dask.base import is_dask_collection
+
+    distributed = sys.modules.get("distributed")
+    is_future = distributed is not None and isinstance(value, distributed.Future)
+    return is_future or is_dask_collection(value)
 
 
 def frame_of(X):

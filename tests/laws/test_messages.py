@@ -395,7 +395,7 @@ DistributedEM(topics(solver='gibbs')).fit(COUNTS) ->
     must have n_init=1, got .*, and solver='online', got
 shards(tol=-1.0).fit(X) -> ^The 'tol' parameter of GaussianMixture
 shards().fit(X, client='tcp://x') ->
-    TypeError: client must be a distributed.Client, got 'tcp://x'
+    TypeError: client must be a distributed.Client or a SparkSession, got 'tcp://x'
 shards().fit([dask.delayed(X)]) -> client
 DistributedEM(BayesianGaussianMixture()).fit(X) ->
     TypeError: BayesianGaussianMixture: it is no mixture.*this library
