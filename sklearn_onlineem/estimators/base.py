@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from numbers import Integral, Real
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
@@ -249,15 +249,19 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
             reader, data, resumes = self._read(X, y, fresh=ALL_DATA, **where)
             shape = tuple(map(partial(getattr, self), self._structural_parameters))
             with single_threaded_blas(data.n_rows):
-                starts = self._starts(data, random_state, reader.attributes, resumes)
-                first, plan = next(starts)
+                given = data, random_state, reader.attributes
+                if resumes:
+                    (first, plan), another = self._resumption(*given), None
+                else:
+                    initialiser = self._start()
+                    first, plan = self._begun(initialiser.model, *given)
+                    another = partial(self._begun, initialiser.another, *given)
                 n_starts, n_first = 1 if resumes else getattr(self, "n_init", 1), None
                 if n_starts == "auto":
                     n_first = self._solver().trial_passes(first.state, data, plan)
                     n_starts = 1 if n_first is None else 2
                 tasks = FitTasks(self, X, y, reader.attributes, n_starts, n_first)
-                starts = chain([(first, plan)], starts)
-                progress = self._solved(starts, data, tasks, resumes)
+                progress = self._solved((first, plan), another, data, tasks)
             if self.callbacks:  # which may have set one
                 self._check_shape(shape)
             self._finish(progress, data)
@@ -281,29 +285,26 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
         reader = self._input(fresh=not resumes and fresh)
         return reader, reader.read(X, y, **where), resumes
 
-    def _starts(self, data, random_state, attributes, resumes):
-        """Yield the progress of a fit at each of its starts, and the plan."""
-        if resumes:
-            log(self, "continues from the fitted model")
-            model, seed = self._known_model(data), _drawn_seed(random_state)
-            if model is None:
-                state = self._resumed(seed=seed)
-            else:
-                state = self._state_of(self._relearning(model), data, seed, is_known=True)
-            history, callbacks = self._fitted.history, callbacks_of(self, attributes)
-            progress = Progress(state, history, callbacks, start=state)
-            yield progress, self._plan(state, data, self._fitted.lower_bounds)
-            return
-        initialiser = self._start()
-        start_from = initialiser.model
-        while True:
-            model = start_from(data, random_state)
-            state = self._state_of(model, data, _drawn_seed(random_state))
-            progress = Progress(state, callbacks=callbacks_of(self, attributes), start=state)
-            yield progress, self._plan(state, data)
-            start_from = initialiser.another
+    def _resumption(self, data, random_state, attributes):
+        """Return the progress of a fit that goes on from the fitted model, and the plan."""
+        log(self, "continues from the fitted model")
+        model, seed = self._known_model(data), _drawn_seed(random_state)
+        if model is None:
+            state = self._resumed(seed=seed)
+        else:
+            state = self._state_of(self._relearning(model), data, seed, is_known=True)
+        history, callbacks = self._fitted.history, callbacks_of(self, attributes)
+        progress = Progress(state, history, callbacks, start=state)
+        return progress, self._plan(state, data, self._fitted.lower_bounds)
 
-    def _solved(self, starts, data, tasks, resumes):
+    def _begun(self, start_from, data, random_state, attributes):
+        """Return the progress of a fit at a start, and the plan."""
+        model = start_from(data, random_state)
+        state = self._state_of(model, data, _drawn_seed(random_state))
+        progress = Progress(state, callbacks=callbacks_of(self, attributes), start=state)
+        return progress, self._plan(state, data)
+
+    def _solved(self, first, another, data, tasks):
         """Return the progress of a fit from the best of its starts, at the end.
 
         Starts are compared after `n_first` passes, and the best goes on; None: at their end.
@@ -311,10 +312,10 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
         solver, most, n_first, tried = self._solver(), self._most_passes, tasks.n_first, []
         report = partial(report_pass, self) if self.verbose else None
         for number in range(1, tasks.n_starts + 1):
-            if not resumes:
+            if another is not None:
                 log(self, f"start {number} of {tasks.n_starts}, from {data.n_rows} rows")
             try:
-                progress, plan = next(starts)
+                progress, plan = first if number == 1 else another()
                 passes = tasks.observed(solver.passes(progress, data, plan), progress)
                 run(islice(passes, n_first), progress, most, report)
                 score = solver.score(progress, data) if tasks.n_starts > 1 else 0.0
