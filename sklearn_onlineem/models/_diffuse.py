@@ -78,11 +78,14 @@ class Opening:
         maps = np.zeros((n, k, n_first + (n - 1) * n_noise + q))
         means[0], maps[0, :, :n_first] = model.initial.offset, first
         maps[0, :, maps.shape[2] - q :] = np.eye(k)[:, model.diffuse]
-        for t in range(1, n):
-            A, begin = self._of("transition_matrices", t - 1), n_first + (t - 1) * n_noise
-            means[t] = A @ means[t - 1] + self._of("transition_offsets", t - 1)
-            maps[t] = A @ maps[t - 1]
-            maps[t, :, begin : begin + n_noise] = noise
+        before = np.arange(n - 1)
+        A, b = (self._of(f"transition_{what}", before) for what in ("matrices", "offsets"))
+        A = A if A.ndim == 3 else [A] * (n - 1)
+        for t, begin in zip(before, n_first + before * n_noise, strict=True):
+            maps[t + 1] = A[t] @ maps[t]
+            maps[t + 1, :, begin : begin + n_noise] = noise
+            means[t + 1] = A[t] @ means[t]
+            means[t + 1] += b[t] if b.ndim == 2 else b
         return means, maps
 
     @cached_property
@@ -436,7 +439,9 @@ def evidence(model, data):
 
 def _root(covariance):
     """Return a root of a covariance, without columns of 0."""
-    root = square_roots(covariance[None])[0]
+    variances = covariance.diagonal()
+    is_diagonal = np.count_nonzero(covariance) == np.count_nonzero(variances)
+    root = np.diag(np.sqrt(variances)) if is_diagonal else square_roots(covariance[None])[0]
     return root[:, root.any(axis=0)]
 
 

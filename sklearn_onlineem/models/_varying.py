@@ -187,7 +187,9 @@ def expected_moments(model, data, known, means, covariances, lags):
     first, last = data.offsets[:-1], data.offsets[1:] - 1
     weights = np.zeros(1) if data.n_lead else None
     initial = _moments(*_of_rows(means, covariances, first, True), weights, n)
-    before = np.setdiff1d(np.arange(len(means)), last)
+    leads = np.ones(len(means), dtype=bool)
+    leads[last] = False
+    before = np.flatnonzero(leads)
     G = known.arrays.get("transition_matrices")
     g = known.arrays.get("transition_offsets")
     after, maps = before + 1, np.zeros((1 if G is None else len(before), k, q))
@@ -208,13 +210,15 @@ def _observations(model, data, known, means, covariances):
     B, c, R = model.emissions.matrix, model.emissions.offset, model.emissions.covariance
     (d, q), k = B.shape, model.n_components
     X = data.X
-    patterns, of_row = np.unique(np.isnan(X), axis=0, return_inverse=True)
-    of_row = of_row.ravel()
+    gaps = np.isnan(X)
+    observed = np.flatnonzero(~gaps.all(axis=1))
+    gaps = gaps[observed]
+    patterns, of_row = gaps[:1], np.zeros(len(gaps), dtype=np.intp)
+    if (gaps != patterns).any():
+        patterns, of_row = np.unique(gaps, axis=0, return_inverse=True)
     yield np.empty((0, q + d)), np.empty((0, q + d, q + d))
     for i, missing in enumerate(patterns):
-        if missing.all():
-            continue
-        rows, seen = np.flatnonzero(of_row == i), ~missing
+        rows, seen = observed[of_row.ravel() == i], ~missing
         G, g = (known.arrays.get(f"observation_{what}") for what in ("matrices", "offsets"))
         C = B[None]
         if G is not None:
