@@ -435,23 +435,20 @@ def _value(coded, arrays, level=0):
         return _PLAIN[tag][2](*map(inner, content))
     if tag not in _classes():
         raise ValueError(f"this version has no class {tag!r:.100}")
-    return _made(_classes()[tag], {name: inner(part) for name, part in content.items()})
-
-
-def _made(kind, state):
-    """Return an object of a class, made of the values of its fields or attributes."""
+    kind = _classes()[tag]
+    state = {name: inner(part) for name, part in content.items()}
     _check_memory(kind, state)
     if _is_value(kind):
         return kind(**state)
     made = kind.__new__(kind)
-    for name in state:
-        if name.startswith("__") or callable(getattr(kind, name, None)):
-            raise ValueError(f"{kind.__name__} has no attribute {name!r:.60}")
+    for attribute in state:
+        if attribute.startswith("__") or callable(getattr(kind, attribute, None)):
+            raise ValueError(f"{kind.__name__} has no attribute {attribute!r:.60}")
     if issubclass(kind, BaseEstimator):
         # An earlier version did not have all parameters.
-        for name, parameter in inspect.signature(kind).parameters.items():
+        for attribute, parameter in inspect.signature(kind).parameters.items():
             if parameter.default is not parameter.empty:
-                state.setdefault(name, parameter.default)
+                state.setdefault(attribute, parameter.default)
     if isinstance(made, PersistentState):
         made._restore(state)
     else:

@@ -109,10 +109,6 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         Columns of the data.
     """
 
-    # Whether rows may be CSR, and whether they must not be negative.
-    _takes_sparse = False
-    _takes_positive_only = False
-
     def _input(self, fresh=False):
         family = self._family_before_data() if fresh else self.model_.family
         n_components = getattr(self, "n_components", 1)
@@ -257,8 +253,5 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse
-        tags.input_tags.allow_nan = self._handles_missing
-        tags.input_tags.positive_only = self._takes_positive_only
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -199,8 +199,17 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
     _keeps_first_rows = True
     # Whether arrays of one dimension, in a list, are sequences of symbols.
     _takes_symbols = False
+    # Whether rows may be CSR, must not be negative, and may have missing values beside others.
+    _takes_sparse = _takes_positive_only = _handles_missing = False
     # A fitted model that is the prior, see `TakesPrior`.
     _learnt_prior = None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        tags.input_tags.allow_nan = self._handles_missing
+        tags.input_tags.positive_only = self._takes_positive_only
+        return tags
 
     # ------------------------------------------------------------------ provided by a subclass
 

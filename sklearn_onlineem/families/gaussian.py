@@ -415,7 +415,13 @@ class Gaussian(
         if previous is None or (self.learns_means is True and self.learns_covariances is True):
             return maximiser(statistics, previous, floor)
         if self._has_masks:
-            return self._masked_maximiser(statistics, previous, floor)
+            learnt = kept_where_empty(statistics, previous)
+            mean = np.where(self.learns_means, learnt, previous.mean)
+            about = self._about_means(replace(statistics, mean=learnt), mean)
+            covariance = self.covariance._maximiser(about, previous, floor).covariance
+            changes = np.broadcast_to(self.learns_covariances, len(covariance))
+            changes = changes.reshape(-1, *(1,) * (covariance.ndim - 1))
+            return Gaussians(mean, np.where(changes, covariance, previous.covariance))
         if self.learns_means and self.learns_covariances:
             return maximiser(statistics, previous, floor)
         if self.learns_covariances:
@@ -428,15 +434,6 @@ class Gaussian(
     def _has_masks(self):
         masks = self.learns_means, self.learns_covariances
         return any(isinstance(mask, np.ndarray) for mask in masks)
-
-    def _masked_maximiser(self, statistics, previous, floor):
-        learnt = kept_where_empty(statistics, previous)
-        mean = np.where(self.learns_means, learnt, previous.mean)
-        about = self._about_means(replace(statistics, mean=learnt), mean)
-        covariance = self.covariance._maximiser(about, previous, floor).covariance
-        changes = np.broadcast_to(self.learns_covariances, len(covariance))
-        changes = changes.reshape(-1, *(1,) * (covariance.ndim - 1))
-        return Gaussians(mean, np.where(changes, covariance, previous.covariance))
 
     def _about_means(self, statistics, means):
         shift = statistics.mean - means

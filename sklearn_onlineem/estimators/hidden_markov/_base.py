@@ -150,10 +150,6 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])
 
-    # Whether rows must not be negative, and whether some of their values may be missing.
-    _takes_positive_only = False
-    _handles_missing = False
-
     @abstractmethod
     def _family(self):
         """Return the family of the emissions, not yet bound to data."""
@@ -249,12 +245,6 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
                 f"durationprob_prior must be at least 1 with durations={self.durations!r}."
             )
         return replace(prior, durations=segments)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = self._takes_positive_only
-        tags.input_tags.allow_nan = self._handles_missing
-        return tags
 
     @with_entries(SequenceEstimator.partial_fit, CLASSES)
     def partial_fit(

@@ -250,6 +250,8 @@ class KalmanFilter(TakesPrior, TakesInputs):
     )
     init: str = parameter(default="auto", valid=[StrOptions({"auto", *START_STATES})])
 
+    _handles_missing = True
+
     def _system(self, varying=()):
         if self.structure is not None:
             others = [*FIELDS_WITH_INPUTS, "n_dim_state", "em_vars", "params"]
@@ -379,11 +381,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
             f"{error} KalmanFilter.from_parameters takes its arrays as they are, and em_vars=[]"
             " says that nothing is learnt."
         )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     # ---------------------------------------------------------------------------------- inference
 
