@@ -3,8 +3,9 @@
 An estimator is a dataclass whose fields are its parameters. So its signature is explicit, and its
 `__init__` only stores, as scikit-learn requires; `clone`, `get_params` and editors work as usual.
 A field also lists its valid values, and whether it shapes the fitted model. Its documentation is in
-the class that declares it, and is inserted into the docstrings of subclasses. Errors of calls name
-the user's class: Python would name the base that defines the method.
+the class that declares it, and is inserted into the docstrings of subclasses. What all methods say
+of X, their result and their errors is inserted, too. Errors of calls name the user's class: Python
+would name the base that defines the method.
 
 NumPy numbers are read as Python numbers, as arithmetic in int8 overflows from 128 on. They are
 stored as they were given, and `get_params` returns them so.
