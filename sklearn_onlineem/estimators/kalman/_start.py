@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
+from scipy.linalg import block_diag
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem._python import cached_property, ours
@@ -70,15 +71,21 @@ class System:
     varying: frozenset = frozenset()
     # Of data; None: the number that given arrays show.
     n_inputs: int | None = None
-    # Whether given variances that are learnt are in units of those of changes of rows.
-    is_structured: bool = False
+    # States of each column that has a structure, whose learnt variances are in units of those of
+    # changes of rows. None: there is no structure.
+    n_of_column: int | None = None
     # Directions of transitions of which entries are tied, and rows of cycles of unknown periods.
     tied: Floats | None = None
     cycles: tuple[slice, ...] = ()
 
     @classmethod
-    def of_structure(cls, structure, noise_type, reg_covar):
-        """Return the system of components, whose variances are learnt."""
+    def of_structure(cls, structure, noise_types, reg_covar):
+        """Return the system of components of one column, whose variances are learnt."""
+        if noise_types["transition_covariance"] == "spherical":
+            raise ValueError(
+                "structure requires transition_covariance_type='full' or 'diag': its components"
+                " have variances of their own."
+            )
         parts, given = assembled(structure), dict.fromkeys(FIELDS_WITH_INPUTS)
         given |= {
             "transition_matrices": parts.transitions,
@@ -89,27 +96,49 @@ class System:
         }
         learnt = ["observation_covariance", *["transition_covariance"] * bool(parts.noise.any())]
         learnt += ["observation_input_weights"] * ("inputs" in parts.outputs)
-        types = {"transition_covariance": "diag", "observation_covariance": noise_type}
+        types = {**noise_types, "transition_covariance": "diag"}
         params = {"transition_matrices": parts.learnt}
-        more = {"is_structured": True, "tied": parts.tied, "cycles": tuple(parts.cycles)}
+        more = {"tied": parts.tied, "cycles": tuple(parts.cycles)}
+        more["n_of_column"] = len(parts.noise)
         return cls(given, None, learnt, params, types, reg_covar, **more)
+
+    def of_columns(self, n):
+        """Return the system of n columns, each of which has the structure, if there is one."""
+        k = self.n_of_column
+        if k is None or n == 1:
+            return self
+        given = {
+            name: None if value is None else block_diag(*[value] * n)
+            for name, value in self.given.items()
+        }
+        params = {name: block_diag(*[mask] * n).astype(bool) for name, mask in self.params.items()}
+        tied = None
+        if self.tied is not None:
+            tied = np.array([
+                block_diag(*(turn * (i == j) for i in range(n))) for j in range(n)
+                for turn in self.tied
+            ])  # fmt: skip
+        cycles = tuple(
+            slice(j * k + own.start, j * k + own.stop) for j in range(n) for own in self.cycles
+        )
+        return replace(self, given=given, params=params, tied=tied, cycles=cycles)
 
     def of(self, data):
         """Return the system of data; ValueError if it needs inputs that these have not."""
         n_inputs = data.n_inputs // 2 if isinstance(data, SequencesWithInputs) else 0
-        system = replace(self, n_inputs=n_inputs)
+        system = replace(self.of_columns(data.n_features), n_inputs=n_inputs)
         told = [] if self.em_vars is None or isinstance(self.em_vars, str) else [*self.em_vars]
         told += [name for name, mask in (self.params or {}).items() if mask is not False]
         lacking = [name for name in told if name in {*FIELDS_WITH_INPUTS} - {*system.fields}]
-        if lacking and self.is_structured:
+        if lacking and self.n_of_column:
             raise ValueError("structure has Inputs(), and requires inputs.")
         if lacking:
             raise ValueError(f"{lacking[0]} is in em_vars or params, and requires inputs.")
-        if n_inputs and self.is_structured:
+        if n_inputs and self.n_of_column:
             if "observation_input_weights" not in told:
                 raise ValueError("structure must have Inputs() where there are inputs.")
             blank = {"observation_input_weights": np.zeros((data.n_features, n_inputs))}
-            system = replace(system, given=self.given | blank)
+            system = replace(system, given=system.given | blank)
         return system
 
     def check_units(self, known):
@@ -284,18 +313,13 @@ class System:
     @property
     def relative_floor(self):
         """The floor of variances of rows, if relative."""
-        return _STRUCTURE_FLOOR if self.is_structured else RELATIVE_FLOOR
+        return _STRUCTURE_FLOOR if self.n_of_column else RELATIVE_FLOOR
 
     def known(self, n_features, attributes=None):
         """Return given arrays, and defaults of those neither given nor learnt.
 
         With `attributes`, these come first, and all others are there.
         """
-        if self.is_structured and n_features != 1:
-            raise ValueError(
-                f"structure is that of one column, but X has {n_features}: pass series that share"
-                " variances as a list of sequences, and fit others one by one."
-            )
         sizes, learnt, known = {**self.sizes, "d": n_features}, self.learnt(), {}
         attributes, learnt = attributes or {}, learnt if attributes is None else frozenset()
         for name, field in self.fields.items():
@@ -378,8 +402,9 @@ class System:
             elif isinstance(self.reg_covar, Real):
                 least = np.full(self.n_states, float(self.reg_covar))
             else:  # in the units of the start; EM is slow, and adds the floor to small noise often
-                variance = np.diag(values["covariance"]).mean()
-                least = np.full(self.n_states, 1e-3 * self.relative_floor * variance)
+                own = self.n_of_column or self.n_states
+                variance = np.diag(values["covariance"]).reshape(-1, own).mean(axis=1)
+                least = np.repeat(1e-3 * self.relative_floor * variance, own)
             family, parameters = LinearGaussian(shape, least), AffineGaussian.single(**values)
             parts[part] = Regression(family, parameters, learnt[part], self.fixed(part, values))
         varying = Varying(**varying) if varying else None
@@ -420,17 +445,12 @@ _START_VARIANCE = 0.3
 _START_POWERS = -3.0, 1.0
 
 
-def _square_of_changes(data):
-    """Return the mean square of changes from row to row, or 1 if nothing changes."""
+def _scales(data):
+    """Return, by columns, mean squares of changes of rows, and variances; 1 instead of 0."""
     X, begins = filled(_outputs(data))
     changes = np.diff(X, axis=0)[~begins[1:]]
-    return float((changes**2).mean()) if changes.any() else 1.0
-
-
-def _variance(data):
-    """Return the variance of all rows, or 1 if it is 0."""
-    X, _ = filled(data)
-    return float((X - X[0]).var()) or 1.0
+    squares = (changes**2).mean(axis=0) if len(changes) else np.zeros(X.shape[1])
+    return [np.where(part > 0.0, part, 1.0) for part in (squares, (X - X[0]).var(axis=0))]
 
 
 @dataclass(frozen=True)
@@ -450,13 +470,16 @@ class SystemInitialiser(Initialiser):
         system.check_units(known)
         if not system.learnt() <= set(known):
             return None
-        if system.is_structured:
+        if system.n_of_column:
+            squares, variances = _scales(data)
             for name in system.learnt() & {"transition_covariance", "observation_covariance"}:
-                known[name] = _START_VARIANCE * _square_of_changes(data) * known[name]
+                units = np.repeat(squares, len(known[name]) // len(squares))
+                known[name] = _START_VARIANCE * units * known[name]
             start = known["initial_state_covariance"]
-            known["initial_state_covariance"] = np.where(start > 0.0, _variance(data) * start, 0.0)
+            units = np.repeat(variances, system.n_of_column)
+            known["initial_state_covariance"] = np.where(start > 0.0, units * start, 0.0)
         model = system.known_model(known).seeing(data)
-        if system.is_structured and system.n_inputs:
+        if system.n_of_column and system.n_inputs:
             for _ in range(_ROUNDS):
                 model = with_best_weights(model, data)
                 for _ in range(_PASSES_OF_ROUND):
@@ -521,7 +544,7 @@ class SystemInitialiser(Initialiser):
 
     def another(self, data, random_state):
         """Return a further start of `n_init`, at random."""
-        if self.system.is_structured:
+        if self.system.n_of_column:
             given = dict(self.system.given)
             for name in ("transition_covariance", "observation_covariance"):
                 sizes = 10.0 ** random_state.uniform(*_START_POWERS, size=len(given[name]))

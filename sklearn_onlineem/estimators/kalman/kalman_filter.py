@@ -119,8 +119,8 @@ class KalmanFilter(TakesPrior, TakesInputs):
     structure : list of components, default=None
         Components of a series, such as ``[Trend(), Season(12)]`` of
         :mod:`sklearn_onlineem.structure`, which determine `n_dim_state` and all arrays. Variances
-        of their noise, and rates of those that fade, are learnt; first states are diffuse. X has
-        one column. See :ref:`structure`.
+        of their noise, and rates of those that fade, are learnt; first states are diffuse. Each
+        column of X has components of its own. See :ref:`structure`.
     em_vars : list of str or "all", default=None
         Names of the parameters that are learnt; ``[]`` for a known model. None: all but
         `transition_offsets`, which the offsets of the observations, with the mean of the first
@@ -253,23 +253,22 @@ class KalmanFilter(TakesPrior, TakesInputs):
     _handles_missing = True
 
     def _system(self, varying=()):
+        noise_types = {
+            "transition_covariance": self.transition_covariance_type,
+            "observation_covariance": self.observation_covariance_type,
+        }
         if self.structure is not None:
             others = [*FIELDS_WITH_INPUTS, "n_dim_state", "em_vars", "params"]
             given = [name for name in others if getattr(self, name) is not None]
             if given:
                 raise ValueError(f"structure determines {given[0]}: leave it out.")
-            return System.of_structure(
-                self.structure, self.observation_covariance_type, self.reg_covar
-            )
+            return System.of_structure(self.structure, noise_types, self.reg_covar)
         return System(
             {name: getattr(self, name) for name in FIELDS_WITH_INPUTS},
             self.n_dim_state,
             self.em_vars,
             self.params,
-            {
-                "transition_covariance": self.transition_covariance_type,
-                "observation_covariance": self.observation_covariance_type,
-            },
+            noise_types,
             self.reg_covar,
             frozenset(varying),
         )
@@ -289,11 +288,13 @@ class KalmanFilter(TakesPrior, TakesInputs):
         return SystemInitialiser(self._system(), self.init, self._prior)
 
     def _prior(self, model, n_features):
-        if self._learnt_prior is not None and model.n_components != self._system().n_states:
-            raise ValueError(
-                f"prior was learnt with n_dim_state={model.n_components}, but the estimator has"
-                f" {self._system().n_states}."
-            )
+        if self._learnt_prior is not None:
+            k = self._system().of_columns(model.n_features).n_states
+            if model.n_components != k:
+                raise ValueError(
+                    f"prior was learnt with n_dim_state={model.n_components}, but the estimator has"
+                    f" {k}."
+                )
         given = self._hyperparameters
         return system_prior(given, model) if given else None
 
@@ -302,7 +303,8 @@ class KalmanFilter(TakesPrior, TakesInputs):
         super()._check_shape(shape, may_change | self._system().learnt())
 
     def _check_structure(self, may_change=frozenset()):
-        model, system = self.model_, self._system()
+        model = self.model_
+        system = self._system().of_columns(model.n_features)
         if model.n_components != system.n_states:
             raise ValueError(
                 f"the fitted model has n_dim_state={model.n_components}, but the parameters now"
@@ -312,7 +314,8 @@ class KalmanFilter(TakesPrior, TakesInputs):
 
     def _learning(self, model):
         varying = () if model.varying is None else model.varying.given
-        return replace(self._system(varying), n_inputs=model.n_inputs).learning(model)
+        system = self._system(varying).of_columns(model.n_features)
+        return replace(system, n_inputs=model.n_inputs).learning(model)
 
     def _bound(self, model, data):
         return super()._bound(model, data).seeing(data)
@@ -529,8 +532,9 @@ class KalmanFilter(TakesPrior, TakesInputs):
         -------
         components : dict of tuple (ndarray of shape (n_rows,), ndarray of shape (n_rows,))
             Means and variances, by names such as "level", "slope" and "season"; but for slopes,
-            they add up to the series without its noise. Lists have an array for each sequence, if X
-            has one entry for each.
+            they add up to the series without its noise. Arrays are of shape (n_rows, n_features) if
+            X has several columns. Lists have an array for each sequence, if X has one entry for
+            each.
 
         Raises
         ------
@@ -554,13 +558,15 @@ class KalmanFilter(TakesPrior, TakesInputs):
         if structure is None:
             raise ValueError(f"{type(self).__name__}: decompose requires a structure.")
         (means, covariances, *_), form = seen._infer(Pair(X, inputs), lengths, groups, "smoothed")
-        found = {}
+        found, unit = {}, np.eye(seen.n_features_in_)
         for name, output in assembled(structure).outputs.items():
-            mean, variances = means @ output, np.einsum("i,nij,j->n", output, covariances, output)
+            outputs = np.kron(unit, output)
+            parts = [means @ outputs.T, np.einsum("di,nij,dj->nd", outputs, covariances, outputs)]
             if name == "inputs":
                 known = seen._input().form_of(inputs, np.float64, lengths, groups)
-                mean = known.X @ seen.observation_input_weights_[0]
-            parts = mean, np.maximum(variances, 0.0)
+                parts[0] = known.X @ seen.observation_input_weights_.T
+            parts[1] = np.maximum(parts[1], 0.0)
+            parts = [part[:, 0] if len(unit) == 1 else part for part in parts]
             found[name] = tuple(form.restored(seen._exposed(part)) for part in parts)
         return found
 
@@ -698,7 +704,9 @@ class KalmanFilter(TakesPrior, TakesInputs):
         return {axis: size for axis, size in sizes.items() if axis not in VARYING.values()}
 
     def _known_sizes(self, given):
-        return self._system().sizes
+        sizes = self._system().sizes
+        # Arrays say how many columns have the structure.
+        return sizes if self.structure is None else {a: n for a, n in sizes.items() if a == "m"}
 
     def _parts(self):
         return LinearDynamicalModel.own_parts
@@ -706,7 +714,8 @@ class KalmanFilter(TakesPrior, TakesInputs):
     def _blank(self, sizes, n_features, given):
         ndims = {name: np.ndim(given.get(f"{name}_")) for name in VARYING}
         system = self._system(n for n, ndim in ndims.items() if ndim > len(FIELDS[n].axes))
-        system = replace(system, n_inputs=sizes.get("m", 0))
+        n_features = max(n_features, sizes.get("k", 0) // (system.n_of_column or MOST))
+        system = replace(system.of_columns(int(n_features)), n_inputs=sizes.get("m", 0))
         return system.known_model(system.known(n_features, given))
 
     def _with(self, model, given):

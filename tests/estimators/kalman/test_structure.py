@@ -379,6 +379,68 @@ def test_cycles_are_streamed_merged_and_saved(rng, tmp_path):
         assert_allclose(variances[1], variances[2], rtol=1e-12)
 
 
+@pytest.mark.parametrize("structure", [Level() + Season(4), [Level(), Cycle(), Inputs()]], ids=str)
+def test_columns_have_components_of_their_own(structure, rng):
+    units = [1.0, 1e4]
+    X = np.hstack([draw_series(rng, 120, structure), draw_series(rng, 120, structure)])
+    given, future = inputs_of(structure, rng, X)
+    X[1:3, 0] = X[40] = np.nan
+    X *= units
+    kalman = KalmanFilter(structure=structure, observation_covariance_type="diag", tol=1e-8)
+    kalman.fit(X, **given)
+    ahead, found = kalman.forecast(X, N_AHEAD, **given, **future), kalman.decompose(X, **given)
+    total, k = 0.0, kalman.model_.n_components // 2
+    for j in range(2):
+        own = slice(j * k, j * k + k)
+        column = clone(kalman).fit(X[:, [j]], **given)
+        best = column.score(X[:, [j]], **given)
+        # With the parameters of the column, the likelihood is that of both.
+        for name in ("transition_matrices_", "transition_covariance_", "initial_state_covariance_"):
+            setattr(column, name, getattr(kalman, name)[own, own])
+        column.observation_covariance_ = kalman.observation_covariance_[[[j]], [j]]
+        if given:
+            column.observation_input_weights_ = kalman.observation_input_weights_[[j]]
+        score = column.score(X[:, [j]], **given)
+        assert_allclose(score, best, atol=0.02)
+        total += score
+        expected = column.forecast(X[:, [j]], N_AHEAD, **given, **future)
+        assert_allclose(ahead[:, j], expected[:, 0], rtol=1e-6, atol=1e-6 * units[j])
+        for name, parts in column.decompose(X[:, [j]], **given).items():
+            for part, of_all in zip(parts, found[name], strict=True):
+                assert_allclose(of_all[:, j], part, rtol=1e-6, atol=1e-6 * units[j] ** 2)
+    assert_allclose(kalman.score(X, **given), total, rtol=1e-9)
+
+
+def test_noise_of_columns_may_be_correlated(rng):
+    noise = rng.multivariate_normal([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]], size=300)
+    X = 0.3 * rng.normal(size=(300, 2)).cumsum(axis=0) + noise
+    kalman = KalmanFilter(structure=[Level()]).fit(X)
+    assert_allclose(kalman.observation_covariance_, [[1.0, 0.8], [0.8, 1.0]], atol=0.3)
+    apart = clone(kalman).set_params(observation_covariance_type="diag").fit(X)
+    assert kalman.score(X) > apart.score(X) + 20.0
+    assert kalman.model_.n_parameters() == apart.model_.n_parameters() + 1 == 5
+    stream = clone(kalman)
+    for piece in np.array_split(X, 6):
+        stream.partial_fit(piece, continues=True)
+    assert_allclose(stream.score(X), kalman.score(X), rtol=0.1)
+    assert stream.observation_covariance_[0, 1] > 0.4
+    values = {name: getattr(kalman, f"{name}_") for name in FIELDS}
+    known = KalmanFilter(structure=[Level()])
+    for name, value in values.items():
+        setattr(known, f"{name}_", value)
+    assert known.score(X) == kalman.score(X)
+    assert_allclose(known.decompose(X)["level"][0], kalman.decompose(X)["level"][0])
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        kalman.forecast(X[:, :1])
+
+
+def test_first_values_that_fade_have_the_variance_of_the_series(rng):
+    X, u = 7.0 + rng.normal(size=(50, 1)) * [1.0, 100.0], 1e3 * rng.normal(size=50)
+    kalman = KalmanFilter(structure=[Level(), Autoregression(), Inputs()]).fit(X, inputs=u)
+    found = kalman.initial_state_covariance_.diagonal()
+    assert_allclose(found, [np.inf, X[:, 0].var(), np.inf, X[:, 1].var()])
+
+
 def test_series_with_inputs_are_streamed_merged_and_searched(rng):
     X = np.cumsum(rng.normal(size=(800, 1)), axis=0) + rng.normal(size=(800, 1))
     structure = Level() + Inputs()
@@ -462,8 +524,8 @@ def test_arguments_that_act_on_nothing_are_refused(rng):
     for name, value in {"n_dim_state": 2, "em_vars": [], "observation_matrices": 1.0}.items():
         with pytest.raises(ValueError, match=f"determines {name}"):
             KalmanFilter(structure=[Level()], **{name: value}).fit(X)
-    with pytest.raises(ValueError, match="one column"):
-        KalmanFilter(structure=[Level()]).fit(np.hstack([X, X]))
+    with pytest.raises(ValueError, match="transition_covariance_type='full' or 'diag'"):
+        KalmanFilter(structure=[Level()], transition_covariance_type="spherical").fit(X)
     with pytest.raises(ValueError, match=r"must have Inputs\(\) where"):
         KalmanFilter(structure=[Level()]).fit(X, inputs=np.ones(60))
     with pytest.raises(ValueError, match="requires a structure"):
