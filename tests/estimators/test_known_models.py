@@ -580,13 +580,6 @@ def test_first_data_of_a_known_chain_may_lack_values(lacking, family, rng):
     np.testing.assert_allclose(known.score(X), fitted.score(X), rtol=0.02)
 
 
-def test_a_fit_warns_of_values_that_it_does_not_use(rng):
-    hmm = GaussianHMM(2, random_state=0)
-    hmm.means_ = [[0.0], [5.0]]
-    with pytest.warns(UserWarning, match="GaussianHMM: fit starts anew, and does not use means_"):
-        hmm.fit(rng.normal(size=(50, 1)))
-
-
 # --------------------------------------------------------------------------------- topic models
 
 TOPICS = np.array([[3.0, 1.0, 0.0, 0.0], [0.0, 1.0, 2.0, 1.0]])

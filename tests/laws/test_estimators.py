@@ -621,18 +621,6 @@ def test_a_model_without_free_parameters_learns():
     assert np.isfinite(mixture.partial_fit(X[:5]).score(X))
 
 
-def test_callbacks_see_every_update_and_can_end_the_fit(rng):
-    X = rng.normal(size=(500, 2))
-    seen = []
-    mixture = GaussianMixture(2, callbacks=[seen.append], random_state=0)
-    for start in range(0, 500, 100):
-        mixture.partial_fit(X[start : start + 100])
-    assert seen == mixture.history_
-    stops = []
-    GaussianMixture(2, n_init=3, callbacks=[lambda step: stops.append(step) or True]).fit(X)
-    assert len(stops) == 1
-
-
 def test_warm_starts_take_the_data_that_the_model_takes(rng):
     X = rng.poisson(3.0, (100, 2)).astype(float)
     mixture = PoissonMixture(2, warm_start=True, random_state=0).fit(X)

@@ -199,16 +199,6 @@ def test_starts_depend_neither_on_units_nor_on_the_order_of_rows(rng):
     assert_allclose(scaled.weights_, expected.weights_, rtol=1e-6)
 
 
-def test_the_likeliest_of_several_starts_is_kept(rng):
-    X, y = crossing(rng, 300)
-    given = {"init": "random", "solver": "batch", "random_state": 1}
-    bounds = [
-        RegressionMixture(4, n_init=n_init, **given).fit(X, y).log_density(X, y).mean()
-        for n_init in (1, 5)
-    ]
-    assert bounds[1] > bounds[0]
-
-
 def test_responsibilities_to_start_from(rng):
     X, y = crossing(rng, 200)
     shares = np.where((y > INTERCEPT)[:, None] == (X > 0.0), [0.0, 1.0], [1.0, 0.0])
@@ -338,22 +328,6 @@ def test_lines_that_move_are_followed(rng):
         X, y = crossing(rng, 50)
         mixture.partial_fit(X, y + 0.02 * t)
     assert_allclose(mixture.intercept_, INTERCEPT + 4.0, atol=0.6)
-
-
-def test_members_of_a_merge_are_aligned(rng):
-    members = [RegressionMixture(2, random_state=i).fit(*crossing(rng, 500)) for i in range(4)]
-    merged = combine_estimators(members)
-    assert_crossing(merged)
-    assert_crossing(merged.partial_fit(*crossing(rng, 100)))
-
-
-def test_the_model_of_a_day_is_the_prior_of_the_next(rng):
-    before = RegressionMixture(2, random_state=0).fit(*crossing(rng, 2000))
-    X, y = crossing(rng, 20)
-    after = RegressionMixture(2, prior=before.as_prior(1000.0), random_state=0).fit(X, y)
-    assert_crossing(after)
-    assert_allclose(after.coef_, before.coef_, atol=0.05)
-    assert not np.allclose(after.coef_, before.coef_, atol=1e-6)
 
 
 def test_a_prior_shrinks_coefficients_in_fit_and_in_streams(rng):
