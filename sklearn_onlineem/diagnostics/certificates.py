@@ -216,11 +216,16 @@ def _natural_decrement(model, statistics, data):
         if number > 1 and divergence < _LEAST_DIVERGENCE:
             break
         scaled.append(divergence / rate**2)
+    return max(0.0, float(_limit(scaled)))
+
+
+def _limit(values):
+    """Return the limit at 0 of a smooth function, from its values at 1, 1/2, 1/4, ..."""
     # Ridders, "Accurate computation of F'(x)", 1982: of polynomials of rising degree the one that
     # differs least from those of lower degrees. Values have been divided by squares of rates, so
     # that rounding errors grow by 4 each time.
-    best, least, previous, rounding = scaled[0], math.inf, scaled[:1], _ROUNDING
-    for value in scaled[1:]:
+    best, least, previous, rounding = values[0], math.inf, values[:1], _ROUNDING
+    for value in values[1:]:
         row, factor, rounding = [value], 1.0, 4.0 * rounding
         for coarser in previous:
             factor *= 2.0
@@ -229,4 +234,4 @@ def _natural_decrement(model, statistics, data):
             if error <= least:
                 best, least = row[-1], error
         previous = row
-    return max(0.0, float(best))
+    return best

@@ -16,7 +16,7 @@ from scipy.special import rel_entr, xlogy
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem._values import Nested, take
+from sklearn_onlineem._values import Nested, components, take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import above, check_setting, shares_as_given
 from sklearn_onlineem.families._e_step import NO_LABELS, NOTHING
@@ -112,6 +112,8 @@ class SubmixtureTangents(Tangents):
 
     @property
     def shared(self):
+        if self.family.tied:
+            return slice(self._n_weights, self.n_own)
         is_of_all = self._inner.shared.start != self._inner.shared.stop
         return slice(self.n_own - len(self._places[1]) if is_of_all else self.n_own, self.n_own)
 
@@ -203,7 +205,7 @@ def _put_weights(family, parameters, values):
 
 
 @lru_cache(maxsize=64)
-def _parts_of(inner, n_parts, n_sharing):
+def _parts_of(inner, n_parts, n_sharing, is_tied):
     """Return the parts of a family's parameters with an axis more, after that of components."""
     found = [Part("weights", "probability", "kj", lambda _, own: own.weights, _put_weights)]
     covariances = next((part for part in inner if part.name == "covariances"), None)
@@ -211,8 +213,29 @@ def _parts_of(inner, n_parts, n_sharing):
         if part.name == "covars" and covariances is not None:
             part = covariances._replace(name="covars")  # as in hmmlearn's GMMHMM
         is_shared = n_sharing > 1 and part.name not in ("means", "weights")
-        found.append(_nested(part, n_parts, is_shared))
+        found.append((_tied if is_tied else partial(_nested, is_shared=is_shared))(part, n_parts))
     return tuple(found)
+
+
+def _tied(part, n_parts):
+    """Return a part of the parameters of parts that all components share."""
+    own = part.axes
+
+    def has_parts(values):
+        return (own(values) if callable(own) else own or "").startswith("k")
+
+    def get(family, parameters):
+        values = part.get(family.family, parameters.inner)
+        return values[:n_parts] if has_parts(values) else values
+
+    def put(family, parameters, values):
+        if has_parts(values):
+            values = np.concatenate([values] * len(parameters.weights))
+        return replace(parameters, inner=part.put(family.family, parameters.inner, values))
+
+    axes = _TiedAxes(own) if callable(own) else own and own.replace("k", "j")
+    kind = (lambda found: part.kind(found.inner)) if callable(part.kind) else part.kind
+    return part._replace(axes=axes, kind=kind, get=get, put=part.put and put)
 
 
 def _nested(part, n_parts, is_shared):
@@ -251,6 +274,13 @@ class _Axes:
         return f"kj{self.axes(values[0])[1:]}" if values.ndim else "kj"
 
 
+class _TiedAxes(_Axes):
+    """Axes of values of parts that all components share."""
+
+    def __call__(self, values: Floats) -> str:
+        return self.axes(values).replace("k", "j")
+
+
 @dataclass(frozen=True, eq=False)
 class MixtureOf(
     Family[Submixtures, SubmixtureStatistics],
@@ -275,6 +305,10 @@ class MixtureOf(
     .. math:: r_n(j \mid k) \propto c_{kj} p(x_n \mid \theta_{kj}), \qquad
         \mathrm{KL}_k = \sum_j c_{kj} \left(\log (c_{kj} / c'_{kj}) + \mathrm{KL}_{kj}\right)
 
+    With ``tied=True`` all components share the parts, and each has weights of its own, as in
+    semi-continuous hidden Markov models [3]_. Parameters and statistics then repeat the parts for
+    each component, with equal shares of what all components say of them.
+
     Parameters are `Submixtures`. What all components of the family share, such as a tied
     covariance, all parts of all components share. Without parameters, as of first clusters, rows of
     a component are divided at means of the coordinates that tell most of them apart, similar to
@@ -291,6 +325,8 @@ class MixtureOf(
         of some.
     spread : ndarray of shape (n_features,), default=None
         Variances of the columns of the first data, computed by `bind`, if they are dense.
+    tied : bool, default=False
+        Whether all components share the parts.
 
     References
     ----------
@@ -298,6 +334,8 @@ class MixtureOf(
        recognition", Proc. IEEE 1989, section IV.A, eqs. 49 to 54.
     .. [2] Su & Dy, "In search of deterministic methods for initializing k-means and Gaussian
        mixture clustering", Intelligent Data Analysis 2007 (Var-Part).
+    .. [3] Huang & Jack, "Semi-continuous hidden Markov models for speech signals", Computer Speech
+       and Language 1989.
 
     Examples
     --------
@@ -317,6 +355,7 @@ class MixtureOf(
     n_mix: int = 2
     learns_weights: bool | NDArray[np.bool] = True
     spread: Floats | None = None
+    tied: bool = False
 
     def __post_init__(self):
         if not isinstance(self.family, Family):
@@ -324,6 +363,8 @@ class MixtureOf(
         check_setting("n_mix", self.n_mix, 1, 1 << 20)
         if self.n_mix != int(self.n_mix):
             raise ValueError(f"n_mix must be a whole number, got {self.n_mix!r}.")
+        if self.tied and (self.n_mix == 1 or self._n_sharing > 1):
+            raise ValueError("tied parts must be 2 or more, and share no covariances in groups.")
         if not self.family.is_conjugate:
             raise ValueError(
                 f"{type(self.family).__name__} has statistics that grow, so that it has no mixtures"
@@ -334,7 +375,7 @@ class MixtureOf(
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return _parts_of(tuple(self.family.parts), self.n_mix, self._n_sharing)
+        return _parts_of(tuple(self.family.parts), self.n_mix, self._n_sharing, self.tied)
 
     @property
     def _n_sharing(self):
@@ -392,6 +433,39 @@ class MixtureOf(
         """
         return self.family.sufficient_statistics(X)
 
+    # ------------------------------------------------------------------------------- shared parts
+
+    def _parts(self, value, n_components):
+        """Return parameters of parts, those of the first component if all share them."""
+        own = slice(0, self.n_mix)
+        return components(value, own, n_components * self.n_mix) if self.tied else value
+
+    def _pooled(self, statistics, n_components):
+        """Return statistics of parts, those of all components together if they share them."""
+        own = self._parts(statistics, n_components)
+        return own.scale(float(n_components)) if self.tied else own
+
+    def _repeated(self, parts, n_components):
+        """Return parameters for each component of parts that they may share."""
+        order = np.tile(np.arange(self.n_mix), n_components)
+        return components(parts, order, self.n_mix) if self.tied else parts
+
+    def _divided_equally(self, statistics, n_components):
+        """Return statistics for each component of parts that they may share."""
+        if self.tied:
+            statistics = statistics.scale(1.0 / n_components)
+        return self._repeated(statistics, n_components)
+
+    def _evidence(self, statistics_of, parameters, X, of_parts, n_threads):
+        """Return statistics of rows, given responsibilities of parts, of shape (n_rows, K J)."""
+        counts = of_parts.sum(axis=0, dtype=np.float64).reshape(-1, self.n_mix)
+        n = len(counts)
+        if self.tied:
+            of_parts = of_parts.reshape(len(of_parts), n, -1).sum(axis=1)
+        known = () if parameters is None else (self._parts(parameters.inner, n),)
+        inner = statistics_of(*known, X, of_parts, n_threads=n_threads)
+        return SubmixtureStatistics(counts, self._divided_equally(inner, n))
+
     # ---------------------------------------------------------------------------- hidden parts
 
     def log_density(self, parameters: Submixtures, X: Floats, n_threads: int = 1) -> Floats:
@@ -407,7 +481,10 @@ class MixtureOf(
 
     def _log_joint(self, log_density, parameters, X, n_threads):
         """Return log densities of rows and parts, of shape (n_rows, K, J)."""
-        joint = log_density(parameters.inner, X, n_threads)
+        n_components = len(parameters.weights)
+        joint = log_density(self._parts(parameters.inner, n_components), X, n_threads)
+        if self.tied:
+            joint = np.tile(joint, n_components)
         if self.n_mix > 1:
             with np.errstate(divide="ignore"):
                 joint += np.log(parameters.weights).ravel()
@@ -421,17 +498,12 @@ class MixtureOf(
         _normalise(joint, np.asarray(posterior, np.float64), uniforms, NOTHING)
         return joint.reshape(len(joint), -1)
 
-    def _statistics(self, of_parts, inner):
-        counts = of_parts.sum(axis=0, dtype=np.float64).reshape(-1, self.n_mix)
-        return SubmixtureStatistics(counts, inner)
-
     def posterior_statistics(
         self, parameters: Submixtures, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> SubmixtureStatistics:
         family = self.family
         of_parts = self._posterior(family.log_density, parameters, X, posterior, n_threads)
-        inner = family.posterior_statistics(parameters.inner, X, of_parts, n_threads)
-        return self._statistics(of_parts, inner)
+        return self._evidence(family.posterior_statistics, parameters, X, of_parts, n_threads)
 
     def sampled_statistics(
         self,
@@ -448,15 +520,18 @@ class MixtureOf(
         statistics = family.posterior_statistics
         if isinstance(family, HiddenVariables):
             statistics = partial(family.sampled_statistics, rng=rng)
-        inner = statistics(parameters.inner, X, of_parts, n_threads=n_threads)
-        return self._statistics(of_parts, inner)
+        return self._evidence(statistics, parameters, X, of_parts, n_threads)
 
     def expected_statistics(
         self, X: Floats, responsibilities: Floats, n_threads: int = 1
     ) -> SubmixtureStatistics:
-        of_parts = self._divided(X, responsibilities)
-        inner = self.family.expected_statistics(X, of_parts, n_threads)
-        return self._statistics(of_parts, inner)
+        if self.tied:
+            of_all = responsibilities.sum(axis=1, keepdims=True)
+            shares = self._divided(X, of_all) / np.where(of_all > 0.0, of_all, 1.0)
+            of_parts = (responsibilities[:, :, None] * shares[:, None]).reshape(len(shares), -1)
+        else:
+            of_parts = self._divided(X, responsibilities)
+        return self._evidence(self.family.expected_statistics, None, X, of_parts, n_threads)
 
     def _divided(self, X, responsibilities):
         """Return responsibilities of parts that cluster the rows of each component."""
@@ -479,8 +554,10 @@ class MixtureOf(
 
     def own_statistics(self, parameters: Submixtures, weights: Floats) -> SubmixtureStatistics:
         counts = weights[:, None] * parameters.weights
-        inner = self.family.own_statistics(parameters.inner, counts.ravel())
-        return SubmixtureStatistics(counts, inner)
+        n = len(weights)
+        of_parts = counts.sum(axis=0) if self.tied else counts.ravel()
+        inner = self.family.own_statistics(self._parts(parameters.inner, n), of_parts)
+        return SubmixtureStatistics(counts, self._divided_equally(inner, n))
 
     def m_step(
         self, statistics: SubmixtureStatistics, previous: Submixtures | None = None
@@ -492,8 +569,10 @@ class MixtureOf(
         if previous is not None:
             learnt = learnt & np.atleast_1d(self.learns_weights)[:, None]
         weights = np.divide(counts, totals, out=kept.copy(), where=learnt)
-        before = None if previous is None else previous.inner
-        return Submixtures(weights, self.family.m_step(statistics.inner, before))
+        n = len(counts)
+        before = None if previous is None else self._parts(previous.inner, n)
+        inner = self.family.m_step(self._pooled(statistics.inner, n), before)
+        return Submixtures(weights, self._repeated(inner, n))
 
     def kl_divergence(self, p: Submixtures, q: Submixtures) -> Floats:
         inner = self.family.kl_divergence(p.inner, q.inner).reshape(p.weights.shape)
@@ -518,6 +597,8 @@ class MixtureOf(
             inner = self.family.kl_divergence(parameters.inner, other).reshape(weights.shape)
             terms = np.where(weights > 0.0, weights * inner, 0.0)
             cost[:, np.arange(n), j] = rel_entr(weights, reference.weights[:, j]) + terms
+        if self.tied:
+            cost[:] = cost.sum(axis=0)
         most = 1.0 + 2.0 * n * np.abs(cost[np.isfinite(cost)]).max(initial=1.0)
         cost = np.where(np.isfinite(cost), cost, most)
         order = np.array([linear_sum_assignment(of_state.T)[1] for of_state in cost])
@@ -559,18 +640,27 @@ class MixtureOf(
 
     def n_parameters(self, parameters: Submixtures) -> int:
         n_learnt = np.broadcast_to(self.learns_weights, len(parameters.weights)).sum()
-        return int(n_learnt * (self.n_mix - 1)) + self.family.n_parameters(parameters.inner)
+        inner = self._parts(parameters.inner, len(parameters.weights))
+        return int(n_learnt * (self.n_mix - 1)) + self.family.n_parameters(inner)
 
     def n_shared_parameters(self, parameters: Submixtures) -> int:
+        if self.tied:
+            inner = self._parts(parameters.inner, len(parameters.weights))
+            return self.family.n_parameters(inner)
         return n_shared_parameters(self.family, parameters.inner)
 
     def with_shared(self, parameters: Submixtures, shared: Submixtures) -> Submixtures:
         if not self.n_shared_parameters(parameters):
             return parameters
+        if self.tied:
+            parts = self._parts(shared.inner, len(shared.weights))
+            return replace(parameters, inner=self._repeated(parts, len(parameters.weights)))
         inner = self.family.with_shared(parameters.inner, shared.inner)
         return Submixtures(parameters.weights, inner)
 
     def effective_counts(self, statistics: SubmixtureStatistics) -> Floats:
+        if self.tied:
+            return statistics.counts.sum(axis=1)
         counts = self.family.effective_counts(statistics.inner)
         return counts.reshape(statistics.counts.shape).sum(axis=1)
 
@@ -585,6 +675,8 @@ class MixtureOf(
 
     def check_means(self, means: Floats) -> None:
         require(self.family, Means)
+        if self.tied:
+            raise ValueError("components that share their parts have no means of their own.")
         self.family.check_means(means)
 
     def means(self, parameters: Submixtures) -> Floats:
@@ -664,14 +756,15 @@ class MixtureOf(
         require(self.family, ConjugatePriors)
         shape = n_components, self.n_mix
         concentration = above("weight_concentration", weight_concentration, 0.0, shape)
-        inner = self.family.prior_statistics(
-            n_components * self.n_mix, n_features=n_features, **of_parts
-        )
-        return SubmixtureStatistics(concentration - 1.0, inner)
+        n_parts = self.n_mix if self.tied else n_components * self.n_mix
+        inner = self.family.prior_statistics(n_parts, n_features=n_features, **of_parts)
+        return SubmixtureStatistics(concentration - 1.0, self._divided_equally(inner, n_components))
 
     def mean_form(self, prior: SubmixtureStatistics) -> SubmixtureStatistics:
         require(self.family, PosteriorMeans)
-        return SubmixtureStatistics(prior.counts + 1.0, self.family.mean_form(prior.inner))
+        n = len(prior.counts)
+        inner = self.family.mean_form(self._pooled(prior.inner, n))
+        return SubmixtureStatistics(prior.counts + 1.0, self._divided_equally(inner, n))
 
     # ---------------------------------------------------------------------------- missing values
 
@@ -687,8 +780,8 @@ class MixtureOf(
         self, parameters: Submixtures, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> SubmixtureStatistics:
         of_parts = self._marginal_posterior(parameters, X, posterior, n_threads)
-        inner = self.family.marginal_statistics(parameters.inner, X, of_parts, n_threads)
-        return self._statistics(of_parts, inner)
+        family = self.family
+        return self._evidence(family.marginal_statistics, parameters, X, of_parts, n_threads)
 
     def _marginal_posterior(self, parameters, X, posterior, n_threads=1):
         require(self.family, Marginals)

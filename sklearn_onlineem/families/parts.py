@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_onlineem._python import ours
+from sklearn_onlineem._values import checksum
 from sklearn_onlineem.families._checks import finite_start
 from sklearn_onlineem.families.capabilities import Means, require
 
@@ -55,6 +56,10 @@ def _put_parameters(model, parameters):
             )
     if density.shape[1] != n_components or not np.isfinite(np.diagonal(density)).all():
         raise ValueError(f"parameters_ must be those of {n_components} components of {family!r}.")
+    if getattr(family, "tied", False):
+        alike = family.with_shared(parameters, parameters)
+        if checksum(alike) != checksum(parameters):
+            raise ValueError("parameters_ must repeat the parts that all components share.")
     return replace(model, parameters=parameters)
 
 

@@ -132,7 +132,7 @@ def name_of(family):
     if isinstance(family, Product):
         return f"Product({', '.join(map(name_of, family.families))})"
     if isinstance(family, MixtureOf):
-        return f"MixtureOf({name_of(family.family)})"
+        return f"MixtureOf({name_of(family.family)}{', tied' * family.tied})"
     return ("" if covariance is None else type(covariance).__name__) + type(family).__name__
 
 
@@ -837,12 +837,14 @@ def _product_case(cases, columns):
     )
 
 
-def _mixture_of_case(case, n=2):
+def _mixture_of_case(case, n=2, tied=False):
     """Of mixtures of `n` components of the family of a case."""
+    family = MixtureOf(case.family, n, tied=tied)
 
     def draw(rng, n_components, d):
         weights = rng.dirichlet(np.full(n, 5.0), n_components)
-        return Submixtures(weights, case.draw(rng, n * n_components, d))
+        inner = case.draw(rng, n if tied else n * n_components, d)
+        return Submixtures(weights, family._repeated(inner, n_components))
 
     def log_density(family, parameters, k):
         parts = [case.log_density(family.family, parameters.inner, n * k + j) for j in range(n)]
@@ -855,19 +857,23 @@ def _mixture_of_case(case, n=2):
 
     def encode(parameters):
         odds = np.log(parameters.weights[:, :-1] / parameters.weights[:, -1:])
-        return np.append(odds.ravel(), case.encode(parameters.inner))
+        inner = family._parts(parameters.inner, len(odds))
+        return np.append(odds.ravel(), case.encode(inner))
 
     def decode(vector, like):
         odds, inner = np.split(vector, [like.weights[:, 1:].size])
-        odds = np.pad(odds.reshape(len(like.weights), -1), ((0, 0), (0, 1)))
-        return Submixtures(softmax(odds, axis=1), case.decode(inner, like.inner))
+        k = len(like.weights)
+        odds = np.pad(odds.reshape(k, -1), ((0, 0), (0, 1)))
+        inner = case.decode(inner, family._parts(like.inner, k))
+        return Submixtures(softmax(odds, axis=1), family._repeated(inner, k))
 
     def log_prior(family, parameters):
         of_weights = np.log(parameters.weights).sum()
-        return of_weights + case.log_prior(case.family, parameters.inner)
+        inner = family._parts(parameters.inner, len(parameters.weights))
+        return of_weights + case.log_prior(case.family, inner)
 
     return FamilyCase(
-        MixtureOf(case.family, n), draw, case.rows, log_density, encode, decode,
+        family, draw, case.rows, log_density, encode, decode,
         lambda d: {"weight_concentration": 2.0, **case.prior(d)}, log_prior,
         n_redundant=lambda d: n * case.n_redundant(d),
         complete_log_density=lambda old, new, X: (
@@ -915,12 +921,14 @@ HIDDEN_FAMILIES = [
     _student_t_case(Diagonal(), "each"),
     _student_t_case(Spherical(), 5.0),
     *(
-        _mixture_of_case(_BY_NAME[name], n)
-        for name, n in (
-            ("TiedGaussian", 3),
-            ("DiagonalGaussian", 3),
-            ("Poisson", 2),
-            ("Categorical", 2),
+        _mixture_of_case(_BY_NAME[name], n, tied)
+        for name, n, tied in (
+            ("TiedGaussian", 3, False),
+            ("DiagonalGaussian", 3, False),
+            ("Poisson", 2, False),
+            ("Categorical", 2, False),
+            ("FullGaussian", 3, True),
+            ("Poisson", 2, True),
         )
     ),
 ]
@@ -929,7 +937,7 @@ HIDDEN_FAMILIES = [
 def case_of(kind):
     """The case of a family, of a class of families, or of Gaussians with a class of covariances."""
     if isinstance(kind, MixtureOf):
-        return _mixture_of_case(case_of(kind.family), kind.n_mix)
+        return _mixture_of_case(case_of(kind.family), kind.n_mix, kind.tied)
     if isinstance(kind, Family):
         kind = type(getattr(kind, "covariance", kind))
     return next(

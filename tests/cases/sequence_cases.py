@@ -24,6 +24,7 @@ from sklearn_onlineem import (
     PoissonHMM,
     RegressionHMM,
 )
+from sklearn_onlineem.families import Diagonal, Gaussian, MixtureOf
 
 N_STATES = 3
 
@@ -160,6 +161,13 @@ SEQUENCE_ESTIMATORS = [
         for kind in ("diag", "full", "tied", "spherical")
     ),
     SequenceCase(GMMHMM, pairs_of_clusters, {"n_mix": 2}, "GMMHMM(diag)", **GAUSSIAN),
+    SequenceCase(
+        HMM,
+        pairs_of_clusters,
+        {"family": MixtureOf(Gaussian(Diagonal()), 6, tied=True)},
+        "HMM(shared parts)",
+        **GAUSSIAN,
+    ),
     SequenceCase(CategoricalHMM, symbol_clusters, {"n_features": 4}, **NOMINAL),
     SequenceCase(MultinomialHMM, document_clusters, **DOCUMENTS),
     SequenceCase(PoissonHMM, count_clusters, **COUNTS),

@@ -110,7 +110,9 @@ def _arrays(value):
         return value
     if isinstance(value, dict):
         return [*value.values()]
-    return [*value] if isinstance(value, tuple | list) else [*vars(value).values()][:2]
+    if isinstance(value, tuple | list):
+        return [*value]
+    return [_arrays(x) if hasattr(x, "__dict__") else x for x in [*vars(value).values()][:2]]
 
 
 @all_estimators

@@ -227,7 +227,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         model = self._lasting(model, data)
         if not (isinstance(self.init, str) and isinstance(family, MixtureOf)):
             return model
-        if min(family.n_mix, self.n_components) == 1:
+        if family.tied or min(family.n_mix, self.n_components) == 1:
             return model
         # Parts of a state may lie anywhere, but rows enter and leave them alike.
         found = self._states_of_parts(data, family, rows, random_state)

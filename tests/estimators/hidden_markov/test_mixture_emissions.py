@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_onlineem import GMMHMM, HMM, GaussianHMM, combine_estimators
-from sklearn_onlineem.families import Exponential, Laplace, MixtureOf, Poisson
+from sklearn_onlineem import GMMHMM, HMM, CategoricalHMM, GaussianHMM, combine_estimators
+from sklearn_onlineem.families import Exponential, Gaussian, Gaussians, Laplace, MixtureOf, Poisson
 from sklearn_onlineem.families.mixture_emissions import Submixtures
 
 STATES = np.repeat(np.arange(6) % 2, 60)
@@ -83,6 +83,8 @@ def test_what_cannot_be_is_refused_by_name(X):
             GMMHMM(2, **arguments).fit(X)
     with pytest.raises(ValueError, match="family must be a Family"):
         MixtureOf("poisson")
+    with pytest.raises(ValueError, match="tied parts must be 2 or more"):
+        MixtureOf(Poisson(), 1, tied=True)
     with pytest.raises(ValueError, match="n_mix must be"):
         MixtureOf(Poisson(), 1.5)
     with pytest.raises(ValueError, match="Laplace has statistics that grow"):
@@ -119,3 +121,27 @@ def test_states_of_any_family_may_be_mixtures_in_forecasts_and_displays(rng):
     model = hmm.model_
     flat = (p[:, None] * model.parameters.weights).ravel()
     assert_allclose(mean[0], flat @ model.parameters.inner, rtol=1e-9)
+
+
+def test_shared_parts_that_are_far_apart_are_symbols(rng):
+    """Their weights are the symbols' probabilities of a categorical model, in each pass of EM."""
+    states = np.repeat(rng.integers(0, 2, 60), 10)
+    shares = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])
+    symbols = np.array([rng.choice(3, p=shares[state]) for state in states])
+    X = 1000.0 * symbols[:, None] + rng.normal(size=(600, 1))
+    means = np.array([[X[symbols == j].mean()] for j in range(3)])
+    weights, slow = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]]), [[0.8, 0.2], [0.3, 0.7]]
+    family = MixtureOf(Gaussian(), 3, tied=True)
+    parts = Submixtures(weights, Gaussians(np.tile(means, (2, 1)), np.ones((6, 1, 1))))
+    passes = {"solver": "batch", "tol": 0.0, "max_iter": 5}
+    chain = {"startprob": [0.5, 0.5], "transmat": slow, "warm_start": True}
+    hmm = HMM.from_parameters(family=family, parameters=parts, **chain, **passes).fit(X)
+    like = CategoricalHMM.from_parameters(emissionprob=weights, **chain, **passes)
+    like.fit(symbols[:, None])
+    assert_allclose(hmm.parameters_.weights, like.emissionprob_, rtol=1e-9)
+    assert_allclose(hmm.transmat_, like.transmat_, rtol=1e-9)
+    assert_allclose(hmm.parameters_.inner.mean, np.tile(means, (2, 1)), rtol=1e-12)
+    assert hmm.model_.n_parameters() == 1 + 2 + 2 * 2 + 2 * 3
+    other = Submixtures(weights, Gaussians(np.arange(6.0)[:, None], np.ones((6, 1, 1))))
+    with pytest.raises(ValueError, match="parameters_.*must repeat the parts that all"):
+        hmm.parameters_ = other
