@@ -28,7 +28,7 @@ _PRODUCTS, _FEWEST, _RESIDUAL, _REST = 40, 4, 1e-2, 1e-3
 _NOISE, _FLAT = 1e-6, 1e-6
 # Of standard deviations: the share of `tol` that those are worth which hardly matter, the step of
 # differences, the least factor of a step, and that of one that rises from almost 0.
-_WEAK, _LONG_STEP, _LEAST_FACTOR, _RISE = 0.25, 1e-3, 0.1, 30.0
+_WEAK, _LONG_STEP, _LEAST_FACTOR, _RISE = 0.25, 1e-2, 0.1, 30.0
 # Steps of differences of scores, by the bytes of a value.
 _STEPS, _STEP = {8: 1e-5, 4: 1e-3}, 1e-4
 # Lengths of steps along negative curvature, and shares of their rows' means to which entries near
@@ -141,8 +141,8 @@ def _small_step(here, evaluate, tol):
     g by natural parameters. Where a unit moves x by u, the information of x is H + 2 u g, and that
     of deviations is H + 3 u g.
 
-    One that hardly matters has its step without H, which is a rounding error: to 0 if the
-    likelihood falls with it, and far up if it rises, as nothing tells how far.
+    One that hardly matters, or whose H is a rounding error, has its step without H: to 0 if the
+    likelihood falls with it, and far up if that is better, as nothing tells how far.
     """
     coordinates, one = here.coordinates, np.eye(here.coordinates.shape[1])
     score = coordinates.score(here.statistics)[0]
@@ -155,12 +155,16 @@ def _small_step(here, evaluate, tol):
     # Scores are nearly linear in variances.
     H = one - 2.0 * units[:, None] * (np.array(scores) - expected) / math.expm1(_LONG_STEP)
     H = 0.5 * (H + H.T) + 3.0 * np.diag(units * score)
-    least = np.maximum(2.0 * _WEAK * tol * units**2, 10.0 * rounding / _LONG_STEP)
+    least = np.maximum(2.0 * _WEAK * tol * units**2, 3.0 * rounding / _LONG_STEP)
     is_weak = np.abs(H.diagonal()) < least
-    falls = is_weak & (score < 0.0)
+    falls = is_weak & (score < -2.0 * _WEAK * _BAR * tol * units)
     rises = is_weak & (score > (5.0 * rounding + 0.5 * added) / units)
+    if rises.any():
+        up = np.where(rises, math.log(_RISE) / units, 0.0)[None]
+        if evaluate(coordinates.moved(up)).objective > here.objective + _BETTER * tol:
+            return NewtonStep(math.inf, up, False, [])
     own = np.flatnonzero(~is_weak)
-    step = np.select([falls, rises], [-1.0 / units, (_RISE - 1.0) / units], 0.0)
+    step = np.where(falls, -1.0 / units, 0.0)
     H, pairs = H[np.ix_(own, own)], []
     if len(own):
         values, vectors = np.linalg.eigh(H)
@@ -173,7 +177,7 @@ def _small_step(here, evaluate, tol):
         kept = values > _FLAT
         directions = (one[:, own] @ vectors[:, kept]).T.copy()
         pairs = [*zip(directions, values[kept, None] * directions, strict=True)]
-    gain = math.inf if rises.any() else 0.5 * float(np.abs(score * step).sum())
+    gain = 0.5 * float(np.abs(score * step).sum())
     step = np.log(np.maximum(1.0 + units * step, _LEAST_FACTOR)) / units
     return NewtonStep(gain, step[None], False, pairs)
 

@@ -327,6 +327,8 @@ class SharedGains:
         W = self._width
         # Large arrays would be mapped anew each time, and few systems need them.
         for n in (min(self._n_most, _USUAL_STEPS), self._n_most):
+            if n < self._n_most <= 2 * _USUAL_STEPS:
+                continue
             arrays = (*(np.empty((n, W, W)) for _ in range(5)), np.empty(n))
             covariance = self._covariance.copy()
             n_steps, at_rest = _kalman_shared.fill_tables(

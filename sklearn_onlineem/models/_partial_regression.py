@@ -333,7 +333,7 @@ class PartialCoordinates:
 
 # Share of the squares that a residual is a difference of, below which it is a rounding error, and
 # that below which a variance does not go, so that its score has digits.
-_ROUNDING, _LEAST_SHARE = 1e-15, 1e-11
+_ROUNDING, _LEAST_SHARE = 2e-16, 1e-11
 # Shares of a variance from which on the least one is near, and the largest rise of a deviation.
 _LOW, _RISE = 0.01, 1e4
 

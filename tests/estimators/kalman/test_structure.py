@@ -199,6 +199,19 @@ def test_variances_of_zero_are_found_and_certified_in_few_passes(rng):
     assert kalman.score(X) > best - 0.02
 
 
+def test_small_variances_that_many_series_share_are_certified(rng):
+    # Each series tells next to nothing of the season's changes.
+    series = [fixed_trend(rng, 40) for _ in range(60)]
+    season = 0.03 * rng.normal(size=(60, 10, 4)).cumsum(axis=1).reshape(60, 40)
+    series = [X + own[:, None] for X, own in zip(series, season, strict=True)]
+    structure = [Trend(), Season(4)]
+    kalman = KalmanFilter(structure=structure, solver="batch").fit(series)
+    assert kalman.converged_
+    assert kalman.history_[-1].n_rows <= 60 * 60 * 40
+    best = KalmanFilter(structure=structure, tol=1e-9, max_iter=1000, solver="batch").fit(series)
+    assert 60 * kalman.score(series) > 60 * best.score(series) - 0.02
+
+
 @pytest.mark.parametrize("start", [1e-3, 1e-6, 1e-9, 1e-12])
 @pytest.mark.parametrize("name", ["transition_covariance", "observation_covariance"])
 def test_variances_near_zero_rise_to_the_maximum(name, start, rng):
