@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_039,
     "public names": 108,
     "import circles": 0,
-    "test code": 42_450,
+    "test code": 42_434,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -71,8 +71,3 @@ def assert_refused_call(call, words, names):
     for word in words.strip().split(" & "):
         assert raised.match(f"(?s){word}")
     assert len(str(raised.value)) < 1000, "a message, not a print of the data"
-
-
-def assert_refused_calls(table, **names):
-    for row in rows_of(table):
-        assert_refused_call(*row, names)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
+from cases.known_gaussians import COVARIANCES, MEANS, WEIGHTS, kinds
 from cases.refusals import assert_refused_call, rows_of
 from scipy import stats
 from sklearn import decomposition
@@ -41,15 +42,6 @@ START, TRANSMAT = (
     np.array([0.6, 0.3, 0.1]),
     np.array([[0.7, 0.2, 0.1], [0.3, 0.5, 0.2], [0.0, 0.4, 0.6]]),
 )
-WEIGHTS, MEANS = np.array([0.2, 0.3, 0.5]), np.array([[0.0, 1.0], [5.0, -2.0], [-3.0, 4.0]])
-ROOTS = np.array([[[1.0, 0.0], [0.5, 1.0]], [[2.0, 0.0], [-1.0, 0.5]], [[0.3, 0.0], [0.0, 3.0]]])
-COVARIANCES = {
-    "full": ROOTS @ ROOTS.transpose(0, 2, 1),
-    "tied": ROOTS[0] @ ROOTS[0].T,
-    "diag": np.array([[1.0, 2.0], [0.5, 3.0], [4.0, 0.1]]),
-    "spherical": np.array([1.0, 0.5, 4.0]),
-}
-kinds = pytest.mark.parametrize("kind", COVARIANCES)
 
 
 # ------------------------------------------------------------------------ beside other libraries

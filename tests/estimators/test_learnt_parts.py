@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_identical
+from cases.known_gaussians import COVARIANCES, MEANS, WEIGHTS, kinds
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.stats import multinomial
@@ -26,17 +27,6 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
-
-WEIGHTS, MEANS = np.array([0.2, 0.3, 0.5]), np.array([[0.0, 1.0], [5.0, -2.0], [-3.0, 4.0]])
-COVARIANCES = {
-    "full": np.array(
-        [[[2.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 3.0]], [[4.0, -1.0], [-1.0, 1.0]]]
-    ),
-    "tied": np.array([[2.0, 0.5], [0.5, 1.0]]),
-    "diag": np.array([[1.0, 2.0], [0.5, 3.0], [4.0, 0.1]]),
-    "spherical": np.array([1.0, 0.5, 4.0]),
-}
-kinds = pytest.mark.parametrize("kind", COVARIANCES)
 
 
 def known(kind, params, **settings):

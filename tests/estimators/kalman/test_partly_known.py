@@ -24,11 +24,6 @@ MASKS = {
     "transition_covariance": np.array([[False, True], [True, True]]),
     "initial_state_covariance": False,
 }
-STRUCTURE = {
-    "transition_matrices": np.array([[1.0, 1.0], [0.0, 1.0]]),
-    "observation_matrices": np.array([[1.0, 0.0]]),
-    "initial_state_covariance": 10.0 * np.eye(2),
-}
 
 
 @pytest.fixture
