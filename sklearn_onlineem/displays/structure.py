@@ -12,7 +12,7 @@ from scipy.stats import norm
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
 from sklearn_onlineem.displays._drawing import foreground, shade_gaps
-from sklearn_onlineem.displays._inputs import check_suits, one_sequence
+from sklearn_onlineem.displays._inputs import check_suits, index_of, one_sequence
 from sklearn_onlineem.em.settings import check_number
 
 
@@ -21,10 +21,11 @@ class StructureDisplay(Display):
 
     Parameters
     ----------
-    X : array-like of shape (n_rows,) or (n_rows, 1)
+    X : array-like of shape (n_rows,) or (n_rows, n_features)
         The series, NaN for missing values.
     components : dict of tuple (array-like of shape (n_rows,), array-like of shape (n_rows,))
-        Means and variances by names, as `decompose` returns them.
+        Means and variances by names, as `decompose` returns them; of shape (n_rows, n_features) if
+        there are several columns.
 
     Attributes
     ----------
@@ -54,8 +55,8 @@ class StructureDisplay(Display):
     ax_: Axes | NDArray[np.object_]
 
     def __init__(self, X: ArrayLike, components: Mapping[str, tuple[ArrayLike, ArrayLike]]):
-        self.X, _ = one_sequence(X, type(self))
-        shape = self.X.shape[:1]
+        self.X, self.feature_names = one_sequence(X, type(self))
+        shape = self.X.shape[: 1 if self.X.shape[1] == 1 else 2]
         self.components = {
             name: tuple(np.asarray(part, dtype=float) for part in parts)
             for name, parts in components.items()
@@ -82,8 +83,8 @@ class StructureDisplay(Display):
         ----------
         estimator : KalmanFilter
             A fitted one, with a `structure`.
-        X : array-like of shape (n_rows, 1)
-            One series, NaN for missing values.
+        X : array-like of shape (n_rows, n_features)
+            One sequence, NaN for missing values.
         inputs : array-like of shape (n_rows, n_inputs), default=None
             Known inputs of its rows. None: there are none.
         ax, **options
@@ -99,25 +100,31 @@ class StructureDisplay(Display):
         shaped = rows if np.ndim(X) == 1 else X
         return cls(X, estimator.decompose(shaped, inputs=inputs)).plot(ax, **options)
 
-    def plot(self, ax: AxesOrMany | None = None, *, mass: float = 0.95) -> Self:
+    def plot(
+        self, ax: AxesOrMany | None = None, *, feature: int | str = 0, mass: float = 0.95
+    ) -> Self:
         """Draw the components.
 
         Parameters
         ----------
         ax : array of matplotlib Axes, default=None
             One for each component. None: those of a new figure.
+        feature : int or str, default=0
+            The column whose components are drawn, by index or name.
         mass : float, default=0.95
             Probability of the bands.
         """
         check_number("mass", mass, 0.0, 1.0)
+        j = index_of(feature, self.feature_names)
         n, width = len(self.components), norm.ppf(0.5 + 0.5 * mass)
-        rows, is_gap = np.arange(len(self.X)), np.isnan(self.X[:, 0])
+        rows, is_gap = np.arange(len(self.X)), np.isnan(self.X[:, j])
         axes = self._axes(ax, n, figsize=(6.4, 1.2 + 1.6 * n), sharex=True)
         self.points_, self.lines_, self.bands_ = None, {}, {}
-        for axis, (name, (mean, variance)) in zip(axes, self.components.items(), strict=True):
+        for axis, (name, parts) in zip(axes, self.components.items(), strict=True):
+            mean, variance = (part.reshape(self.X.shape)[:, j] for part in parts)
             if name == "level":
                 (self.points_,) = axis.plot(
-                    rows[~is_gap], self.X[~is_gap, 0], ".", color=foreground(), markersize=3.0
+                    rows[~is_gap], self.X[~is_gap, j], ".", color=foreground(), markersize=3.0
                 )
                 shade_gaps(axis, is_gap)
             (self.lines_[name],) = axis.plot(rows, mean, color="C0", linewidth=1.3)

@@ -22,6 +22,7 @@ _DECAY = 0.9
 _LAGS, _RIDGE, _LARGEST = 3, 1e-3, 0.999
 # Least pull of a state to where it rests, relative to the largest.
 _LEAST_PULL = 1e-2
+_TINY = np.finfo(float).tiny
 # Power of the correlations by which random directions are drawn.
 _POWER = 4
 # Most peaks of a spectrum that cycles start from, and most starts of them together; the largest
@@ -283,17 +284,21 @@ def with_best_weights(model, data):
         parameters = replace(reading.parameters, matrix=matrix[None])
         return replace(model, emissions=replace(reading, parameters=parameters))
 
-    def score(model):
+    def equations(model):
         moments = model.e_step(data)[0].emissions
-        return PartialRegression(model.emissions, moments)._equations(precision)[1]
+        return PartialRegression(model.emissions, moments)._equations(precision)
 
-    weights = reading.matrix[:, k:]
-    information, here = np.empty((weights.size, weights.size)), score(model)
+    weights, (of_complete, here) = reading.matrix[:, k:], equations(model)
+    information = np.empty((weights.size, weights.size))
     for j in range(weights.size):
         further = weights.copy()
         further.flat[j] += 1.0
-        information[:, j] = here - score(having(further))
-    changes = np.linalg.lstsq(0.5 * (information + information.T), here, rcond=None)[0]
+        information[:, j] = here - equations(having(further))[1]
+    # What states explain as well, as they do a constant, is left at 0.
+    units = 1.0 / np.sqrt(np.maximum(of_complete.diagonal(), _TINY))
+    shares, vectors = np.linalg.eigh(0.5 * units * (information + information.T) * units[:, None])
+    kept = vectors[:, shares > _NEGLIGIBLE] / np.sqrt(shares[shares > _NEGLIGIBLE])
+    changes = units * (kept @ (kept.T @ (units * here)))
     return having(weights + changes.reshape(weights.shape))
 
 

@@ -162,6 +162,7 @@ StructureDisplay([1.0], {}) -> components must not be empty
 StructureDisplay([1.0], {'level': BAND}) -> components\['level'\] must be two arrays
 StructureDisplay.from_estimator(KALMAN, ROWS) -> decompose requires a structure
 StructureDisplay([1.0], {'level': [[1.0], [1.0]]}).plot(mass=1.0) -> mass must be
+StructureDisplay([1.0], {'level': [[1.0], [1.0]]}).plot(feature=1) -> no feature 1
 # Alignments.
 AlignmentDisplay('abc', 'a', [('match', 'a', 'a'), ('delete', 'b', None)]) ->
     operations must lead to

@@ -1,6 +1,7 @@
 """Displays of structural components: what is drawn is what the estimator says."""
 
 import numpy as np
+import pandas as pd
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
@@ -22,3 +23,11 @@ def test_components_are_drawn_with_bands(rng):
         path = display.bands_[name].get_paths()[0].vertices
         assert_allclose(path[:, 1].max(), upper.max())
     assert len(display.points_.get_xdata()) == 33
+
+
+def test_one_of_several_columns_is_drawn(rng):
+    X = pd.DataFrame(rng.normal(size=(30, 2)).cumsum(axis=0), columns=["north", "south"])
+    kalman = KalmanFilter(structure=[Level()]).fit(X)
+    display = StructureDisplay.from_estimator(kalman, X, feature="south")
+    assert_allclose(display.lines_["level"].get_ydata(), kalman.decompose(X)["level"][0][:, 1])
+    assert_allclose(display.points_.get_ydata(), X["south"])

@@ -132,7 +132,8 @@ class KalmanFilter(TakesPrior, TakesInputs):
         Of correlated noise, covariances of some variables with each other may be fixed, or be 0
         between blocks. See :ref:`known_models`.
     transition_covariance_type : {"full", "diag", "spherical"}, default="full"
-        Shape of the noise of the state; "diagonal" is "diag".
+        Shape of the noise of the state; "diagonal" is "diag". With a structure, components have
+        independent noise, and "spherical" is refused.
     observation_covariance_type : {"full", "diag", "spherical"}, default="full"
         Shape of the noise of the rows.
     reg_covar : float or "relative", default="relative"

@@ -488,6 +488,14 @@ def test_weights_are_found_where_rows_have_no_noise_and_inputs_are_far_from_0(rn
     assert_allclose(kalman.observation_input_weights_, least_squares, atol=0.1)
     far = clone(kalman).fit(X, inputs=u + 1e3)
     assert_allclose(far.score(X, inputs=u + 1e3), kalman.score(X, inputs=u), atol=0.1)
+    # A level explains a constant as well.
+    constant = clone(kalman).fit(X, inputs=np.hstack([u, np.ones((100, 1))]))
+    assert_allclose(
+        constant.score(X, inputs=np.hstack([u, np.ones((100, 1))])),
+        kalman.score(X, inputs=u),
+        atol=0.1,
+    )
+    assert_allclose(constant.observation_input_weights_[:, 2], 0.0, atol=0.1)
 
 
 def test_infinite_variances_are_diffuse_starts_of_any_filter(rng):
