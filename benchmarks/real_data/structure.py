@@ -71,18 +71,18 @@ def main():
         y = np.asarray(load(), dtype=float).ravel()
         fits[name], times[name] = _compared(y, structure), _timed(y, structure)
     columns = ["at ours", "best", "default", "ssfortran", "error", "inside", "theirs", "inside"]
-    tables = {"fits": _table(columns, fits, [".0e"] * 4 + [".2f"] * 4)}
+    tables = {"fits": _table("series", columns, fits, [".0e"] * 4 + [".2f"] * 4)}
     columns = ["seconds", "statsmodels", "ssfortran", "times statsmodels", "times ssfortran"]
-    tables["times"] = _table(columns, times, [".3f"] * 3 + [".2f", ".1f"])
+    tables["times"] = _table("series", columns, times, [".3f"] * 3 + [".2f", ".1f"])
     columns = ["seconds", "times ours"]
-    tables["many"] = _table(columns, _many(), [".1f", ".1f"])
+    tables["many"] = _table("1,000 series", columns, _many(), [".1f", ".1f"])
     if arguments.write:
         records.write("structure", tables)
 
 
-def _table(columns, rows, forms):
+def _table(first, columns, rows, forms):
     """Print figures, and return them as cells."""
-    table, cells = Table("", *columns, width=24), [["", *columns]]
+    table, cells = Table(first, *columns, width=24), [[first, *columns]]
     for name, figures in rows.items():
         table.row(name, *figures)
         cells.append([name, *map(format, figures, forms)])
