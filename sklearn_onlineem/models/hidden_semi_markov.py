@@ -324,17 +324,13 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         states = arguments[0]
         if log_likelihoods is not None:
             self._best_of_rows(data.continued(None), states, log_likelihoods)
-        n_states, totals = self.n_components, np.empty(len(data))
-        moves = np.empty((n_states, n_states))
-        counts, going_on = np.empty_like(self.table), np.empty_like(self.table)
-        found = tuple(np.zeros_like(table) for pair in firsts for table in pair)
-        sums = totals, moves, counts, going_on, found
+        totals, moves, counts, going_on, found = sums = self._room(data, firsts)
         if rng is None:
             _semi_markov.forward_backward(*arguments, *sums)
         else:
             path, uniforms = np.zeros(len(states), dtype=np.int64), rng.random((len(states), 2))
             _semi_markov.draw_paths(*arguments, uniforms, path, *sums)
-            states[...] = np.eye(n_states)[path]
+            states[...] = np.eye(self.n_components)[path]
         log_likelihood = total_log_likelihood(totals, moves)
         starts = data.offsets[int(data.before is not None) : -1]
         chain = HiddenMarkovStatistics(
@@ -388,7 +384,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         share = _ratio(new.sum(axis=1), old.sum(axis=1))
         return new - share[:, None] * old
 
-    def _renewals(self, like):
+    def _occupancies(self, like):
         """Return how often segments end, and rows, by states, for a sequence, (K,) each."""
         if self._ends_by_itself:
             ends, begins = self.termination.occupancies(self.start, self.transmat, like)
@@ -434,9 +430,6 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         rows = (rests * stays[:, 1:]).sum(axis=1) + begins * stays[:, 0]
         return first + begins * factor, rows
 
-    def _occupancies(self, like):
-        return self._renewals(like)
-
     def _segments(self, like, left):
         """Return expected numbers of new segments, and of those that run at first, (K,) each."""
         starts = share_of_starts(like) * self.start
@@ -458,7 +451,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     def own_statistics(
         self, like: Sequences | LengthDistribution | None = None
     ) -> HiddenSemiMarkovStatistics:
-        left, rows = self._renewals(like)
+        left, rows = self._occupancies(like)
         new, running = self._segments(like, left)
         return HiddenSemiMarkovStatistics(
             share_of_starts(like) * self.start,
@@ -484,7 +477,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     def kl_divergence(
         self, other: HiddenSemiMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
-        left, rows = self._renewals(like)
+        left, rows = self._occupancies(like)
         new, running = self._segments(like, left)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
         of_chain = _forward_backward.joint_divergence(
@@ -529,11 +522,14 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
 
     def _posterior(self, data):
         arguments, firsts = self._in_kernel(data)
-        moves = np.empty((self.n_components, self.n_components))
-        unused = np.empty_like(self.table), np.empty_like(self.table)
-        found = tuple(np.zeros_like(table) for pair in firsts for table in pair)
-        _semi_markov.forward_backward(*arguments, np.empty(len(data)), moves, *unused, found)
+        _semi_markov.forward_backward(*arguments, *self._room(data, firsts))
         return arguments[0]
+
+    def _room(self, data, firsts):
+        counts, going_on = np.empty_like(self.table), np.empty_like(self.table)
+        found = tuple(np.zeros_like(table) for pair in firsts for table in pair)
+        moves = np.empty((self.n_components, self.n_components))
+        return np.empty(len(data)), moves, counts, going_on, found
 
     def _decoded(self, data):
         firsts = self._firsts(data)
@@ -618,7 +614,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
 
     def _sampled_until_end(self, n, rng, like):
         offsets, segments = self.termination.sample_states(self.start, self.transmat, n, rng)
-        check_number_of_rows(self._renewals(None)[1].sum())
+        check_number_of_rows(self._occupancies(None)[1].sum())
         firsts, rows = offsets[:-1], self._drawn_rows(self.table, segments, rng)
         if self.durations.left_censored:
             rows[firsts] = self._drawn_rows(self._first[:, 1:], segments[firsts], rng)
