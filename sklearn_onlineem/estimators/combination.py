@@ -39,9 +39,11 @@ _SMALLEST_SHARE = 1e-100
 _FARTHEST = 100.0
 # Least and largest decays of an origin within a member.
 _DECAYS = 1e-12, 700.0
-# Components are fused if those of the merge explain a member worse by so many nats a row, beyond so
-# many times the mean error of estimation, by `benchmarks.papers.unequal_sites`. So many rows tell.
-_APART, _ERRORS, _N_DRAWN = 0.05, 6.0, 2000
+# Components are fused if those of the merge explain a member worse by so many nats a row, beyond
+# what estimation explains: 2 n times that loss has about a chi-squared distribution. So many
+# standard deviations are allowed, and a term of second order for few rows, by
+# `benchmarks.papers.unequal_sites`. So many rows are drawn.
+_APART, _DEVIATIONS, _SECOND_ORDER, _N_DRAWN = 0.05, 15.0, 1.5, 2000
 # Attributes that may differ between members.
 _OF_MEMBERS = ("feature_names_in_", "aligned_members_", "classes_")
 
@@ -406,8 +408,10 @@ def _check_partners(members, weights):
     for place, state, merged, n_seen in members:
         if n_seen == 0.0 or (weights is not None and weights[place] == 0.0):
             continue
-        error = 0.5 * state.model.n_parameters() / (n_seen * _length(state))
-        if (loss := _loss(state, merged.model)) > _APART + _ERRORS * error:
+        n_parameters = state.model.n_parameters()
+        error = 0.5 * n_parameters / (n_seen * _length(state))
+        spread = _DEVIATIONS * math.sqrt(2.0 / max(1, n_parameters)) + _SECOND_ORDER * error
+        if (loss := _loss(state, merged.model)) > _APART + error * (1.0 + spread):
             told.append(f"estimators[{place}] by {loss:.3g}")
     if told:
         warn_user(
