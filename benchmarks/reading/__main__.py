@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 205,
-    "Python code": 32_212,
+    "Python code": 32_214,
     "Python docstrings": 14_951,
     "kernel files": 60,
     "kernel code": 15_039,
     "public names": 108,
     "import circles": 0,
-    "test code": 42_447,
+    "test code": 42_461,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

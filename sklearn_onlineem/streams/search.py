@@ -340,11 +340,13 @@ class PrequentialSearch(Identified, BaseSearchCV):
 
     @property
     def best_params_(self) -> dict[str, object]:
-        return self._settings[self.best_index_]
+        best = self.best_index_  # or an error that says that nothing is fitted
+        return self._settings[best]
 
     @property
     def best_estimator_(self) -> object:
-        return self.estimators_[self.best_index_]
+        best = self.best_index_
+        return self.estimators_[best]
 
     @property
     def scorer_(self) -> object:

@@ -285,7 +285,6 @@ def corrupt(state):
         yield f"{name} {value}", with_state(state, counters=changed)
     yield "seed", with_state(state, seed=(1, 2))
     yield "checksum", {**state, "_checksum": state["_checksum"] + 1}
-    yield "structure", {**state, "_fitted": state["_fitted"]._replace(structure=3)}
     yield from with_other_numbers(state)
 
 

@@ -87,7 +87,8 @@ def test_results_look_as_those_of_scikit_learn(chunks):
 def test_before_there_are_scores_the_first_setting_is_best(chunks):
     search = PrequentialSearch(piped(), GRID)
     for name in ("cv_results_", "best_index_", "best_score_", "best_params_", "best_estimator_"):
-        assert not hasattr(search, name)
+        with pytest.raises(NotFittedError, match="is not fitted yet"):
+            getattr(search, name)
     with pytest.raises(NotFittedError):
         search.predict(chunks[0])
     assert search.partial_fit(chunks[0][:0]) is search and not hasattr(search, "best_index_")

@@ -228,6 +228,15 @@ def test_a_fit_that_has_converged_is_near_the_maximum(case, seed):
     assert 2.0 * gain * data.total_weight / model.n_parameters() < 0.1**2
 
 
+def test_weighted_rows_take_the_passes_of_repeated_ones(rng):
+    for _ in range(3):
+        X = rng.normal(1.5 * rng.integers(0, 2, (150, 1)), size=(150, 2))
+        start = {"means_init": X[:2], "weights_init": [0.5] * 2, "precisions_init": [np.eye(2)] * 2}
+        mixture = GaussianMixture(2, solver="batch", n_init=1, **start)
+        n_passes = mixture.fit(X, sample_weight=np.full(150, 40.0)).n_iter_
+        assert mixture.fit(np.repeat(X, 40, axis=0)).n_iter_ == pytest.approx(n_passes, abs=2)
+
+
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_a_newton_step_is_that_of_the_hessian(case):
     model, data, prior = problem(case, 3)

@@ -160,3 +160,13 @@ def test_streams_take_online_steps(rng):
         moved.partial_fit(batch)
         online.partial_fit(batch)
     assert_identical(moved.model_, online.model_)
+
+
+@pytest.mark.filterwarnings("error:.*more surprising")
+def test_streams_learn_all_rows(rng):
+    """A cluster that comes up is no outlier."""
+    mixture = GaussianMixture(2, solver=SplitMerge(), random_state=0)
+    for rows in rng.normal(size=(10, 200, 2)):
+        mixture.partial_fit(rows)
+    rows[:6] += 1000.0
+    assert mixture.score(rows) < mixture.partial_fit(rows).score(rows) - 100.0
