@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 69,
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 205,
-    "Python code": 32_214,
-    "Python docstrings": 14_951,
+    "Python files": 206,
+    "Python code": 32_591,
+    "Python docstrings": 15_209,
     "kernel files": 60,
     "kernel code": 15_039,
-    "public names": 108,
+    "public names": 109,
     "import circles": 0,
-    "test code": 42_461,
+    "test code": 42_754,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

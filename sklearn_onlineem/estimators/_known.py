@@ -122,7 +122,8 @@ class Settable(Generic[Value]):
         return values.copy() if self.may_be_infinite else found, sizes
 
     def axes_in(self, parts):
-        return self._among(parts).axes if self.axes == "" else self.axes
+        part = self._among(parts) if self.axes == "" else self
+        return None if part is None else part.axes
 
     def put(self, model, value, name=None, parts=None):
         """Return the model with the value; ValueError, which has its name, if it is invalid."""

@@ -14,11 +14,7 @@ from sklearn_onlineem.estimators._start import STARTS, distinct_rows, wide_pseud
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families._checks import relative_shares
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
-from sklearn_onlineem.families.gaussian_regression import (
-    GaussianRegression,
-    Regressions,
-    with_coefficients,
-)
+from sklearn_onlineem.families.gaussian_regression import GaussianRegression
 from sklearn_onlineem.models.mixture import MixtureModel
 
 SHORT_EM = "short-em"
@@ -64,13 +60,7 @@ class RegressionParameters:
 
     def _prior(self, model, n_features):
         # Columns of a row, inputs and targets.
-        return super()._prior(model, model.parameters.mean.shape[1])
-
-    def _blank_regressions(self, n_inputs, n_outputs):
-        """Return parameters into which known ones are put."""
-        K, q, p = self.n_components, n_inputs, n_outputs
-        covariance, moments = (np.tile(np.eye(n), (K, 1, 1)) for n in (p, q))
-        return Regressions(np.zeros((K, q + p)), np.zeros((K, p, q)), covariance, moments)
+        return super()._prior(model, sum(model.parameters.matrix.shape[1:]))
 
     coef_ = Settable[Floats]()
 
@@ -81,17 +71,8 @@ class RegressionParameters:
 
 def with_inputs_of(model, rows):
     """Return a known model with the moments of the inputs of its first rows."""
-    q, weight = model.family.n_inputs, rows.sample_weight
-    family, known = model.family.bind(rows.X, weight), model.parameters
-    inputs, K = rows.X[:, :q].astype(np.float64), len(known)
-    mean = np.average(inputs, axis=0, weights=weight)
-    moments = np.atleast_2d(np.cov(inputs.T, aweights=weight, bias=True))
-    seen = replace(
-        known,
-        mean=np.hstack([np.tile(mean, (K, 1)), known.mean[:, q:]]),
-        input_covariance=np.tile(moments, (K, 1, 1)),
-    )
-    parameters = with_coefficients(seen, known.matrix, known.offset)
+    family = model.family.bind(rows.X, rows.sample_weight)
+    parameters = family.with_inputs_of(model.parameters, rows.X, rows.sample_weight)
     return replace(model, family=family, parameters=parameters)
 
 

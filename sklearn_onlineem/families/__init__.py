@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from sklearn_onlineem.families._family import ExponentialFamily as ExponentialFamily
     from sklearn_onlineem.families._family import Family as Family
     from sklearn_onlineem.families.bernoulli import Bernoulli as Bernoulli
+    from sklearn_onlineem.families.bernoulli_regression import (
+        BernoulliRegression as BernoulliRegression,
+    )
     from sklearn_onlineem.families.categorical import Categorical as Categorical
     from sklearn_onlineem.families.compound_dirichlet import CompoundDirichlet as CompoundDirichlet
     from sklearn_onlineem.families.covariance_shapes import Diagonal as Diagonal
@@ -33,6 +36,7 @@ else:
     _HOMES = {
         "_family": ["ExponentialFamily", "Family"],
         "bernoulli": ["Bernoulli"],
+        "bernoulli_regression": ["BernoulliRegression"],
         "categorical": ["Categorical"],
         "compound_dirichlet": ["CompoundDirichlet"],
         "covariance_shapes": ["Diagonal", "Full", "Gaussians", "Spherical", "Tied"],

@@ -42,7 +42,7 @@ from sklearn_onlineem.statistics import Moments
 _BLOCK = 1024
 # Standard deviations of inputs, relative to their means, that are rounding, and the least share of
 # an input's variance that others may leave unexplained.
-_ROUNDING, _LEAST_SHARE = 4.0 * np.finfo(float).eps, 1e-10
+ROUNDING, LEAST_SHARE = 4.0 * np.finfo(float).eps, 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,6 +308,8 @@ class GaussianRegression(
     """
 
     tangents = RegressionTangents
+    # Whether outputs are linear in lags, so that moments of several steps are known.
+    is_linear = True
 
     n_inputs: int
     noise: Covariance = Full()
@@ -360,6 +362,72 @@ class GaussianRegression(
                 out[start : start + _BLOCK, k] = offsets[k] - 0.5 * squares
         return out
 
+    def blank(self, n_components: int, n_outputs: int) -> Regressions:
+        """Return parameters into which known ones are put.
+
+        Parameters
+        ----------
+        n_components, n_outputs : int
+            K and p.
+        """
+        K, q, p = n_components, self.n_inputs, n_outputs
+        covariance, moments = (np.tile(np.eye(n), (K, 1, 1)) for n in (p, q))
+        return Regressions(np.zeros((K, q + p)), np.zeros((K, p, q)), covariance, moments)
+
+    def with_inputs_of(
+        self, parameters: Regressions, X: Floats, sample_weight: Floats | None = None
+    ) -> Regressions:
+        """Return known parameters with the moments of the inputs of first rows.
+
+        Parameters
+        ----------
+        parameters : Regressions
+            Of K components.
+        X : ndarray of shape (n_rows, n_features)
+            Inputs and outputs, side by side.
+        sample_weight : ndarray of shape (n_rows,), default=None
+            Not below 0; None: 1 for each row.
+        """
+        q, K = self.n_inputs, len(parameters)
+        inputs = X[:, :q].astype(np.float64)
+        mean = np.average(inputs, axis=0, weights=sample_weight)
+        moments = np.atleast_2d(np.cov(inputs.T, aweights=sample_weight, bias=True))
+        seen = replace(
+            parameters,
+            mean=np.hstack([np.tile(mean, (K, 1)), parameters.mean[:, q:]]),
+            input_covariance=np.tile(moments, (K, 1, 1)),
+        )
+        return with_coefficients(seen, parameters.matrix, parameters.offset)
+
+    def covariances_given(self, parameters: Regressions, means: Floats) -> Floats:
+        """Return covariances of outputs with expectations (..., K, p), of shape (..., K, p, p).
+
+        Parameters
+        ----------
+        parameters : Regressions
+            Of K components.
+        means : ndarray of shape (..., K, p)
+            Like those of `predicted`.
+        """
+        return np.broadcast_to(parameters.covariance, (*means.shape, means.shape[-1]))
+
+    def rest(self, parameters: Regressions, component: int, inputs: Floats) -> Floats:
+        """Return the outputs that, as all lags of a component, are expected to follow, (p,).
+
+        Parameters
+        ----------
+        parameters : Regressions
+            Of K components.
+        component : int
+            Number of the component.
+        inputs : ndarray of shape (n_known,)
+            Inputs that are no lags; lags are the first ones.
+        """
+        B, c = parameters.matrix[component], parameters.offset[component]
+        lagged, known = np.split(B, [self.n_inputs - len(inputs)], axis=1)
+        change = np.eye(len(c)) - lagged.reshape(len(c), -1, len(c)).sum(axis=1)
+        return np.linalg.lstsq(change, c + known @ inputs, rcond=None)[0]
+
     def predicted(self, parameters: Regressions, inputs: Floats) -> Floats:
         """Return the expected outputs of each component, an ndarray of shape (n_rows, K, p).
 
@@ -394,9 +462,9 @@ class GaussianRegression(
             B, R, input_covariance = previous.matrix, previous.covariance, previous.input_covariance
             mean = np.where(seen, mean, previous.mean)
         # About the means, where offsets are 0.
-        resolution = weight[:, None] * (_ROUNDING * mean[:, :q]) ** 2
+        resolution = weight[:, None] * (ROUNDING * mean[:, :q]) ** 2
         arrays = statistics.scatter, B, resolution
-        B = np.array([*map(_coefficients, *arrays)])
+        B = np.array([*map(coefficients, *arrays)])
         found = self._regression.m_step(
             replace(statistics, mean=zeros), AffineGaussian(B, zeros[:, q:], R), {"covariance"}
         )
@@ -524,7 +592,7 @@ class GaussianRegression(
         return self._regression.mean_form(prior, self.n_inputs)
 
 
-def _coefficients(scatter, previous, resolution):
+def coefficients(scatter, previous, resolution):
     """Return the matrix B that maximises a scatter of (x, y).
 
     Combinations of inputs that do not vary keep their coefficients.
@@ -537,8 +605,8 @@ def _coefficients(scatter, previous, resolution):
     correlation = xx * inverse[:, None] * inverse
     right = ((yx - previous @ xx) * inverse).T
     factor, failed = lapack.dpotrf(correlation, lower=1)
-    if not failed and (factor.diagonal() ** 2 > _LEAST_SHARE).all():
+    if not failed and (factor.diagonal() ** 2 > LEAST_SHARE).all():
         solution = lapack.dpotrs(factor, right, lower=1)[0]
     else:
-        solution = linalg.pinvh(correlation, rtol=_LEAST_SHARE) @ right
+        solution = linalg.pinvh(correlation, rtol=LEAST_SHARE) @ right
     return previous + (solution * inverse[:, None]).T

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from scipy import stats
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.sequences import SequencesWithInputs
+from sklearn_onlineem.families import Family
 from sklearn_onlineem.models.forecasts import mixture_quantiles
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+
+# Values of the lags of bits, each of which has a probability.
+_MOST_VALUES = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,27 @@ class RegressionForecast:
         return np.stack(found, axis=-1)
 
 
+class BitsForecast(RegressionForecast):
+    """Rows of bits, whose quantiles are bits."""
+
+    def quantiles(self, levels: Floats) -> Floats:
+        noughts = 1.0 - self.mean
+        return (levels[:, None, None, None] > noughts).astype(np.float64)
+
+
+def forecast_of(family: Family, parts: tuple[Floats, ...]) -> RegressionForecast:
+    """Return the forecast of a family from probabilities of states, means and covariances.
+
+    Parameters
+    ----------
+    family : GaussianRegression or BernoulliRegression
+        Of the rows.
+    parts : tuple of ndarray
+        Fields of the forecast.
+    """
+    return (RegressionForecast if family.is_linear else BitsForecast)(*parts)
+
+
 def forecast_of_regressions(
     model: HiddenMarkovModel, data: SequencesWithInputs, future: Floats, n_lags: int
 ) -> RegressionForecast:
@@ -77,7 +103,7 @@ def forecast_of_regressions(
     Parameters
     ----------
     model : HiddenMarkovModel
-        Of the family `GaussianRegression`.
+        Of the family `GaussianRegression` or `BernoulliRegression`.
     data : SequencesWithInputs
         With n_sequences.
     future : ndarray of shape (n_sequences, n_steps, n_known)
@@ -87,11 +113,12 @@ def forecast_of_regressions(
     """
     n_steps = future.shape[1]
     if not n_lags:
-        means = np.einsum("kpq,nsq->nskp", model.parameters.matrix, future)
-        means += model.parameters.offset
-        covariances = np.broadcast_to(model.parameters.covariance, (*means.shape, means.shape[-1]))
+        family, flat = model.family, future.reshape(-1, future.shape[2])
+        means = family.predicted(model.parameters, flat)
+        means = means.reshape(*future.shape[:2], *means.shape[1:])
+        covariances = family.covariances_given(model.parameters, means)
         probabilities = model.forecast(data, n_steps).probabilities
-        return RegressionForecast(probabilities, means, covariances)
+        return forecast_of(family, (probabilities, means, covariances))
     ahead, n_lagged = [], n_lags * data.n_features
     for i, (begin, end) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         rows = data.X[begin:end].astype(np.float64)
@@ -115,7 +142,7 @@ def forecast_of_regressions(
         for row in rows[last + 1 :]:
             _, lagged = lagged.step(row[n_lagged : data.n_inputs], row[data.n_inputs :])
         ahead.append(lagged.ahead(future[i]))
-    return RegressionForecast(*map(np.stack, zip(*ahead, strict=True)))
+    return forecast_of(model.family, tuple(map(np.stack, zip(*ahead, strict=True))))
 
 
 @dataclass(frozen=True)
@@ -150,7 +177,9 @@ class LaggedRows:
     spreads: Floats
 
     @classmethod
-    def after(cls, model: HiddenMarkovModel, state: Floats | None, past: Floats) -> LaggedRows:
+    def after(
+        cls, model: HiddenMarkovModel, state: Floats | None, past: Floats
+    ) -> LaggedRows | LaggedBits:
         """Return those after rows that are known.
 
         Parameters
@@ -162,6 +191,8 @@ class LaggedRows:
         past : ndarray of shape (n_lagged,)
             The lags.
         """
+        if not model.family.is_linear:
+            return LaggedBits(model, model.rests_of(state)[:, :, None], past[None])
         rests, n_lagged = model.rests_of(state), len(past)
         spreads = np.zeros((*rests.shape, n_lagged, n_lagged))
         return cls(model, rests, np.tile(past, (*rests.shape, 1)), spreads)
@@ -236,6 +267,72 @@ class LaggedRows:
             moments, lagged = lagged.step(x)
             found.append(moments)
         return tuple(map(np.array, zip(*found, strict=True)))
+
+
+@dataclass(frozen=True)
+class LaggedBits:
+    """Probabilities of the lags of the next row of bits, with the state and the rows left to it.
+
+    Parameters
+    ----------
+    model : HiddenMarkovModel
+        Of the family `BernoulliRegression`.
+    rests : ndarray of shape (K, D + 1, n_values)
+        p(state, rows that are left to its segment, lags) after the last row.
+    lags : ndarray of shape (n_values, n_lagged)
+        Their values.
+    """
+
+    model: HiddenMarkovModel
+    rests: Floats
+    lags: Floats
+
+    ahead = LaggedRows.ahead
+
+    def step(self, x: Floats, seen: Floats | None = None) -> tuple[tuple[Floats, ...], LaggedBits]:
+        """Return what `LaggedRows.step` does.
+
+        Parameters
+        ----------
+        x, seen
+            As there.
+        """
+        model, lags = self.model, self.lags
+        moves = model.termination.transitions(model.transmat)
+        begins = (moves.T @ self.rests[:, 0])[:, None] * model.table_of_durations[:, :, None]
+        rests = self.rests[:, 1:] + begins
+        if not rests.any():
+            raise ValueError("a sequence surely ends before the last of the rows to come.")
+        rests /= rests.sum()
+        rows = np.hstack([lags, np.tile(x, (len(lags), 1))])
+        ones = np.swapaxes(model.family.predicted(model.parameters, rows), 0, 1)
+        of_state = rests.sum(axis=1)
+        given = _shares(of_state)
+        mean = np.einsum("kh,khp->kp", given, ones)
+        second = np.einsum("kh,khp,khr->kpr", given, ones, ones)
+        p = np.arange(mean.shape[1])
+        second[:, p, p] = mean
+        found = of_state.sum(axis=1), mean, second - mean[:, :, None] * mean[:, None]
+        if seen is not None and not np.isnan(seen).any():
+            lags = np.hstack([np.tile(seen, (len(lags), 1)), lags])[:, : lags.shape[1]]
+        elif lags.shape[1]:
+            values = np.array([*product((0.0, 1.0), repeat=len(p))])
+            chances = np.where(values[:, None, None] > 0.0, ones, 1.0 - ones).prod(axis=3)
+            every = rests[:, :, None] * np.moveaxis(chances, 0, 1)[:, None]
+            pairs = np.hstack(
+                [np.repeat(values, len(lags), axis=0), np.tile(lags, (len(values), 1))]
+            )
+            lags, which = np.unique(pairs[:, : lags.shape[1]], axis=0, return_inverse=True)
+            if len(lags) > _MOST_VALUES:
+                raise ValueError(
+                    f"forecasts of bits would follow more than {_MOST_VALUES} values of lags."
+                )
+            flat, rests = (
+                every.reshape(*every.shape[:2], -1),
+                np.zeros((*every.shape[:2], len(lags))),
+            )
+            np.add.at(rests, (slice(None), slice(None), which.reshape(-1)), flat)
+        return found, LaggedBits(model, _with_none(rests), lags)
 
 
 def _with_none(values):

@@ -9,7 +9,14 @@ from cases.enumeration import LogDensities, filtered_by_enumeration, logs
 from cases.family_cases import FAMILIES, OTHER_FAMILIES, FamilyCase, case_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.families import Categorical, Full, Laplace, MixtureOf, Poisson
+from sklearn_onlineem.families import (
+    BernoulliRegression,
+    Categorical,
+    Full,
+    Laplace,
+    MixtureOf,
+    Poisson,
+)
 from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.durations import (
     CategoricalDurations,
@@ -248,6 +255,7 @@ CHAINS = [
         for termination in (EndState, AbsorbingStates)
         for case in map(case_of, (Full, Poisson, Categorical, Laplace))
     ),
+    ChainCase(case_of(BernoulliRegression), GivenLength),
     *(ChainCase(case_of(MixtureOf), termination) for termination in (GivenLength, EndState)),
     SegmentCase(case_of(Full), GivenLength, CategoricalDurations()),
     SegmentCase(case_of(Poisson), GivenLength, CategoricalDurations(left_censored=True)),

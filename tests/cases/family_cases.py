@@ -24,6 +24,7 @@ from cases.random_rows import (
 )
 from sklearn_onlineem.families import (
     Bernoulli,
+    BernoulliRegression,
     Categorical,
     CompoundDirichlet,
     Diagonal,
@@ -45,6 +46,7 @@ from sklearn_onlineem.families import (
     Tied,
     Wishart,
 )
+from sklearn_onlineem.families.bernoulli_regression import BernoulliRegressions
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.families.gamma import FixedShapeGamma
@@ -119,6 +121,8 @@ class FamilyCase:
         """What the log densities depend on."""
         if isinstance(self.family, Multinomial | MarkovChain):
             return self.family.probabilities(parameters)
+        if isinstance(parameters, BernoulliRegressions):
+            return parameters.matrix, parameters.offset
         if isinstance(parameters, Submixtures):
             return parameters.weights, self.inner.identified(parameters.inner)
         return parameters.alpha if isinstance(parameters, Dirichlets) else parameters
@@ -738,6 +742,60 @@ OTHER_FAMILIES = [
 ]
 
 
+def _bits_log_density(family, parameters, k):
+    """Of rows of one input, the first column, and of bits."""
+    B, c = parameters.matrix[k], parameters.offset[k]
+    return lambda X: stats.bernoulli(expit(X[:, :1] @ B.T + c)).logpmf(X[:, 1:]).sum(axis=1)
+
+
+def _bits_complete_log_density(old, new, X):
+    """Of bits and of their precisions, whose expectation the old parameters determine."""
+    now, before = (np.einsum("n,kp->nkp", X[:, 0], p.matrix[..., 0]) + p.offset for p in (new, old))
+    precisions = np.tanh(before / 2.0) / (2.0 * before)
+    return ((X[:, None, 1:] - 0.5) * now - 0.5 * precisions * now**2).sum(axis=2)
+
+
+def _bernoulli_regression_case():
+    """Of one input, which is the first column of the rows."""
+    family = BernoulliRegression(1)
+
+    def draw(rng, n_components, d):
+        """Of normal inputs, whose moments weighted by precisions are sums over quantiles."""
+        mean, variance = rng.standard_normal(n_components), rng.uniform(0.3, 3.0, n_components)
+        B, c = rng.standard_normal((2, n_components, d - 1, 1))
+        quantiles = stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
+        x = (mean[:, None] + np.sqrt(variance)[:, None] * quantiles)[:, None]
+        odds = B * x + c
+        weights = np.tanh(odds / 2.0) / (2.0 * odds)
+        centre = np.average(np.broadcast_to(x, odds.shape), axis=2, weights=weights)
+        spread = np.average((x - centre[:, :, None]) ** 2, axis=2, weights=weights)
+        return BernoulliRegressions(
+            mean[:, None], variance[:, None, None], B, B[..., 0] * centre + c[..., 0],
+            weights.mean(axis=2), centre[..., None], spread[..., None, None],
+        )  # fmt: skip
+
+    def rows(rng, n, d):
+        return np.hstack([rng.standard_normal((n, 1)), rng.integers(0, 2, (n, d - 1))])
+
+    def decode(vector, like):
+        known = dict(zip(("coef", "intercept"), np.split(vector, 2), strict=True))
+        for part in family.parts:
+            shape = part.get(family, like).shape
+            like = part.put(family, like, known[part.name].reshape(shape))
+        return like
+
+    def log_prior(family, parameters):
+        squares = 2.0 * (parameters.matrix**2).sum() + 1.5 * (parameters.offset**2).sum()
+        return -0.5 * squares
+
+    return FamilyCase(
+        family, draw, rows, _bits_log_density,
+        lambda parameters: np.append(parameters.matrix.ravel(), parameters.offset.ravel()),
+        decode, lambda d: {"matrix_precision": 2.0, "offset_precision": 1.5}, log_prior,
+        complete_log_density=_bits_complete_log_density, regular=False, n_inputs=1,
+    )  # fmt: skip
+
+
 def _student_t_log_density(family, parameters, k):
     mean, covariances = parameters.gaussians.mean[k], parameters.gaussians.covariance_matrices
     degrees = np.broadcast_to(parameters.degrees_of_freedom, len(covariances))[k]
@@ -916,6 +974,7 @@ HIDDEN_FAMILIES = [
         complete_log_density=_compound_complete_log_density,
         is_quick=True,
     ),
+    _bernoulli_regression_case(),
     _student_t_case(Full(), "each"),
     _student_t_case(Tied(), "shared"),
     _student_t_case(Diagonal(), "each"),

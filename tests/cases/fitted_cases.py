@@ -15,14 +15,21 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import Bernoulli, Categorical, CompoundDirichlet, Laplace, Wishart
+from sklearn_onlineem.families import (
+    Bernoulli,
+    BernoulliRegression,
+    Categorical,
+    CompoundDirichlet,
+    Laplace,
+    Wishart,
+)
 from sklearn_onlineem.families.tangents import tangents_of
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
 from sklearn_onlineem.models.durations import DURATIONS
 from sklearn_onlineem.models.edit_operations import FullOperations
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
-_SEEDS = {Categorical: 3, Bernoulli: 3, FixedDegreesWishart: 6, Wishart: 6}
+_SEEDS = {Categorical: 3, Bernoulli: 3, BernoulliRegression: 4, FixedDegreesWishart: 6, Wishart: 6}
 TERMINATIONS = {GivenLength: "given_length", EndState: "end_state"}
 _COMPONENTS = [
     case
@@ -33,6 +40,8 @@ _COMPONENTS = [
     and (case.is_mixture or case.termination in TERMINATIONS)
     # Parts of one component of a mixture may as well be those of another.
     and not (case.is_mixture and case.case.inner)
+    # Without order in the rows, several probabilities of a bit are about as likely as one.
+    and not (case.is_mixture and isinstance(case.case.family, BernoulliRegression))
     # Chains of few bits have probabilities of 0 or 1 at the maximum.
     and (case.is_mixture or not isinstance(case.case.family, Bernoulli))
 ]

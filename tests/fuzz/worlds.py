@@ -63,6 +63,7 @@ from sklearn_onlineem.em.stopping import (
 )
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Spherical, Tied
+from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models.conditional import conditional
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
@@ -157,7 +158,9 @@ def family_world(case):
         "numbers": [3] * X.shape[1],
         "lengths": np.full(N_ROWS, 4),
         "sample.lengths": np.full(N_ROWS, 4),
-        "means": family.means(p),
+        "means": family.means(p)
+        if isinstance(family, Means)
+        else np.full((2, *p.level.shape), 0.5),
         "shared": p,
         "reference": p,
         "collapsed_sweep.prior": statistics,
@@ -181,7 +184,11 @@ def family_world(case):
             "moments.mean": statistics.mean, "moments.scatter": statistics.scatter,
         }  # fmt: skip
     if case.n_inputs:
-        arguments |= {"inputs": X[:, : case.n_inputs]}
+        arguments |= {
+            "inputs": X[:, : case.n_inputs], "rest.inputs": X[0, :0], "component": 0,
+            "n_outputs": X.shape[1] - case.n_inputs,
+            "covariances_given.means": np.full((*p.offset.shape,), 0.5),
+        }  # fmt: skip
     if hasattr(p, "alpha"):
         arguments |= {"dirichlets.alpha": p.alpha, "length": p.length}
     objects = [family, statistics]

@@ -84,7 +84,7 @@ def locations_and_variances(rng, n_components, d):
 
 # A family of a user, of which these laws ask little.
 OWN = FamilyCase(StudentT(), locations_and_variances, normal_rows, *[None] * 5)
-HIDDEN = [*HIDDEN_FAMILIES, OWN]
+HIDDEN = [*(case for case in HIDDEN_FAMILIES if isinstance(case.family, HiddenVariables)), OWN]
 MODELS = [
     *MIXTURES,
     *CHAINS,

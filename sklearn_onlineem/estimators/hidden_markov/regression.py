@@ -10,13 +10,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem._typing import FloatsOrList, IntegersOrList, SequenceData
+from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows, RowsWithInputs
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs, lagged
 from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._regressions import (
     RegressionParameters,
     ShortRuns,
@@ -36,6 +37,7 @@ from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
+from sklearn_onlineem.families import BernoulliRegression
 from sklearn_onlineem.families._checks import finite_start, relative_shares
 from sklearn_onlineem.families._start_coordinates import standardised
 from sklearn_onlineem.models.live_filters import RegressionFilter
@@ -69,6 +71,8 @@ class RegressionHMMReader(InputsReader):
         if self._fresh:
             self.attributes["_n_lags"] = lags
         rows = replace(rows, X=np.hstack([past, inputs, values]))
+        if self._fresh:
+            self._family = self._estimator._family(rows.X.shape[1] - n_features)
         sequences = Sequences.unchecked(rows, self.form.offsets)
         data = SequencesWithInputs.of(sequences, rows.X.shape[1] - n_features)
         if self._fresh and lags and data.observed is not None and not data.observed.any():
@@ -101,6 +105,10 @@ class RegressionHMMInitialiser(ShortRuns, HiddenMarkovInitialiser):
         return HiddenMarkovInitialiser._started(start, data, family, rows, *arguments)
 
 
+def _has_no_noise(hmm):
+    return hmm.response != "gaussian"
+
+
 @estimator
 class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
     r"""Hidden Markov model whose states are regressions on inputs, and on earlier rows.
@@ -116,8 +124,14 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
     model in expectation over the inputs and lags that each state has seen, whose moments it
     carries.
 
+    With ``response="bernoulli"`` rows are bits, and states are logistic regressions on inputs and
+    lags, see `families.BernoulliRegression`.
+
     Parameters
     ----------
+    response : {"gaussian", "bernoulli"}, default="gaussian"
+        Whether rows are real numbers with normal noise, or bits, 0 or 1, whose log odds are linear.
+        The M-step of both is closed. Bits have no `covariance_type` and `reg_covar`.
     lags : int, default=0
         How many earlier rows of the same sequence the regressions take besides inputs: p.
     init : str or array-like, default="short-em"
@@ -125,8 +139,9 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         (n_rows, n_components) for the rows of all sequences; or centres of rows of X, of shape
         (n_components, n_features).
     prior : dict, "auto", LearntPrior or None, default=None
-        Hyper-parameters of the conjugate prior, as in `RegressionMixture`; or the result of
-        `as_prior` of a fitted estimator. "auto" and None are maximum likelihood.
+        Hyper-parameters of the conjugate prior, as in `RegressionMixture`, of bits
+        ``matrix_precision`` and ``offset_precision``; or the result of `as_prior` of a fitted
+        estimator. "auto" and None are maximum likelihood.
 
     Attributes
     ----------
@@ -134,7 +149,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         Coefficients in each state: first of the row before, then of the one before that, and so on,
         and then of the inputs.
     intercept_ : ndarray of shape (n_components, n_features)
-        Expected rows in each state where lags and inputs are 0.
+        Expected rows, or log odds of bits, in each state where lags and inputs are 0.
     covariances_ : ndarray
         Covariances of the noise, of shape (n_components, n_features, n_features) full,
         (n_components, n_features) diagonal or (n_components,) spherical.
@@ -165,6 +180,9 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
     (array([-2.,  0.]), array([ 99, 199, 299]))
     """
 
+    response: str = parameter(
+        default="gaussian", valid=[StrOptions({"gaussian", "bernoulli"})], structural=True
+    )
     lags: int = parameter(
         default=0, valid=[Interval(Integral, 0, None, closed="left")], structural=True
     )
@@ -174,6 +192,14 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
     def _input(self, fresh=False):
         family = None if fresh else self.model_.family
         return RegressionHMMReader(self, family, fresh, self.n_components, self.semi_supervised)
+
+    def _family(self, n_inputs=1):
+        if self.response == "gaussian":
+            return super()._family(n_inputs)
+        for name in ("covariance_type", "reg_covar"):
+            if getattr(self, name) != self._defaults[name]:
+                raise ValueError(f"{name} requires response='gaussian', got 'bernoulli'.")
+        return BernoulliRegression(n_inputs)
 
     def _n_known_inputs(self, fresh):
         if fresh:
@@ -204,7 +230,9 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         return self._family(n_inputs)
 
     def _standard(self, family, n_components, n_features):
-        return self._blank_regressions(family.n_inputs, n_features)
+        return family.blank(n_components, n_features)
+
+    covariances_ = Settable[Floats](optional=_has_no_noise, requires="response='gaussian'")
 
     def _bound(self, model, data):
         rows = observed_rows(data)
@@ -282,7 +310,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         """Draw rows from the fitted model, given inputs if it has any.
 
         Before its first row, each sequence was where its first state rests: where expected rows
-        equal those before them.
+        equal those before them, of bits nearly.
 
         Parameters
         ----------
@@ -345,11 +373,8 @@ def _drawn_rows(model, n_lags, states, inputs, rng):
     family, parameters, q = model.family, model.parameters, inputs.shape[1]
     if not n_lags:
         return family.sample_outputs(parameters, states, inputs, rng)
-    n_lagged, rows, first = family.n_inputs - q, [], states[0]
-    B, c = parameters.matrix[first], parameters.offset[first]
-    change = np.eye(len(c)) - B[:, :n_lagged].reshape(len(c), n_lags, -1).sum(axis=1)
-    rest = np.linalg.lstsq(change, c + B[:, n_lagged:] @ inputs[0], rcond=None)[0]
-    past = np.tile(rest, n_lags)
+    n_lagged, rows = family.n_inputs - q, []
+    past = np.tile(family.rest(parameters, states[0], inputs[0]), n_lags)
     for t in range(len(states)):
         x = np.append(past, inputs[t])[None]
         rows.append(family.sample_outputs(parameters, states[t : t + 1], x, rng)[0])

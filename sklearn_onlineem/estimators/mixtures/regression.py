@@ -396,7 +396,7 @@ class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin,
 
     def _blank(self, sizes, n_features, given):
         K, family = self.n_components, self._family(n_features)
-        parameters = self._blank_regressions(n_features, sizes.get("p", 1))
+        parameters = family.blank(K, sizes.get("p", 1))
         return MixtureModel(family, np.full(K, 1.0 / K), parameters, self._fixed())
 
     def _bound(self, model, data):
