@@ -15,7 +15,6 @@ from cases.wrappers import WRAPPERS, all_wrappers
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_onlineem import (
     CompoundDirichlet,
@@ -47,13 +46,6 @@ def with_and_without_labels(cases):
     return pytest.mark.parametrize(
         ("case", "is_labelled"), [*((case, False) for case in cases), *labelled_too], ids=repr
     )
-
-
-CUTS_MOVE = {
-    f"check_sample_weight_equivalence_on_{form}_data": "repeated rows move the cuts between shards,"
-    " of which the first provides the start"
-    for form in ("dense", "sparse")
-}
 
 
 @all_modes
@@ -210,19 +202,6 @@ def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, rng):
         found = DistributedEM(estimator, **mode, n_jobs=2).fit(X)
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
     assert found.history_[-1][1:5] == expected.history_[-1][1:5]
-
-
-@parametrize_with_checks(
-    [
-        DistributedEM(GaussianMixture()),
-        DistributedEM(GaussianMixture(), mode="asynchronous"),
-        # Data of ten rows need shards of enough rows to start from.
-        DistributedEM(PoissonMixture(4, random_state=0), n_shards=2),
-    ],
-    expected_failed_checks=lambda learner: CUTS_MOVE if learner.n_shards == 2 else {},
-)
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
