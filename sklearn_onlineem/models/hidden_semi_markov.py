@@ -587,7 +587,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         return np.array([nothing if end is None else end for end in ends])
 
     @property
-    def table_of_durations(self):
+    def table_of_durations(self) -> Floats:
         return self.table
 
     def rests_of(self, end: Floats | None) -> Floats:

@@ -52,7 +52,11 @@ def only_for_readers(module):
     names = {}
     for node in ast.parse(inspect.getsource(sys.modules[module])).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            exec("\n".join(map(ast.unparse, node.body)), names)
+            for line in node.body:
+                try:
+                    exec(ast.unparse(line), names)
+                except ModuleNotFoundError:
+                    names |= {each.name: type(each.name, (), {}) for each in line.names}
     return names
 
 

@@ -301,13 +301,17 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
             return super().score_samples(X)
         seen = self._seen()
         with error_context(self):
-            state = seen._fitted.state
-            running, prior = state.carry.get(RunningStatistics.name), state.prior
-            if running is None:
-                raise ValueError("predictive=True requires running statistics: solver='bayesian'.")
-            total = running.statistics.scale(running.mass)
-            statistics = total if prior is None else total + prior
+            statistics = seen._posterior_statistics()
             return seen._infer(X, "predictive_log_likelihood", statistics)
+
+    def _posterior_statistics(self):
+        """Return statistics of all data seen, as sums over rows, and of the prior."""
+        state = self._fitted.state
+        running, prior = state.carry.get(RunningStatistics.name), state.prior
+        if running is None:
+            raise ValueError("predictive=True requires running statistics: solver='bayesian'.")
+        total = running.statistics.scale(running.mass)
+        return total if prior is None else total + prior
 
     def transform(self, X: RowData) -> Floats:
         """Return the responsibilities, as `predict_proba` does.
