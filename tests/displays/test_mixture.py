@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from cases.estimator_cases import covariance_matrices
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from scipy import sparse, stats
 from sklearn import mixture as rival
 from sklearn.datasets import load_iris
@@ -319,23 +318,6 @@ def test_the_style_is_the_users():
     with plt.rc_context({"axes.prop_cycle": plt.cycler(color=["#123456", "#abcdef"])}):
         display = MixtureDisplay.from_estimator(fitted(n_components=2))
     assert plt.matplotlib.colors.to_hex(display.ellipses_[1, 0].get_edgecolor()) == "#abcdef"
-
-
-def test_axes_may_be_given_and_pyplot_is_left_alone():
-    before = plt.get_fignums()
-    mixture, ax = fitted(), Figure().subplots()
-    display = MixtureDisplay.from_estimator(mixture, ax=ax)
-    assert display.ax_ is ax and display.figure_ is ax.figure and display._repr_png_() is None
-    own = MixtureDisplay.from_estimator(mixture)
-    assert own.plot() is own and own._repr_png_()[:4] == b"\x89PNG"
-    assert plt.get_fignums() == before
-
-
-def test_axes_have_to_be_as_many_as_panels():
-    mixture = PoissonMixture(1).fit(np.ones((5, 2)))
-    axes = Figure().subplots(1, 2)
-    display = MixtureDisplay.from_estimator(mixture, ax=axes)
-    assert list(display.ax_) == list(axes)
 
 
 def test_looks_can_be_changed():

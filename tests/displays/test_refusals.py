@@ -44,7 +44,6 @@ HALVES = np.full((2, 2), 0.5)
 
 REFUSED = r"""
 # Mixtures.
-MixtureDisplay.from_estimator(GaussianMixture()) -> NotFittedError: GaussianMixture
 MixtureDisplay.from_estimator(KMeans(2).fit(X)) -> TypeError: KMeans has no components
 MixtureDisplay.from_estimator('mixture') -> TypeError: must be a mixture, got str
 MixtureDisplay.from_estimator(HMM) -> TypeError: GaussianHMM has no components
@@ -81,7 +80,6 @@ ResponsibilityDisplay.from_predictions([[0.5, 0.6]]) -> responsibilities must
 ResponsibilityDisplay.from_predictions([[1.5, -0.5]]) -> responsibilities must
 ResponsibilityDisplay.from_predictions([[np.nan, 1.0]]) -> responsibilities must
 ResponsibilityDisplay.from_estimator(KMeans(2).fit(X), X) -> TypeError: KMeans has no predict_proba
-ResponsibilityDisplay.from_estimator(GaussianMixture(2), X) -> NotFittedError: GaussianMixture
 # Topics.
 TopicsDisplay.from_estimator(LDA, feature_names=['one']) -> feature_names must be 12 names
 TopicsDisplay.from_estimator(LDA, n_words=0) ->
@@ -92,8 +90,6 @@ TopicsDisplay.from_estimator(LDA, topics=[]) -> topics must be numbers
 TopicsDisplay.from_estimator(LDA, ax=axes(2)) -> must be 3 Axes, got 2
 TopicsDisplay([['a', 'b']], [[0.5, 0.2], [0.1, 0.1]]) -> of one number of topics
 TopicsDisplay([['a', 'b']], [[0.5, 0.2]], shares=[0.5, 0.5]) -> of one number of topics
-TopicsDisplay.from_estimator(LatentDirichletAllocation(2)) ->
-    NotFittedError: LatentDirichletAllocation
 TopicsDisplay.from_estimator(MIXTURE) -> TypeError: GaussianMixture has no topics
 TopicsDisplay.from_estimator(PCA(2).fit(X)) -> TypeError: PCA has no topics
 # Numbers of components.

@@ -1,12 +1,14 @@
-"""What all displays of sequences, histories and strings have in common."""
+"""What all displays of estimators have in common."""
 
 import subprocess
 import sys
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib import style
+from matplotlib.figure import Figure
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -17,24 +19,34 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
+    LatentDirichletAllocation,
     MarkovChainMixture,
+    PoissonMixture,
 )
 from sklearn_onlineem.displays import (
     AlignmentDisplay,
     ForecastDisplay,
     LearningCurveDisplay,
+    MixtureDisplay,
+    ResponsibilityDisplay,
     StatePathDisplay,
     StructureDisplay,
+    TopicsDisplay,
     TransitionDisplay,
 )
 from sklearn_onlineem.structure import Level
 
 ROWS = np.random.default_rng(0).normal(np.repeat([[0.0], [9.0]], 20, axis=0))
+COUNTS = np.random.default_rng(0).poisson(3.0, (40, 2))
 # Displays, estimators that suit them, what these learn from, and what is drawn of it.
 CASES = [
     pytest.param(display, estimator, X, drawn, id=f"{display.__name__}-{type(estimator).__name__}")
     for display, estimator, X, drawn in [
         (LearningCurveDisplay, GaussianMixture(2, random_state=0), ROWS, ()),
+        (MixtureDisplay, GaussianMixture(2, random_state=0), ROWS, ()),
+        (MixtureDisplay, PoissonMixture(2, random_state=0), COUNTS, ()),
+        (ResponsibilityDisplay, GaussianMixture(2, random_state=0), ROWS, (ROWS,)),
+        (TopicsDisplay, LatentDirichletAllocation(3, random_state=0, max_iter=3), COUNTS, ()),
         (StatePathDisplay, GaussianHMM(2, random_state=0), ROWS, (ROWS,)),
         (TransitionDisplay, GaussianHMM(2, random_state=0), ROWS, ()),
         (ForecastDisplay, KalmanFilter(1, max_iter=2, tol=0.0), ROWS, (ROWS,)),
@@ -73,7 +85,7 @@ def test_estimators_that_do_not_suit_are_named(display, estimator, drawn):
 
 @all_cases
 def test_displays_follow_the_style_and_are_drawn_without_pyplot(display, estimator, X, drawn):
-    fitted = estimator.fit(X)
+    fitted, before = estimator.fit(X), plt.get_fignums()
     with style.context("dark_background"):
         shown = display.from_estimator(fitted, *drawn)
         assert shown.figure_.get_facecolor() == mpl.colors.to_rgba("black")
@@ -81,6 +93,11 @@ def test_displays_follow_the_style_and_are_drawn_without_pyplot(display, estimat
         assert {text.get_color() for text in texts} == {"white"}
     assert shown.plot() is shown
     assert shown._repr_png_().startswith(b"\x89PNG")
+    figure = Figure()
+    axes = figure.subplots(1, np.size(shown.ax_))
+    given = display.from_estimator(fitted, *drawn, ax=axes)
+    assert given.figure_ is figure and np.ravel(given.ax_).tolist() == np.ravel(axes).tolist()
+    assert given._repr_png_() is None and plt.get_fignums() == before
 
 
 def test_importing_displays_and_adapters_imports_no_other_library():

@@ -100,10 +100,8 @@ def test_a_mixture_of_chains_shows_what_is_known_so_far(rng):
         StatePathDisplay.from_estimator(mixture, X[0], algorithm="map")
 
 
-def test_axes_may_be_given(hmm, rng):
-    X, figure = rng.normal(size=(20, 2)), Figure()
-    axes = figure.subplots(2)
-    display = StatePathDisplay.from_estimator(hmm, X, ax=axes)
-    assert display.figure_ is figure and list(display.ax_) == list(axes)
-    alone = StatePathDisplay.from_estimator(hmm, X, ax=Figure().add_subplot())
-    assert not alone.ax_.images
+def test_on_one_axes_there_is_no_strip(hmm, rng):
+    display = StatePathDisplay.from_estimator(
+        hmm, rng.normal(size=(20, 2)), ax=Figure().add_subplot()
+    )
+    assert not display.ax_.images

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from sklearn import decomposition
 
 from sklearn_onlineem import LatentDirichletAllocation
@@ -78,9 +77,3 @@ def test_few_words_are_all_drawn_and_names_may_be_missing():
     assert bars_of(display).shape == (2, 12)
     np.testing.assert_allclose(bars_of(display).sum(axis=1), 1.0)
     assert set(display.words[0]) == {str(j) for j in range(12)}
-
-
-def test_axes_may_be_given():
-    axes = Figure().subplots(3, 1)
-    display = TopicsDisplay.from_estimator(fitted(), ax=axes)
-    assert list(display.ax_) == list(axes)
