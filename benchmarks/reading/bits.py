@@ -40,6 +40,7 @@ SOLVERS = [
     "componentwise",
 ]
 N_BATCHES = 12
+MIXTURE = {"n_components": 3, "random_state": 0}
 
 
 def digest(estimator, X):
@@ -109,7 +110,6 @@ def habits():
     jump[3000:] += 40.0
     y = np.where(rng.random(len(X)) < 0.1, np.argmax(X, axis=1) % 3, -1)
     moved = Online(start_rows=0, reinitialises=True)
-    mixture = {"n_components": 3, "random_state": 0}
     for name, data in {
         "spikes": spikes,
         "gaps": gaps,
@@ -117,25 +117,36 @@ def habits():
         "order": np.sort(X, 0),
     }.items():
         for solver in ("auto", moved, Adaptive(), BayesianOnline(forgetting=0.9), Stochastic()):
-            estimator = GaussianMixture(**mixture, solver=solver)
+            estimator = GaussianMixture(**MIXTURE, solver=solver)
             yield f"{name}, {solver}", lambda e, X: streamed(e, X, 40), estimator, data
-    yield "gaps, fit", fitted, GaussianMixture(**mixture), gaps[:1000]
+    yield "gaps, fit", fitted, GaussianMixture(**MIXTURE), gaps[:1000]
+    yield from options(X, y)
+    level = (
+        np.cumsum(rng.standard_normal((3000, 1)), axis=0) + 50.0 * (np.arange(3000) > 1500)[:, None]
+    )
+    pieces = np.array_split(level, 60)
+    yield "pieces of a level", _continued, KalmanFilter(1, random_state=0), pieces
+    yield "pieces of states", _continued, GaussianHMM(3, random_state=0), np.array_split(jump, 60)
+
+
+def options(X, y):
+    """Yield streams and fits of rows with labels and weights, of settings, and of several."""
     yield (
         "labels",
         lambda e, X: streamed(e, X, y=y),
-        GaussianMixture(**mixture, semi_supervised=True),
+        GaussianMixture(**MIXTURE, semi_supervised=True),
         X,
     )
     yield (
         "weights",
         lambda e, X: streamed(e, X, sample_weight=1.0 + (np.arange(len(X)) % 3)),
-        StudentTMixture(**mixture),
+        StudentTMixture(**MIXTURE),
         X,
     )
     yield (
         "masks",
         fitted,
-        GaussianMixture(**mixture, params={"means": [False, True, True]}),
+        GaussianMixture(**MIXTURE, params={"means": [False, True, True]}),
         X[:900],
     )
     yield (
@@ -154,17 +165,11 @@ def habits():
     yield (
         "shards",
         fitted,
-        DistributedEM(GaussianMixture(**mixture), n_shards=3, n_jobs=1),
+        DistributedEM(GaussianMixture(**MIXTURE), n_shards=3, n_jobs=1),
         X[:1500],
     )
-    parts = [streamed(GaussianMixture(**mixture), part) for part in np.array_split(X, 3)]
+    parts = [streamed(GaussianMixture(**MIXTURE), part) for part in np.array_split(X, 3)]
     yield "merged and continued", lambda e, X: streamed(e, X), combine_estimators(parts), X
-    level = (
-        np.cumsum(rng.standard_normal((3000, 1)), axis=0) + 50.0 * (np.arange(3000) > 1500)[:, None]
-    )
-    pieces = np.array_split(level, 60)
-    yield "pieces of a level", _continued, KalmanFilter(1, random_state=0), pieces
-    yield "pieces of states", _continued, GaussianHMM(3, random_state=0), np.array_split(jump, 60)
 
 
 def _continued(estimator, pieces):

@@ -173,6 +173,14 @@ def family_world(case):
         "labels": rng.integers(0, N_COMPONENTS, N_ROWS).astype(np.intc),
     }
     arguments |= {"prior_statistics." + name: value for name, value in prior.items()}
+    arguments |= arguments_of_some(case, p, X, statistics)
+    objects = [family, statistics]
+    return objects + [p] * (type(p).__module__.startswith("sklearn_onlineem")), arguments
+
+
+def arguments_of_some(case, p, X, statistics):
+    """Those of methods that not all families have."""
+    family, arguments = case.family, {}
     if hasattr(family, "to_natural"):
         arguments |= {"natural": family.to_natural(p), "regularise.mean": family.mean_statistics(p)}
     if case.is_gaussian:
@@ -191,8 +199,7 @@ def family_world(case):
         }  # fmt: skip
     if hasattr(p, "alpha"):
         arguments |= {"dirichlets.alpha": p.alpha, "length": p.length}
-    objects = [family, statistics]
-    return objects + [p] * (type(p).__module__.startswith("sklearn_onlineem")), arguments
+    return arguments
 
 
 def regression_world(case):
