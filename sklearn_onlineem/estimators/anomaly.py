@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import (
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, RowData, SequenceData
-from sklearn_onlineem.em.stages.outliers import RunningQuantiles
+from sklearn_onlineem.em.stages.outliers import RunningQuantiles, repeated_quantile
 from sklearn_onlineem.estimators.fitted import PersistentState
 from sklearn_onlineem.estimators.parameters import (
     available_if,
@@ -75,12 +75,7 @@ class Scores(NamedTuple):
         if weights is None or not len(latest):
             return RunningQuantiles(latest).quantile(share)
         # Weights below 1 are multiples of the largest, as a weight of 1 repeats no row.
-        order, weights = np.argsort(latest), weights / min(1.0, weights.max())
-        n_until = np.cumsum(weights[order])
-        position = share * (n_until[-1] - 1.0)
-        ranks = [np.floor(position), np.ceil(position)]
-        found = latest[order[np.searchsorted(n_until, ranks, side="right")]]
-        return RunningQuantiles(found).quantile(float(position - ranks[0]))
+        return repeated_quantile(latest, weights / min(1.0, weights.max()), share)
 
 
 def _window(share):

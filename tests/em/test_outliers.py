@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em.stages.outliers import Gate, far_away
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.em.stages.outliers import Gate, Repetitions, far_away
 
 # Quantiles of 50 % and 1 % are -1.5 and about -2: the bound is near -51.
 USUAL = -np.linspace(1.0, 2.0, 1000)
@@ -19,7 +20,7 @@ def gate():
 def left_out(rows, n=1000, value=-100.0, told=None):
     values = np.full(n, -1.5)
     values[rows] = value
-    found, told = (told or gate()).outliers(values, 1000)
+    found, told = (told or gate()).before_batch(n).outliers(values)
     return found.tolist(), told
 
 
@@ -43,8 +44,9 @@ def test_surprising_rows_are_left_out_while_they_are_few():
     told = left_out(list(range(860, 1000, 30)), value=-100.0)[1]
     values = np.full(100, -1.5)
     values[[5, 35, 65, 95]] = -1e9
-    assert told.outliers(values, 2000)[0].tolist() == []
-    assert told.outliers(values, 2400)[0].tolist() == [5, 35, 65, 95]
+    assert told.before_batch(100).outliers(values)[0].tolist() == []
+    later = told.before_batch(400).before_batch(100)
+    assert later.outliers(values)[0].tolist() == [5, 35, 65, 95]
 
 
 def test_what_recurs_is_no_outlier():
@@ -87,3 +89,66 @@ def test_values_far_outside_of_what_a_column_has(rng):
     X[:8, 1] = 1e4
     assert far_away(Rows(X)).tolist() == []
     assert far_away(Rows(X[140:160])).tolist() == []
+
+
+def judged(gate, values, weight, offsets):
+    """What a gate leaves out of a batch of sequences, and the gate after it."""
+    rows = Rows(np.zeros((len(values), 1)), np.repeat(weight, np.diff(offsets)))
+    repeats = Repetitions.of(Sequences(rows, offsets))
+    found, gate = gate.before_batch(int(repeats.of_rows.sum())).outliers(values, repeats)
+    return found, gate.after(values, repeats)
+
+
+@pytest.mark.parametrize("longest", [1, 3, 60, 1500])
+@pytest.mark.parametrize("seed", range(50))
+def test_a_weight_counts_as_repetitions(seed, longest):
+    rng = np.random.default_rng(seed)
+    weighted, repeated, n_partly = gate(), gate(), 0
+    for _ in range(6):
+        lengths, most = rng.integers(1, longest + 1, 40), rng.choice([2, 4, 30])
+        weight, offsets = rng.integers(0, most, 40), np.append(0, np.cumsum(lengths))
+        weight[0] = 1
+        values = -rng.uniform(1.0, 2.0, offsets[-1])
+        surprising = rng.random(offsets[-1]) < rng.choice([0.003, 0.01, 0.05])
+        values[surprising] = -(10.0 ** rng.choice([2.0, 3.0, 6.0], surprising.sum()))
+        values[rng.random(offsets[-1]) < 0.1] = np.nan
+        each = [np.arange(a, b) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+        rows = np.concatenate([np.tile(x, n) for x, n in zip(each, weight, strict=True)])
+        found, weighted = judged(weighted, values, weight.astype(float), offsets)
+        expected, repeated = repeated.before_batch(len(rows)).outliers(values[rows])
+        repeated = repeated.after(values[rows])
+        counts = np.bincount(rows[expected], minlength=len(values))
+        n_partly += np.count_nonzero((counts > 0) & (counts < np.repeat(weight, lengths)))
+        every = (counts > 0) & (counts == np.repeat(weight, lengths))
+        assert found.tolist() == np.flatnonzero(every).tolist()
+        assert weighted.least == repeated.least
+        assert (weighted.excesses, weighted.accepted) == (repeated.excesses, repeated.accepted)
+        np.testing.assert_array_equal(weighted.before.latest, repeated.before.latest)
+    assert n_partly < 20
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_count_before_there_is_a_model(seed):
+    rng = np.random.default_rng(seed)
+    X, weight = rng.normal(size=(200, 3)).round(1), rng.integers(0, 5, 200)
+    X[rng.integers(0, 200, 6), rng.integers(0, 3, 6)] = 1e4
+    X[rng.random(X.shape) < 0.05] = np.nan
+    expected = far_away(Rows(np.repeat(X, weight, axis=0)))
+    expected = np.unique(np.repeat(np.arange(200), weight)[expected])
+    assert far_away(Rows(X, weight.astype(float))).tolist() == expected.tolist()
+    ones = far_away(Rows(X, np.ones(200)))
+    assert ones.tolist() == far_away(Rows(X)).tolist()
+
+
+@pytest.mark.parametrize("scale", [1e-90, 0.3, 1.0, 1e90])
+def test_weights_of_any_size_leave_few_numbers_in_memory(scale):
+    told, X = gate(), np.zeros((4000, 1))
+    for offsets in (np.arange(4001), np.array([0, 7, 4000])):
+        data = Sequences(Rows(X, np.full(4000, scale)), offsets)
+        for _ in range(3):
+            values = -np.random.default_rng(0).uniform(1.0, 2.0, 4000)
+            values[3900] = -1e6
+            found, told = judged(told, values, data.sample_weight, offsets)
+            assert found.tolist() == ([] if scale > 1.0 and len(offsets) > 9 else found.tolist())
+            assert len(told.before.latest) == 1000
+            assert np.isfinite(told.least)

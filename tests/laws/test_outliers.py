@@ -1,5 +1,6 @@
 """Log-likelihoods of rows from E-steps, and rows of streams that are left out of learning."""
 
+import copy
 import pickle
 import warnings
 from dataclasses import replace
@@ -8,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from cases.chains import CHAINS
-from cases.comparing import assert_identical
+from cases.comparing import assert_close, assert_identical
 from cases.dynamical import DYNAMICAL
 from cases.mixture_cases import MIXTURES
 from numpy.testing import assert_allclose
@@ -181,6 +182,33 @@ def test_a_jump_of_the_whole_source_is_followed_as_before(make, rows):
         warnings.simplefilter("ignore")
         found, expected = (learnt(make, X, skips=skips) for skips in (True, False))
     assert per_row(found, X[2300:]) > per_row(expected, X[2300:]) - 0.1
+
+
+@pytest.mark.filterwarnings("ignore")
+@all_streams
+@pytest.mark.parametrize("n_outliers", [2, 4, 30])
+def test_weights_count_as_repetitions(make, rows, n_outliers, rng):
+    weighted = learnt(make, rows(rng, 1000))
+    repeated, n_left_out = copy.deepcopy(weighted), 0
+    of_sequences = hasattr(weighted, "filter")
+    for _ in range(5):
+        X, weight = rows(rng, 150), rng.integers(0, 4, 150)
+        hit = rng.choice(150, n_outliers, replace=False)
+        X[hit, 0] = 10.0 ** rng.uniform(2.7, 5.5, n_outliers)
+        again = np.repeat(X, weight, axis=0)
+        if of_sequences:
+            X = np.split(X, [1, 3, 8, 20, 21, 50])
+            weight = np.append(rng.integers(0, 4, 6), 1)
+            again = [sequence for sequence, n in zip(X, weight, strict=True) for _ in range(n)]
+        weighted.partial_fit(X, sample_weight=weight)
+        repeated.partial_fit(again)
+        gate = weighted._fitted.state.carry["gate"]
+        n_left_out += len(gate.left_out)
+        if gate.accepted > 0.0:
+            break  # Some repetitions of a row may be recurrent, while others are not.
+        # Outliers that are learnt cost digits.
+        assert_close(weighted.model_, repeated.model_, rtol=1e-6, atol=1e-7)
+    assert n_left_out > 0 or n_outliers > 2
 
 
 @pytest.mark.parametrize("index", [0, 7, 10])

@@ -47,6 +47,10 @@ class Online(Solver):
 
     The stopping rule uses the log-likelihood of each batch before the model learns from it.
 
+    A weight repeats an observation also for `skips_outliers`, as the nearest whole number from 1
+    up. What concerns rows that are kept does not depend on weights: `start_rows`, `reinitialises`,
+    `follows_levels` and `sample`.
+
     Parameters
     ----------
     average_from : int, default=None

@@ -18,6 +18,9 @@ from sklearn_onlineem.em.state import Carry, State, Update
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import RowLikelihoods
 
+# Latest rows of a stream whose log-likelihoods are kept.
+_WINDOW = 1000
+
 
 class RunningQuantiles(NamedTuple):
     """Exact quantiles of the latest numbers of a stream: a frozen value.
@@ -42,7 +45,7 @@ class RunningQuantiles(NamedTuple):
     """
 
     latest: Floats = np.empty(0)
-    window: int = 1000
+    window: int = _WINDOW
 
     def after(self, values: ArrayLike) -> RunningQuantiles:
         """Return the quantiles after more numbers."""
@@ -61,6 +64,81 @@ class RunningQuantiles(NamedTuple):
         low, high, share = float(ordered[below]), float(ordered[above]), position - below
         # Infinite or equal ones have nothing between them.
         return low if low == high else (1.0 - share) * low + share * high
+
+
+def repeated_quantile(values: Floats, weights: Floats, q: float) -> float:
+    """Return a quantile of numbers, each repeated as often as its weight says, as `quantile`."""
+    order = np.argsort(values)
+    n_until = np.cumsum(weights[order])
+    position = q * (n_until[-1] - 1.0)
+    ranks = [np.floor(position), np.ceil(position)]
+    found = values[order[np.searchsorted(n_until, ranks, side="right")]]
+    return RunningQuantiles(found).quantile(float(position - ranks[0]))
+
+
+class Repetitions(NamedTuple):
+    """How often each observation of a batch counts: its weight as a whole number, from 1 up.
+
+    Observations without weight do not count. The gate decides as if others were repeated.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_observations + 1,)
+        The rows of observation i are those from `offsets[i]` to `offsets[i + 1]`.
+    counts : ndarray of shape (n_observations,)
+        At most 1,000, which fill each window.
+    """
+
+    offsets: Integers
+    counts: Integers
+
+    @classmethod
+    def of(cls, batch: Batch) -> Repetitions | None:
+        """Return the repetitions of a batch; None if it has no weights."""
+        weight = batch.sample_weight
+        if weight is None:
+            return None
+        offsets = getattr(batch, "offsets", np.arange(batch.n_rows + 1))
+        counts = np.clip(np.rint(weight), weight > 0.0, _WINDOW).astype(int)
+        return cls(offsets, counts)
+
+    @property
+    def of_rows(self) -> Integers:
+        """How often each row counts."""
+        return np.repeat(self.counts, np.diff(self.offsets))
+
+    def latest(self, values: Floats) -> Floats:
+        """Return the latest of repeated numbers, one for each row; NaN is left out."""
+        known = np.flatnonzero(~np.isnan(values))
+        offsets = np.searchsorted(known, self.offsets)
+        lengths = np.diff(offsets)
+        n_each = lengths * np.minimum(self.counts, _WINDOW // np.maximum(lengths, 1) + 1)
+        first = len(n_each) - np.searchsorted(np.cumsum(n_each[::-1]), _WINDOW) - 1
+        n_each[: max(first, 0)] = 0
+        of = np.repeat(np.arange(len(n_each)), n_each)
+        places = np.arange(len(of)) - np.searchsorted(of, of)
+        return values[known[offsets[of] + places % lengths[of]]]
+
+    def numbered(self, rows: Integers) -> tuple[Integers, Integers]:
+        """Return repeated rows in order, and their numbers, counted back from the end of the batch.
+
+        Repetitions that cannot change what is left out are not among them.
+        """
+        lengths = np.diff(self.offsets)
+        # Of so many, no window has rows both before and after them.
+        counts = np.minimum(self.counts, np.maximum(2 * _REMEMBERED, _WINDOW // lengths + 1))
+        # All of these are too many for outliers, the first and the last ones by themselves.
+        is_many = lengths * (_TOO_MANY - 1) < _WITHIN
+        n_told = np.where(is_many, np.minimum(counts, 2 * _TOO_MANY), counts)
+        ends = np.cumsum(counts * lengths)
+        firsts = ends - counts * lengths - ends[-1] - self.offsets[:-1]
+        of = np.searchsorted(self.offsets, rows, side="right") - 1
+        rows, of = np.repeat(rows, n_told[of]), np.repeat(of, n_told[of])
+        which = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        which += (counts - n_told)[of] * (which >= _TOO_MANY)
+        numbers = firsts[of] + rows + lengths[of] * which
+        order = np.argsort(numbers)
+        return rows[order], numbers[order]
 
 
 # The bound is computed from so many rows, and then anew after so many, of one of so many steps (a
@@ -88,7 +166,7 @@ class Gate(Carry):
     latest: tuple[Floats, ...] = ()
     n_latest: int = 0
     before: RunningQuantiles = RunningQuantiles()
-    # Numbers of the surprising rows among the last 300.
+    # Numbers of the surprising rows among the last 300, counted back from the end of the batch.
     suspects: tuple[int, ...] = ()
     # By how much the last rows that were left out were more surprising than the median, and the
     # excess up to which rows are no outliers, as enough of this size have come.
@@ -103,11 +181,15 @@ class Gate(Carry):
         log_likelihoods = np.empty(data.n_rows)
         model.e_step(data, None, log_likelihoods)
         begun = Gate(n_left_out=self.n_left_out, left_out=self.left_out)
-        return begun.after(log_likelihoods)
+        return begun.after(log_likelihoods, Repetitions.of(data))
 
-    def after(self, log_likelihoods: Floats) -> Gate:
+    def after(self, log_likelihoods: Floats, repeats: Repetitions | None = None) -> Gate:
         """Return the gate after more rows."""
-        latest, n_latest = (*self.latest, log_likelihoods), self.n_latest + len(log_likelihoods)
+        n_latest = self.n_latest + len(log_likelihoods)
+        if repeats is not None:
+            n_latest = self.n_latest + int(repeats.of_rows.sum())
+            log_likelihoods = repeats.latest(log_likelihoods)
+        latest = (*self.latest, log_likelihoods)
         if n_latest < (_ROWS_BETWEEN if len(self.before.latest) else _FEWEST_ROWS):
             return replace(self, latest=latest, n_latest=n_latest)
         values = np.concatenate(latest)
@@ -118,30 +200,37 @@ class Gate(Carry):
         least = -math.inf if math.isnan(least) else least
         return replace(self, least=least, latest=(), n_latest=0, before=before)
 
-    def outliers(self, log_likelihoods: Floats, first: int) -> tuple[Integers, Gate]:
+    def outliers(
+        self, log_likelihoods: Floats, repeats: Repetitions | None = None
+    ) -> tuple[Integers, Gate]:
         """Return numbers of the rows of a batch to leave out, and the gate that knows of them.
 
         A surprising row is no outlier if there are many of them, as the source has changed, or if
-        it is like those that were left out before, as rows of a rare cluster are.
+        it is like those that were left out before, as rows of a rare cluster are. A row that counts
+        several times is left out if each of its repetitions is.
 
         Parameters
         ----------
         log_likelihoods : ndarray of shape (n_rows,)
             Of the batch; NaN for rows that are missing.
-        first : int
-            Number of its first row in the stream.
+        repeats : Repetitions, default=None
+            How often the rows count; None: once.
         """
         rows = np.flatnonzero(log_likelihoods < self.least)
-        known = [row for row in self.suspects if row > first - _WITHIN]
-        numbers = np.concatenate([known, first + rows]).astype(int)
+        numbers = rows - len(log_likelihoods)
+        if repeats is not None:
+            rows, numbers = repeats.numbered(rows)
+        numbers = np.concatenate([self.suspects, numbers]).astype(int)
         are_many = np.zeros(len(numbers), bool)
         for k in np.flatnonzero(numbers[_TOO_MANY - 1 :] - numbers[: 1 - _TOO_MANY] < _WITHIN):
             are_many[k : k + _TOO_MANY] = True
+        are_many = are_many[len(self.suspects) :]
         usual, excesses, accepted = self.before.quantile(0.5), self.excesses, self.accepted
-        left_out = []
-        for row in rows[~are_many[len(known) :]].tolist():
+        learnt = set(rows[are_many].tolist())
+        for row in rows[~are_many].tolist():
             excess = float(usual - log_likelihoods[row])
             if excess <= accepted:
+                learnt.add(row)
                 continue
             excesses = (*excesses, excess)[-_REMEMBERED:]
             alike = [
@@ -150,35 +239,48 @@ class Gate(Carry):
             if len(alike) > _ALIKE:
                 # Once some are learnt, others surprise less.
                 accepted = _FACTOR * excess
-            else:
-                left_out.append(row)
-        last = first + len(log_likelihoods) - _WITHIN
+                learnt.add(row)
+        left_out = [row for row in np.unique(rows).tolist() if row not in learnt]
         return np.array(left_out, dtype=int), replace(
             self,
-            suspects=tuple(row for row in numbers.tolist() if row >= last),
+            suspects=tuple(row for row in numbers.tolist() if row >= -_WITHIN),
             excesses=excesses,
             accepted=accepted,
             n_left_out=self.n_left_out + len(left_out),
             left_out=tuple(left_out),
         )
 
+    def before_batch(self, n_rows: int) -> Gate:
+        """Return the gate before the next batch, of `n_rows` rows."""
+        # Numbers of former versions counted from the first row of the stream.
+        suspects = tuple(row - n_rows for row in self.suspects if -_WITHIN < row < 0)
+        return replace(self, left_out=(), suspects=suspects)
+
 
 def far_away(data: Batch) -> Integers:
     """Return numbers of the rows with a value far outside of what most of its column has.
 
     Those are outliers before there is a model: beyond the 5 % and 95 % quantiles by a hundred times
-    their distance. None if they are 3 % of the rows or more.
+    their distance. None if they are 3 % of the rows or more. Rows count by their weights.
     """
-    X = data.X
-    if not isinstance(X, np.ndarray) or len(X) * _TOO_MANY <= _WITHIN:
+    X, repeats, counts = data.X, Repetitions.of(data), np.ones(data.n_rows)
+    if repeats is not None:
+        counts = repeats.of_rows.astype(float)
+    if not isinstance(X, np.ndarray) or counts.sum() * _TOO_MANY <= _WITHIN:
         return np.empty(0, dtype=int)
-    X = X[:, ~np.isnan(X).all(axis=0)]
-    low, high = (np.nanquantile if np.isnan(X).any() else np.quantile)(X, [0.05, 0.95], axis=0)
+    X = X[:, ~np.isnan(X[counts > 0.0]).all(axis=0)]
+    if repeats is None:
+        quantile = np.nanquantile if np.isnan(X).any() else np.quantile
+        low, high = quantile(X, [0.05, 0.95], axis=0)
+    else:
+        known = ~np.isnan(X) & (counts > 0.0)[:, None]
+        parts = [(x[rows], counts[rows]) for x, rows in zip(X.T, known.T, strict=True)]
+        low, high = np.array([[repeated_quantile(*x, q) for x in parts] for q in (0.05, 0.95)])
     reach = _SPREADS * (high - low)
     # Columns of one value, with exceptions, have no spread.
     beyond = ((X < low - reach) | (X > high + reach)) & (reach > 0.0)
-    rows = np.flatnonzero(beyond.any(axis=1))
-    return rows if len(rows) * _WITHIN < _TOO_MANY * len(X) else rows[:0]
+    rows = np.flatnonzero(beyond.any(axis=1) & (counts > 0.0))
+    return rows if counts[rows].sum() * _WITHIN < _TOO_MANY * counts.sum() else rows[:0]
 
 
 _BEFORE_ROWS = Gate()
@@ -201,8 +303,10 @@ class SkipOutliers(Stage):
         self, inner: Inner, state: State, batch: Batch, stream: Stream, found: EStep | None = None
     ) -> Update:
         model, gate = state.model, state.carry.get(self.name, _BEFORE_ROWS)
-        if gate.left_out:
-            gate = replace(gate, left_out=())
+        repeats = None if batch.sample_weight is None else Repetitions.of(batch)
+        if gate.left_out or gate.suspects:
+            n_rows = batch.n_rows if repeats is None else int(repeats.of_rows.sum())
+            gate = gate.before_batch(n_rows)
         log_likelihoods, usual = np.empty(batch.n_rows), batch
         rng = state.rng() if stream.draws or model.draws else None
         try:
@@ -213,15 +317,18 @@ class SkipOutliers(Stage):
             update.carry[self.name] = gate
             return update
         found = EStep(statistics, log_likelihood, rng)
+        if repeats is not None:
+            # Rows without weight surprise nobody.
+            log_likelihoods[repeats.of_rows == 0] = np.inf
         # Not `min`, which takes longer than this test of a single row.
         if log_likelihoods[log_likelihoods.argmin()] >= gate.least:
             if not state.counters.n_steps % _STEPS_BETWEEN or gate.least == -math.inf:
-                gate = gate.after(log_likelihoods)
+                gate = gate.after(log_likelihoods, repeats)
         else:
             if model.is_chained:
                 log_likelihoods = _after_usual_rows(model, batch, rng, log_likelihoods, gate)
-            rows, gate = gate.outliers(log_likelihoods, state.counters.n_rows)
-            gate = gate.after(log_likelihoods)
+            rows, gate = gate.outliers(log_likelihoods, repeats)
+            gate = gate.after(log_likelihoods, repeats)
             if len(rows):
                 usual = batch.without(rows)
                 if usual is None:
@@ -256,7 +363,7 @@ def without_outliers(carry: Mapping[str, Carry], data: Batch) -> Batch | None:
 def _after_usual_rows(model, data, rng, log_likelihoods, gate):
     """Return log-likelihoods of rows, each given those before it that are not surprising."""
     surprising = np.empty(0, dtype=int)
-    for _ in range(_TOO_MANY * (1 + data.n_rows // _WITHIN)):
+    for _ in range(_TOO_MANY * (1 + int(np.diff(data.offsets).max()) // _WITHIN)):
         rows = np.setdiff1d(np.flatnonzero(log_likelihoods < gate.least), surprising)
         if not len(rows):
             break
