@@ -495,8 +495,9 @@ def _sums(family, rows, clusters, n_components):
             clusters = clusters * weight[:, None]
         return clusters.sum(axis=0), family.expected_statistics(rows.X, clusters)
     counts = np.bincount(clusters, weight, n_components)
-    # Statistics that list rows have all of them for each component.
+    # Statistics that list rows have all of them for each component; those of tied parts are pooled.
     is_one = n_components <= _MANY_COMPONENTS or not family.is_conjugate
+    is_one |= getattr(family, "tied", False)
     n_groups, parts = 1 if is_one else -(-n_components // _GROUP), []
     order = np.arange(len(rows)) if is_one else np.argsort(clusters, kind="stable")
     ends = np.cumsum(np.bincount(clusters, minlength=n_components))
