@@ -8,6 +8,7 @@ import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.merged_cases import KNOWN, SINGLE, TOPICS
+from cases.row_regressions import REGRESSIONS
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -22,7 +23,7 @@ from sklearn_onlineem.estimators._known import _settables
 # No attribute shows the lengths of their rows, which are not modelled.
 OF_ANY_LENGTH = (CompoundDirichlet, LatentDirichletAllocation, MultinomialHMM)
 
-all_estimators = pytest.mark.parametrize("case", KNOWN, ids=repr)
+all_estimators = pytest.mark.parametrize("case", [*KNOWN, *REGRESSIONS], ids=repr)
 
 
 def fitted(case, rng, **arguments):
@@ -226,9 +227,10 @@ def test_what_is_set_on_a_fitted_estimator_keeps_counts(case, rng):
     estimator, X = fitted(case, rng)
     other = case(max_iter=1, tol=0.0).fit(X)
     counts = estimator.n_samples_seen_, estimator.n_steps_, estimator.n_iter_
-    for name, value in values_of(other).items():
-        setattr(estimator, name, value)
-        assert_close(_arrays(getattr(estimator, name)), _arrays(value))
+    values = values_of(other)
+    for name in rng.permutation([*values]):
+        setattr(estimator, name, values[name])
+        assert_close(_arrays(getattr(estimator, name)), _arrays(values[name]))
     assert (estimator.n_samples_seen_, estimator.n_steps_, estimator.n_iter_) == counts
     assert_close([*answers(estimator, X).values()], [*answers(other, X).values()])
     estimator.partial_fit(X)
@@ -273,7 +275,7 @@ def test_class_methods_make_fitted_estimators(case, rng):
 
 
 # Sequences have lengths, which are unknown before first data.
-@pytest.mark.parametrize("case", [*ESTIMATORS, *SINGLE, *TOPICS], ids=repr)
+@pytest.mark.parametrize("case", [*ESTIMATORS, *SINGLE, *TOPICS, *REGRESSIONS], ids=repr)
 def test_known_models_merge(case, rng):
     estimator, X = fitted(case, rng)
     known = made_of(case, values_of(estimator))

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
+from cases.row_regressions import RegressionOfRows
 from scipy import sparse
 
 from sklearn_onlineem import (
@@ -50,6 +51,7 @@ ROWS = {
     "Bernoulli": (BernoulliMixture(3), lambda rng: (counts(rng) > 5.0).astype(float)),
     "exponential": (ExponentialMixture(3), lambda rng: counts(rng) + 0.5),
     "compound Dirichlet": (CompoundDirichletMixture(2), counts),
+    "regressions": (RegressionOfRows(2), clusters),
     "topics": (LatentDirichletAllocation(3), counts),
 }
 SEQUENCES = {
