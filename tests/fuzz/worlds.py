@@ -465,8 +465,8 @@ def algorithm_world(case):
         "after.log_likelihoods": np.array([-1.0, -9.0]),
         "outliers.log_likelihoods": np.array([-1.0, -9.0]), "log_likelihood": -1.0, "value": -1.0,
         "kl_divergence": 0.1, "promised": 0.1, "gain": 0.1, "gains": [0.8, 0.4, 0.2, 0.1],
-        "lengths": None, "sampled": False, "callbacks": (), "seed": (1, 2), "name": "power",
-        "eta0": 1.0, "beta": 0.6, "observations_needed": 3.0,
+        "lengths": None, "repeats": None, "sampled": False, "callbacks": (), "seed": (1, 2),
+        "name": "power", "eta0": 1.0, "beta": 0.6, "observations_needed": 3.0,
         "passes": [(-1.0, False), (-0.5, True)], "max_iter": 3, "report": None, "deep": True,
         "values": [0.4, 0.2, 0.1], "share": 0.5, "tol": 1e-3,
     }  # fmt: skip
