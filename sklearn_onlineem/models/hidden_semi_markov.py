@@ -588,6 +588,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
 
     @property
     def table_of_durations(self) -> Floats:
+        """Probabilities of durations, `table` as forecasts ask any chain for it."""
         return self.table
 
     def rests_of(self, end: Floats | None) -> Floats:
