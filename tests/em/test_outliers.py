@@ -149,6 +149,7 @@ def test_weights_of_any_size_leave_few_numbers_in_memory(scale):
             values = -np.random.default_rng(0).uniform(1.0, 2.0, 4000)
             values[3900] = -1e6
             found, told = judged(told, values, data.sample_weight, offsets)
-            assert found.tolist() == ([] if scale > 1.0 and len(offsets) > 9 else found.tolist())
+            # A row that counts a thousand times is one of many.
+            assert (3900 in found) == (scale <= 1.0)
             assert len(told.before.latest) == 1000
             assert np.isfinite(told.least)
