@@ -23,6 +23,10 @@ class RowCapabilities:
     is_document: bool = False
     refuses_negative: bool = False
     takes_zeros: bool = True
+    # Parameters determine the start: a row is enough for it, and streams learn from their first.
+    starts_are_given: bool = False
+    # First states have infinite variances: observed rows determine them, and none are drawn.
+    is_diffuse: bool = False
 
     @property
     def means_have_bounds(self):

@@ -6,8 +6,18 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
+from scipy.special import expit
 
-from cases.capabilities import COUNTS, DOCUMENTS, GAUSSIAN, NOMINAL, POSITIVE, RowCapabilities
+from cases.capabilities import (
+    BINARY,
+    COUNTS,
+    DOCUMENTS,
+    GAUSSIAN,
+    NOMINAL,
+    POSITIVE,
+    RowCapabilities,
+)
 from cases.estimator_cases import (
     count_clusters,
     document_clusters,
@@ -25,6 +35,7 @@ from sklearn_onlineem import (
     RegressionHMM,
 )
 from sklearn_onlineem.families import Diagonal, Gaussian, MixtureOf
+from sklearn_onlineem.structure import Cycle, Level
 
 N_STATES = 3
 
@@ -105,6 +116,16 @@ class KalmanCase(SequenceCase):
         return {}
 
 
+class StructureCase(KalmanCase):
+    """A Kalman filter whose structure has all sizes."""
+
+    # Of two columns.
+    n_dim_state = 6
+
+    def __call__(self, n_components=None, **arguments):
+        return self.make(**{"random_state": 0, **self.arguments, **arguments})
+
+
 class PartlyKnownCase(KalmanCase):
     """A Kalman filter whose states move apart from each other, the first at a learnt rate."""
 
@@ -149,6 +170,22 @@ def alternating_clusters(rng, y):
     return rows
 
 
+def alternating_bits(rng, y):
+    """Two columns of ones for each state, rather where the row before has zeros."""
+    ones, draws = np.repeat(np.eye(N_STATES)[y], 2, axis=1), rng.random((len(y), 2 * N_STATES))
+    rows = np.full(draws.shape, 0.5)
+    for t in range(len(y)):
+        odds = 6.0 * (ones[t] - 0.5) - (rows[t - 1] - 0.5)
+        rows[t] = draws[t] < expit(odds)
+    return rows
+
+
+def slow_levels(rng, y):
+    """Levels that change little beside cycles of 8 rows that fade, whatever the states are."""
+    draws = rng.standard_normal((2, len(y), 2))
+    return 0.1 * draws[0].cumsum(axis=0) + lfilter([1.0], [1.0, -1.37, 0.94], draws[1], axis=0)
+
+
 SEQUENCE_ESTIMATORS = [
     *(
         SequenceCase(
@@ -178,6 +215,15 @@ SEQUENCE_ESTIMATORS = [
         "RegressionHMM(lags)",
         n_before=1,
         **GAUSSIAN,
+    ),
+    # First rows of a stream separate zeros from ones, and coefficients grow without a prior.
+    SequenceCase(
+        RegressionHMM,
+        alternating_bits,
+        {"response": "bernoulli", "lags": 1, "prior": {"matrix_precision": 2.0}},
+        "RegressionHMM(bits)",
+        n_before=1,
+        **BINARY,
     ),
     # A 0 is no exponential variable.
     SequenceCase(HMM, waiting_clusters, {"family": "exponential"}, "HMM(exponential)", **POSITIVE),
@@ -232,6 +278,15 @@ KALMAN_FILTERS = [
         **GAUSSIAN,
     ),
     PartlyKnownCase(KalmanFilter, normal_clusters, {}, "KalmanFilter(partly known)", **GAUSSIAN),
+    StructureCase(
+        KalmanFilter,
+        slow_levels,
+        {"structure": Level() + Cycle(8.0)},
+        "KalmanFilter(structure)",
+        starts_are_given=True,
+        is_diffuse=True,
+        **GAUSSIAN,
+    ),
 ]
 all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
 all_models = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)

@@ -122,6 +122,7 @@ SOLVED = [
     for solver in SOLVERS
     if any(one.is_satisfied_by(solver) for one in map(make_constraint, constraints_of(case)))
     and (solver != "bayesian" or case.make is not LaplaceMixture)
+    and (solver != "stochastic" or not case.is_diffuse)
 ]
 
 
@@ -139,6 +140,8 @@ def test_a_stream_of_any_solver_goes_on_bit_for_bit(case, solver, rng):
 @pytest.mark.parametrize("solver", [None, "stochastic", "adaptive"])
 @pytest.mark.parametrize("case", [*SEQUENCE_ESTIMATORS[:1], *KALMAN_FILTERS], ids=repr)
 def test_a_sequence_that_continues_goes_on(case, solver, way, rng):
+    if case.is_diffuse and solver == "stochastic":
+        solver = "online"
     rows = np.concatenate(case.data(rng, 12)[0])
     stream = case() if solver is None else case(solver=solver)
     loaded = way(stream.partial_fit(rows[:50], continues=True))
@@ -153,8 +156,9 @@ def test_buffers_may_lie_at_odd_addresses(case, rng):
     X, _ = case.data(rng, 60)
     fitted = case(max_iter=2, tol=0.0).fit(X[:30])
     data, model = fitted._input().read(X), fitted.model_
-    evidence, value = model.e_step(data, np.random.default_rng(0))
-    again = by_network(model).e_step(by_network(data), np.random.default_rng(0))
+    draws = [] if case.is_diffuse else [np.random.default_rng(0)]
+    evidence, value = model.e_step(data, *copy.deepcopy(draws))
+    again = by_network(model).e_step(by_network(data), *draws)
     assert_identical(again, (evidence, value))
     assert_identical(by_network(model).m_step(by_network(evidence)), model.m_step(evidence))
     for _ in range(2):

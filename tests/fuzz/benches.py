@@ -266,8 +266,9 @@ def sequence_benches():
         sequences, states = case.data(np.random.default_rng(2), n_sequences=4)
         sequences = [sequence[:6] for sequence in sequences]
         states = [part[:6] % 2 for part in states]
-        make = partial(made, case, case.size)
-        yield Bench(repr(case), make, of_sequences(sequences, states), {"X": sequences})
+        make, n_dim_state = partial(made, case, case.size), getattr(case, "n_dim_state", 2)
+        arguments = of_sequences(sequences, states, n_dim_state)
+        yield Bench(repr(case), make, arguments, {"X": sequences})
 
 
 def maker(kind, **defaults):

@@ -526,8 +526,8 @@ def _named(kind, cases, build, **options):
 
 
 def _determined(fitted, X):
-    """A fitted estimator; Kalman filters learn what the data determine."""
-    if not isinstance(fitted, KalmanFilter):
+    """A fitted estimator; Kalman filters without a structure learn what the data determine."""
+    if not isinstance(fitted, KalmanFilter) or fitted.structure is not None:
         return fitted
     learnt = ["transition_covariance", "observation_covariance"]
     known = np.eye(*fitted.observation_matrices_.shape)

@@ -28,6 +28,7 @@ from sklearn_onlineem import (
     PerSequence,
 )
 from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.structure import Trend
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -55,7 +56,7 @@ RAISES = {
     "alphabet": "abcdxyz", "parametrization": "other", "em_vars": ["transition_matrices"],
     "transition_covariance_type": "diag", "observation_covariance_type": "spherical",
     "n_dim_state": 3, "doc_topic_prior": 0.3, "durations": "negative_binomial", "max_duration": 29,
-    "left_censored": True, "lags": 2,
+    "left_censored": True, "lags": 2, "response": "gaussian", "structure": [Trend()],
 }  # fmt: skip
 # They act on `fit`, starts of streams, answers or messages: the next batch learns the same.
 OF_FIT = {
@@ -70,6 +71,7 @@ OF_THE_START = {
     "transition_matrices": 0.3 * np.eye(2),
     "observation_matrices": np.ones((4, 2)), "transition_covariance": 3.0 * np.eye(2),
     "observation_covariance": 3.0 * np.eye(4), "observation_offsets": np.full(4, 3.0),
+    "transition_input_weights": np.ones((2, 1)), "observation_input_weights": np.ones((4, 1)),
     "initial_state_mean": np.full(2, 3.0), "initial_state_covariance": 3.0 * np.eye(2),
 }  # fmt: skip
 SYSTEM = {name for name in OF_THE_START if np.ndim(OF_THE_START[name]) and "init" not in name}

@@ -198,6 +198,10 @@ def test_nan_is_a_missing_value(case, rng):
     assert_finite(case().fit(gaps), gaps)
     assert_finite(case().partial_fit(X).partial_fit(gaps), gaps)
     nothing = changed(X, lambda sequence: np.full_like(sequence, np.nan))
+    if case.is_diffuse:
+        with pytest.raises(ValueError, match=f"{case.make.__name__}: .* do not determine"):
+            case().fit(nothing)
+        return
     assert_finite(case().fit(nothing), nothing)
 
 
@@ -223,7 +227,9 @@ def test_identical_rows(case, solver, rng):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = case(solver=solver, batch_size=batch_size).fit(X)
-    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    assert {warning.category for warning in caught} == {ConvergenceWarning}
+    # Online EM from a start that is given is on its way to variances of 0 when passes end.
+    assert len(caught) == 1 or (case.starts_are_given and solver == "online")
     assert_finite(estimator, X)
     assert_finite(case().partial_fit(X).partial_fit(X[:2]), X)
 
@@ -339,7 +345,7 @@ def test_float32_at_an_offset_of_1e4(case, rng):
 # ---------------------------------------------------------------------------------------- amounts
 
 
-@all_estimators
+@cases_where(lambda case: not case.starts_are_given, ALL)
 def test_fits_of_fewer_rows_than_components(case, rng):
     X, _ = case.data(rng)
     estimator, size = case(n_components=5), getattr(case, "size", "n_components")

@@ -91,8 +91,8 @@ RELEARNT = [
     (case, name)
     for case in CASES
     for name in NOTHING.keys() & case().get_params(deep=False).keys()
-    # Masks say it of the arrays that they are of.
-    if not (name == "em_vars" and case().params)
+    # Masks say it of the arrays that they are of, and structures of all.
+    if not (case.is_diffuse or (name == "em_vars" and case().params))
 ]
 
 

@@ -75,6 +75,10 @@ class RegressionHMMReader(InputsReader):
             self._family = self._estimator._family(rows.X.shape[1] - n_features)
         sequences = Sequences.unchecked(rows, self.form.offsets)
         data = SequencesWithInputs.of(sequences, rows.X.shape[1] - n_features)
+        if data.observed is not None:
+            # Those without lags are lags of the next ones.
+            unseen = rows.X[~data.observed & ~missing.any(axis=1)]
+            self._family.check(np.where(np.isnan(unseen), 0.0, unseen))
         if self._fresh and lags and data.observed is not None and not data.observed.any():
             raise ValueError(
                 f"no row of X (n_samples={n_rows}) has the {lags} rows before it that lags={lags}"

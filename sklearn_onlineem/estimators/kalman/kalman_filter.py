@@ -304,6 +304,7 @@ class KalmanFilter(TakesPrior, TakesInputs):
         super()._check_shape(shape, may_change | self._system().learnt())
 
     def _check_structure(self, may_change=frozenset()):
+        super()._check_structure(may_change)
         model = self.model_
         system = self._system().of_columns(model.n_features)
         if model.n_components != system.n_states:
@@ -311,7 +312,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
                 f"the fitted model has n_dim_state={model.n_components}, but the parameters now"
                 f" give {system.n_states}; call fit again."
             )
-        super()._check_structure(may_change)
 
     def _learning(self, model):
         varying = () if model.varying is None else model.varying.given
