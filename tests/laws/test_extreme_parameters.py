@@ -1,5 +1,7 @@
 """Start values and priors that are no numbers, or too large: refused by name, or a finite fit."""
 
+import re
+
 import numpy as np
 import pytest
 from cases.comparing import arrays
@@ -73,7 +75,9 @@ def assert_refused_or_finite(estimator, data, methods=("fit", "partial_fit")):
         try:
             assert np.isfinite(fresh.score(data))
         except ValueError as error:
-            assert "KalmanFilter: rows have no density" in str(error)
+            # Which of both is a matter of a digit.
+            told = "KalmanFilter: (rows have no density|the moments of the state overflow)"
+            assert re.match(told, str(error))
 
 
 @all_cases

@@ -21,6 +21,7 @@ from sklearn_onlineem import (
     MultinomialMixture,
     PoissonHMM,
     PoissonMixture,
+    RegressionHMM,
 )
 from sklearn_onlineem.families import Categorical
 
@@ -80,6 +81,7 @@ REFUSING = {
     "CategoricalHMM": CategoricalHMM(2, n_features=4),
     "CategoricalMixture": CategoricalMixture(2, n_categories=4),
     "Mixture(Categorical)": Mixture(2, family=Categorical(n_categories=4)),
+    "RegressionHMM(bits)": RegressionHMM(2, lags=1, response="bernoulli"),
 }
 COUNTED = ("is_count", "is_binary", "is_nominal")
 
@@ -153,7 +155,7 @@ def test_dirichlets_of_fractions_are_the_most_likely(solver, rng):
 
 @pytest.mark.parametrize("name", REFUSING)
 def test_fractions_of_codes_are_refused_by_name(name, rng):
-    codes = rng.integers(0, 4, (30, 1)).astype(float)
+    codes = rng.integers(0, 2, (30, 1)).astype(float)
     estimator = REFUSING[name]
     with pytest.raises(ValueError, match=type(estimator).__name__):
         estimator.fit(codes + 0.5)
