@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_039,
     "public names": 109,
     "import circles": 0,
-    "test code": 42_784,
+    "test code": 42_789,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

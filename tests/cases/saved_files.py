@@ -64,7 +64,7 @@ from sklearn_onlineem.em import (
 from sklearn_onlineem.em.schedules import PowerDecayInRows
 from sklearn_onlineem.em.step import Exact, Sampled
 from sklearn_onlineem.persistence import save
-from sklearn_onlineem.structure import Level, Season, Trend
+from sklearn_onlineem.structure import Cycle, Inputs, Level, Season, Trend
 
 FOLDER = Path(__file__).parents[1] / "saved"
 # The first of these that an estimator, or a filter, has.
@@ -97,6 +97,10 @@ def kept():
     yield "durations", hmm.partial_fit(X), X[:3]
     structure = KalmanFilter(structure=Level() + Season(3), random_state=0)
     yield "structure", structure.fit(X[:, :1]), X[:5, :1]
+    cycle = KalmanFilter(structure=Level(fixed=True) + Cycle(5.0), random_state=0)
+    yield "cycle", cycle.fit(X[:, :1]), X[:5, :1]
+    bits = RegressionHMM(2, lags=1, response="bernoulli", prior={"matrix_precision": 2.0})
+    yield "bits", bits.set_params(random_state=0).fit(1.0 * (X > 0.0)), 1.0 * (X[:5] > 0.0)
     filtering = PoissonHMM(2), KalmanFilter(), RegressionHMM(2, lags=1)
     for estimator in filtering:
         live = estimator.fit(np.abs(X).round()).live_filter()
@@ -140,7 +144,8 @@ def fitted_in_all_ways(rng):
     words = ["ab", "ba", "abc"]
     for parametrization in ("tied", "full"):
         yield EditDistanceClassifier(EditDistance(parametrization)).fit(words, words)
-    yield KalmanFilter(structure=Trend() + Season(2)).partial_fit(X[:, :1])
+    structure = Trend() + Season(2) + Inputs()
+    yield KalmanFilter(structure=structure).partial_fit(X[:, :1], inputs=X[:, 1:])
     yield KalmanFilter(observation_offsets=X, params={"transition_offsets": True}).partial_fit(X)
     yield DistributedEM(PoissonMixture(2, max_iter=2), n_shards=2, n_jobs=1).fit(counts)
     yield PerSequence(StandardScaler()).fit([X])
