@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, FloatsOrList, Method, SequenceData
@@ -63,7 +64,7 @@ class InputsReader(SequencesInput):
             return None
         inputs = with_columns_of_symbols(inputs)
         is_list = isinstance(inputs, list | tuple) and len(inputs) and not np.ndim(inputs[0])
-        if is_list or getattr(inputs, "ndim", 0) == 1:
+        if is_list or (getattr(inputs, "ndim", 0) == 1 and not issparse(inputs)):
             inputs = np.asarray(inputs)[:, None]
         try:
             form = sequence_form(inputs, lengths, groups, partial(self._converted_inputs, name))

@@ -354,10 +354,11 @@ class Product(
         return tuple(family.with_means(own, rows) for (family, rows), own in groups)
 
     def distribution(self, parameters: Factors, column: int) -> Distribution:
-        groups = zip(self.families, self.columns, parameters, strict=True)
-        family, columns, own = next(group for group in groups if column in group[1])
-        require(family, ColumnDistributions)
-        return family.distribution(own, columns.index(column))
+        for family, columns, own in zip(self.families, self.columns, parameters, strict=True):
+            if column in columns:
+                require(family, ColumnDistributions)
+                return family.distribution(own, columns.index(column))
+        raise IndexError(f"column must be one of {self.columns}, got {column!r:.60}.")
 
     def covariances(self, parameters: Factors) -> Floats:
         for family in self.families:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from cases.damaged_files import damaged
 from sklearn.base import clone
+from sklearn.utils._param_validation import InvalidParameterError
 
 from fuzz.arguments import drawn_arguments
 from fuzz.benches import BENCHES
@@ -93,7 +94,8 @@ class Session:
         for name in properties_of(type(self.subject)):
             try:
                 value = getattr(self.subject, name)
-            except AttributeError:
+            except (AttributeError, InvalidParameterError):
+                # offset_ is computed by the present `contamination`, which may be none.
                 continue
             except Exception as error:
                 raise undocumented(error, name) from error

@@ -9,7 +9,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -366,7 +365,7 @@ class KalmanFilter(TakesPrior, TakesInputs):
     def _seen(self):
         if not self.__dict__.keys() & {"_fitted", "_given"}:
             # If nothing is learnt, arrays are enough.
-            known = clone(self)
+            known = type(self)(**self.get_params(deep=False))
             try:
                 known._validate_params()
                 if not known._system().learnt():
