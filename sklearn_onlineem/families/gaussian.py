@@ -686,13 +686,14 @@ def range_of(X):
 
 
 def variances(X, sample_weight):
-    """Return deviations of some rows from the first, and variances of all columns."""
+    """Return deviations of some rows from the first, a line for each column, and variances."""
     step = -(-len(X) // _FLOOR_ROWS)
     X, weight = X[::step], None if sample_weight is None else sample_weight[::step]
     # About a row of the data, from which a constant feature differs by exactly 0.
-    deviation = X - X[0].astype(np.float64)
-    variance = np.average(deviation**2, axis=0, weights=weight)
-    return deviation, variance - np.average(deviation, axis=0, weights=weight) ** 2
+    # NumPy is slow along columns where rows are short.
+    deviation = np.ascontiguousarray((X - X[0].astype(np.float64)).T)
+    variance = np.average(deviation**2, axis=1, weights=weight)
+    return deviation, variance - np.average(deviation, axis=1, weights=weight) ** 2
 
 
 def variance_floor(X, sample_weight, reg_covar):
@@ -700,9 +701,9 @@ def variance_floor(X, sample_weight, reg_covar):
     if reg_covar is not None:
         return np.full(X.shape[1], float(reg_covar))
     deviation, variance = variances(X, sample_weight)
-    largest = np.abs(X).max(axis=0).astype(np.float64)
+    largest = np.abs(np.ascontiguousarray(X.T)).max(axis=1).astype(np.float64)
     resolution = (4.0 * np.finfo(X.dtype).eps * largest) ** 2
-    varies = np.abs(deviation).max(axis=0) > 4.0 * np.finfo(X.dtype).eps * largest
+    varies = np.abs(deviation).max(axis=1) > 4.0 * np.finfo(X.dtype).eps * largest
     if (varies & (variance < NEGLIGIBLE)).any():
         column = np.flatnonzero(varies & (variance < NEGLIGIBLE))[0]
         raise ValueError(f"The variance of feature {column} underflows; rescale the feature.")

@@ -78,12 +78,12 @@ def start_arrays(X, begins, k, known, states, rng, inputs):
     past, now = np.split(inputs, 2, axis=1)
     D = known.get(("emissions", "inputs"))
     if D is None:
-        centred = (part - part.mean(axis=0) for part in (now, X))
+        centred = (part - _mean(part) for part in (now, X))
         D = _regression(*centred, np.zeros((X.shape[1], now.shape[1])))
     X = X - now @ D.T
     scale = np.sqrt(variance_floor(X, None, None) / 1e-6)
     d0 = known.get(("emissions", "offset"))
-    offset = X[0] + (X - X[0]).mean(axis=0) if d0 is None else d0
+    offset = X[0] + _mean(X - X[0]) if d0 is None else d0
     Z = (X - offset) / scale
     scores, C = _states(Z, begins, k, known, scale, states, rng)
     is_forecast = states is not _principal and ("emissions", "matrix") not in known
@@ -93,15 +93,16 @@ def start_arrays(X, begins, k, known, states, rng, inputs):
     A, residual = transitions["transitions", "matrix"], Z - scores @ C.T
     variances = np.full(Z.shape[1], _LEAST_NOISE)
     if is_forecast:
-        variances += _NOISE_SHARE * (residual**2).mean(axis=0)
+        variances += _NOISE_SHARE * _mean(residual**2)
     else:
         innovation = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
-        variances += _NOISE_SHARE * (innovation**2).mean(axis=0) + (residual**2).mean(axis=0)
+        variances += _NOISE_SHARE * _mean(innovation**2) + _mean(residual**2)
     noise = np.diag(variances)
-    deviation = scores[begins] - scores.mean(axis=0)
+    mean = _mean(scores)
+    deviation = scores[begins] - mean
     spread = deviation.T @ deviation / max(1, len(deviation))
     arrays = {
-        ("initial", "offset"): scores.mean(axis=0),
+        ("initial", "offset"): mean,
         ("initial", "covariance"): spread + np.diag(_units(scores)),
         **transitions,
         ("emissions", "matrix"): C * scale[:, None],
@@ -135,7 +136,9 @@ def _states(Z, begins, k, known, scale, states, rng):
 
 def _earlier(Z, age, lag):
     """Return the rows `lag` rows before each, and 0 before the first of a sequence."""
-    return np.where((age >= lag)[:, None], np.roll(Z, lag, axis=0), 0.0)
+    earlier = np.roll(Z, lag, axis=0)
+    earlier[age < lag] = 0.0
+    return earlier
 
 
 def _principal(Z, age, k, rng):
@@ -217,8 +220,8 @@ def _transitions(scores, begins, known, largest, inputs):
     Inputs count from their means.
     """
     k, units = scores.shape[1], np.diag(_units(scores))
-    before, after = scores[:-1][~begins[1:]], scores[1:][~begins[1:]]
-    inputs = (inputs - inputs.mean(axis=0))[1:][~begins[1:]]
+    rows = 1 + np.flatnonzero(~begins[1:])
+    before, after, inputs = scores[rows - 1], scores[rows], (inputs - inputs.mean(axis=0))[rows]
     b = known.get(("transitions", "offset"), np.zeros(k))
     A, B = known.get(("transitions", "matrix")), known.get(("transitions", "inputs"))
     rest = after - b - (0.0 if B is None else inputs @ B.T)
@@ -266,8 +269,13 @@ def _regression(x, y, prior):
 
 def _units(scores):
     """Return variances, and 1 instead of 0."""
-    square = (scores**2).sum(axis=0) / max(1, len(scores))
+    square = _mean(scores**2)
     return np.where(square > 0.0, square, 1.0)
+
+
+def _mean(rows):
+    # That of NumPy is slow where rows are short.
+    return np.full(len(rows), 1.0 / max(1, len(rows))) @ rows
 
 
 def with_best_weights(model, data):

@@ -504,7 +504,7 @@ class SystemInitialiser(Initialiser):
         model = self.estimated(data, random_state) if given is None else given
         if given is None or self.system.n_of_column:
             X, _ = filled(_outputs(data))
-            if len(X) > 1 and (X == X[0]).all():
+            if len(X) > 1 and (X[-1] == X[0]).all() and (X == X[0]).all():
                 warn_user("All rows are equal.", ConvergenceWarning)
         return model
 
