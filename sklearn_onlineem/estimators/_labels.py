@@ -41,24 +41,28 @@ class LearnsClasses:
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     @property
+    def _learns_labels(self):
+        # Attributes and tags are read before parameters are validated.
+        return isinstance(self.semi_supervised, bool | np.bool_) and bool(self.semi_supervised)
+
+    @property
     def classes_(self) -> NDArray[np.generic]:
         known = self._fitted_at_once.attributes
-        if not self.semi_supervised:
+        if not self._learns_labels:
             name = type(self).__name__
             raise AttributeError(f"{name} has classes_ only with semi_supervised=True.")
         return frozen(known.get("classes_", np.arange(self.model_.n_components)))
 
     def _as_classes(self, components):
         """Return the labels that components stand for, if labels are learnt."""
-        classes = self._fitted.attributes.get("classes_") if self.semi_supervised else None
+        classes = self._fitted.attributes.get("classes_") if self._learns_labels else None
         return components if classes is None else classes[components]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # Tags are read before parameters are validated.
         n = self.n_components if isinstance(self.n_components, Integral) else 1
-        tags.estimator_type = "classifier" if self.semi_supervised else "clusterer"
-        if self.semi_supervised or n > 1:
+        tags.estimator_type = "classifier" if self._learns_labels else "clusterer"
+        if self._learns_labels or n > 1:
             # With labels it is a classifier of as many classes as it has components.
             tags.classifier_tags = ClassifierTags(multi_class=n > 2)
         return tags

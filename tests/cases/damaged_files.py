@@ -84,7 +84,7 @@ def damaged(rng, content):
             number = rng.integers(len(arrays))
             # Some arrays are texts, or have no dimension.
             with suppress(TypeError, ValueError, IndexError):
-                arrays[number] = CHANGES[rng.integers(len(CHANGES))](arrays[number])
+                arrays[number] = np.asarray(CHANGES[rng.integers(len(CHANGES))](arrays[number]))
             continue
         places = [*places_in(document)]
         inner, key = places[rng.integers(len(places))]

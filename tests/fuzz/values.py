@@ -37,7 +37,7 @@ def world_session(name):
 
 def rebuilt(rng, subject, world, log):
     """The object made anew with a field that is hostile; None if its class refuses that."""
-    if not is_dataclass(subject) or not fields(subject):
+    if isinstance(subject, type) or not is_dataclass(subject) or not fields(subject):
         return subject
     valid = {f.name: getattr(subject, f.name) for f in fields(subject)}
     name = one_of(rng, list(valid))

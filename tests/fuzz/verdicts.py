@@ -58,10 +58,18 @@ def is_finite(value):
 def check_finite(value, what, infinite=True):
     """Raise a Fault where arrays of a value have NaN or, unless told otherwise, infinities."""
     for array in arrays_of(value):
-        if np.isnan(array).any():
+        if (np.isnan(array) & ~_is_undetermined(array)).any():
             raise Fault("nan", f"{what} has NaN, of shape {array.shape}")
         if infinite and np.isinf(array).any():
             raise Fault("infinite", f"{what} has infinities, of shape {array.shape}")
+
+
+def _is_undetermined(array):
+    """Whether numbers are covariances with a column of infinite variance."""
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        return False
+    infinite = np.isposinf(np.diagonal(array, axis1=-2, axis2=-1))
+    return infinite[..., None] | infinite[..., None, :]
 
 
 def arrays_of(value, depth=0):

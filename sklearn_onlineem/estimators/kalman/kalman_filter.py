@@ -487,6 +487,8 @@ class KalmanFilter(TakesPrior, TakesInputs):
         -------
         means : ndarray of shape (n_rows, n_features), or list
         covariances : ndarray of shape (n_rows, n_features, n_features), or list
+            The variance of a column that earlier rows leave undetermined (a diffuse start) is
+            infinite, and its covariances with other columns are NaN.
         """
         means, covariances = self._moments(X, lengths, groups, inputs, "predicted")
         return (means, covariances) if return_cov else means
