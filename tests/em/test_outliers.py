@@ -9,15 +9,15 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.stages.outliers import Gate, Repetitions, far_away
 
-# Quantiles of 50 % and 1 % are -1.5 and about -2: the bound is near -51.
-USUAL = -np.linspace(1.0, 2.0, 1000)
+# Quantiles of 50 % and 1 % are -2.5 and about -4: the bound is near -151.
+USUAL = -np.linspace(1.0, 4.0, 1000)
 
 
 def gate():
     return Gate().after(USUAL)
 
 
-def left_out(rows, n=1000, value=-100.0, told=None):
+def left_out(rows, n=1000, value=-1000.0, told=None):
     values = np.full(n, -1.5)
     values[rows] = value
     found, told = (told or gate()).before_batch(n).outliers(values)
@@ -27,6 +27,12 @@ def left_out(rows, n=1000, value=-100.0, told=None):
 def test_the_bound_is_a_hundred_distances_beyond_the_quantile():
     high, middle = np.quantile(-USUAL, [0.99, 0.5])
     assert gate().least == pytest.approx(-(high + 100.0 * (high - middle)))
+
+
+def test_rare_symbols_are_no_outliers_where_all_others_are_alike():
+    told = Gate().after(np.full(1000, np.log(0.999)))
+    assert left_out([500], value=np.log(1e-6), told=told)[0] == []
+    assert left_out([500], told=told)[0] == [500]
 
 
 def test_few_rows_tell_nothing():
@@ -41,7 +47,7 @@ def test_surprising_rows_are_left_out_while_they_are_few():
     assert left_out(few)[0] == few
     assert left_out(many)[0] == []
     # They are as dense, but too few in one batch; the rest has come before.
-    told = left_out(list(range(860, 1000, 30)), value=-100.0)[1]
+    told = left_out(list(range(860, 1000, 30)), value=-1000.0)[1]
     values = np.full(100, -1.5)
     values[[5, 35, 65, 95]] = -1e9
     assert told.before_batch(100).outliers(values)[0].tolist() == []
@@ -56,7 +62,7 @@ def test_what_recurs_is_no_outlier():
         assert rows == ([500] if n <= 10 else [])
         told = replace(told, suspects=())
     # Nor are those that surprise less, once the model has learnt some of them; others are.
-    assert left_out([500], value=-60.0, told=told)[0] == []
+    assert left_out([500], value=-600.0, told=told)[0] == []
     assert left_out([500], value=-1e6, told=told)[0] == [500]
     assert told.n_left_out == 10
 
@@ -64,7 +70,7 @@ def test_what_recurs_is_no_outlier():
 def test_errors_of_all_sizes_stay_outliers():
     told = gate()
     for n in range(30):
-        rows, told = left_out([500], value=-(10.0 ** (2.0 + n % 10)), told=told)
+        rows, told = left_out([500], value=-(10.0 ** (3.0 + n % 10)), told=told)
         assert rows == [500]
         told = replace(told, suspects=())
 
@@ -108,9 +114,9 @@ def test_a_weight_counts_as_repetitions(seed, longest):
         lengths, most = rng.integers(1, longest + 1, 40), rng.choice([2, 4, 30])
         weight, offsets = rng.integers(0, most, 40), np.append(0, np.cumsum(lengths))
         weight[0] = 1
-        values = -rng.uniform(1.0, 2.0, offsets[-1])
+        values = -rng.uniform(1.0, 4.0, offsets[-1])
         surprising = rng.random(offsets[-1]) < rng.choice([0.003, 0.01, 0.05])
-        values[surprising] = -(10.0 ** rng.choice([2.0, 3.0, 6.0], surprising.sum()))
+        values[surprising] = -(10.0 ** rng.choice([3.0, 4.0, 6.0], surprising.sum()))
         values[rng.random(offsets[-1]) < 0.1] = np.nan
         each = [np.arange(a, b) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
         rows = np.concatenate([np.tile(x, n) for x, n in zip(each, weight, strict=True)])
@@ -146,7 +152,7 @@ def test_weights_of_any_size_leave_few_numbers_in_memory(scale):
     for offsets in (np.arange(4001), np.array([0, 7, 4000])):
         data = Sequences(Rows(X, np.full(4000, scale)), offsets)
         for _ in range(3):
-            values = -np.random.default_rng(0).uniform(1.0, 2.0, 4000)
+            values = -np.random.default_rng(0).uniform(1.0, 4.0, 4000)
             values[3900] = -1e6
             found, told = judged(told, values, data.sample_weight, offsets)
             # A row that counts a thousand times is one of many.

@@ -73,9 +73,10 @@ class Online(Solver):
     skips_outliers : bool, default=True
         Whether rows of a stream that are far too surprising are left out of learning, with one
         warning: those whose surprise, -log p(row), is above the 99 % quantile of the latest 1,000
-        rows by a hundred times its distance from the median; if fewer than 3 % of 300 rows are,
-        and not half of the last 20 as surprising, but for a factor of 2, as rows of a rare cluster
-        are. Hidden Markov models and Kalman filters take such rows as missing.
+        rows by a hundred times its distance from the median (a hundred nats, where that is less,
+        as of symbols); if fewer than 3 % of 300 rows are, and not half of the last 20 as
+        surprising, but for a factor of 2, as rows of a rare cluster are. Hidden Markov models and
+        Kalman filters take such rows as missing.
     follows_levels : bool, default=True
         Whether a stream of a Kalman filter follows its source to a new level, and bounds the
         eigenvalues of the transitions.

@@ -147,6 +147,8 @@ _FEWEST_ROWS, _ROWS_BETWEEN, _STEPS_BETWEEN = 100, 250, 11
 # So many times the distance of the 99 % quantile from the median, above that quantile. With
 # 10, excursions that belong to a source are left out, too (benchmarks/real_data/outliers.py).
 _DISTANCES = 100.0
+# That distance is at least so many nats: most symbols of a stream may be equally likely.
+_LEAST_DISTANCE = 1.0
 # So many surprising rows within so many are no outliers: 3 %.
 _TOO_MANY, _WITHIN = 9, 300
 # In the first rows of a stream, so many times what most of a column spans.
@@ -195,7 +197,7 @@ class Gate(Carry):
         values = np.concatenate(latest)
         before = self.before.after(values[~np.isnan(values)])
         low, middle = before.quantile(0.01), before.quantile(0.5)
-        least = low - _DISTANCES * (middle - low)
+        least = low - _DISTANCES * max(middle - low, _LEAST_DISTANCE)
         # Infinite differences, and no rows at all.
         least = -math.inf if math.isnan(least) else least
         return replace(self, least=least, latest=(), n_latest=0, before=before)
