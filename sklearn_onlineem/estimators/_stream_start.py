@@ -153,8 +153,10 @@ class StreamStarts:
             return 0.0
         few = data[: data.observations_of(_FEW_ROWS)]
         model, _ = initialiser.stream_model(few, random_state_of((0,)))
-        n_components = getattr(model, "n_components", 1)
-        return max(n_components, model.n_parameters() / (3.0 * max(1, data.n_features)))
+        n_components, n_parameters = getattr(model, "n_components", 1), model.n_parameters()
+        # A structure has many states, which two rows each determine, and few variances.
+        least = max(1, min(n_components, n_parameters), n_components / 50.0)
+        return max(least, n_parameters / (3.0 * max(1, data.n_features)))
 
     def _settled(self, start, data, pseudo_statistics, is_last=True):
         """Return the model of a start after batch EM towards the maximum."""

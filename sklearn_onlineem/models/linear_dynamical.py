@@ -1194,6 +1194,17 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             raise ValueError(f"rows have no density under the system: {_OUT_OF_SCALE}")
         raise _overflow("a row that the smoother goes back from")
 
+    def is_determined(self, data: Sequences) -> bool:
+        """Return whether all sequences determine their first states, as far as these are diffuse.
+
+        Parameters
+        ----------
+        data : Sequences
+            Of values, with NaN where they are missing.
+        """
+        openings = _diffuse.openings(self, data) if self._starts_diffuse(data) else ()
+        return all(opening.is_determined for opening in openings)
+
     def _starts_diffuse(self, data):
         """Return whether a sequence does not continue another, and its start is diffuse."""
         return self.diffuse is not None and (data.before is None or len(data) > 1)

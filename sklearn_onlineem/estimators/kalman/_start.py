@@ -464,22 +464,29 @@ class SystemInitialiser(Initialiser):
     init: str
     prior: Callable
 
-    def given(self, data, random_state=None):
+    def given(self, data):
         system = self.system.of(data)
         known = system.known(data.n_features)
         system.check_units(known)
-        if not system.learnt() <= set(known):
+        if system.n_of_column or not system.learnt() <= set(known):
             return None
-        if system.n_of_column:
-            squares, variances = _scales(data)
-            for name in system.learnt() & {"transition_covariance", "observation_covariance"}:
-                units = np.repeat(squares, len(known[name]) // len(squares))
-                known[name] = _START_VARIANCE * units * known[name]
-            start = known["initial_state_covariance"]
-            units = np.repeat(variances, system.n_of_column)
-            known["initial_state_covariance"] = np.where(start > 0.0, units * start, 0.0)
+        return system.known_model(known).seeing(data)
+
+    def _of_structure(self, data, random_state=None, is_diffuse=True):
+        """Return the system of a structure, whose variances are in the units of rows."""
+        system = self.system.of(data)
+        known = system.known(data.n_features)
+        system.check_units(known)
+        squares, variances = _scales(data)
+        for name in system.learnt() & {"transition_covariance", "observation_covariance"}:
+            units = np.repeat(squares, len(known[name]) // len(squares))
+            known[name] = _START_VARIANCE * units * known[name]
+        start = known["initial_state_covariance"]
+        start = start if is_diffuse else np.where(np.isinf(start), 1.0, start)
+        units = np.repeat(variances, system.n_of_column)
+        known["initial_state_covariance"] = np.where(start > 0.0, units * start, 0.0)
         model = system.known_model(known).seeing(data)
-        if system.n_of_column and system.n_inputs:
+        if system.n_inputs:
             for _ in range(_ROUNDS):
                 model = with_best_weights(model, data)
                 for _ in range(_PASSES_OF_ROUND):
@@ -491,7 +498,7 @@ class SystemInitialiser(Initialiser):
 
     def estimated(self, data, random_state):
         system = self.system
-        if data.n_rows < system.n_states:
+        if data.n_rows < system.n_states and not system.n_of_column:
             raise ValueError(
                 f"at least n_dim_state={system.n_states} rows are needed to start from, got"
                 f" n_samples={data.n_rows}. Pass more rows, or initial values of all arrays that"
@@ -502,13 +509,15 @@ class SystemInitialiser(Initialiser):
     def model(self, data, random_state):
         given = self.given(data)
         model = self.estimated(data, random_state) if given is None else given
-        if given is None or self.system.n_of_column:
+        if given is None:
             X, _ = filled(_outputs(data))
             if len(X) > 1 and (X[-1] == X[0]).all() and (X == X[0]).all():
                 warn_user("All rows are equal.", ConvergenceWarning)
         return model
 
     def _guessed(self, data, random_state):
+        if self.system.n_of_column:
+            return self._of_structure(data)
         system, n_features = self.system.of(data), data.n_features
         X, begins = filled(_outputs(data))
         inputs = data.X[: len(X), : 2 * system.n_inputs].astype(np.float64)
@@ -555,7 +564,8 @@ class SystemInitialiser(Initialiser):
             for name in ("transition_covariance", "observation_covariance"):
                 sizes = 10.0 ** random_state.uniform(*_START_POWERS, size=len(given[name]))
                 given[name] = given[name] * sizes
-            return replace(self, system=replace(self.system, given=given)).given(data, random_state)
+            structured = replace(self, system=replace(self.system, given=given))
+            return structured._of_structure(data, random_state)
         return replace(self, init="random").model(data, random_state)
 
     def lasting(self, pseudo_statistics):
@@ -568,9 +578,12 @@ class SystemInitialiser(Initialiser):
     def stream_model(self, data, random_state):
         # The start counts for a few rows, against overfitting of the first batch.
         rows, n_missing = data, self.system.n_states - data.n_rows
-        if n_missing > 0:
+        if n_missing > 0 and not self.system.n_of_column:
             rows = Sequences.concatenate([data, data[np.zeros(n_missing, dtype=np.intp)]])
         model = self._guessed(rows, random_state)
+        if self.system.n_of_column and len(data) == 1 and not model.is_determined(data):
+            # Of one sequence that goes on: the start is made anew from more rows.
+            model = self._of_structure(rows, is_diffuse=False)
         own = model.own_statistics(data)
         pseudo_statistics = _START_SHARE * model.observations_needed(data) * own
         # One pseudo-start: of one sequence, the first state alone would have no variance.

@@ -370,7 +370,7 @@ class KalmanFilter(TakesPrior, TakesInputs):
                 known._validate_params()
                 if not known._system().learnt():
                     known._set_known({})
-            except ours(ValueError):
+            except ours(TypeError, ValueError):
                 pass
             if known.__sklearn_is_fitted__():
                 return known

@@ -345,6 +345,19 @@ def test_errors_of_cycles_are_those_of_the_numerical_hessian(rng):
     assert kalman.model_.n_parameters() == 4
 
 
+@pytest.mark.parametrize("structure", [Level() + Season(4), Trend() + Season(12)], ids=repr)
+@pytest.mark.parametrize("size", [1, 7, 150])
+def test_streams_end_near_the_maximum(structure, size, rng):
+    t = np.arange(400)
+    X = np.cumsum(0.3 * rng.normal(size=400)) + np.sin(np.pi * t / 2) + rng.normal(size=400)
+    X[[1, 4, 5]] = np.nan  # a first piece may be too short for a season, and a row be missing
+    X, stream = X[:, None], KalmanFilter(structure=structure)
+    for begin in range(0, len(X), size):
+        stream.partial_fit(X[begin : begin + size], continues=True)
+    assert clone(stream).fit(X).score(X) - 2.0 < stream.score(X)
+    assert np.isinf(stream.initial_state_covariance_[0, 0])
+
+
 def test_cycles_are_streamed_and_merged(rng):
     X = draw_cycle(rng, n=1000)
     kalman = KalmanFilter(structure=Level(fixed=True) + Cycle())
@@ -499,6 +512,7 @@ def test_structures_that_mean_nothing_are_refused(case, rng):
     with pytest.raises(kind, match=message):
         kalman.fit(draw_series(rng))
     assert not kalman.__sklearn_is_fitted__()
+    assert not hasattr(kalman, "filtered_state_")
 
 
 def test_arguments_that_act_on_nothing_are_refused(rng):
