@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 32_673,
-    "Python docstrings": 15_236,
+    "Python code": 32_691,
+    "Python docstrings": 15_247,
     "kernel files": 60,
     "kernel code": 15_039,
     "public names": 109,
     "import circles": 0,
-    "test code": 42_790,
+    "test code": 42_811,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
