@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 32_691,
-    "Python docstrings": 15_247,
-    "kernel files": 60,
-    "kernel code": 15_039,
+    "Python code": 32_772,
+    "Python docstrings": 15_262,
+    "kernel files": 62,
+    "kernel code": 15_303,
     "public names": 109,
     "import circles": 0,
-    "test code": 42_811,
+    "test code": 42_848,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

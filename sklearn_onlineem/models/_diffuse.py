@@ -13,20 +13,25 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import lapack
 
+from sklearn_onlineem._kernels import _disturbances
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
+from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, Full
 from sklearn_onlineem.families.linear_gaussian import square_roots
 from sklearn_onlineem.models._kalman import LinearDynamicalStatistics, Prepared, SharedGains
 from sklearn_onlineem.models._varying import expected_moments, known_of
+from sklearn_onlineem.statistics import Moments
 
 # Share of the largest singular value, below which others are rounding.
 _NONE = 1e-11
 _TINY = np.finfo(float).tiny
 # Sequences from which on tables of gains take less time than a pass for each.
 _FEWEST_SHARED = 4
+# Sequences that are smoothed side by side, at most; lengths of sequences without gaps; and numbers
+# that a pass keeps.
+_MOST_ABREAST, _MOST_KINDS, _MOST_VALUES = 128, 64, 1 << 24
 _UNDETERMINED = "do not determine a diffuse start"
 
 
@@ -384,12 +389,11 @@ def predicted(model, data, means, covariances):
     return found
 
 
-def openings(model, data):
-    """Yield an `Opening` of sequences that do not continue others, for each kind of gaps in it."""
-    known, of_rows, offsets = known_of(model, data), model._outputs(data), data.offsets
+def _by_gaps(model, data):
+    """Return lists of sequences that do not continue others, by their gaps; with inputs each."""
+    of_rows, offsets = model._outputs(data), data.offsets
 
     def kinds():
-        """Sequences by their gaps, with inputs one by one."""
         seen, found = ~np.isnan(of_rows.X), {}
         for i in range(int(data.before is not None), len(data)):
             own = i if model.n_inputs else seen[offsets[i] : offsets[i + 1]].tobytes()
@@ -397,8 +401,13 @@ def openings(model, data):
         return [*found.values()]
 
     key = ("gaps", offsets.tobytes(), data.before is None, model.n_inputs)
-    groups = {}
-    for members in data.rows.remember(key, kinds):
+    return data.rows.remember(key, kinds)
+
+
+def openings(model, data):
+    """Yield an `Opening` of sequences that do not continue others, for each kind of gaps in it."""
+    known, of_rows, offsets, groups = known_of(model, data), model._outputs(data), data.offsets, {}
+    for members in _by_gaps(model, data):
         begin, end = offsets[members[0]], offsets[members[0] + 1]
         seen = ~np.isnan(of_rows.X[begin:end])
         is_determined, n_rows = _reach(model, known.of(np.arange(begin, end)), seen)
@@ -433,8 +442,89 @@ def evidence(model, data):
     """Yield sums of the expected statistics and log-likelihoods of sequences, by their openings."""
     if data.before is not None:
         yield model.e_step(data[:1])
-    for opening in openings(model, data):
-        yield opening.evidence()
+    parts = _with_equal_gaps(model, data) if _learns_noise_alone(model) else None
+    if parts is None:
+        for opening in openings(model, data):
+            yield opening.evidence()
+    else:
+        yield _evidence_of_noise(model, parts)
+
+
+def _learns_noise_alone(model):
+    """Return whether at most variances of independent noise are learnt, and all noise is that."""
+    if model.n_inputs or model.varying is not None or model.initial.learnt:
+        return False
+    for part in (model.transitions, model.emissions):
+        S, is_full = part.covariance, isinstance(part.family.shape, Full)
+        if np.count_nonzero(S) != np.count_nonzero(S.diagonal()):
+            return False
+        if part.learnt and (part.learnt != ("covariance",) or (is_full and len(S) > 1)):
+            return False
+    return True
+
+
+def _with_equal_gaps(model, data):
+    """Return arrays (T, d, n) of n sequences with the same gaps, or None.
+
+    None: some do not determine their starts, or other ways are faster, or take less memory.
+    """
+    A, C, diffuse = model.transitions.matrix, model.emissions.matrix, model.diffuse
+
+    def arrays():
+        kinds, found = _by_gaps(model, data), []
+        if len(kinds) > _MOST_KINDS and data.observed is None:
+            return None
+        for members in kinds:
+            X = data.X[data.offsets[members[0]] : data.offsets[members[0] + 1]]
+            known = known_of(model, data[members[:1]])
+            most = min(_MOST_ABREAST, _MOST_VALUES // X.size - 2 * len(A))
+            if most < 1 or not _reach(model, known, ~np.isnan(X))[0]:
+                return None
+            for i in range(0, len(members), most):
+                rows = data.offsets[members[i : i + most]] + np.arange(len(X))[:, None]
+                values = data.X[rows].astype(np.float64, copy=False)
+                found.append(np.ascontiguousarray(values.swapaxes(1, 2)))
+        return found
+
+    system = (array.tobytes() for array in (data.offsets, A, C, diffuse))
+    return data.rows.remember(("noise", data.before is None, *system), arrays)
+
+
+def _evidence_of_noise(model, parts):
+    """Return sums of statistics, of all that is learnt, and of log-likelihoods of sequences.
+
+    Moments are those of noise at states of 0, as coefficients are known.
+    """
+    first, moves, emissions = model._regressions
+    k, d = model.n_components, model.n_features
+    moments = [np.zeros(k), np.zeros(d)]
+    variances = [np.ascontiguousarray(part.covariance.diagonal()) for part in (moves, emissions)]
+    system = model._A, moves.offset, variances[0], emissions.matrix, emissions.offset, variances[1]
+    diffuse, n_moves, n_rows, log_likelihood = np.flatnonzero(model.diffuse), 0, 0, 0.0
+    for X in parts:
+        T, _, n = X.shape
+        log_likelihoods = np.zeros(n)
+        _disturbances.smoothed_noise(
+            X, system, (first.offset, first.covariance), diffuse, *moments, log_likelihoods
+        )
+        # Missing values of rows that have others are expected to have their variances.
+        missing = np.isnan(X[:, :, 0])
+        seen = ~missing.all(axis=1)
+        moments[1] += n * missing[seen].sum(axis=0) * variances[1]
+        n_moves, n_rows = n_moves + n * (T - 1), n_rows + n * int(seen.sum())
+        log_likelihood += log_likelihoods.sum()
+    n = float(sum(X.shape[2] for X in parts))
+    sums = (first, n, n * first.covariance.diagonal()), (moves, n_moves, moments[0])
+    of_parts = (_moments_of_noise(*own) for own in (*sums, (emissions, n_rows, moments[1])))
+    return LinearDynamicalStatistics(*of_parts), log_likelihood
+
+
+def _moments_of_noise(regression, weight, squares):
+    p, q = regression.matrix.shape
+    scatter = np.zeros((1, q + p, q + p))
+    scatter[0, range(q, q + p), range(q, q + p)] = squares
+    weights = np.array([float(weight)])
+    return Moments(weights, weights, np.append(np.zeros(q), regression.offset)[None], scatter)
 
 
 def _root(covariance):

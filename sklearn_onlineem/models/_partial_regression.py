@@ -354,10 +354,11 @@ def independent_variances(regression):
 class VarianceCoordinates:
     """Coordinates of independent variances, of unit information of complete data: logarithms.
 
-    A variance falls to a least value, beside which residuals are rounding errors, and not below.
+    A variance falls to a least value, beside which residuals are rounding errors, or which is
+    nothing beside the largest variance, and not below.
     """
 
-    def __init__(self, name, regression, statistics, outputs):
+    def __init__(self, name, regression, statistics, outputs, largest):
         self.name, self.regression, self._outputs = name, regression, outputs
         self.n_columns = len(outputs)
         self.columns = {"covariance": slice(0, len(outputs))} if len(outputs) else {}
@@ -368,7 +369,7 @@ class VarianceCoordinates:
         self._contrast = np.concatenate([-B, np.eye(len(B))], axis=1)[outputs]
         sizes = np.abs(self._contrast) @ np.sqrt(statistics.scatter[0].diagonal())
         self.rounding = _ROUNDING * sizes**2 / (degrees * variances)
-        self._least = _LEAST_SHARE / _ROUNDING * self.rounding
+        self._least = _LEAST_SHARE * np.maximum(self.rounding / _ROUNDING, largest / variances)
         self._variances = variances
         # By how much a unit moves logarithms of standard deviations.
         self.units = np.full(len(outputs), 1.0 / math.sqrt(2.0 * degrees))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag, lapack, null_space
+from scipy.sparse.csgraph import connected_components
 
 from sklearn_onlineem._kernels import _kalman_shared, _regressions
 from sklearn_onlineem._kernels._rows import are_finite
@@ -380,6 +382,22 @@ def _congruent(E, covariance):
     return change + change.T
 
 
+def _largest_noise(model):
+    """Return the largest variances of noise of states and columns with which each one is joined."""
+    k, parts = model.n_components, (model.transitions, model.emissions)
+    labels = _joined(k, *((part.matrix[:, :k] != 0.0).tobytes() for part in parts))
+    largest = np.zeros(len(labels))
+    np.maximum.at(largest, labels, np.concatenate([part.covariance.diagonal() for part in parts]))
+    return np.split(largest[labels], [k])
+
+
+@lru_cache(maxsize=8)
+def _joined(k, *uses):
+    """Return numbers of the groups in which states and columns use each other."""
+    uses = np.frombuffer(b"".join(uses), dtype=bool).reshape(-1, k)
+    return connected_components(np.pad(uses, ((0, 0), (0, len(uses) - k))))[1]
+
+
 _REGRESSIONS = "initial", "transitions", "emissions"
 
 
@@ -404,8 +422,11 @@ class SystemCoordinates(Coordinates):
         if model.diffuse is None or any(own is None for own in outputs.values()):
             parts = (coordinates_of_regression(name, *pair) for name, pair in learnt.items())
         else:
+            of_states, of_rows = _largest_noise(model)
+            largest = {"initial": of_states, "transitions": of_states, "emissions": of_rows}
             parts = (
-                VarianceCoordinates(name, *pair, outputs[name]) for name, pair in learnt.items()
+                VarianceCoordinates(name, *pair, own := outputs[name], largest[name][own])
+                for name, pair in learnt.items()
             )
         self._coordinates = [part for part in parts if part.columns]
         if not self._coordinates:

@@ -5,11 +5,14 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cases.dynamical import changed, draw_data, draw_model
+from cases.dynamical import changed, draw_data, draw_model, value
 from cases.joint_gaussian import assert_inference, joint
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.families import Diagonal
+from sklearn_onlineem.families.linear_gaussian import LinearGaussian
+from sklearn_onlineem.models import _diffuse
 from sklearn_onlineem.models._kalman import Prepared
 from sklearn_onlineem.models._varying import Varying, expected_moments, known_of
 from sklearn_onlineem.statistics import combine
@@ -141,6 +144,39 @@ def test_sequences_with_equal_gaps_at_first_share_covariances(kind, lengths, n_l
             found = infer(sequences)
         for ours, theirs in zip(found, zip(*parts, strict=True), strict=True):
             assert_allclose(ours, np.concatenate(theirs), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if not kind[-1]], ids=str)
+@pytest.mark.parametrize("lengths", [[2 * T], [2 * T, T, T, T, 2 * T]], ids=str)
+def test_variances_are_learnt_from_smoothed_noise(kind, lengths, rng, monkeypatch):
+    monkeypatch.setattr(_diffuse, "_MOST_ABREAST", 2)
+    model, data = draw(rng, kind)
+    sequences = draw_data(rng, lengths, model.n_features)
+    X = sequences.X.copy()
+    X[:T][np.isnan(data.X)] = np.nan
+    X[2 * T - 1], X[-2, :1] = np.nan, np.nan
+    data = replace(sequences, rows=replace(sequences.rows, X=X))
+    variances = ["transitions__covariance", "emissions__covariance"]
+    noise = {name: np.diag(value(model, name).diagonal()) for name in variances}
+    families = {"transitions": np.full(K, 1e-3), "emissions": None}
+    families = {
+        name: replace(getattr(model, name), family=LinearGaussian(Diagonal(), floor))
+        for name, floor in families.items()
+    }
+    model = changed(replace(model, **families), **noise)
+    alone = changed(model, learnt=variances)
+    (found, log_likelihood), (whole, expected) = (each.e_step(data) for each in (alone, model))
+    # States are in those of all that is learnt.
+    assert not found.transitions.mean[:, :K].any()
+    assert whole.transitions.mean[:, :K].any()
+    assert_allclose(log_likelihood, expected, rtol=1e-9)
+    ours, theirs = alone.m_step(found), alone.m_step(whole)
+    for name in variances:
+        assert_allclose(value(ours, name), value(theirs, name), rtol=1e-8, atol=1e-9)
+    for name in ("transitions", "emissions"):
+        parts = getattr(found, name), getattr(whole, name)
+        assert_allclose(*(part.weight for part in parts))
+        assert_allclose(*(getattr(model, name).expected_log_density(part) for part in parts))
 
 
 def test_rows_that_do_not_determine_the_start_are_refused(rng):

@@ -1,0 +1,252 @@
+/* Smoothed noise of linear systems whose variables are independent, from diffuse starts.
+ *
+ * Given the diffuse variables d of the first state, errors of the filter are v + V d, so that d is a
+ * regression on all values, and covariances are those of a known start. Columns of states are their
+ * derivatives by d, and the states of S sequences with the same gaps where d is 0. A row is read
+ * value by value; see Durbin & Koopman, chapters 4.5, 5 and 6.4. */
+#ifndef SKLEARN_ONLINEEM_DISTURBANCES_H
+#define SKLEARN_ONLINEEM_DISTURBANCES_H
+
+#include "_arena.h"
+#include "_small_matrices.h"
+
+#define LOG_2_PI 1.8378770664093453
+
+typedef struct {
+    ptrdiff_t T, d, k, q, S;  /* q diffuse variables */
+    ptrdiff_t W, M;           /* k states, and q + S columns, with zeros to whole vectors */
+    const double *X;          /* (T, d, S), NaN where missing, in all S */
+    const double *A;          /* (k, k) */
+    const double *b;          /* (k,) */
+    const double *Q;          /* (k,): variances */
+    const double *C;          /* (d, k) */
+    const double *offset;     /* (d,) */
+    const double *R;          /* (d,): variances, above 0 */
+    const double *mean;       /* (k,): of the first state, 0 where it is diffuse */
+    const double *covariance; /* (k, k): of it, 0 where it is diffuse */
+    const int64_t *diffuse;   /* (q,): variables */
+} NoiseTask;
+
+typedef struct {
+    ptrdiff_t n_entries;  /* of A that are not 0 */
+    ptrdiff_t *to, *from; /* (k k,) */
+    double *values;       /* (k k,) */
+    double *C;            /* (d, W) */
+    double *gains;        /* (T, d, W) */
+    double *variances;    /* (T, d): of errors of the filter */
+    double *errors;       /* (T, d, M) */
+    double *square;       /* (k, W): covariances, and later those of what the smoother adds up */
+    double *work;         /* (k, W) */
+    double *columns;      /* (k, M) */
+    double *moved;        /* (k, M) */
+    double *triangle;     /* (q, M): of the regression on d, and its right sides */
+    double *row;          /* (max(W, M),) */
+} NoiseSpace;
+
+SIMD_UNUSED static NoiseSpace lay_out_noise(const NoiseTask *task, Arena *arena)
+{
+    const ptrdiff_t k = task->k, W = task->W, M = task->M, n = task->T * task->d;
+    NoiseSpace space;
+    space.n_entries = 0;
+    space.to = (ptrdiff_t *)take(arena, k * k, sizeof(ptrdiff_t));
+    space.from = (ptrdiff_t *)take(arena, k * k, sizeof(ptrdiff_t));
+    space.values = take_doubles(arena, k * k);
+    space.C = take_doubles(arena, task->d * W);
+    space.gains = take_doubles(arena, n * W);
+    space.variances = take_doubles(arena, n);
+    space.errors = take_doubles(arena, n * M);
+    space.square = take_doubles(arena, k * W);
+    space.work = take_doubles(arena, k * W);
+    space.columns = take_doubles(arena, k * M);
+    space.moved = take_doubles(arena, k * M);
+    space.triangle = take_doubles(arena, task->q * M);
+    space.row = take_doubles(arena, W > M ? W : M);
+    return space;
+}
+
+SIMD_INLINE void add_scaled(double factor, const double *x, ptrdiff_t n, double *RESTRICT out)
+{
+    for (ptrdiff_t i = 0; i < n; i++) out[i] += factor * x[i];
+}
+
+/* out (n,) <- x' table, of k rows */
+SIMD_INLINE void weighted_rows(
+    const double *x, const double *table, ptrdiff_t k, ptrdiff_t n, double *RESTRICT out)
+{
+    set_zero(n, out);
+    for (ptrdiff_t i = 0; i < k; i++)
+        if (x[i] != 0) add_scaled(x[i], table + i * n, n, out);
+}
+
+/* out (k, n) <- A x, or A' x */
+SIMD_INLINE void apply(
+    const NoiseSpace *space, int transposes, const double *x, ptrdiff_t k, ptrdiff_t n,
+    double *RESTRICT out)
+{
+    const ptrdiff_t *to = transposes ? space->from : space->to;
+    const ptrdiff_t *from = transposes ? space->to : space->from;
+    set_zero(k * n, out);
+    for (ptrdiff_t e = 0; e < space->n_entries; e++)
+        add_scaled(space->values[e], x + from[e] * n, n, out + to[e] * n);
+}
+
+/* space->square P <- A P A', or A' P A */
+SIMD_INLINE void apply_twice(const NoiseSpace *space, int transposes, ptrdiff_t k, ptrdiff_t W)
+{
+    apply(space, transposes, space->square, k, W, space->work);
+    for (ptrdiff_t i = 0; i < k; i++)
+        for (ptrdiff_t j = 0; j < k; j++) space->square[j * W + i] = space->work[i * W + j];
+    apply(space, transposes, space->square, k, W, space->work);
+    copy(space->work, k * W, space->square);
+}
+
+SIMD_INLINE void move_columns(NoiseSpace *space, int transposes, ptrdiff_t k, ptrdiff_t M)
+{
+    apply(space, transposes, space->columns, k, M, space->moved);
+    double *before = space->columns;
+    space->columns = space->moved, space->moved = before;
+}
+
+/* space->triangle <- that with one more row, by Givens rotations, which change the row. */
+SIMD_INLINE void rotate_in(const NoiseSpace *space, ptrdiff_t q, ptrdiff_t M, double *RESTRICT row)
+{
+    for (ptrdiff_t i = 0; i < q; i++) {
+        double *RESTRICT own = space->triangle + i * M;
+        if (row[i] == 0) continue;
+        const double size = hypot(own[i], row[i]), c = own[i] / size, s = row[i] / size;
+        for (ptrdiff_t j = 0; j < M; j++) {
+            const double x = own[j], y = row[j];
+            own[j] = c * x + s * y;
+            row[j] = c * y - s * x;
+        }
+    }
+}
+
+SIMD_INLINE void start_noise(const NoiseTask *task, NoiseSpace *space)
+{
+    const ptrdiff_t k = task->k, q = task->q, W = task->W, M = task->M;
+    for (ptrdiff_t i = 0; i < k * k; i++)
+        if (task->A[i] != 0) {
+            space->to[space->n_entries] = i / k, space->from[space->n_entries] = i % k;
+            space->values[space->n_entries++] = task->A[i];
+        }
+    for (ptrdiff_t j = 0; j < task->d; j++) pad(task->C + j * k, k, W, space->C + j * W);
+    for (ptrdiff_t i = 0; i < k; i++) {
+        double *own = space->columns + i * M;
+        pad(task->covariance + i * k, k, W, space->square + i * W);
+        set_zero(M, own);
+        for (ptrdiff_t s = 0; s < task->S; s++) own[q + s] = task->mean[i];
+    }
+    for (ptrdiff_t i = 0; i < q; i++) space->columns[task->diffuse[i] * M + i] = 1;
+    set_zero(q * M, space->triangle);
+}
+
+/* The filter: gains, variances and errors of all values, and the triangle. */
+SIMD_CLONES SIMD_UNUSED static void filter_noise(const NoiseTask *task, NoiseSpace *space)
+{
+    const ptrdiff_t k = task->k, q = task->q, S = task->S, d = task->d, W = task->W, M = task->M;
+    for (ptrdiff_t t = 0; t < task->T; t++) {
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const ptrdiff_t at = t * d + j;
+            const double *x = task->X + at * S, *C = space->C + j * W;
+            double *gain = space->gains + at * W, *error = space->errors + at * M, F = task->R[j];
+            if (isnan(x[0])) continue;
+            weighted_rows(C, space->square, k, W, gain);
+            F += dot(C, gain, k);
+            weighted_rows(C, space->columns, k, M, error);
+            for (ptrdiff_t i = 0; i < M; i++) error[i] = -error[i];
+            for (ptrdiff_t s = 0; s < S; s++) error[q + s] += x[s] - task->offset[j];
+            for (ptrdiff_t i = 0; i < k; i++)
+                if (gain[i] != 0) {
+                    add_scaled(-gain[i] / F, gain, W, space->square + i * W);
+                    add_scaled(gain[i] / F, error, M, space->columns + i * M);
+                }
+            for (ptrdiff_t i = 0; i < W; i++) gain[i] /= F;
+            space->variances[at] = F;
+            for (ptrdiff_t i = 0; i < M; i++) space->row[i] = error[i] / sqrt(F);
+            rotate_in(space, q, M, space->row);
+        }
+        if (t + 1 == task->T) break;
+        move_columns(space, 0, k, M);
+        apply_twice(space, 0, k, W);
+        for (ptrdiff_t i = 0; i < k; i++) {
+            space->square[i * W + i] += task->Q[i];
+            for (ptrdiff_t s = 0; s < S; s++) space->columns[i * M + q + s] += task->b[i];
+        }
+    }
+}
+
+/* Errors <- those at the best d, and their derivatives by variables of which it has variance 1;
+ * log_likelihoods (S,) <- sums over values. */
+SIMD_CLONES SIMD_UNUSED static void solve_noise(
+    const NoiseTask *task, const NoiseSpace *space, double *log_likelihoods)
+{
+    const ptrdiff_t q = task->q, S = task->S, M = task->M;
+    double log_det = 0;
+    for (ptrdiff_t i = 0; i < q; i++) log_det += 2 * log(fabs(space->triangle[i * M + i]));
+    for (ptrdiff_t at = 0; at < task->T * task->d; at++) {
+        double *RESTRICT error = space->errors + at * M;
+        if (isnan(task->X[at * S])) continue;
+        log_det += LOG_2_PI + log(space->variances[at]);
+        for (ptrdiff_t i = 0; i < q; i++) {
+            const double *own = space->triangle + i * M;
+            error[i] /= own[i];
+            for (ptrdiff_t j = i + 1; j < M; j++) error[j] -= error[i] * own[j];
+        }
+        for (ptrdiff_t s = 0; s < S; s++)
+            log_likelihoods[s] -= 0.5 * error[q + s] * error[q + s] / space->variances[at];
+    }
+    for (ptrdiff_t s = 0; s < S; s++) log_likelihoods[s] -= 0.5 * log_det;
+}
+
+/* Of S variables of variance V, whose smoothed means are V x and their variances V - V^2 y, where y
+ * is less the squares of derivatives: the sum of squares. */
+SIMD_INLINE double sum_of_squares(const double *x, double y, double V, ptrdiff_t q, ptrdiff_t S)
+{
+    double own = 0, of_start = 0;
+    for (ptrdiff_t i = 0; i < q; i++) of_start += x[i] * x[i];
+    for (ptrdiff_t s = 0; s < S; s++) own += x[q + s] * x[q + s];
+    return V * ((double)S * (1 - V * (y - of_start)) + V * own);
+}
+
+/* The smoother: sums of squares of noise over sequences: transitions, observed values. */
+SIMD_CLONES SIMD_UNUSED static void smooth_noise(
+    const NoiseTask *task, NoiseSpace *space, double *of_states, double *of_rows)
+{
+    const ptrdiff_t k = task->k, q = task->q, S = task->S, d = task->d, W = task->W, M = task->M;
+    double *RESTRICT row = space->row;
+    set_zero(k * W, space->square);
+    set_zero(k * M, space->columns);
+    for (ptrdiff_t t = task->T - 1; t >= 0; t--) {
+        for (ptrdiff_t j = d - 1; j >= 0; j--) {
+            const ptrdiff_t at = t * d + j;
+            const double *gain = space->gains + at * W, *error = space->errors + at * M;
+            const double *C = space->C + j * W, V = task->R[j];
+            if (isnan(task->X[at * S])) continue;
+            const double F = space->variances[at];
+            weighted_rows(gain, space->columns, k, M, row);
+            for (ptrdiff_t i = 0; i < M; i++) row[i] = error[i] / F - row[i];
+            for (ptrdiff_t i = 0; i < k; i++)
+                if (C[i] != 0) add_scaled(C[i], row, M, space->columns + i * M);
+            weighted_rows(gain, space->square, k, W, space->work);
+            const double y = 1 / F + dot(gain, space->work, k);
+            of_rows[j] += sum_of_squares(row, y, V, q, S);
+            for (ptrdiff_t i = 0; i < k; i++) {
+                double *own = space->square + i * W;
+                add_scaled(-space->work[i], C, W, own);
+                if (C[i] == 0) continue;
+                add_scaled(-C[i], space->work, W, own);
+                add_scaled(C[i] * y, C, W, own);
+            }
+        }
+        if (t == 0) break;
+        for (ptrdiff_t i = 0; i < k; i++)
+            if (task->Q[i] > 0)
+                of_states[i] += sum_of_squares(
+                    space->columns + i * M, space->square[i * W + i], task->Q[i], q, S);
+        move_columns(space, 1, k, M);
+        apply_twice(space, 1, k, W);
+    }
+}
+
+#endif
