@@ -23,7 +23,7 @@ class RowCapabilities:
     is_document: bool = False
     refuses_negative: bool = False
     takes_zeros: bool = True
-    # Parameters determine the start: a row is enough for it, and streams learn from their first.
+    # Parameters determine the start of a fit: a row is enough for it.
     starts_are_given: bool = False
     # First states have infinite variances: observed rows determine them, and none are drawn.
     is_diffuse: bool = False

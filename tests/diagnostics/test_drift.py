@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-from cases.capabilities import cases_where
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.mixture_cases import MIXTURES
@@ -163,7 +162,7 @@ def test_they_are_callbacks_of_every_estimator(case, solver, rng):
     n_of_start = sum(step.eta == math.inf for step in estimator.history_)
     # The first step says where rows begin.
     assert certificate.n_steps == len(estimator.history_) - max(1, n_of_start)
-    assert n_of_start == (not case.starts_are_given) or solver == "online"
+    assert n_of_start == 1 or solver == "online"
     assert certificate.mean > 0.0 and certificate.standard_error > 0.0
     assert watch.alarms == []
 
@@ -422,10 +421,7 @@ def test_after_a_change_a_restart_follows_sooner(rng):
     assert scores["restart"] > scores["stop"] + 0.05
 
 
-@cases_where(
-    lambda case: not case.starts_are_given,
-    [*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS],
-)
+@pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS], ids=repr)
 @pytest.mark.parametrize("n_last", [0, 20])
 def test_a_start_begins_anew_from_the_rows_that_still_count(case, n_last, rng):
     data = case.data(rng, 60)[0]

@@ -382,8 +382,7 @@ shards().fit(X[:1], sample_weight='a') -> DistributedEM: sample_weight must be a
 shards().fit(X, sample_weight=np.ones(59)) -> DistributedEM: X has 60 entries, and sample_weight 59
 shards().fit(X, sample_weight=np.where(np.arange(60) == 45, -1.0, 1.0)) ->
     DistributedEM: shard 3: .*sample_weight
-DistributedEM(chain()).fit([X], sample_weight=[1.0]) ->
-    TypeError: GaussianHMM takes no sample_weight
+DistributedEM(chain()).fit([X], inputs=[X]) -> TypeError: GaussianHMM takes no inputs
 shards().fit(with_value(np.inf, 50)) -> DistributedEM: shard 3: .*infinity
 shards().fit(with_value(np.inf, [5, 50])) -> DistributedEM: shard 0: .*infinity
 shards(3).fit(np.where(np.arange(60)[:, None] // 20 == 1, np.nan, X)) ->

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from cases.capabilities import cases_where
 from cases.comparing import assert_close, assert_identical
 from cases.merged_cases import MERGED
 from scipy.special import logsumexp
@@ -101,8 +100,7 @@ def assert_side_by_side(make, parts, **where):
     return adaptive, alone
 
 
-# A start that is given learns the first batch, at rates that differ already.
-@cases_where(lambda case: not case.starts_are_given, MERGED)
+@pytest.mark.parametrize("case", MERGED, ids=repr)
 def test_models_are_those_of_streams_side_by_side(case, rng):
     parts = batches(case.data(rng, 400)[0])
     adaptive, alone = assert_side_by_side(lambda **given: case(3, **given), parts)
