@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_303,
     "public names": 109,
     "import circles": 0,
-    "test code": 42_848,
+    "test code": 42_843,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
