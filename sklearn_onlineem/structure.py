@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.settings import Settings, check_bool, check_count, check_number
@@ -376,9 +375,11 @@ def assembled(structure: object) -> Assembled:
     noise = np.concatenate([block.noise for block in blocks])
     has_prior = np.concatenate([np.full(len(block.noise), block.has_prior) for block in blocks])
     observation, outputs, begin = np.zeros(len(noise)), {}, 0
+    A, learnt = np.zeros((len(noise),) * 2), np.zeros((len(noise),) * 2, dtype=bool)
     kinds, tied, cycles = [type(part) for part in names], [], []
     for i, (part, block) in enumerate(zip(names, blocks, strict=True)):
         own = slice(begin, begin + len(block.noise))
+        A[own, own], learnt[own, own] = block.transitions, block.learnt
         observation[own] = next(iter(block.outputs.values()))
         for direction in () if block.tied is None else block.tied:
             tied.append(np.zeros((len(noise), len(noise))))
@@ -392,7 +393,5 @@ def assembled(structure: object) -> Assembled:
             outputs[name + suffix] = np.zeros(len(noise))
             outputs[name + suffix][own] = output
         begin = own.stop
-    A = block_diag(*(block.transitions for block in blocks))
-    learnt = block_diag(*(block.learnt for block in blocks)).astype(bool)
     directions = np.array(tied) if tied else None
     return Assembled(A, learnt, noise, outputs, observation, has_prior, directions, cycles)

@@ -12,6 +12,12 @@
 
 #define LOG_2_PI 1.8378770664093453
 
+/* Share of a row in the triangle that is nothing; the least derivative, as products of smaller ones
+ * are slow, and how often these are looked for. */
+#define FORGOTTEN 1e-20
+#define LEAST_DERIVATIVE 1e-200
+#define ROWS_UNTIL_LOOK 64
+
 typedef struct {
     ptrdiff_t T, d, k, q, S;  /* q diffuse variables */
     ptrdiff_t W, M;           /* k states, and q + S columns, with zeros to whole vectors */
@@ -64,7 +70,8 @@ SIMD_UNUSED static NoiseSpace lay_out_noise(const NoiseTask *task, Arena *arena)
     return space;
 }
 
-SIMD_INLINE void add_scaled(double factor, const double *x, ptrdiff_t n, double *RESTRICT out)
+SIMD_INLINE void add_scaled(
+    double factor, const double *x, const ptrdiff_t n, double *RESTRICT out)
 {
     for (ptrdiff_t i = 0; i < n; i++) out[i] += factor * x[i];
 }
@@ -108,12 +115,14 @@ SIMD_INLINE void move_columns(NoiseSpace *space, int transposes, ptrdiff_t k, pt
 }
 
 /* space->triangle <- that with one more row, by Givens rotations, which change the row. */
-SIMD_INLINE void rotate_in(const NoiseSpace *space, ptrdiff_t q, ptrdiff_t M, double *RESTRICT row)
+SIMD_INLINE void rotate_in(
+    const NoiseSpace *space, ptrdiff_t q, const ptrdiff_t M, double *RESTRICT row)
 {
     for (ptrdiff_t i = 0; i < q; i++) {
         double *RESTRICT own = space->triangle + i * M;
-        if (row[i] == 0) continue;
-        const double size = hypot(own[i], row[i]), c = own[i] / size, s = row[i] / size;
+        const double size = sqrt(own[i] * own[i] + row[i] * row[i]);
+        if (fabs(row[i]) <= FORGOTTEN * size) continue;
+        const double c = own[i] / size, s = row[i] / size;
         for (ptrdiff_t j = 0; j < M; j++) {
             const double x = own[j], y = row[j];
             own[j] = c * x + s * y;
@@ -142,9 +151,10 @@ SIMD_INLINE void start_noise(const NoiseTask *task, NoiseSpace *space)
 }
 
 /* The filter: gains, variances and errors of all values, and the triangle. */
-SIMD_CLONES SIMD_UNUSED static void filter_noise(const NoiseTask *task, NoiseSpace *space)
+SIMD_INLINE void filter_noise_sized(
+    const NoiseTask *task, NoiseSpace *space, const ptrdiff_t W, const ptrdiff_t M)
 {
-    const ptrdiff_t k = task->k, q = task->q, S = task->S, d = task->d, W = task->W, M = task->M;
+    const ptrdiff_t k = task->k, q = task->q, S = task->S, d = task->d;
     for (ptrdiff_t t = 0; t < task->T; t++) {
         for (ptrdiff_t j = 0; j < d; j++) {
             const ptrdiff_t at = t * d + j;
@@ -168,6 +178,11 @@ SIMD_CLONES SIMD_UNUSED static void filter_noise(const NoiseTask *task, NoiseSpa
         }
         if (t + 1 == task->T) break;
         move_columns(space, 0, k, M);
+        if (t % ROWS_UNTIL_LOOK == 0)
+            for (ptrdiff_t i = 0; i < k; i++)
+                for (ptrdiff_t j = 0; j < q; j++)
+                    if (fabs(space->columns[i * M + j]) < LEAST_DERIVATIVE)
+                        space->columns[i * M + j] = 0;
         apply_twice(space, 0, k, W);
         for (ptrdiff_t i = 0; i < k; i++) {
             space->square[i * W + i] += task->Q[i];
@@ -210,10 +225,11 @@ SIMD_INLINE double sum_of_squares(const double *x, double y, double V, ptrdiff_t
 }
 
 /* The smoother: sums of squares of noise over sequences: transitions, observed values. */
-SIMD_CLONES SIMD_UNUSED static void smooth_noise(
-    const NoiseTask *task, NoiseSpace *space, double *of_states, double *of_rows)
+SIMD_INLINE void smooth_noise_sized(
+    const NoiseTask *task, NoiseSpace *space, const ptrdiff_t W, const ptrdiff_t M,
+    double *of_states, double *of_rows)
 {
-    const ptrdiff_t k = task->k, q = task->q, S = task->S, d = task->d, W = task->W, M = task->M;
+    const ptrdiff_t k = task->k, q = task->q, S = task->S, d = task->d;
     double *RESTRICT row = space->row;
     set_zero(k * W, space->square);
     set_zero(k * M, space->columns);
@@ -247,6 +263,26 @@ SIMD_CLONES SIMD_UNUSED static void smooth_noise(
         move_columns(space, 1, k, M);
         apply_twice(space, 1, k, W);
     }
+}
+
+/* The usual widths are constants, so that the compiler unrolls the loops. */
+SIMD_CLONES SIMD_UNUSED static void filter_noise(const NoiseTask *task, NoiseSpace *space)
+{
+    const ptrdiff_t W = task->W, M = task->M;
+    if (W == 4 && M == 4) filter_noise_sized(task, space, 4, 4);
+    else if (W == 8 && M == 8) filter_noise_sized(task, space, 8, 8);
+    else if (W == 16 && M == 16) filter_noise_sized(task, space, 16, 16);
+    else filter_noise_sized(task, space, W, M);
+}
+
+SIMD_CLONES SIMD_UNUSED static void smooth_noise(
+    const NoiseTask *task, NoiseSpace *space, double *of_states, double *of_rows)
+{
+    const ptrdiff_t W = task->W, M = task->M;
+    if (W == 4 && M == 4) smooth_noise_sized(task, space, 4, 4, of_states, of_rows);
+    else if (W == 8 && M == 8) smooth_noise_sized(task, space, 8, 8, of_states, of_rows);
+    else if (W == 16 && M == 16) smooth_noise_sized(task, space, 16, 16, of_states, of_rows);
+    else smooth_noise_sized(task, space, W, M, of_states, of_rows);
 }
 
 #endif

@@ -14,8 +14,9 @@ from _disturbances_h cimport (
     NoiseSpace, NoiseTask, filter_noise, lay_out_noise, smooth_noise, solve_noise, start_noise,
 )
 
-cdef enum:
-    VECTOR = 4
+
+cdef Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
+    return 4 if n <= 4 else (n + 7) // 8 * 8
 
 
 def smoothed_noise(
@@ -35,8 +36,7 @@ def smoothed_noise(
     task.T, task.d, task.S = extent(X, 0), extent(X, 1), extent(X, 2)
     task.k, task.q = extent(of_states, 0), extent(diffuse, 0)
     require(task.T > 0 and task.d > 0 and task.S > 0 and task.k > 0, "rows; columns; states")
-    task.W = (task.k + VECTOR - 1) // VECTOR * VECTOR
-    task.M = (task.q + task.S + VECTOR - 1) // VECTOR * VECTOR
+    task.W, task.M = padded(task.k), padded(task.q + task.S)
     task.X = readable(X, task.T * task.d * task.S)
     task.A, task.b, task.Q = readable(A, task.k**2), readable(b, task.k), readable(Q, task.k)
     task.C, task.offset = readable(C, task.d * task.k), readable(offset, task.d)

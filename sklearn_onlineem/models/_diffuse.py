@@ -466,7 +466,8 @@ def _learns_noise_alone(model):
 def _with_equal_gaps(model, data):
     """Return arrays (T, d, n) of n sequences with the same gaps, or None.
 
-    None: some do not determine their starts, or other ways are faster, or take less memory.
+    With each, how many of its rows have values, and how many of these lack each column. None: some
+    rows do not determine their starts, or other ways are faster, or take less memory.
     """
     A, C, diffuse = model.transitions.matrix, model.emissions.matrix, model.diffuse
 
@@ -477,13 +478,15 @@ def _with_equal_gaps(model, data):
         for members in kinds:
             X = data.X[data.offsets[members[0]] : data.offsets[members[0] + 1]]
             known = known_of(model, data[members[:1]])
-            most = min(_MOST_ABREAST, _MOST_VALUES // X.size - 2 * len(A))
-            if most < 1 or not _reach(model, known, ~np.isnan(X))[0]:
+            most, seen = min(_MOST_ABREAST, _MOST_VALUES // X.size - 2 * len(A)), ~np.isnan(X)
+            if most < 1 or not _reach(model, known, seen)[0]:
                 return None
+            n_rows = int(seen.any(axis=1).sum())
             for i in range(0, len(members), most):
                 rows = data.offsets[members[i : i + most]] + np.arange(len(X))[:, None]
                 values = data.X[rows].astype(np.float64, copy=False)
-                found.append(np.ascontiguousarray(values.swapaxes(1, 2)))
+                values = np.ascontiguousarray(values.swapaxes(1, 2))
+                found.append((values, n_rows, n_rows - seen.sum(axis=0)))
         return found
 
     system = (array.tobytes() for array in (data.offsets, A, C, diffuse))
@@ -496,35 +499,31 @@ def _evidence_of_noise(model, parts):
     Moments are those of noise at states of 0, as coefficients are known.
     """
     first, moves, emissions = model._regressions
-    k, d = model.n_components, model.n_features
-    moments = [np.zeros(k), np.zeros(d)]
-    variances = [np.ascontiguousarray(part.covariance.diagonal()) for part in (moves, emissions)]
-    system = model._A, moves.offset, variances[0], emissions.matrix, emissions.offset, variances[1]
-    diffuse, n_moves, n_rows, log_likelihood = np.flatnonzero(model.diffuse), 0, 0, 0.0
-    for X in parts:
-        T, _, n = X.shape
-        log_likelihoods = np.zeros(n)
+    of_moves, of_rows = np.zeros(model.n_components), np.zeros(model.n_features)
+    noise, R = (np.ascontiguousarray(part.covariance.diagonal()) for part in (moves, emissions))
+    system = model._A, moves.offset, noise, emissions.matrix, emissions.offset, R
+    diffuse, n, n_moves, n_rows, log_likelihood = np.flatnonzero(model.diffuse), 0, 0, 0, 0.0
+    for X, n_seen, missing in parts:
+        log_likelihoods = np.zeros(X.shape[2])
         _disturbances.smoothed_noise(
-            X, system, (first.offset, first.covariance), diffuse, *moments, log_likelihoods
+            X, system, (first.offset, first.covariance), diffuse, of_moves, of_rows, log_likelihoods
         )
+        size = len(log_likelihoods)
         # Missing values of rows that have others are expected to have their variances.
-        missing = np.isnan(X[:, :, 0])
-        seen = ~missing.all(axis=1)
-        moments[1] += n * missing[seen].sum(axis=0) * variances[1]
-        n_moves, n_rows = n_moves + n * (T - 1), n_rows + n * int(seen.sum())
+        of_rows += size * missing * R
+        n, n_moves, n_rows = n + size, n_moves + size * (len(X) - 1), n_rows + size * n_seen
         log_likelihood += log_likelihoods.sum()
-    n = float(sum(X.shape[2] for X in parts))
-    sums = (first, n, n * first.covariance.diagonal()), (moves, n_moves, moments[0])
-    of_parts = (_moments_of_noise(*own) for own in (*sums, (emissions, n_rows, moments[1])))
-    return LinearDynamicalStatistics(*of_parts), log_likelihood
+    of_first = Moments(*np.full((2, 1), float(n)), first.offset[None], n * first.covariance[None])
+    of_parts = (moves, n_moves, of_moves), (emissions, n_rows, of_rows)
+    parts = (_moments_of_noise(*own) for own in of_parts)
+    return LinearDynamicalStatistics(of_first, *parts), log_likelihood
 
 
 def _moments_of_noise(regression, weight, squares):
     p, q = regression.matrix.shape
-    scatter = np.zeros((1, q + p, q + p))
-    scatter[0, range(q, q + p), range(q, q + p)] = squares
-    weights = np.array([float(weight)])
-    return Moments(weights, weights, np.append(np.zeros(q), regression.offset)[None], scatter)
+    scatter, mean = np.zeros((1, q + p, q + p)), np.zeros((1, q + p))
+    scatter.reshape(-1)[q * (q + p + 1) :: q + p + 1], mean[0, q:] = squares, regression.offset
+    return Moments(*np.full((2, 1), float(weight)), mean, scatter)
 
 
 def _root(covariance):

@@ -344,11 +344,18 @@ def independent_variances(regression):
         is_single = len(regression.offset) == 1 or isinstance(regression.family.shape, Diagonal)
         is_all = regression.learnt == ("covariance",) and is_single
         return np.arange(len(regression.offset)) if is_all else None
-    part = PartialRegression(regression)
-    is_all = all(len(known) == 0 and len(learnt) == 1 for known, learnt in part.blocks)
-    if not is_all or part.free.any():
-        return None
-    return np.array([learnt[0] for _, learnt in part.blocks], dtype=np.intp)
+    fixed, of_noise = regression.fixed, regression.covariance != 0.0
+    key = regression.learnt, regression.family.shape, of_noise.tobytes()
+    found = fixed.__dict__.get("_independent")
+    if found is None or found[0] != key:
+        part = PartialRegression(regression)
+        is_all = all(len(known) == 0 and len(learnt) == 1 for known, learnt in part.blocks)
+        is_all &= not part.free.any()
+        outputs = [learnt[0] for _, learnt in part.blocks if is_all]
+        found = key, np.array(outputs, dtype=np.intp) if is_all else None
+        # Models of a fit have the same.
+        fixed.__dict__["_independent"] = found
+    return found[1]
 
 
 class VarianceCoordinates:
@@ -373,7 +380,7 @@ class VarianceCoordinates:
         self._variances = variances
         # By how much a unit moves logarithms of standard deviations.
         self.units = np.full(len(outputs), 1.0 / math.sqrt(2.0 * degrees))
-        floor = regression.noise_family._floor
+        floor = regression.family._floor
         self.added = floor[outputs] / variances if len(floor) else np.zeros(len(outputs))
 
     def score(self, statistics, out):
