@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 21,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 206,
-    "Python code": 32_775,
-    "Python docstrings": 15_263,
+    "Python code": 32_777,
+    "Python docstrings": 15_266,
     "kernel files": 62,
     "kernel code": 15_332,
     "public names": 109,
     "import circles": 0,
-    "test code": 42_843,
+    "test code": 42_862,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -26,6 +26,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from copy import deepcopy
 from multiprocessing import get_context
@@ -195,8 +196,12 @@ def _fits_of(arguments):
     command = [sys.executable, __file__, "--fits-only", f"--problems={arguments.problems}"]
     command += [f"--kinds={kind}" for kind in arguments.kinds or KINDS]
     command += [f"--jobs={arguments.jobs}"]
-    environment = os.environ | {"PYTHONPATH": os.path.abspath(arguments.against)}
-    return json.loads(subprocess.run(command, env=environment, stdout=-1, check=True).stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        # Their package, and our benchmarks.
+        os.symlink(records.ROOT / "benchmarks", os.path.join(folder, "benchmarks"))
+        path = os.pathsep.join([folder, os.path.abspath(arguments.against)])
+        environment = os.environ | {"PYTHONPATH": path}
+        return json.loads(subprocess.run(command, env=environment, stdout=-1, check=True).stdout)
 
 
 def _on_processes(function, pairs, n_jobs):

@@ -19,8 +19,9 @@ from sklearn_onlineem.models import Model
 __all__ = ["Certificate", "NewtonStep", "newton_step"]
 
 # Shares of the gain that `tol` allows: what may be left before the last step, what may be left
-# where there is none, as of EM alone, and what makes another model the better one.
-_BAR, _LAST_BAR, _BETTER = 0.02, 0.25, 0.002
+# where there is none, as of EM alone, and what makes another model the better one. The share of
+# its promise by which the gain of a step may differ if that has led to the maximum.
+_BAR, _LAST_BAR, _BETTER, _AGREES = 0.02, 0.25, 0.002, 0.02
 # Products of conjugate gradients: the most, and the fewest, which see a saddle; the residual, and
 # the share of `tol`, that end them.
 _PRODUCTS, _FEWEST, _RESIDUAL, _REST = 40, 4, 1e-2, 1e-3
@@ -203,6 +204,9 @@ class Certificate:
         What is left, in nats per observation.
     ahead : Evaluation, default=None
         Of a better model than the one that was asked about.
+    sure : Evaluation, default=None
+        The same, if a step of Newton's method has gained what it promised; in few dimensions, after
+        every one. It is asked about at once.
     """
 
     rule: StandardErrorStopping
@@ -210,6 +214,7 @@ class Certificate:
     is_plain: bool = False
     gain: float = math.inf
     ahead: Evaluation | None = None
+    sure: Evaluation | None = None
     _wait: int = field(default=0, repr=False)
     _n_failed: int = field(default=0, repr=False)
 
@@ -239,7 +244,7 @@ class Certificate:
         self.newton.is_used = self.newton.is_open
         # The certificate of the pass before has seen that there is no saddle.
         fewest = 1 if self.gain < tol else _FEWEST
-        self.gain, self.ahead, is_near = math.inf, None, False
+        self.gain, self.ahead, self.sure, is_near = math.inf, None, None, False
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             try:
                 found = newton_step(here, evaluate, self.newton, tol, fewest)
@@ -285,15 +290,18 @@ class Certificate:
         return None
 
     def _finish(self, here, evaluate, found):
-        """Take the step, unless passes are those of EM, and set the gain that is left."""
+        """Take the step, if it is worth it and passes are not those of EM; set what is left."""
         self.gain, self._wait, self._n_failed = found.gain, 0, 0
-        if found.direction is None or self.is_plain:
-            return
         is_small = here.coordinates.deviations is not None
+        is_worth_it = is_small or found.gain > _BETTER * self.rule.tol
+        if found.direction is None or self.is_plain or not is_worth_it:
+            return
         for length in (1.0, 0.5)[: 1 + is_small]:
             there = evaluate(here.coordinates.moved(length * found.direction))
             rise = there.objective - here.objective
             if rise > 0.0:
                 # An error of the gain that was promised is as large as what is left.
                 self.ahead, self.gain = there, abs(found.gain - rise)
+                if self.gain < (self.rule.tol if is_small else _AGREES * found.gain):
+                    self.sure = there
                 break

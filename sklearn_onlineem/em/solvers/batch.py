@@ -107,10 +107,7 @@ def batch_passes(
         certificate = Certificate(rule, newton, is_plain=acceleration is None)
     while True:
         there = promised = None
-        # After a step of Newton's method in few dimensions, which is certified at once.
-        is_certain = certificate is not None and here is certificate.ahead
-        is_certain = is_certain and certificate.gain < rule.tol
-        is_certain = is_certain and here.coordinates.deviations is not None
+        is_certain = certificate is not None and here is certificate.sure
         if is_certain:
             there, promised = here, certificate.gain
         elif newton.takes_over(here, rule, progress):

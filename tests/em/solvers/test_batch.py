@@ -25,7 +25,7 @@ from sklearn_onlineem import (
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Batch
-from sklearn_onlineem.em.certificate import newton_step
+from sklearn_onlineem.em.certificate import Certificate, newton_step
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton
 from sklearn_onlineem.em.solvers import Plan
@@ -266,6 +266,31 @@ def test_a_newton_step_is_that_of_the_hessian(case):
     found = newton_step(here, evaluate, QuasiNewton(), 1e-3, fewest=40)
     expected = 0.5 * score @ np.linalg.solve(hessian, score)
     assert not found.is_saddle and found.gain == pytest.approx(expected, rel=0.02, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_a_step_that_gains_what_it_promised_has_led_to_the_maximum(case):
+    model, data, prior = problem(case, 3)
+    terms = () if prior is None else ((1.0 / data.total_weight, prior),)
+
+    def evaluate(model):
+        return Evaluation(model, *model.e_step(data), terms, data)
+
+    best, rng = evaluate(fitted(model, data, prior).state.model), np.random.default_rng(3)
+    v = best.coordinates.direction(rng.standard_normal(best.coordinates.shape))
+    here = evaluate(best.coordinates.moved(0.02 / best.coordinates.size(v) * v))
+    rule = StandardErrorStopping(data.total_weight, model.n_parameters())
+    left = best.objective - here.objective
+    rule.errors *= np.sqrt(2.0 * left / rule.tol)
+    certificate = Certificate(rule, QuasiNewton(is_open=True))
+    _, there = certificate.holds(here, evaluate)
+    if there is certificate.sure:
+        # The certificate says what is left: the difference of the promise and the gain.
+        assert certificate.gain < 0.02 * left
+        assert best.objective - there.objective < 0.02 * left
+    # Where nothing is left, no step is worth a read.
+    certificate.gain = 0.0
+    assert certificate.holds(best, evaluate) == (True, best)
 
 
 def test_steps_below_rounding_are_those_of_em(rng):
