@@ -51,15 +51,16 @@ SIMD_INLINE void start_line(Arena *arena)
     arena->used = (arena->used + ARENA_LINE - 1) / ARENA_LINE * ARENA_LINE;
 }
 
-/* An array of n items, whose first is where a double may be. */
+/* An array of n items that starts a line. */
 SIMD_INLINE void *take(Arena *arena, ptrdiff_t n, size_t itemsize)
 {
+    start_line(arena);
     size_t size = (size_t)n * itemsize;
     void *array = arena->memory ? arena->memory + arena->used : NULL;
 #if ARENA_BORDER > 0
     if (array) __asan_poison_memory_region((char *)array + size, ARENA_BORDER);
 #endif
-    arena->used += (size + ARENA_BORDER + sizeof(double) - 1) / sizeof(double) * sizeof(double);
+    arena->used += size + ARENA_BORDER;
     return array;
 }
 

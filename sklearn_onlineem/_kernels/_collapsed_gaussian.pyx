@@ -24,7 +24,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 from numpy cimport PyArray_NDIM, ndarray
 
-from ._arena cimport Arena, allocate, counting_arena, start_line, take_doubles
+from ._arena cimport Arena, allocate, counting_arena, take_doubles
 from ._arrays cimport extent, readable, require
 from ._gamma_functions cimport log_rising
 
@@ -93,7 +93,6 @@ cdef Components lay_out(const Problem* problem, Arena* arena) noexcept nogil:
     cdef Py_ssize_t d = problem.d, P = problem.P
     cdef Py_ssize_t n_scatters = 1 if problem.is_shared else P
     cdef Py_ssize_t n_entries = problem.width if problem.width else triangle_size(d)
-    start_line(arena)
     c.counts, c.base = take_doubles(arena, P), take_doubles(arena, P)
     c.power, c.rho = take_doubles(arena, P), take_doubles(arena, P)
     c.own_base = take_doubles(arena, P)

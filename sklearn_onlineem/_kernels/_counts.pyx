@@ -14,7 +14,7 @@ from libc.string cimport memset
 from numpy cimport ndarray
 
 from ._arena cimport (
-    Arena, allocate, arena_of, counting_arena, padded, start_line, take, take_arenas, take_doubles,
+    Arena, allocate, arena_of, counting_arena, padded, take, take_arenas, take_doubles,
 )
 from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
@@ -102,7 +102,6 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     cdef Workspace space
     cdef Py_ssize_t rows = min(shape.B, ROWS)
     space.rows = take(arena, shape.B * shape.width, shape.itemsize)
-    start_line(arena)
     space.joint = take(arena, shape.K * rows, shape.itemsize)
     space.softmax = take(arena, 2 * rows, shape.itemsize)
     return space
@@ -115,7 +114,6 @@ cdef Memory lay_out(const Shape* shape, bint wants_sums, Arena* arena) noexcept 
     memory.table = take(arena, shape.n_sums, shape.itemsize)
     memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
     memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
-    start_line(arena)
     memory.sums = <char*> take(arena, shape.n_at_once if wants_sums else 0, shape.sums_size)
     return memory
 

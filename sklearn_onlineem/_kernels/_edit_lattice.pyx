@@ -8,7 +8,6 @@ follow each other share a lattice, one pair a lane. Of long sources only every s
 kept, and what lies between is done again on the way back.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport INFINITY, log, sqrt
 from libc.limits cimport INT_MAX
 from libc.stdint cimport int64_t
@@ -16,11 +15,12 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from ._arena cimport (
-    Arena, allocate, allocate_doubles, arena_of, counting_arena, start_line, take, take_arenas,
-    take_doubles,
+    Arena, allocate, allocate_doubles, counting_arena, take, take_doubles,
 )
 from ._arrays cimport require
-from ._openmp cimport busy_threads, count_slabs, first_block, omp_get_thread_num
+from ._openmp cimport (
+    OfBlock, Slabs, busy_threads, count_slabs, lay_out_slabs, slabs_of, walk_blocks,
+)
 
 from _edit_lattice_h cimport (
     EDIT_PAIRS, EditFlows, EditLattice, best_rows, flow_row, keep_shares, scatter_row, share_rows,
@@ -60,6 +60,10 @@ cdef struct Call:
     const double* uniforms          # to draw paths from, or NULL
     const int64_t* first_uniforms   # (n_pairs,)
     EditLattice lattice
+    Slabs slabs
+    bint is_best
+    double* log_weights             # OUT (n_pairs,)
+    double* kinds                   # OUT (n_pairs, 4), or NULL
 
 
 # The scratch memory of a thread, and the group of pairs in it.
@@ -101,7 +105,6 @@ def expected_operations(
     """Expected or drawn operations: by pair and kind with two weights, else by symbols."""
     cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
                              log_deletions, log_insertions, wide)
-    cdef Py_ssize_t n_slabs, slab, g, s
     cdef Py_ssize_t B = weights.shape[0], n = pairs.shape[0]
     require(log_likelihoods.shape[0] == n and n_threads > 0, "a likelihood for each pair; threads")
     if call.lattice.tied:
@@ -115,29 +118,24 @@ def expected_operations(
     call.n_sums = sums.shape[0]
     if uniforms.shape[0] > 0:
         call.uniforms, call.first_uniforms = &uniforms[0], &first_uniforms[0]
-    n_slabs = count_slabs(call.n_groups, call.n_sums)
-    n_threads = busy_threads(n_threads, n_slabs)
-    cdef Arena arena = counting_arena()
-    lay_out(&call, n_threads, n_slabs, True, &arena)
+    call.kinds = NULL if kinds.shape[0] == 0 else &kinds[0, 0]
+    call.log_weights = &log_likelihoods[0]
+    call.slabs = slabs_of(call.n_groups, 1, count_slabs(call.n_groups, call.n_sums), n_threads)
+    walk_groups(&call, expect_group, True, &sums[0] if call.n_sums > 0 else NULL)
+
+
+cdef int walk_groups(Call* call, OfBlock of_group, bint posterior, double* sums) except -1:
+    cdef Arena counted = counting_arena(), arena = counting_arena()
+    lay_out_group(call, posterior, &counted)
+    lay_out_slabs(&call.slabs, &counted, call.n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(&call, n_threads, n_slabs, True, &arena)
-    cdef double* slab_sums = memory.sums
-    cdef double* own_kinds = NULL if kinds.shape[0] == 0 else &kinds[0, 0]
-    memset(slab_sums, 0, n_slabs * call.n_sums * sizeof(double))
-    try:
-        for slab in prange(n_slabs, schedule="dynamic", num_threads=n_threads, nogil=True):
-            posterior_groups(
-                &call, first_block(slab, n_slabs, call.n_groups),
-                first_block(slab + 1, n_slabs, call.n_groups),
-                arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                &log_likelihoods[0], own_kinds,
-                slab_sums + slab * call.n_sums)
-        sums[:] = 0
-        for g in range(n_slabs):
-            for s in range(call.n_sums):
-                sums[s] += slab_sums[g * call.n_sums + s]
-    finally:
+    call.slabs = lay_out_slabs(&call.slabs, &counted, call.n_sums, &arena)
+    with nogil:
+        walk_blocks(&call.slabs, of_group, call)
+        if sums != NULL:
+            memcpy(sums, call.slabs.sums, call.n_sums * sizeof(double))
         free(scratch)
+    return 0
 
 
 def log_weights(
@@ -157,21 +155,11 @@ def log_weights(
     """The logarithm of the probability of all paths, or of the best one; a row is kept."""
     cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
                              log_deletions, log_insertions, wide)
-    cdef Py_ssize_t g
     require(out.shape[0] == pairs.shape[0] and n_threads > 0, "a result for each pair; threads")
-    n_threads = busy_threads(n_threads, call.n_groups)
-    cdef Arena arena = counting_arena()
-    lay_out(&call, n_threads, 0, False, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(&call, n_threads, 0, False, &arena)
-    try:
-        for g in prange(call.n_groups, schedule="dynamic", chunksize=8, num_threads=n_threads,
-                        nogil=True):
-            weigh_group(
-                &call, g, arena_of(memory.threads, omp_get_thread_num(), &memory.counted), best,
-                &out[0])
-    finally:
-        free(scratch)
+    call.log_weights, call.is_best = &out[0], best
+    call.slabs = slabs_of(
+        call.n_groups, 1, call.n_groups, busy_threads(n_threads, call.n_groups))
+    walk_groups(&call, weigh_group, False, NULL)
 
 
 # Whether symbols are below B is up to the caller: `Strings` knows the largest.
@@ -221,25 +209,6 @@ cdef Call call_of(
 
 cdef Py_ssize_t length(const int64_t* offsets, int64_t i) noexcept nogil:
     return offsets[i + 1] - offsets[i]
-
-
-# Memory of a pass over all pairs.
-cdef struct Memory:
-    Arena counted       # what a thread needs
-    char* threads
-    double* sums        # (n_slabs, n_sums)
-
-
-cdef Memory lay_out(
-    const Call* call, int n_threads, Py_ssize_t n_slabs, bint posterior, Arena* arena
-) noexcept nogil:
-    cdef Memory memory
-    memory.counted = counting_arena()
-    lay_out_group(call, posterior, &memory.counted)
-    memory.threads = take_arenas(arena, n_threads, &memory.counted)
-    start_line(arena)
-    memory.sums = take_doubles(arena, n_slabs * call.n_sums)
-    return memory
 
 
 cdef Group lay_out_group(const Call* call, bint posterior, Arena* arena) noexcept nogil:
@@ -331,13 +300,15 @@ cdef double log_probability(const Group* group, Py_ssize_t lane) noexcept nogil:
     return group.base[lane] - log(group.product[lane]) - LOG_2 * group.exponent[lane]
 
 
-cdef void weigh_group(
-    const Call* call, Py_ssize_t g, Arena arena, bint best, double* out
+cdef double weigh_group(
+    const void* of, Arena arena, Py_ssize_t g, Py_ssize_t _n, double* _sums
 ) noexcept nogil:
+    cdef const Call* call = <const Call*> of
+    cdef double* out = call.log_weights
     cdef Group group = group_of(call, g, &arena, False)
     cdef Py_ssize_t W = group.lattice.W, m = group.lattice.m, j, lane
     first_row(&group, group.H)
-    if best:
+    if call.is_best:
         for j in range(m + 1):
             for lane in range(W):
                 group.H[j * W + lane] = 0 if j >= group.column_padding[lane] else -INFINITY
@@ -348,25 +319,23 @@ cdef void weigh_group(
         share_rows(&group.lattice, group.H, group.product, group.exponent)
         for lane in range(group.count):
             out[group.first + lane] = log_probability(&group, lane)
+    return 0
 
 
-cdef void posterior_groups(
-    const Call* call, Py_ssize_t begin, Py_ssize_t end, Arena arena, double* log_likelihoods,
-    double* kinds, double* sums,
+cdef double expect_group(
+    const void* of, Arena arena, Py_ssize_t g, Py_ssize_t _n, double* sums
 ) noexcept nogil:
-    cdef Group group
-    cdef Arena own
-    cdef Py_ssize_t g, lane
-    for g in range(begin, end):
-        own = arena
-        group = group_of(call, g, &own, True)
-        keep_first_rows(call, &group)
-        for lane in range(group.count):
-            log_likelihoods[group.first + lane] = log_probability(&group, lane)
-        if call.uniforms == NULL:
-            add_expected(call, &group, kinds, sums)
-        else:
-            add_drawn(call, &group, kinds, sums)
+    cdef const Call* call = <const Call*> of
+    cdef Group group = group_of(call, g, &arena, True)
+    cdef Py_ssize_t lane
+    keep_first_rows(call, &group)
+    for lane in range(group.count):
+        call.log_weights[group.first + lane] = log_probability(&group, lane)
+    if call.uniforms == NULL:
+        add_expected(call, &group, call.kinds, sums)
+    else:
+        add_drawn(call, &group, call.kinds, sums)
+    return 0
 
 
 cdef Py_ssize_t last_block(const Call* call, const Group* group) noexcept nogil:

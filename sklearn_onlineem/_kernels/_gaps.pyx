@@ -15,17 +15,16 @@ Independent features have no factors, and their rows stay as they are. All arith
 """
 
 from cython cimport floating
-from cython.parallel cimport prange
 from libc.math cimport log
 from libc.stdlib cimport free
 from libc.string cimport memset
 from numpy cimport PyArray_NDIM, ndarray
 
 from ._arena cimport (
-    Arena, allocate, arena_of, counting_arena, start_line, take, take_arenas, take_doubles,
+    Arena, allocate, counting_arena, take, take_doubles,
 )
 from ._arrays cimport extent, readable, readable_reals, real_size, real_type, require, writable
-from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
+from ._openmp cimport Slabs, count_slabs, lay_out_slabs, slabs_of, walk_blocks
 from ._responsibilities cimport Task, finish_block, empty_task, task_of
 
 from _gaps_h cimport (
@@ -46,7 +45,7 @@ cdef enum:
 cdef double LARGEST_INFLATION = 1e5
 
 cdef struct Shape:
-    Py_ssize_t n            # rows
+    Slabs slabs
     Py_ssize_t d            # columns
     Py_ssize_t K            # components
     Py_ssize_t n_covariances    # K, or 1 of all
@@ -57,12 +56,8 @@ cdef struct Shape:
     Py_ssize_t padded_d, stride     # see `_gaps.h`
     Py_ssize_t n_second     # second moments of a component, or entries of its covariance
     Py_ssize_t n_sums       # elements of the sums of a slab
-    Py_ssize_t B            # rows of a block
-    Py_ssize_t n_blocks
-    Py_ssize_t n_slabs
     Py_ssize_t T            # rows of a panel
     Py_ssize_t n_entries    # most entries of a factor
-    int n_threads
 
 # Gaussians of K components, as `e_step` describes them.
 cdef struct Parameters:
@@ -105,13 +100,15 @@ cdef struct Workspace:
     double* log_likelihoods     # (T,)
     int* labels             # (T,)
 
-# The scratch memory of a pass.
-cdef struct Memory:
-    Arena counted           # what a thread needs
-    char* threads
+# A pass, with its scratch memory.
+cdef struct Pass:
+    const Shape* shape
+    const Task* task
+    const void* X           # (n, d), floats or doubles
+    bint is_double
+    double* completed       # OUT (n, d), or NULL
     Tables tables
-    double* sums            # (n_slabs, n_sums)
-    double* log_likelihoods     # (n_slabs,)
+    Slabs slabs
 
 
 cdef Shape shape_of(ndarray X, tuple parameters, int n_threads) except *:
@@ -120,7 +117,7 @@ cdef Shape shape_of(ndarray X, tuple parameters, int n_threads) except *:
     means, covariances, _, _, _ = parameters
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
     require(n > 0 and d > 0 and K > 0 and n_threads > 0, "rows, columns, components, threads")
-    shape.n, shape.d, shape.K, shape.n_covariances = n, d, K, extent(covariances, 0)
+    shape.d, shape.K, shape.n_covariances = d, K, extent(covariances, 0)
     shape.is_diagonal = PyArray_NDIM(covariances) == 2
     require(extent(means, 1) == d and extent(covariances, 1) == d
             and (shape.n_covariances == K or not shape.is_diagonal and shape.n_covariances == 1),
@@ -134,10 +131,8 @@ cdef Shape shape_of(ndarray X, tuple parameters, int n_threads) except *:
     # Counts, first and second moments, shares of gaps.
     shape.n_sums = shape.G * shape.W * (1 + d + shape.n_second + d)
     # Blocks are large, as more rows then have a pattern in common; so one is enough for a slab.
-    shape.B = min(n, MOST_SORTED)
-    shape.n_blocks = (n + shape.B - 1) // shape.B
-    shape.n_slabs = count_slabs(2 * shape.n_blocks, shape.n_sums)
-    shape.n_threads = <int> min(n_threads, shape.n_slabs)
+    cdef Py_ssize_t B = min(n, MOST_SORTED)
+    shape.slabs = slabs_of(n, B, count_slabs(2 * ((n + B - 1) // B), shape.n_sums), n_threads)
     shape.n_entries = 0 if shape.is_diagonal else d * (d + 1) // 2 + (QUAD - 1) * d
     # Most patterns need a fraction of the entries.
     cdef Py_ssize_t row_bytes = shape.G * shape.W * sizeof(double) * (d + shape.n_entries // 4)
@@ -148,30 +143,21 @@ cdef Shape shape_of(ndarray X, tuple parameters, int n_threads) except *:
 cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogil:
     cdef Workspace space
     cdef Py_ssize_t T = shape.T, G = shape.G
-    space.bits = <unsigned char*> take(arena, (shape.d + 7) // 8 * shape.B, 1)
-    space.order = <int*> take(arena, shape.B, sizeof(int))
-    space.other_order = <int*> take(arena, shape.B, sizeof(int))
+    space.bits = <unsigned char*> take(arena, (shape.d + 7) // 8 * shape.slabs.B, 1)
+    space.order = <int*> take(arena, shape.slabs.B, sizeof(int))
+    space.other_order = <int*> take(arena, shape.slabs.B, sizeof(int))
     space.patterns = <Pattern*> take(arena, T, sizeof(Pattern))
     space.by_precision = <Py_ssize_t*> take(arena, T, sizeof(Py_ssize_t))
     space.features = <Py_ssize_t*> take(arena, T * 2 * shape.padded_d, sizeof(Py_ssize_t))
     space.x = take_doubles(arena, T * shape.d)
-    start_line(arena)
     space.factors = take_doubles(arena, G * T * shape.n_entries * shape.W)
-    start_line(arena)
     space.deviations = take_doubles(arena, G * T * shape.stride * shape.W)
-    start_line(arena)
     space.log_joint = take_doubles(arena, T * shape.W)
-    start_line(arena)
     space.roots = take_doubles(arena, T * shape.W)
-    start_line(arena)
     space.y = take_doubles(arena, shape.padded_d * shape.W)
-    start_line(arena)
     space.white = take_doubles(arena, 0 if shape.is_diagonal else T * shape.stride * shape.W)
-    start_line(arena)
     space.constants = take_doubles(arena, shape.W)
-    start_line(arena)
     space.work = take_doubles(arena, 0 if shape.is_diagonal else shape.d * shape.d * shape.W)
-    start_line(arena)
     space.joint = take_doubles(arena, shape.K * T)
     space.softmax = take_doubles(arena, 2 * T)
     space.sample_weight = take_doubles(arena, T)
@@ -181,28 +167,20 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     return space
 
 
-cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
-    cdef Memory memory
+cdef Pass lay_out(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef Pass all
     cdef Py_ssize_t d = shape.d, size = shape.G * shape.W
-    memory.counted = counting_arena()
-    lay_out_workspace(shape, &memory.counted)
-    start_line(arena)
-    memory.tables.means = take_doubles(arena, size * d)
-    start_line(arena)
-    memory.tables.log_weights = take_doubles(arena, size)
-    start_line(arena)
-    memory.tables.log_dets = take_doubles(arena, size)
-    start_line(arena)
-    memory.tables.covariances = take_doubles(arena, size * d * (2 if shape.is_diagonal else d))
-    start_line(arena)
-    memory.tables.precisions = take_doubles(arena, 0 if shape.is_diagonal else size * d * d)
-    start_line(arena)
-    memory.tables.factors = take_doubles(arena, 0 if shape.is_diagonal else size * d * d)
-    memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
-    start_line(arena)
-    memory.sums = take_doubles(arena, shape.n_slabs * shape.n_sums)
-    memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
-    return memory
+    cdef Arena counted = counting_arena()
+    lay_out_workspace(shape, &counted)
+    all.shape = shape
+    all.tables.means = take_doubles(arena, size * d)
+    all.tables.log_weights = take_doubles(arena, size)
+    all.tables.log_dets = take_doubles(arena, size)
+    all.tables.covariances = take_doubles(arena, size * d * (2 if shape.is_diagonal else d))
+    all.tables.precisions = take_doubles(arena, 0 if shape.is_diagonal else size * d * d)
+    all.tables.factors = take_doubles(arena, 0 if shape.is_diagonal else size * d * d)
+    all.slabs = lay_out_slabs(&shape.slabs, &counted, shape.n_sums, arena)
+    return all
 
 
 # Parameters, component by component
@@ -276,7 +254,7 @@ cdef void sort_block(
     for b in range(B):
         space.order[b] = <int> b
     for byte in range((d + 7) // 8):
-        bits = space.bits + byte * shape.B
+        bits = space.bits + byte * shape.slabs.B
         memset(counts, 0, sizeof(counts))
         missing_bits(X + 8 * byte, B, d, min(8, d - 8 * byte), bits)
         for b in range(B):
@@ -302,7 +280,7 @@ cdef inline bint lack_the_same(
 ) noexcept nogil:
     cdef Py_ssize_t byte
     for byte in range((shape.d + 7) // 8):
-        if bits[byte * shape.B + a] != bits[byte * shape.B + b]:
+        if bits[byte * shape.slabs.B + a] != bits[byte * shape.slabs.B + b]:
             return False
     return True
 
@@ -327,7 +305,7 @@ cdef Py_ssize_t find_patterns(
         o = m = 0
         # Both are written, and one is kept: a branch would be predicted wrong half the time.
         for byte in range((d + 7) // 8):
-            bits = space.bits[byte * shape.B + order[t]]
+            bits = space.bits[byte * shape.slabs.B + order[t]]
             for j in range(8 * byte, min(8 * byte + 8, d)):
                 observed[o] = missing[m] = j * W
                 is_missing = bits & 1
@@ -483,77 +461,82 @@ cdef Task panel_of(const Task* task, const Workspace* space) noexcept nogil:
     return panel
 
 
-cdef double pass_over_slab(
-    const Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab,
-    const floating* X, double* completed,
+cdef double pass_over_rows(
+    const Pass* all, Arena* scratch, const floating* x, Py_ssize_t start, Py_ssize_t B,
+    double* sums,
 ) noexcept nogil:
     """Log joint or given responsibilities; then normalise, sum and write out, as wanted."""
-    cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
-    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef const Shape* shape = all.shape
+    cdef const Task* task = all.task
+    cdef const Tables* tables = &all.tables
+    cdef Workspace space = lay_out_workspace(shape, scratch)
     cdef Task of_panel = panel_of(task, &space)
-    cdef const Tables* tables = &memory.tables
     cdef const double* given = <const double*> task.given
     cdef double* out = <double*> task.out
-    cdef Py_ssize_t block, start, B, panel, at, T, t, k, row, n_patterns, K = shape.K
+    cdef Py_ssize_t panel, at, T, t, k, row, n_patterns, K = shape.K
     cdef const int* order
     cdef double log_likelihood = 0.0
     # Padding of deviations is read, and never written.
     memset(space.deviations, 0, shape.G * shape.T * shape.stride * shape.W * sizeof(double))
-    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
-                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
-        start = block * shape.B
-        B = min(shape.B, shape.n - start)
-        sort_block(shape, X + start * shape.d, B, &space)
-        for panel in range((B + shape.T - 1) // shape.T):
-            at = panel * shape.T
-            T = min(shape.T, B - at)
-            order = space.order + at
-            n_patterns = find_patterns(shape, order, T, &space)
-            read_panel(shape, X + start * shape.d, order, T, space.x)
-            log_joint_of_panel(
-                shape, tables, n_patterns, T, shape.n_sums > 0 or completed != NULL, &space
-            )
-            for t in range(T):
-                row = start + order[t]
-                if given != NULL:
-                    for k in range(K):
-                        space.joint[k * T + t] = given[row * K + k]
-                if task.sample_weight != NULL:
-                    space.sample_weight[t] = task.sample_weight[row]
-                if task.labels != NULL:
-                    space.labels[t] = task.labels[row]
-                if task.uniforms != NULL:
-                    space.uniforms[t] = task.uniforms[row]
-            if task.normalised:
-                log_likelihood += finish_block(space.joint, K, T, T, &of_panel, 0, space.softmax)
-            if completed != NULL:
-                complete_panel(shape, tables, n_patterns, T, order, &space,
-                               completed + start * shape.d)
-            if shape.n_sums > 0:
-                add_panel(shape, tables, n_patterns, T, &space, memory.sums + slab * shape.n_sums)
-            for t in range(T):
-                row = start + order[t]
-                if task.log_likelihoods != NULL:
-                    task.log_likelihoods[row] = space.log_likelihoods[t]
-                if out != NULL:
-                    for k in range(K):
-                        out[row * K + k] = space.joint[k * T + t]
+    sort_block(shape, x, B, &space)
+    for panel in range((B + shape.T - 1) // shape.T):
+        at = panel * shape.T
+        T = min(shape.T, B - at)
+        order = space.order + at
+        n_patterns = find_patterns(shape, order, T, &space)
+        read_panel(shape, x, order, T, space.x)
+        log_joint_of_panel(
+            shape, tables, n_patterns, T, sums != NULL or all.completed != NULL, &space)
+        for t in range(T):
+            row = start + order[t]
+            if given != NULL:
+                for k in range(K):
+                    space.joint[k * T + t] = given[row * K + k]
+            if task.sample_weight != NULL:
+                space.sample_weight[t] = task.sample_weight[row]
+            if task.labels != NULL:
+                space.labels[t] = task.labels[row]
+            if task.uniforms != NULL:
+                space.uniforms[t] = task.uniforms[row]
+        if task.normalised:
+            log_likelihood += finish_block(space.joint, K, T, T, &of_panel, 0, space.softmax)
+        if all.completed != NULL:
+            complete_panel(shape, tables, n_patterns, T, order, &space,
+                           all.completed + start * shape.d)
+        if sums != NULL:
+            add_panel(shape, tables, n_patterns, T, &space, sums)
+        for t in range(T):
+            row = start + order[t]
+            if task.log_likelihoods != NULL:
+                task.log_likelihoods[row] = space.log_likelihoods[t]
+            if out != NULL:
+                for k in range(K):
+                    out[row * K + k] = space.joint[k * T + t]
     return log_likelihood
 
 
-cdef void add_slabs(
-    const Shape* shape, const double* covariances, const double* floor, double* sums,
+cdef double pass_over_block(
+    const void* of, Arena scratch, Py_ssize_t start, Py_ssize_t B, double* sums
+) noexcept nogil:
+    cdef const Pass* all = <const Pass*> of
+    cdef Py_ssize_t first = start * all.shape.d
+    if all.is_double:
+        return pass_over_rows(all, &scratch, <const double*> all.X + first, start, B, sums)
+    return pass_over_rows(all, &scratch, <const float*> all.X + first, start, B, sums)
+
+
+cdef void finish_sums(
+    const Shape* shape, const double* covariances, const double* floor, const double* sums,
     double* counts, double* first, double* second,
 ) noexcept nogil:
-    """Add the slabs' sums in order; counts, first and second as `e_step` has them."""
+    """Counts, first and second as `e_step` has them."""
     cdef Py_ssize_t d = shape.d, K = shape.K, G = shape.G, k, i, j
     cdef Py_ssize_t width = shape.stride, size = shape.n_second, at
-    cdef double* firsts = sums + G * shape.W
-    cdef double* seconds = firsts + G * d * shape.W
-    cdef double* gaps = seconds + G * size * shape.W
-    cdef double* here
+    cdef const double* firsts = sums + G * shape.W
+    cdef const double* seconds = firsts + G * d * shape.W
+    cdef const double* gaps = seconds + G * size * shape.W
+    cdef const double* here
     cdef double* matrix
-    add_up(sums, shape.n_slabs, shape.n_sums)
     memset(second, 0, shape.n_covariances * d * (1 if shape.is_diagonal else d) * sizeof(double))
     for k in range(K):
         counts[k] = sums[k]
@@ -593,30 +576,21 @@ cdef double pass_over(
     double* completed,
 ) except? -1.0:
     """The functions below, on pointers."""
-    cdef bint is_double = real_size(X) == sizeof(double)
-    cdef const void* rows = readable_reals(X, shape.n * shape.d, real_type(X))
-    cdef Py_ssize_t slab
+    cdef const void* rows = readable_reals(X, shape.slabs.n * shape.d, real_type(X))
     if counts == NULL:
         shape.n_sums = 0
     cdef Arena arena = counting_arena()
     lay_out(shape, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(shape, &arena)
+    cdef Pass all = lay_out(shape, &arena)
     cdef double log_likelihood
+    all.task, all.X, all.completed = task, rows, completed
+    all.is_double = real_size(X) == sizeof(double)
     with nogil:
-        fill_tables(shape, parameters, log_weights, &memory.tables)
-        memset(memory.sums, 0, shape.n_slabs * shape.n_sums * sizeof(double))
-        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
-                           use_threads_if=shape.n_threads > 1):
-            if is_double:
-                memory.log_likelihoods[slab] = pass_over_slab(
-                    shape, task, &memory, slab, <const double*> rows, completed)
-            else:
-                memory.log_likelihoods[slab] = pass_over_slab(
-                    shape, task, &memory, slab, <const float*> rows, completed)
-        log_likelihood = add_up(memory.log_likelihoods, shape.n_slabs, 1)
+        fill_tables(shape, parameters, log_weights, &all.tables)
+        log_likelihood = walk_blocks(&all.slabs, pass_over_block, &all)
         if counts != NULL:
-            add_slabs(shape, parameters.covariances, floor, memory.sums, counts, first, second)
+            finish_sums(shape, parameters.covariances, floor, all.slabs.sums, counts, first, second)
     free(scratch)
     return log_likelihood
 
@@ -652,7 +626,7 @@ def e_step(
     """
     cdef Shape shape = shape_of(X, parameters, n_threads)
     cdef Parameters pointers = parameters_of(&shape, parameters)
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, shape.n)
+    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, shape.slabs.n)
     return pass_over(
         &shape, X, &pointers, readable(log_weights, shape.K), &task, readable(floor, shape.d),
         writable(counts, shape.K), writable(first, shape.K * shape.d),
@@ -671,7 +645,7 @@ def log_density(
     cdef Shape shape = shape_of(X, parameters, n_threads)
     cdef Parameters pointers = parameters_of(&shape, parameters)
     cdef Task task = empty_task()
-    task.out = writable(out, shape.n * shape.K)
+    task.out = writable(out, shape.slabs.n * shape.K)
     pass_over(
         &shape, X, &pointers, readable(log_weights, shape.K), &task, NULL, NULL, NULL, NULL, NULL)
 
@@ -690,7 +664,7 @@ def statistics(
     cdef Shape shape = shape_of(X, parameters, n_threads)
     cdef Parameters pointers = parameters_of(&shape, parameters)
     cdef Task task = empty_task()
-    task.given = readable(responsibilities, shape.n * shape.K)
+    task.given = readable(responsibilities, shape.slabs.n * shape.K)
     pass_over(
         &shape, X, &pointers, NULL, &task, readable(floor, shape.d), writable(counts, shape.K),
         writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)), NULL,
@@ -708,7 +682,7 @@ def complete(
     cdef Shape shape = shape_of(X, parameters, n_threads)
     cdef Parameters pointers = parameters_of(&shape, parameters)
     cdef Task task = empty_task()
-    task.given = readable(responsibilities, shape.n * shape.K)
+    task.given = readable(responsibilities, shape.slabs.n * shape.K)
     pass_over(
         &shape, X, &pointers, NULL, &task, NULL, NULL, NULL, NULL,
-        writable(out, shape.n * shape.d))
+        writable(out, shape.slabs.n * shape.d))

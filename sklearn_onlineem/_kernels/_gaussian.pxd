@@ -1,6 +1,7 @@
 from cython cimport floating
 
 from ._arena cimport Arena
+from ._openmp cimport Slabs
 
 # Forms of P_k.
 cdef enum:
@@ -9,7 +10,7 @@ cdef enum:
     DIAGONAL    # a diagonal for each component; so are the second moments
 
 cdef struct Shape:
-    Py_ssize_t n            # rows
+    Slabs slabs
     Py_ssize_t d            # columns
     Py_ssize_t K            # components
     int factors             # FULL, SHARED or DIAGONAL
@@ -18,12 +19,8 @@ cdef struct Shape:
     bint pooled             # second moments are those about the centre of all rows
     Py_ssize_t n_factors    # elements of all P_k, and of all second moments
     Py_ssize_t n_sums       # elements of counts, first and second moments
-    Py_ssize_t B            # rows of a block
-    Py_ssize_t n_blocks
-    Py_ssize_t n_slabs
     Py_ssize_t stride       # from one component to the next in a block's log joint
     size_t itemsize
-    int n_threads
 
 # The scratch memory of a thread; floats or doubles.
 cdef struct Workspace:
@@ -37,12 +34,12 @@ cdef struct Workspace:
 
 # Components of a pass of `_natural` whose digits it would lose.
 cdef struct Centred:
-    Shape shape             # of these components; K, d, B and n_slabs are used
+    Shape shape             # of these components
     Py_ssize_t* numbers     # (K,), among all
     double* means           # (K, d)
     double* offset          # (K,)
     void* factors           # (n_factors,), floats or doubles
-    double* sums            # (n_slabs, n_sums), of first and second moments
+    double* sums            # OUT (n_sums,), of first and second moments
 
 
 cdef Shape shape_of(
@@ -64,7 +61,7 @@ cdef void replace_log_joint(
 
 cdef void add_centred_moments(
     Centred* centred, const floating* x, Py_ssize_t B, const floating* shares, Py_ssize_t stride,
-    Workspace* space, Py_ssize_t slab,
+    Workspace* space, double* sums,
 ) noexcept nogil
 
 

@@ -24,21 +24,17 @@ added in double.
 import numpy as np
 
 from cython cimport floating
-from cython.parallel cimport prange
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_NDIM, ndarray
 
-from ._arena cimport (
-    ARENA_LINE, Arena, allocate, arena_of, counting_arena, padded, start_line, take, take_arenas,
-    take_doubles,
-)
+from ._arena cimport ARENA_LINE, Arena, allocate, counting_arena, padded, take, take_doubles
 from ._arrays cimport (
     extent, optional_writable, optional_writable_reals, readable, readable_reals, real_size,
     real_type, require, writable,
 )
 from ._blas cimport gemm, syrk, trmm
-from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
+from ._openmp cimport Slabs, count_slabs, lay_out_slabs, slabs_of, walk_blocks
 from ._responsibilities cimport Task, finish_block, empty_task, task_of
 from ._simd cimport restricted, simd_void
 
@@ -62,16 +58,19 @@ LARGEST_GUARD = {
     np.dtype(np.float64): LARGEST_OF_DOUBLES, np.dtype(np.float32): LARGEST_OF_FLOATS,
 }
 
-# The scratch memory of a pass.
-cdef struct Memory:
-    Arena counted               # what a thread needs
-    char* threads
-    float* factors              # (n_factors,), rounded for rows of floats
+# A pass, with its scratch memory.
+cdef struct Pass:
+    Shape* shape
+    const Task* task
+    const void* X               # (n, d), floats or doubles, as factors
+    const double* means         # (K, d)
+    const void* factors         # (n_factors,)
+    const double* offset        # (K,)
+    float* rounded              # (n_factors,), factors for rows of floats
     double* centre              # (d,)
     double* spread              # (d,)
-    double* means               # (K, d), whitened
-    double* sums                # (n_slabs, n_sums)
-    double* log_likelihoods     # (n_slabs,)
+    double* white_means         # (K, d)
+    Slabs slabs
 
 
 cdef Shape shape_of(
@@ -82,16 +81,14 @@ cdef Shape shape_of(
     cdef Py_ssize_t rows = BLOCK_BYTES // (d * itemsize)
     # A shared factor leaves so little to do with a row that threads need more blocks to share.
     cdef Py_ssize_t most = MOST_ROWS // 2 if factors == SHARED else MOST_ROWS
-    shape.n, shape.d, shape.K, shape.factors, shape.itemsize = n, d, K, factors, itemsize
+    shape.d, shape.K, shape.factors, shape.itemsize = d, K, factors, itemsize
     shape.transposed = factors == DIAGONAL or d <= MOST_SMALL
     shape.whitened = shape.pooled = False
     shape.n_factors = (1 if factors == SHARED else K) * (1 if factors == DIAGONAL else d) * d
     shape.n_sums = K + K * d + shape.n_factors
-    shape.B = min(n, max(FEWEST_ROWS, min(most, rows // ARENA_LINE * ARENA_LINE)))
-    shape.n_blocks = (n + shape.B - 1) // shape.B
-    shape.n_slabs = count_slabs(shape.n_blocks, shape.n_sums)
-    shape.n_threads = <int> min(n_threads, shape.n_slabs)
-    shape.stride = padded(shape.B, itemsize)
+    cdef Py_ssize_t B = min(n, max(FEWEST_ROWS, min(most, rows // ARENA_LINE * ARENA_LINE)))
+    shape.slabs = slabs_of(n, B, count_slabs((n + B - 1) // B, shape.n_sums), n_threads)
+    shape.stride = padded(B, itemsize)
     return shape
 
 
@@ -108,19 +105,17 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     return space
 
 
-cdef Memory lay_out(const Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcept nogil:
-    cdef Memory memory
-    memory.counted = counting_arena()
-    lay_out_workspace(shape, &memory.counted)
-    memory.factors = <float*> take(arena, shape.n_factors, sizeof(float))
-    memory.centre = take_doubles(arena, shape.d)
-    memory.spread = take_doubles(arena, shape.d)
-    memory.means = take_doubles(arena, shape.K * shape.d)
-    memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
-    start_line(arena)
-    memory.sums = take_doubles(arena, shape.n_slabs * n_sums)
-    memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
-    return memory
+cdef Pass lay_out(Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcept nogil:
+    cdef Pass all
+    cdef Arena counted = counting_arena()
+    lay_out_workspace(shape, &counted)
+    all.shape = shape
+    all.rounded = <float*> take(arena, shape.n_factors, sizeof(float))
+    all.centre = take_doubles(arena, shape.d)
+    all.spread = take_doubles(arena, shape.d)
+    all.white_means = take_doubles(arena, shape.K * shape.d)
+    all.slabs = lay_out_slabs(&shape.slabs, &counted, n_sums, arena)
+    return all
 
 
 cdef inline double largest_guard(size_t itemsize) noexcept nogil:
@@ -256,22 +251,22 @@ cdef inline double squared_norm(const double* x, Py_ssize_t d) noexcept nogil:
 
 
 cdef void whiten_means(
-    Shape* shape, const floating* X, const double* means, const double* factor, Memory* memory,
+    Shape* shape, const floating* X, const double* means, const double* factor, Pass* all,
 ) noexcept nogil:
     """The centre and the means about it; decide which digits may be lost."""
-    cdef Py_ssize_t d = shape.d, n = min(shape.n, LOCATION_ROWS), i, j
+    cdef Py_ssize_t d = shape.d, n = min(shape.slabs.n, LOCATION_ROWS), i, j
     cdef double of_rows = 0.0, of_means = 0.0, terms
-    cdef double* deviation = memory.spread
-    cdef double* out = memory.means
-    locate(X, shape.n, d, memory.centre, deviation)
+    cdef double* deviation = all.spread
+    cdef double* out = all.white_means
+    locate(X, shape.slabs.n, d, all.centre, deviation)
     for i in range(n):
         for j in range(d):
-            deviation[j] = X[i * d + j] - memory.centre[j]
+            deviation[j] = X[i * d + j] - all.centre[j]
         whiten(factor, deviation, d, out)
         of_rows += squared_norm(out, d) / n
     for i in range(shape.K):
         for j in range(d):
-            deviation[j] = means[i * d + j] - memory.centre[j]
+            deviation[j] = means[i * d + j] - all.centre[j]
         whiten(factor, deviation, d, out)
         of_means = max(of_means, squared_norm(out, d))
         out += d
@@ -352,43 +347,49 @@ cdef inline void clear_padding(
             memset(rows + j * stride + B, 0, padding * sizeof(floating))
 
 
-cdef double pass_over_slab(
-    Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab, const floating* X,
-    const double* means, const floating* factors, const double* offset, double* sums,
+cdef double pass_over_rows(
+    const Pass* all, Arena* scratch, const floating* x, Py_ssize_t start, Py_ssize_t B,
+    double* sums,
 ) noexcept nogil:
     """Log joint densities; then what the task asks for, and sums."""
-    cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, block, start, B, k, b
-    cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
-    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef Shape* shape = all.shape
+    cdef const floating* factors = <const floating*> all.factors
+    cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, k, b
+    cdef Workspace space = lay_out_workspace(shape, scratch)
     cdef floating* joint = <floating*> space.joint
     cdef floating* rows = <floating*> space.rows
     cdef double* first = sums + K
     cdef double* second = first + K * d
-    cdef const floating* x
-    cdef double log_likelihood = 0.0
-    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
-                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
-        start = block * shape.B
-        B = min(shape.B, shape.n - start)
-        x = X + start * d
-        if shape.transposed and not shape.whitened:
-            transpose(x, B, d, d, rows, stride)
-            clear_padding(d, B, stride, rows)
-        if shape.whitened:
-            whitened_log_joint(
-                shape, x, B, memory.centre, memory.means, factors, offset, &space, joint)
-        elif task.given == NULL:
-            log_joint(shape, x, B, means, factors, offset, rows, joint)
-        log_likelihood += finish_block(joint, K, B, stride, task, start, <floating*> space.softmax)
-        if sums != NULL:
-            for k in range(K):
-                for b in range(B):
-                    sums[k] += joint[k * stride + b]
-            if shape.pooled:
-                add_pooled_moments(shape, x, B, memory.centre, joint, &space, first, second)
-            else:
-                add_moments(shape, x, B, means, joint, &space, first, second)
+    cdef double log_likelihood
+    if shape.transposed and not shape.whitened:
+        transpose(x, B, d, d, rows, stride)
+        clear_padding(d, B, stride, rows)
+    if shape.whitened:
+        whitened_log_joint(
+            shape, x, B, all.centre, all.white_means, factors, all.offset, &space, joint)
+    elif all.task.given == NULL:
+        log_joint(shape, x, B, all.means, factors, all.offset, rows, joint)
+    log_likelihood = finish_block(
+        joint, K, B, stride, all.task, start, <floating*> space.softmax)
+    if sums != NULL:
+        for k in range(K):
+            for b in range(B):
+                sums[k] += joint[k * stride + b]
+        if shape.pooled:
+            add_pooled_moments(shape, x, B, all.centre, joint, &space, first, second)
+        else:
+            add_moments(shape, x, B, all.means, joint, &space, first, second)
     return log_likelihood
+
+
+cdef double pass_over_block(
+    const void* of, Arena scratch, Py_ssize_t start, Py_ssize_t B, double* sums
+) noexcept nogil:
+    cdef const Pass* all = <const Pass*> of
+    cdef Py_ssize_t first = start * all.shape.d
+    if all.shape.itemsize == sizeof(double):
+        return pass_over_rows(all, &scratch, <const double*> all.X + first, start, B, sums)
+    return pass_over_rows(all, &scratch, <const float*> all.X + first, start, B, sums)
 
 
 cdef double pass_over(
@@ -396,53 +397,38 @@ cdef double pass_over(
     const double* offset, const Task* task, double* counts, double* first, double* second,
 ) except? -1.0:
     """The functions below, on pointers: of X, `given` and `out` to floats or doubles."""
-    cdef Py_ssize_t n_sums = shape.n_sums if counts != NULL else 0, n_slabs = shape.n_slabs
-    cdef Py_ssize_t slab, i
+    cdef Py_ssize_t n_sums = shape.n_sums if counts != NULL else 0, i
     cdef bint is_double = shape.itemsize == sizeof(double)
     cdef Arena arena = counting_arena()
     lay_out(shape, n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(shape, n_sums, &arena)
-    cdef double* sums = memory.sums
+    cdef Pass all = lay_out(shape, n_sums, &arena)
     cdef double log_likelihood
+    all.task, all.X, all.means, all.factors, all.offset = task, X, means, factors, offset
     with nogil:
-        memset(sums, 0, n_slabs * n_sums * sizeof(double))
         if factors != NULL and not is_double:
             for i in range(shape.n_factors):
-                memory.factors[i] = <float> factors[i]
+                all.rounded[i] = <float> factors[i]
+            all.factors = all.rounded
         if factors != NULL and shape.factors == SHARED:
             if is_double:
-                whiten_means(shape, <const double*> X, means, factors, &memory)
+                whiten_means(shape, <const double*> X, means, factors, &all)
             else:
-                whiten_means(shape, <const float*> X, means, factors, &memory)
-        for slab in prange(n_slabs, schedule="dynamic", num_threads=shape.n_threads,
-                           use_threads_if=shape.n_threads > 1):
-            if is_double:
-                memory.log_likelihoods[slab] = pass_over_slab(
-                    shape, task, &memory, slab, <const double*> X, means, factors, offset,
-                    sums + slab * n_sums if n_sums > 0 else NULL,
-                )
-            else:
-                memory.log_likelihoods[slab] = pass_over_slab(
-                    shape, task, &memory, slab, <const float*> X, means,
-                    <const float*> memory.factors, offset,
-                    sums + slab * n_sums if n_sums > 0 else NULL,
-                )
-        log_likelihood = add_up(memory.log_likelihoods, n_slabs, 1)
+                whiten_means(shape, <const float*> X, means, factors, &all)
+        log_likelihood = walk_blocks(&all.slabs, pass_over_block, &all)
         if n_sums > 0:
-            add_slabs(shape, sums, memory.centre, means, counts, first, second)
+            finish_sums(shape, all.slabs.sums, all.centre, means, counts, first, second)
     free(scratch)
     return log_likelihood
 
 
-cdef void add_slabs(
-    Shape* shape, double* sums, const double* centre, const double* means, double* counts,
+cdef void finish_sums(
+    Shape* shape, const double* sums, const double* centre, const double* means, double* counts,
     double* first, double* second,
 ) noexcept nogil:
-    """Add the slabs' sums in order, about the means, and complete the symmetric matrices."""
+    """Sums about the means, with symmetric matrices completed."""
     cdef Py_ssize_t d = shape.d, K = shape.K, m, i, j
     cdef double* matrix
-    add_up(sums, shape.n_slabs, shape.n_sums)
     memcpy(counts, sums, K * sizeof(double))
     memcpy(first, sums + K, K * d * sizeof(double))
     memcpy(second, sums + K + K * d, shape.n_factors * sizeof(double))
@@ -466,7 +452,7 @@ cdef Centred lay_out_centred(const Shape* shape, Arena* arena) noexcept nogil:
     centred.means = take_doubles(arena, shape.K * shape.d)
     centred.offset = take_doubles(arena, shape.K)
     centred.factors = take(arena, shape.n_factors, shape.itemsize)
-    centred.sums = take_doubles(arena, shape.n_slabs * shape.n_sums)
+    centred.sums = take_doubles(arena, shape.n_sums)
     return centred
 
 
@@ -490,16 +476,15 @@ cdef void replace_log_joint(
 
 cdef void add_centred_moments(
     Centred* centred, const floating* x, Py_ssize_t B, const floating* shares, Py_ssize_t stride,
-    Workspace* space, Py_ssize_t slab,
+    Workspace* space, double* sums,
 ) noexcept nogil:
     """shares (K, B) of all components, whose block was the last one of `replace_log_joint`"""
     cdef Shape* shape = &centred.shape
     cdef floating* own = <floating*> space.joint
-    cdef double* first = centred.sums + slab * shape.n_sums
     cdef Py_ssize_t k
     for k in range(shape.K):
         memcpy(own + k * shape.stride, shares + centred.numbers[k] * stride, B * sizeof(floating))
-    add_moments(shape, x, B, centred.means, own, space, first, first + shape.K * shape.d)
+    add_moments(shape, x, B, centred.means, own, space, sums, sums + shape.K * shape.d)
 
 
 def e_step(

@@ -1,6 +1,5 @@
-from cython cimport floating
-
 from ._gaussian cimport Centred
+from ._openmp cimport Slabs
 from ._responsibilities cimport Task
 
 # The feature maps: phi(x) is x itself, followed by
@@ -11,19 +10,15 @@ cpdef enum:
     PRODUCTS        # x_i x_j for i <= j, the upper triangle row by row
 
 cdef struct Shape:
-    Py_ssize_t n            # rows
+    Slabs slabs
     Py_ssize_t d            # columns of reals
     Py_ssize_t n_digits     # ... of digits
     Py_ssize_t K            # components
     Py_ssize_t p            # features with the constant one
     Py_ssize_t stored       # ... of which a block has a row of values each
-    Py_ssize_t B            # rows of a block
-    Py_ssize_t n_blocks
-    Py_ssize_t n_slabs
     Py_ssize_t stride       # from one row of a block's matrices to the next
     size_t itemsize
     int features
-    int n_threads
     bint fused              # products are formed as they are summed,
     Py_ssize_t n_left       # ... from so many left factors
 
@@ -34,7 +29,7 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t n_digits, Py_ssize_t 
 
 cdef double pass_over(
     Shape* shape,
-    const floating* X,              # IN (n, d)
+    const void* X,                  # IN (n, d), floats or doubles
     const unsigned char* digits,    # IN (n_digits, n) or NULL
     const double* centre,           # IN (d,)
     const double* natural,          # IN (K, p); NULL: responsibilities are given

@@ -22,20 +22,17 @@ an eighth of the memory, whose speed limits passes over many features.
 """
 
 from cython cimport floating
-from cython.parallel cimport prange
 from libc.limits cimport INT_MAX
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport ndarray
 
-from ._arena cimport (
-    Arena, allocate, arena_of, counting_arena, start_line, take, take_arenas, take_doubles,
-)
+from ._arena cimport Arena, allocate, counting_arena, take
 from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._blas cimport gemm
 from ._gaussian cimport Centred, add_centred_moments, replace_log_joint
 from ._gaussian cimport Workspace as CentredSpace, lay_out_workspace as lay_out_centred_space
-from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
+from ._openmp cimport Slabs, count_slabs, lay_out_slabs, slabs_of, walk_blocks
 from ._responsibilities cimport Task, finish_block, empty_task, task_of
 
 from _fused_products_h cimport FUSED_STEP, can_fuse, fused_forms, fused_sums
@@ -76,7 +73,7 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t n_digits, Py_ssize_t 
     require(n > 0 and d > 0 and K > 0 and n_threads > 0, "rows, columns, components, threads")
     require(LINEAR <= features <= PRODUCTS, "features")
     require(n_digits == 0 or features == LINEAR, "digits stand beside linear features")
-    shape.n, shape.d, shape.K, shape.features, shape.itemsize = n, d, K, features, itemsize
+    shape.d, shape.K, shape.features, shape.itemsize = d, K, features, itemsize
     shape.n_digits = n_digits
     shape.p = 1 + d + n_digits
     if features == SQUARES:
@@ -89,15 +86,13 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t n_digits, Py_ssize_t 
     shape.fused = CAN_FUSE and (features == PRODUCTS or shape.p <= 1 + MOST_THIN)
     shape.n_left = 1 + d if features == PRODUCTS else 1
     shape.stored = 1 + d if shape.fused and features == PRODUCTS else shape.p
-    cdef Py_ssize_t rows = BLOCK_BYTES // ((shape.p + K) * itemsize)
+    cdef Py_ssize_t rows = BLOCK_BYTES // ((shape.p + K) * itemsize), B
     if shape.fused:
-        shape.B = min(n, FUSED_ROW_BYTES // itemsize)
+        B = min(n, FUSED_ROW_BYTES // itemsize)
     else:
-        shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // FEWEST_ROWS * FEWEST_ROWS)))
-    shape.n_blocks = (n + shape.B - 1) // shape.B
-    shape.n_slabs = count_slabs(shape.n_blocks, K * shape.p)
-    shape.n_threads = <int> min(n_threads, shape.n_slabs)
-    shape.stride = whole_steps(shape.B, itemsize)
+        B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // FEWEST_ROWS * FEWEST_ROWS)))
+    shape.slabs = slabs_of(n, B, count_slabs((n + B - 1) // B, K * shape.p), n_threads)
+    shape.stride = whole_steps(B, itemsize)
     return shape
 
 
@@ -108,13 +103,16 @@ cdef struct Workspace:
     void* softmax       # (2 * stride,)
     void* partial       # (p, K), unless products are fused
 
-# The scratch memory of a pass.
-cdef struct Memory:
-    Arena counted               # what a thread needs
-    char* threads
+# A pass, with its scratch memory.
+cdef struct Pass:
+    Shape* shape
+    const Task* task
+    const void* X
+    const unsigned char* digits
+    const double* centre
+    Centred* centred
     void* parameters            # (K, p), floats or doubles
-    double* sums                # (n_slabs, n_sums)
-    double* log_likelihoods     # (n_slabs,)
+    Slabs slabs
 
 
 cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogil:
@@ -126,20 +124,18 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     return space
 
 
-cdef Memory lay_out(
-    const Shape* shape, const Centred* centred, Py_ssize_t n_sums, Arena* arena
+cdef Pass lay_out(
+    Shape* shape, Centred* centred, Py_ssize_t n_sums, Arena* arena
 ) noexcept nogil:
-    cdef Memory memory
-    memory.counted = counting_arena()
-    lay_out_workspace(shape, &memory.counted)
+    cdef Pass all
+    cdef Arena counted = counting_arena()
+    lay_out_workspace(shape, &counted)
     if centred != NULL:
-        lay_out_centred_space(&centred.shape, &memory.counted)
-    memory.parameters = take(arena, shape.K * shape.p, shape.itemsize)
-    memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
-    start_line(arena)
-    memory.sums = take_doubles(arena, shape.n_slabs * n_sums)
-    memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
-    return memory
+        lay_out_centred_space(&centred.shape, &counted)
+    all.shape, all.centred = shape, centred
+    all.parameters = take(arena, shape.K * shape.p, shape.itemsize)
+    all.slabs = lay_out_slabs(&shape.slabs, &counted, n_sums, arena)
+    return all
 
 
 cdef void fill_features(
@@ -153,7 +149,7 @@ cdef void fill_features(
         out[b] = 1
     centred_transpose(x, B, d, centre, centred, stride)
     for j in range(shape.n_digits):
-        widen(centred + (d + j) * stride, digits + j * shape.n, B)
+        widen(centred + (d + j) * stride, digits + j * shape.slabs.n, B)
     if shape.fused:
         end_with_zeros(out, 1 + d + shape.n_digits, B, stride)
         B = whole_steps(B, sizeof(floating))
@@ -203,40 +199,44 @@ cdef void add_sums(
             sums[i] += partial[i]
 
 
-cdef double pass_over_slab(
-    Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab, const floating* X,
-    const unsigned char* digits, const double* centre, double* sums, Centred* centred,
+cdef double pass_over_rows(
+    const Pass* all, Arena* scratch, const floating* x, Py_ssize_t start, Py_ssize_t B,
+    double* sums,
 ) noexcept nogil:
     """Log joint densities; then what the task asks for, and sums."""
-    cdef Py_ssize_t K = shape.K, stride = shape.stride
-    cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
-    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef Shape* shape = all.shape
+    cdef Centred* centred = all.centred
+    cdef Workspace space = lay_out_workspace(shape, scratch)
     cdef CentredSpace centred_space
-    if centred != NULL:
-        centred_space = lay_out_centred_space(&centred.shape, &arena)
     cdef floating* features = <floating*> space.features
     cdef floating* joint = <floating*> space.joint
-    cdef Py_ssize_t block, start, B
-    cdef double log_likelihood = 0
-    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
-                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
-        start = block * shape.B
-        B = min(shape.B, shape.n - start)
-        fill_features(
-            shape, X + start * shape.d, digits + start if digits != NULL else NULL, B, centre,
-            features,
-        )
-        if task.given == NULL:
-            log_joint(shape, features, <const floating*> memory.parameters, B, joint)
+    cdef double log_likelihood
+    if centred != NULL:
+        centred_space = lay_out_centred_space(&centred.shape, scratch)
+    fill_features(shape, x, all.digits + start if all.digits != NULL else NULL, B,
+                  all.centre, features)
+    if all.task.given == NULL:
+        log_joint(shape, features, <const floating*> all.parameters, B, joint)
+    if centred != NULL:
+        replace_log_joint(centred, x, B, &centred_space, joint, shape.stride)
+    log_likelihood = finish_block(
+        joint, shape.K, B, shape.stride, all.task, start, <floating*> space.softmax)
+    if sums != NULL:
+        add_sums(shape, features, joint, B, <floating*> space.partial, sums)
         if centred != NULL:
-            replace_log_joint(centred, X + start * shape.d, B, &centred_space, joint, stride)
-        log_likelihood += finish_block(joint, K, B, stride, task, start, <floating*> space.softmax)
-        if sums != NULL:
-            add_sums(shape, features, joint, B, <floating*> space.partial, sums)
-            if centred != NULL:
-                add_centred_moments(
-                    centred, X + start * shape.d, B, joint, stride, &centred_space, slab)
+            add_centred_moments(centred, x, B, joint, shape.stride, &centred_space,
+                                sums + shape.K * shape.p)
     return log_likelihood
+
+
+cdef double pass_over_block(
+    const void* of, Arena scratch, Py_ssize_t start, Py_ssize_t B, double* sums
+) noexcept nogil:
+    cdef const Pass* all = <const Pass*> of
+    cdef Py_ssize_t first = start * all.shape.d
+    if all.shape.itemsize == sizeof(double):
+        return pass_over_rows(all, &scratch, <const double*> all.X + first, start, B, sums)
+    return pass_over_rows(all, &scratch, <const float*> all.X + first, start, B, sums)
 
 
 cdef void join(
@@ -254,10 +254,8 @@ cdef void join(
         natural += shape.p - 1
 
 
-cdef void split(Shape* shape, double* sums, double* counts, double* totals) noexcept nogil:
-    """[counts, totals] <- the slabs' sums, added in order."""
+cdef void split(Shape* shape, const double* sums, double* counts, double* totals) noexcept nogil:
     cdef Py_ssize_t k, j, K = shape.K, p = shape.p - 1
-    add_up(sums, shape.n_slabs, K * shape.p)
     memcpy(counts, sums, K * sizeof(double))
     for k in range(K):
         for j in range(p):
@@ -265,31 +263,29 @@ cdef void split(Shape* shape, double* sums, double* counts, double* totals) noex
 
 
 cdef double pass_over(
-    Shape* shape, const floating* X, const unsigned char* digits, const double* centre,
+    Shape* shape, const void* X, const unsigned char* digits, const double* centre,
     const double* natural, const double* offset, const Task* task, double* counts, double* totals,
     Centred* centred,
 ) except? -1:
     """The functions below, on pointers."""
-    cdef Py_ssize_t slab, n_sums = shape.K * shape.p if counts != NULL else 0
-    cdef int n_threads = shape.n_threads
+    cdef Py_ssize_t n_own = shape.K * shape.p if counts != NULL else 0
+    cdef Py_ssize_t n_sums = n_own + (centred.shape.n_sums if centred != NULL else 0)
     cdef double log_likelihood
     cdef Arena arena = counting_arena()
     lay_out(shape, centred, n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(shape, centred, n_sums, &arena)
+    cdef Pass all = lay_out(shape, centred, n_sums, &arena)
+    all.task, all.X, all.digits, all.centre = task, X, digits, centre
     with nogil:
-        memset(memory.sums, 0, shape.n_slabs * n_sums * sizeof(double))
-        if natural != NULL:
-            join(shape, offset, natural, <floating*> memory.parameters)
-        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=n_threads,
-                           use_threads_if=n_threads > 1):
-            memory.log_likelihoods[slab] = pass_over_slab(
-                shape, task, &memory, slab, X, digits, centre,
-                memory.sums + slab * n_sums if n_sums > 0 else NULL, centred,
-            )
-        log_likelihood = add_up(memory.log_likelihoods, shape.n_slabs, 1)
-        if n_sums > 0:
-            split(shape, memory.sums, counts, totals)
+        if natural != NULL and shape.itemsize == sizeof(double):
+            join(shape, offset, natural, <double*> all.parameters)
+        elif natural != NULL:
+            join(shape, offset, natural, <float*> all.parameters)
+        log_likelihood = walk_blocks(&all.slabs, pass_over_block, &all)
+        if counts != NULL:
+            split(shape, all.slabs.sums, counts, totals)
+        if centred != NULL:
+            memcpy(centred.sums, all.slabs.sums + n_own, (n_sums - n_own) * sizeof(double))
         free(scratch)
     return log_likelihood
 

@@ -25,7 +25,6 @@ from ._arrays cimport (
 from ._gaussian cimport DIAGONAL, FULL, Centred, lay_out_centred, locate
 from ._gaussian cimport Shape as CentredShape, shape_of as centred_shape_of
 from ._natural cimport PRODUCTS, SQUARE_SUM, SQUARES, Shape, pass_over, shape_of
-from ._openmp cimport add_up
 from ._pairwise cimport pairwise_sum
 from ._responsibilities cimport Task, task_of
 
@@ -146,10 +145,9 @@ cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
 
 cdef CentredShape narrow_shape(const Shape* shape, Py_ssize_t n_narrow) except *:
     cdef CentredShape narrow = centred_shape_of(
-        shape.n, shape.d, n_narrow, FULL if shape.features == PRODUCTS else DIAGONAL,
+        shape.slabs.n, shape.d, n_narrow, FULL if shape.features == PRODUCTS else DIAGONAL,
         shape.itemsize, 1)
-    narrow.B, narrow.n_slabs = shape.B, shape.n_slabs
-    narrow.stride = padded(narrow.B, narrow.itemsize)
+    narrow.stride = padded(shape.slabs.B, narrow.itemsize)
     return narrow
 
 
@@ -162,7 +160,6 @@ cdef void take_out(
     cdef Py_ssize_t d = shape.d, p = shape.p - 1, n = 0, k, i, width = p - d
     cdef Py_ssize_t size = narrow.shape.n_factors // narrow.shape.K
     cdef floating* own = <floating*> narrow.factors
-    memset(narrow.sums, 0, narrow.shape.n_slabs * narrow.shape.n_sums * sizeof(double))
     for k in range(shape.K):
         if memory.terms[k] < most_terms:
             continue
@@ -186,7 +183,6 @@ cdef void put_back(const Shape* shape, const Centred* narrow, double* totals) no
     cdef double* first = narrow.sums
     cdef double* second = first + narrow.shape.K * d
     cdef double* out
-    add_up(narrow.sums, narrow.shape.n_slabs, narrow.shape.n_sums)
     for n in range(narrow.shape.K):
         out = totals + narrow.numbers[n] * p
         memcpy(out, first + n * d, d * sizeof(double))
@@ -228,7 +224,7 @@ cdef double moments_of(
     cdef double quadratic = 0.0, normaliser = d * log(2.0 * M_PI), log_likelihood
     try:
         with nogil:
-            locate(X, shape.n, d, centre, memory.spread)
+            locate(X, shape.slabs.n, d, centre, memory.spread)
             for k in range(K):
                 if has_matrices:
                     memory.terms[k] = pack(

@@ -5,6 +5,8 @@ by one thread; the slabs' sums are added up in order. As slabs depend on the sha
 do not depend on the number of threads.
 """
 
+from ._arena cimport Arena
+
 cdef extern from *:
     """
     #ifdef _OPENMP
@@ -65,3 +67,40 @@ cdef inline bint is_interrupted() noexcept nogil:
 
 cdef inline int raise_waiting() except -1:
     return -1
+
+
+# n rows, or other items, in blocks of B, and these in slabs; the memory of a pass over them.
+cdef struct Slabs:
+    Py_ssize_t n
+    Py_ssize_t B
+    Py_ssize_t n_slabs
+    int n_threads
+    Arena counted               # what a thread needs
+    char* threads
+    Py_ssize_t n_sums           # 0: none are wanted
+    double* sums                # (n_slabs, n_sums)
+    double* log_likelihoods     # (n_slabs,)
+
+
+# Slabs without memory, and with it.
+cdef Slabs slabs_of(
+    Py_ssize_t n, Py_ssize_t B, Py_ssize_t n_slabs, int n_threads
+) noexcept nogil
+
+cdef Slabs lay_out_slabs(
+    const Slabs* slabs, const Arena* counted, Py_ssize_t n_sums, Arena* arena
+) noexcept nogil
+
+
+# What B rows from `start` on add to the sums (NULL: not wanted), and to the log-likelihood, which
+# is returned. Scratch memory is all that a thread has.
+ctypedef double (*OfBlock)(
+    const void* problem, Arena scratch, Py_ssize_t start, Py_ssize_t B, double* sums
+) noexcept nogil
+
+
+# A pass over all blocks: the sums of the first slab become those of all, added up in order. Return
+# the log-likelihood.
+cdef double walk_blocks(
+    const Slabs* slabs, OfBlock of_block, const void* problem
+) noexcept nogil

@@ -6,6 +6,9 @@ from functools import cache
 
 from cython.parallel cimport prange
 from libc.limits cimport INT_MAX
+from libc.string cimport memset
+
+from ._arena cimport Arena, arena_of, take_arenas, take_doubles
 
 from joblib import cpu_count, effective_n_jobs
 
@@ -55,6 +58,46 @@ def effective_n_threads(n_jobs=None):
     if n_jobs is None:
         return max(1, min(most, effective_n_jobs(None)))
     return max(1, most + 1 + n_jobs)
+
+
+cdef Slabs slabs_of(
+    Py_ssize_t n, Py_ssize_t B, Py_ssize_t n_slabs, int n_threads
+) noexcept nogil:
+    cdef Slabs slabs
+    slabs.n, slabs.B, slabs.n_slabs = n, B, n_slabs
+    slabs.n_threads = <int> min(n_threads, n_slabs)
+    return slabs
+
+
+cdef Slabs lay_out_slabs(
+    const Slabs* slabs, const Arena* counted, Py_ssize_t n_sums, Arena* arena
+) noexcept nogil:
+    cdef Slabs placed = slabs[0]
+    placed.counted, placed.n_sums = counted[0], n_sums
+    placed.threads = take_arenas(arena, slabs.n_threads, counted)
+    placed.sums = take_doubles(arena, slabs.n_slabs * n_sums)
+    placed.log_likelihoods = take_doubles(arena, slabs.n_slabs)
+    return placed
+
+
+cdef double walk_blocks(
+    const Slabs* slabs, OfBlock of_block, const void* problem
+) noexcept nogil:
+    cdef Py_ssize_t n_blocks = (slabs.n + slabs.B - 1) // slabs.B, slab, block
+    memset(slabs.sums, 0, slabs.n_slabs * slabs.n_sums * sizeof(double))
+    for slab in prange(slabs.n_slabs, schedule="dynamic", num_threads=slabs.n_threads,
+                       use_threads_if=slabs.n_threads > 1):
+        slabs.log_likelihoods[slab] = 0
+        for block in range(first_block(slab, slabs.n_slabs, n_blocks),
+                           first_block(slab + 1, slabs.n_slabs, n_blocks)):
+            slabs.log_likelihoods[slab] += of_block(
+                problem, arena_of(slabs.threads, omp_get_thread_num(), &slabs.counted),
+                block * slabs.B, min(slabs.B, slabs.n - block * slabs.B),
+                slabs.sums + slab * slabs.n_sums if slabs.n_sums > 0 else NULL,
+            )
+    if slabs.n_sums > 0:
+        add_up(slabs.sums, slabs.n_slabs, slabs.n_sums)
+    return add_up(slabs.log_likelihoods, slabs.n_slabs, 1)
 
 
 def walk(function, int n_threads, *columns):

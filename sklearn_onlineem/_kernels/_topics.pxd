@@ -3,7 +3,7 @@
 from libc.float cimport FLT_MIN
 from libc.stdint cimport uint64_t
 
-from ._arena cimport Arena, start_line, take, take_doubles
+from ._arena cimport Arena, take, take_doubles
 from ._arrays cimport require
 
 from _topic_draws_h cimport TOPIC_LANES, WORDS_AHEAD, BlockSpace, Scan, fetch_row, stream_of
@@ -18,7 +18,6 @@ cdef inline double most_prior() noexcept nogil:
 
 
 cdef inline float* take_floats(Arena* arena, Py_ssize_t n) noexcept nogil:
-    start_line(arena)
     return <float*> take(arena, n, sizeof(float))
 
 
