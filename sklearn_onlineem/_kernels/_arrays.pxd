@@ -5,7 +5,7 @@ A memoryview costs as much as the arithmetic on a small matrix.
 
 from libc.stdint cimport int64_t
 from numpy cimport (
-    NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, NPY_DOUBLE, NPY_FLOAT, NPY_INT, NPY_INT64,
+    NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, NPY_DOUBLE, NPY_FLOAT, NPY_INT, NPY_INT64, NPY_UINT8,
     PyArray_CHKFLAGS, PyArray_DATA, PyArray_DIM, PyArray_ISNOTSWAPPED, PyArray_NDIM, PyArray_TYPE,
     ndarray,
 )
@@ -52,6 +52,11 @@ cdef inline const int64_t* readable_integers(ndarray array, Py_ssize_t size) exc
     return <const int64_t*> elements(array, size, NPY_INT64, NPY_ARRAY_CARRAY_RO)
 
 
+# IN: `size` uint8 to read.
+cdef inline const unsigned char* readable_digits(ndarray array, Py_ssize_t size) except NULL:
+    return <const unsigned char*> elements(array, size, NPY_UINT8, NPY_ARRAY_CARRAY_RO)
+
+
 # OUT: `size` doubles to write.
 cdef inline double* writable(ndarray array, Py_ssize_t size) except NULL:
     return <double*> elements(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY)
@@ -73,21 +78,31 @@ cdef inline Py_ssize_t real_size(ndarray array) except -1:
     return sizeof(double) if real_type(array) == NPY_DOUBLE else sizeof(float)
 
 
-# Functions below return NULL for an array without elements, which stands for none.
+# Functions below return NULL for None, or an array without elements, which stand for none.
+
+cdef inline bint is_left_out(ndarray array) except -1:
+    return array is None or extent(array, 0) == 0
+
 
 cdef inline const double* optional_readable(ndarray array, Py_ssize_t size) except? NULL:
-    return readable(array, size) if extent(array, 0) > 0 else NULL
+    return NULL if is_left_out(array) else readable(array, size)
 
 
 cdef inline double* optional_writable(ndarray array, Py_ssize_t size) except? NULL:
-    return writable(array, size) if extent(array, 0) > 0 else NULL
+    return NULL if is_left_out(array) else writable(array, size)
+
+
+cdef inline const void* optional_readable_reals(
+    ndarray array, Py_ssize_t size, int type
+) except? NULL:
+    return NULL if is_left_out(array) else readable_reals(array, size, type)
 
 
 cdef inline void* optional_writable_reals(ndarray array, Py_ssize_t size, int type) except? NULL:
-    return elements(array, size, type, NPY_ARRAY_CARRAY) if extent(array, 0) > 0 else NULL
+    return NULL if is_left_out(array) else elements(array, size, type, NPY_ARRAY_CARRAY)
 
 
 cdef inline const int* optional_labels(ndarray array, Py_ssize_t size) except? NULL:
-    if extent(array, 0) == 0:
+    if is_left_out(array):
         return NULL
     return <const int*> elements(array, size, NPY_INT, NPY_ARRAY_CARRAY_RO)

@@ -11,14 +11,14 @@ from cython.parallel cimport parallel, prange
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
-from numpy cimport ndarray
+from numpy cimport NPY_DOUBLE, NPY_FLOAT, ndarray
 
 from ._arena cimport (
     Arena, allocate, arena_of, counting_arena, padded, take, take_arenas, take_doubles,
 )
-from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
+from ._arrays cimport extent, readable, require, writable
 from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
-from ._responsibilities cimport Task, finish_block, empty_task, task_of
+from ._responsibilities cimport Task, finish_block, task_of
 
 from _counts_h cimport COUNTS_TILE, gather_rows, scatter_rows
 from _simd_h cimport transpose
@@ -225,46 +225,6 @@ cdef double pass_over_slab(
     return log_likelihood
 
 
-cdef double pass_over(
-    Shape* shape, const floating[::1] nonzeros, const index[::1] columns, const index[::1] pointers,
-    const double* natural, const double* offset, const Task* task, double* counts,
-    double* totals_T,
-) except? -1:
-    """The functions below."""
-    cdef Py_ssize_t round = 0, first = 0, last = 0, slab, row
-    # A matrix without any non-zero has nothing to point at.
-    cdef const floating* data = &nonzeros[0] if nonzeros.shape[0] > 0 else NULL
-    cdef const index* indices = &columns[0] if nonzeros.shape[0] > 0 else NULL
-    cdef const index* indptr = &pointers[0]
-    cdef double log_likelihood
-    cdef bint wants_sums = counts != NULL
-    cdef Py_ssize_t n_rows = 1 + shape.d if wants_sums else 0
-    cdef Arena arena = counting_arena()
-    lay_out(shape, wants_sums, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(shape, wants_sums, &arena)
-    with nogil:
-        if natural != NULL:
-            pad(shape, offset, natural, <floating*> memory.table)
-        if wants_sums:
-            memset(counts, 0, shape.K * sizeof(double))
-            memset(totals_T, 0, shape.d * shape.K * sizeof(double))
-        with parallel(num_threads=shape.n_threads, use_threads_if=shape.n_threads > 1):
-            for round in range(shape.n_rounds):
-                first = round * shape.n_at_once
-                last = min(shape.n_slabs, first + shape.n_at_once)
-                for slab in prange(first, last, schedule="dynamic"):
-                    memory.log_likelihoods[slab] = pass_over_slab(
-                        shape, task, &memory, slab, data, indices, indptr,
-                        memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
-                    )
-                for row in prange(n_rows, schedule="static"):
-                    add_row_of_round(shape, memory.sums, last - first, row, counts, totals_T)
-        log_likelihood = add_up(memory.log_likelihoods, shape.n_slabs, 1)
-        free(scratch)
-    return log_likelihood
-
-
 # Whether indices lie in the table is up to the caller: `_rows.csr_form` looks at them once.
 cdef int check_rows(
     const floating[::1] data, const index[::1] indices, const index[::1] indptr
@@ -275,79 +235,61 @@ cdef int check_rows(
     return 0
 
 
-def e_step(
-    const floating[::1] data,           # IN (n_non_zeros,)
-    const index[::1] indices,           # IN (n_non_zeros,)
-    const index[::1] indptr,            # IN (n + 1,)
-    ndarray natural_T,                  # IN (d, K)
-    ndarray offset,                     # IN (K,)
-    ndarray base,                       # IN (n,) or (0,)
-    ndarray sample_weight,              # IN (n,) or (0,)
-    ndarray labels,                     # IN (n,) or (0,); -1 = unlabelled
-    ndarray uniforms,                   # IN (n,) or (0,); to sample the assignments
-    ndarray counts,                     # OUT (K,) or (0,)
-    ndarray totals_T,                   # OUT (d, K) or (0, 0)
-    ndarray log_likelihoods,            # OUT (n,) or (0,)
-    floating[:, ::1] responsibilities,  # OUT (n, K) or (0, 0)
+def mixture_pass(
+    const floating[::1] data,       # IN (n_non_zeros,)
+    const index[::1] indices,       # IN (n_non_zeros,)
+    const index[::1] indptr,        # IN (n + 1,)
+    ndarray natural_T,              # IN (d, K); None: responsibilities are given
+    ndarray offset,                 # IN (K,), or None
+    tuple task,                     # IN, OUT: see `_responsibilities.Task`
+    ndarray counts,                 # OUT (K,), or None: no sums
+    ndarray totals_T,               # OUT (d, K)
     int n_threads,
 ):
-    """Expected statistics of CSR rows; return sum_n s_n log p(x_n).
+    """Expected statistics of CSR rows, as wanted; return sum_n s_n log p(x_n).
 
     counts_k = sum_n r_nk and totals_k = sum_n r_nk x_n, where r_nk, the responsibilities, include
-    the sample weights s_n.
+    the sample weights s_n. Log joint densities are offset_k + natural_k . x_n + base_n.
     """
-    cdef Py_ssize_t n = indptr.shape[0] - 1, d = extent(natural_T, 0), K = extent(natural_T, 1)
+    cdef Py_ssize_t n = indptr.shape[0] - 1, round = 0, first = 0, last = 0, slab, row
+    cdef Py_ssize_t d = extent(totals_T if natural_T is None else natural_T, 0)
+    cdef Py_ssize_t K = extent(totals_T if natural_T is None else natural_T, 1)
     cdef Shape shape = shape_of(n, d, K, data.shape[0], sizeof(floating), n_threads)
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
     check_rows(data, indices, indptr)
-    require(responsibilities.shape[0] == 0
-            or responsibilities.shape[0] == n and responsibilities.shape[1] == K,
-            "responsibilities are (n, K)")
-    task.base = optional_readable(base, n)
-    task.out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
-    return pass_over(
-        &shape, data, indices, indptr, readable(natural_T, d * K), readable(offset, K), &task,
-        optional_writable(counts, K), writable(totals_T, d * K) if extent(counts, 0) > 0 else NULL,
-    )
-
-
-def log_density(
-    const floating[::1] data,           # IN (n_non_zeros,)
-    const index[::1] indices,           # IN (n_non_zeros,)
-    const index[::1] indptr,            # IN (n + 1,)
-    ndarray natural_T,                  # IN (d, K)
-    ndarray offset,                     # IN (K,)
-    ndarray base,                       # IN (n,) or (0,)
-    floating[:, ::1] out,               # OUT (n, K)
-    int n_threads,
-):
-    """offset_k + natural_k . x_n + base_n, for every row and component."""
-    cdef Py_ssize_t n = indptr.shape[0] - 1, d = extent(natural_T, 0), K = extent(natural_T, 1)
-    cdef Shape shape = shape_of(n, d, K, data.shape[0], sizeof(floating), n_threads)
-    cdef Task task = empty_task()
-    check_rows(data, indices, indptr)
-    require(out.shape[0] == n and out.shape[1] == K, "log densities are (n, K)")
-    task.base, task.out = optional_readable(base, n), &out[0, 0]
-    pass_over(&shape, data, indices, indptr, readable(natural_T, d * K), readable(offset, K), &task,
-              NULL, NULL)
-
-
-def statistics(
-    const floating[::1] data,                   # IN (n_non_zeros,)
-    const index[::1] indices,                   # IN (n_non_zeros,)
-    const index[::1] indptr,                    # IN (n + 1,)
-    const floating[:, ::1] responsibilities,    # IN (n, K)
-    ndarray counts,                             # OUT (K,)
-    ndarray totals_T,                           # OUT (d, K)
-    int n_threads,
-):
-    """counts_k = sum_n r_nk and totals_k = sum_n r_nk x_n, for given r."""
-    cdef Py_ssize_t n = indptr.shape[0] - 1, d = extent(totals_T, 0), K = extent(counts, 0)
-    cdef Shape shape = shape_of(n, d, K, data.shape[0], sizeof(floating), n_threads)
-    cdef Task task = empty_task()
-    check_rows(data, indices, indptr)
-    require(responsibilities.shape[0] == n and responsibilities.shape[1] == K,
-            "responsibilities are (n, K)")
-    task.given = &responsibilities[0, 0]
-    pass_over(&shape, data, indices, indptr, NULL, NULL, &task, writable(counts, K),
-              writable(totals_T, d * K))
+    cdef Task wanted = task_of(task, n, K, NPY_FLOAT if floating is float else NPY_DOUBLE)
+    require((wanted.given != NULL) == (natural_T is None),
+            "there are parameters or responsibilities")
+    cdef const double* natural = NULL if natural_T is None else readable(natural_T, d * K)
+    cdef const double* constant = NULL if natural_T is None else readable(offset, K)
+    cdef bint wants_sums = counts is not None
+    cdef double* count = writable(counts, K) if wants_sums else NULL
+    cdef double* totals = writable(totals_T, d * K) if wants_sums else NULL
+    # A matrix without any non-zero has nothing to point at.
+    cdef const floating* values = &data[0] if data.shape[0] > 0 else NULL
+    cdef const index* columns = &indices[0] if data.shape[0] > 0 else NULL
+    cdef double log_likelihood
+    cdef Py_ssize_t n_rows = 1 + d if wants_sums else 0
+    cdef Arena arena = counting_arena()
+    lay_out(&shape, wants_sums, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef Memory memory = lay_out(&shape, wants_sums, &arena)
+    with nogil:
+        if natural != NULL:
+            pad(&shape, constant, natural, <floating*> memory.table)
+        if wants_sums:
+            memset(count, 0, K * sizeof(double))
+            memset(totals, 0, d * K * sizeof(double))
+        with parallel(num_threads=shape.n_threads, use_threads_if=shape.n_threads > 1):
+            for round in range(shape.n_rounds):
+                first = round * shape.n_at_once
+                last = min(shape.n_slabs, first + shape.n_at_once)
+                for slab in prange(first, last, schedule="dynamic"):
+                    memory.log_likelihoods[slab] = pass_over_slab(
+                        &shape, &wanted, &memory, slab, values, columns, &indptr[0],
+                        memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
+                    )
+                for row in prange(n_rows, schedule="static"):
+                    add_row_of_round(&shape, memory.sums, last - first, row, count, totals)
+        log_likelihood = add_up(memory.log_likelihoods, shape.n_slabs, 1)
+        free(scratch)
+    return log_likelihood

@@ -18,14 +18,16 @@ from cython cimport floating
 from libc.math cimport log
 from libc.stdlib cimport free
 from libc.string cimport memset
-from numpy cimport PyArray_NDIM, ndarray
+from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
 
 from ._arena cimport (
     Arena, allocate, counting_arena, take, take_doubles,
 )
-from ._arrays cimport extent, readable, readable_reals, real_size, real_type, require, writable
+from ._arrays cimport (
+    extent, optional_readable, readable, readable_reals, real_size, real_type, require, writable,
+)
 from ._openmp cimport Slabs, count_slabs, lay_out_slabs, slabs_of, walk_blocks
-from ._responsibilities cimport Task, finish_block, empty_task, task_of
+from ._responsibilities cimport Task, finish_block, task_of
 
 from _gaps_h cimport (
     LOG_2_PI, QUAD, Pattern, add_gap_covariance, add_gap_shares, add_lane_squares,
@@ -59,7 +61,7 @@ cdef struct Shape:
     Py_ssize_t T            # rows of a panel
     Py_ssize_t n_entries    # most entries of a factor
 
-# Gaussians of K components, as `e_step` describes them.
+# Gaussians of K components, as `mixture_pass` describes them.
 cdef struct Parameters:
     const double* means
     const double* covariances
@@ -529,7 +531,7 @@ cdef void finish_sums(
     const Shape* shape, const double* covariances, const double* floor, const double* sums,
     double* counts, double* first, double* second,
 ) noexcept nogil:
-    """Counts, first and second as `e_step` has them."""
+    """Counts, first and second as `mixture_pass` has them."""
     cdef Py_ssize_t d = shape.d, K = shape.K, G = shape.G, k, i, j
     cdef Py_ssize_t width = shape.stride, size = shape.n_second, at
     cdef const double* firsts = sums + G * shape.W
@@ -570,119 +572,55 @@ cdef Parameters parameters_of(const Shape* shape, tuple arrays) except *:
     return parameters
 
 
-cdef double pass_over(
-    Shape* shape, ndarray X, const Parameters* parameters, const double* log_weights,
-    const Task* task, const double* floor, double* counts, double* first, double* second,
-    double* completed,
-) except? -1.0:
-    """The functions below, on pointers."""
-    cdef const void* rows = readable_reals(X, shape.slabs.n * shape.d, real_type(X))
-    if counts == NULL:
-        shape.n_sums = 0
-    cdef Arena arena = counting_arena()
-    lay_out(shape, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef Pass all = lay_out(shape, &arena)
-    cdef double log_likelihood
-    all.task, all.X, all.completed = task, rows, completed
-    all.is_double = real_size(X) == sizeof(double)
-    with nogil:
-        fill_tables(shape, parameters, log_weights, &all.tables)
-        log_likelihood = walk_blocks(&all.slabs, pass_over_block, &all)
-        if counts != NULL:
-            finish_sums(shape, parameters.covariances, floor, all.slabs.sums, counts, first, second)
-    free(scratch)
-    return log_likelihood
-
-
-cdef Py_ssize_t size_of_covariances(const Shape* shape) noexcept nogil:
-    return shape.n_covariances * shape.d * (1 if shape.is_diagonal else shape.d)
-
-
-def e_step(
-    ndarray X,                  # IN   (n, d), float or double; NaN is missing
-    tuple parameters,           # IN   means (K, d); covariances (K, d, d), (1, d, d) shared, or
-                                #   (K, d) variances; their inverses, or (0,) for variances; upper
-                                #   triangles P, P P' a precision, or 1 / sqrt(variances);
-                                #   log-determinants of the covariances (K,), or (1,) shared
-    ndarray log_weights,        # IN   (K,)
-    ndarray sample_weight,      # IN   (n,) or (0,)
-    ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
-    ndarray uniforms,           # IN   (n,) or (0,); to sample the assignments
-    ndarray floor,              # IN   (d,), what the M-step adds to variances
-    ndarray counts,             # OUT  (K,)
-    ndarray first,              # OUT  (K, d)
-    ndarray second,             # OUT  shape of covariances
-    ndarray log_likelihoods,    # OUT  (n,) or (0,)
+def mixture_pass(
+    ndarray X,              # IN   (n, d), float or double; NaN is missing
+    tuple parameters,       # IN   means (K, d); covariances (K, d, d), (1, d, d) shared, or (K, d)
+                            #      variances; their inverses, or (0,) for variances; upper
+                            #      triangles P, P P' a precision, or 1 / sqrt(variances);
+                            #      log-determinants of the covariances (K,), or (1,) shared
+    ndarray log_weights,    # IN   (K,), or None: 0
+    tuple task,             # IN, OUT: see `_responsibilities.Task`, for rows of doubles
+    ndarray floor,          # IN   (d,), what the M-step adds to variances; None: no sums
+    ndarray counts,         # OUT  (K,)
+    ndarray first,          # OUT  (K, d)
+    ndarray second,         # OUT  shape of covariances
+    ndarray completed,      # INOUT (n, d), or None: what X lacks, by given responsibilities
     int n_threads,
 ):
-    """Expected moments about the means; return sum_n s_n log p(x_n), of what is observed.
+    """Expected moments about the means, as wanted; return sum_n s_n log p(x_n, observed).
 
     counts_k = sum_n r_nk, first_k = sum_n r_nk E[x_n - mean_k] and
     second_k = sum_n r_nk E[(x_n - mean_k)(x_n - mean_k)'], summed over k if the covariance is
     shared, or its diagonal; expectations are given k and what is observed. The responsibilities
     r_nk include the sample weights s_n. Variances of what is missing are less the floor, as they
-    have it already.
+    have it already. Log joint densities are log weight_k + log p(x_n | k), and what is missing is
+    completed by sum_k r_nk E[x_n | k].
     """
     cdef Shape shape = shape_of(X, parameters, n_threads)
-    cdef Parameters pointers = parameters_of(&shape, parameters)
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, shape.slabs.n)
-    return pass_over(
-        &shape, X, &pointers, readable(log_weights, shape.K), &task, readable(floor, shape.d),
-        writable(counts, shape.K), writable(first, shape.K * shape.d),
-        writable(second, size_of_covariances(&shape)), NULL,
-    )
-
-
-def log_density(
-    ndarray X,              # IN   (n, d), float or double; NaN is missing
-    tuple parameters,       # IN   as of `e_step`
-    ndarray log_weights,    # IN   (K,)
-    ndarray out,            # OUT  (n, K)
-    int n_threads,
-):
-    """log weight_k + log p(x_n | k), of what is observed."""
-    cdef Shape shape = shape_of(X, parameters, n_threads)
-    cdef Parameters pointers = parameters_of(&shape, parameters)
-    cdef Task task = empty_task()
-    task.out = writable(out, shape.slabs.n * shape.K)
-    pass_over(
-        &shape, X, &pointers, readable(log_weights, shape.K), &task, NULL, NULL, NULL, NULL, NULL)
-
-
-def statistics(
-    ndarray X,                  # IN   (n, d), float or double; NaN is missing
-    tuple parameters,           # IN   as of `e_step`
-    ndarray responsibilities,   # IN   (n, K)
-    ndarray floor,              # IN   (d,)
-    ndarray counts,             # OUT  (K,)
-    ndarray first,              # OUT  (K, d)
-    ndarray second,             # OUT  shape of covariances
-    int n_threads,
-):
-    """The moments of `e_step`, for given responsibilities."""
-    cdef Shape shape = shape_of(X, parameters, n_threads)
-    cdef Parameters pointers = parameters_of(&shape, parameters)
-    cdef Task task = empty_task()
-    task.given = readable(responsibilities, shape.slabs.n * shape.K)
-    pass_over(
-        &shape, X, &pointers, NULL, &task, readable(floor, shape.d), writable(counts, shape.K),
-        writable(first, shape.K * shape.d), writable(second, size_of_covariances(&shape)), NULL,
-    )
-
-
-def complete(
-    ndarray X,                  # IN    (n, d), float or double; NaN is missing
-    tuple parameters,           # IN    as of `e_step`
-    ndarray responsibilities,   # IN    (n, K)
-    ndarray out,                # INOUT (n, d), of which what X lacks is written
-    int n_threads,
-):
-    """sum_k r_nk E[x_n | k and what is observed], where x_n has a gap."""
-    cdef Shape shape = shape_of(X, parameters, n_threads)
-    cdef Parameters pointers = parameters_of(&shape, parameters)
-    cdef Task task = empty_task()
-    task.given = readable(responsibilities, shape.slabs.n * shape.K)
-    pass_over(
-        &shape, X, &pointers, NULL, &task, NULL, NULL, NULL, NULL,
-        writable(out, shape.slabs.n * shape.d))
+    cdef Parameters given = parameters_of(&shape, parameters)
+    cdef Py_ssize_t n = shape.slabs.n, d = shape.d, K = shape.K
+    cdef Task wanted = task_of(task, n, K, NPY_DOUBLE)
+    cdef const void* rows = readable_reals(X, n * d, real_type(X))
+    cdef const double* log_weight = optional_readable(log_weights, K)
+    cdef const double* added = NULL if floor is None else readable(floor, d)
+    cdef double* count = NULL if floor is None else writable(counts, K)
+    cdef double* sums = NULL if floor is None else writable(first, K * d)
+    cdef double* products = NULL if floor is None else writable(
+        second, shape.n_covariances * d * (1 if shape.is_diagonal else d))
+    cdef double* complete = NULL if completed is None else writable(completed, n * d)
+    cdef Arena arena = counting_arena()
+    cdef double log_likelihood
+    require(complete == NULL or wanted.given != NULL, "responsibilities are given to complete rows")
+    shape.n_sums = 0 if floor is None else shape.n_sums
+    lay_out(&shape, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef Pass all = lay_out(&shape, &arena)
+    all.task, all.X, all.is_double = &wanted, rows, real_size(X) == sizeof(double)
+    all.completed = complete
+    with nogil:
+        fill_tables(&shape, &given, log_weight, &all.tables)
+        log_likelihood = walk_blocks(&all.slabs, pass_over_block, &all)
+        if added != NULL:
+            finish_sums(&shape, given.covariances, added, all.slabs.sums, count, sums, products)
+        free(scratch)
+    return log_likelihood

@@ -66,7 +66,8 @@ cdef void add_centred_moments(
 
 
 cdef void locate(
-    const floating* X,      # IN (n, d)
+    const void* X,          # IN (n, d), floats or doubles
+    size_t itemsize,
     Py_ssize_t n,
     Py_ssize_t d,
     double* centre,         # OUT (d,)

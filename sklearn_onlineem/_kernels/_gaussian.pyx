@@ -26,16 +26,15 @@ import numpy as np
 from cython cimport floating
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
-from numpy cimport PyArray_NDIM, ndarray
+from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
 
 from ._arena cimport ARENA_LINE, Arena, allocate, counting_arena, padded, take, take_doubles
 from ._arrays cimport (
-    extent, optional_writable, optional_writable_reals, readable, readable_reals, real_size,
-    real_type, require, writable,
+    extent, optional_readable, readable, readable_reals, real_size, real_type, require, writable,
 )
 from ._blas cimport gemm, syrk, trmm
 from ._openmp cimport Slabs, count_slabs, lay_out_slabs, slabs_of, walk_blocks
-from ._responsibilities cimport Task, finish_block, empty_task, task_of
+from ._responsibilities cimport Task, finish_block, task_of
 from ._simd cimport restricted, simd_void
 
 from _gaussian_h cimport (
@@ -123,10 +122,19 @@ cdef inline double largest_guard(size_t itemsize) noexcept nogil:
 
 
 cdef void locate(
-    const floating* X, Py_ssize_t n, Py_ssize_t d, double* centre, double* spread
+    const void* X, size_t itemsize, Py_ssize_t n, Py_ssize_t d, double* centre, double* spread
 ) noexcept nogil:
     """Means of the first rows, and variances about them."""
-    cdef Py_ssize_t rows = min(n, LOCATION_ROWS), i, j
+    if itemsize == sizeof(double):
+        locate_rows(<const double*> X, min(n, LOCATION_ROWS), d, centre, spread)
+    else:
+        locate_rows(<const float*> X, min(n, LOCATION_ROWS), d, centre, spread)
+
+
+cdef void locate_rows(
+    const floating* X, Py_ssize_t rows, Py_ssize_t d, double* centre, double* spread
+) noexcept nogil:
+    cdef Py_ssize_t i, j
     cdef double deviation
     memset(centre, 0, d * sizeof(double))
     memset(spread, 0, d * sizeof(double))
@@ -258,7 +266,7 @@ cdef void whiten_means(
     cdef double of_rows = 0.0, of_means = 0.0, terms
     cdef double* deviation = all.spread
     cdef double* out = all.white_means
-    locate(X, shape.slabs.n, d, all.centre, deviation)
+    locate_rows(X, n, d, all.centre, deviation)
     for i in range(n):
         for j in range(d):
             deviation[j] = X[i * d + j] - all.centre[j]
@@ -392,36 +400,6 @@ cdef double pass_over_block(
     return pass_over_rows(all, &scratch, <const float*> all.X + first, start, B, sums)
 
 
-cdef double pass_over(
-    Shape* shape, const void* X, const double* means, const double* factors,
-    const double* offset, const Task* task, double* counts, double* first, double* second,
-) except? -1.0:
-    """The functions below, on pointers: of X, `given` and `out` to floats or doubles."""
-    cdef Py_ssize_t n_sums = shape.n_sums if counts != NULL else 0, i
-    cdef bint is_double = shape.itemsize == sizeof(double)
-    cdef Arena arena = counting_arena()
-    lay_out(shape, n_sums, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef Pass all = lay_out(shape, n_sums, &arena)
-    cdef double log_likelihood
-    all.task, all.X, all.means, all.factors, all.offset = task, X, means, factors, offset
-    with nogil:
-        if factors != NULL and not is_double:
-            for i in range(shape.n_factors):
-                all.rounded[i] = <float> factors[i]
-            all.factors = all.rounded
-        if factors != NULL and shape.factors == SHARED:
-            if is_double:
-                whiten_means(shape, <const double*> X, means, factors, &all)
-            else:
-                whiten_means(shape, <const float*> X, means, factors, &all)
-        log_likelihood = walk_blocks(&all.slabs, pass_over_block, &all)
-        if n_sums > 0:
-            finish_sums(shape, all.slabs.sums, all.centre, means, counts, first, second)
-    free(scratch)
-    return log_likelihood
-
-
 cdef void finish_sums(
     Shape* shape, const double* sums, const double* centre, const double* means, double* counts,
     double* first, double* second,
@@ -487,82 +465,58 @@ cdef void add_centred_moments(
     add_moments(shape, x, B, centred.means, own, space, sums, sums + shape.K * shape.d)
 
 
-def e_step(
-    ndarray X,                  # IN   (n, d), float or double
-    ndarray means,              # IN   (K, d)
-    ndarray factors,            # IN   (K, d, d), or (1, d, d) shared: upper triangles P;
-                                #      or (K, d): diagonals of P
-    ndarray offset,             # IN   (K,)
-    ndarray sample_weight,      # IN   (n,) or (0,)
-    ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
-    ndarray uniforms,           # IN   (n,) or (0,); to sample the assignments
-    ndarray counts,             # OUT  (K,) or (0,)
-    ndarray first,              # OUT  (K, d) or (0, 0)
-    ndarray second,             # OUT  shape of factors, or (0, 0, 0)
-    ndarray log_likelihoods,    # OUT  (n,) or (0,)
-    ndarray responsibilities,   # OUT  (n, K) or (0, 0), of the type of X
+def mixture_pass(
+    ndarray X,          # IN   (n, d), float or double
+    ndarray means,      # IN   (K, d)
+    ndarray factors,    # IN   (K, d, d), or (1, d, d) shared: upper triangles P; (K, d): diagonals
+                        #      of P; None: responsibilities are given
+    ndarray offset,     # IN   (K,), or None
+    tuple task,         # IN, OUT: see `_responsibilities.Task`
+    ndarray counts,     # OUT  (K,), or None: no sums
+    ndarray first,      # OUT  (K, d)
+    ndarray second,     # OUT  shape of factors
     int n_threads,
 ):
-    """Expected moments about the means; return sum_n s_n log p(x_n).
+    """Expected moments about the means, as wanted; return sum_n s_n log p(x_n).
 
     counts_k = sum_n r_nk, first_k = sum_n r_nk (x_n - mean_k) and
     second_k = sum_n r_nk (x_n - mean_k)(x_n - mean_k)', summed over k if the factor is shared, or
-    its diagonal. The responsibilities r_nk include the sample weights s_n.
+    its diagonal. The responsibilities r_nk include the sample weights s_n. Log joint densities are
+    offset_k - |P_k' (x_n - mean_k)|^2 / 2.
     """
-    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), i
     cdef int type = real_type(X)
-    cdef Shape shape = shape_of(n, d, K, kind(factors, K), real_size(X), n_threads)
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
-    require(extent(means, 1) == d, "means have an element for each column")
-    task.out = optional_writable_reals(responsibilities, n * K, type)
-    return pass_over(
-        &shape, readable_reals(X, n * d, type), readable(means, K * d),
-        readable(factors, shape.n_factors), readable(offset, K), &task,
-        optional_writable(counts, K), optional_writable(first, K * d),
-        optional_writable(second, shape.n_factors),
-    )
-
-
-def log_density(
-    ndarray X,          # IN   (n, d), float or double
-    ndarray means,      # IN   (K, d)
-    ndarray factors,    # IN   (K, d, d), or (1, d, d) shared: upper triangles P; or (K, d)
-    ndarray offset,     # IN   (K,)
-    ndarray out,        # OUT  (n, K), of the type of X
-    int n_threads,
-):
-    """offset_k - |P_k' (x_n - mean_k)|^2 / 2, for every row and component."""
-    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
-    cdef int type = real_type(X)
-    cdef Shape shape = shape_of(n, d, K, kind(factors, K), real_size(X), n_threads)
-    require(extent(means, 1) == d and extent(out, 0) == n and extent(out, 1) == K,
-            "means are (K, d), densities (n, K)")
-    cdef Task task = empty_task()
-    task.out = optional_writable_reals(out, n * K, type)
-    pass_over(
-        &shape, readable_reals(X, n * d, type), readable(means, K * d),
-        readable(factors, shape.n_factors), readable(offset, K), &task, NULL, NULL, NULL,
-    )
-
-
-def statistics(
-    ndarray X,                  # IN   (n, d), float or double
-    ndarray means,              # IN   (K, d)
-    ndarray responsibilities,   # IN   (n, K), of the type of X
-    ndarray counts,             # OUT  (K,)
-    ndarray first,              # OUT  (K, d)
-    ndarray second,             # OUT  (K, d, d), or (1, d, d) summed over k; or (K, d)
-    int n_threads,
-):
-    """The moments of `e_step`, for given responsibilities."""
-    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
-    cdef int type = real_type(X)
-    cdef Shape shape = shape_of(n, d, K, kind(second, K), real_size(X), n_threads)
-    require(extent(means, 1) == d and extent(responsibilities, 1) == K,
-            "means are (K, d), responsibilities (n, K)")
-    cdef Task task = empty_task()
-    task.given = readable_reals(responsibilities, n * K, type)
-    pass_over(
-        &shape, readable_reals(X, n * d, type), readable(means, K * d), NULL, NULL, &task,
-        writable(counts, K), writable(first, K * d), writable(second, shape.n_factors),
-    )
+    cdef bint is_double = type == NPY_DOUBLE, has_sums = counts is not None
+    cdef Task wanted = task_of(task, n, K, type)
+    cdef Shape shape = shape_of(
+        n, d, K, kind(second if factors is None else factors, K), real_size(X), n_threads)
+    require(extent(means, 1) == d and (wanted.given != NULL) == (factors is None),
+            "means are (K, d); there are factors or responsibilities")
+    cdef const void* rows = readable_reals(X, n * d, type)
+    cdef const double* mean = readable(means, K * d)
+    cdef const double* factor = optional_readable(factors, shape.n_factors)
+    cdef const double* offsets = NULL if factor == NULL else readable(offset, K)
+    cdef double* count = writable(counts, K) if has_sums else NULL
+    cdef double* sums = writable(first, K * d) if has_sums else NULL
+    cdef double* products = writable(second, shape.n_factors) if has_sums else NULL
+    cdef Arena arena = counting_arena()
+    cdef double log_likelihood
+    lay_out(&shape, shape.n_sums if has_sums else 0, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef Pass all = lay_out(&shape, shape.n_sums if has_sums else 0, &arena)
+    all.task, all.X, all.means, all.factors, all.offset = &wanted, rows, mean, factor, offsets
+    with nogil:
+        if factor != NULL and not is_double:
+            for i in range(shape.n_factors):
+                all.rounded[i] = <float> factor[i]
+            all.factors = all.rounded
+        if factor != NULL and shape.factors == SHARED:
+            if is_double:
+                whiten_means(&shape, <const double*> rows, mean, factor, &all)
+            else:
+                whiten_means(&shape, <const float*> rows, mean, factor, &all)
+        log_likelihood = walk_blocks(&all.slabs, pass_over_block, &all)
+        if has_sums:
+            finish_sums(&shape, all.slabs.sums, all.centre, mean, count, sums, products)
+        free(scratch)
+    return log_likelihood

@@ -28,12 +28,14 @@ from libc.string cimport memcpy, memset
 from numpy cimport ndarray
 
 from ._arena cimport Arena, allocate, counting_arena, take
-from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
+from ._arrays cimport (
+    extent, readable, readable_digits, readable_reals, real_size, real_type, require, writable,
+)
 from ._blas cimport gemm
 from ._gaussian cimport Centred, add_centred_moments, replace_log_joint
 from ._gaussian cimport Workspace as CentredSpace, lay_out_workspace as lay_out_centred_space
 from ._openmp cimport Slabs, count_slabs, lay_out_slabs, slabs_of, walk_blocks
-from ._responsibilities cimport Task, finish_block, empty_task, task_of
+from ._responsibilities cimport Task, finish_block, task_of
 
 from _fused_products_h cimport FUSED_STEP, can_fuse, fused_forms, fused_sums
 from _simd_h cimport centred_transpose, multiply, square_sum, widen
@@ -267,7 +269,7 @@ cdef double pass_over(
     const double* natural, const double* offset, const Task* task, double* counts, double* totals,
     Centred* centred,
 ) except? -1:
-    """The functions below, on pointers."""
+    """`mixture_pass` on pointers."""
     cdef Py_ssize_t n_own = shape.K * shape.p if counts != NULL else 0
     cdef Py_ssize_t n_sums = n_own + (centred.shape.n_sums if centred != NULL else 0)
     cdef double log_likelihood
@@ -290,85 +292,36 @@ cdef double pass_over(
     return log_likelihood
 
 
-def e_step(
-    const floating[:, ::1] X,           # IN (n, d)
-    const unsigned char[:, ::1] digits,     # IN (q, n) or (0, 0); with LINEAR features
-    ndarray centre,                     # IN (d,)
+def mixture_pass(
+    ndarray X,          # IN (n, d), float or double
+    ndarray digits,     # IN (q, n), uint8, with LINEAR features; or None
+    ndarray centre,     # IN (d,)
     int features,
-    ndarray natural,                    # IN (K, p)
-    ndarray offset,                     # IN (K,)
-    ndarray base,                       # IN (n,) or (0,)
-    ndarray sample_weight,              # IN (n,) or (0,)
-    ndarray labels,                     # IN (n,) or (0,); -1 = unlabelled
-    ndarray uniforms,                   # IN (n,) or (0,); to sample the assignments
-    ndarray counts,                     # OUT (K,) or (0,)
-    ndarray totals,                     # OUT (K, p) or (0, 0)
-    ndarray log_likelihoods,            # OUT (n,) or (0,)
-    floating[:, ::1] responsibilities,  # OUT (n, K) or (0, 0)
+    ndarray natural,    # IN (K, p); None: responsibilities are given
+    ndarray offset,     # IN (K,), or None
+    tuple task,         # IN, OUT: see `_responsibilities.Task`
+    ndarray counts,     # OUT (K,), or None: no sums
+    ndarray totals,     # OUT (K, p)
     int n_threads,
 ):
-    """Expected statistics of rows; return sum_n s_n log p(x_n).
+    """Expected statistics of rows, as wanted; return sum_n s_n log p(x_n).
 
     counts_k = sum_n r_nk and totals_k = sum_n r_nk phi(x_n - centre), where r_nk, the
-    responsibilities, include the sample weights s_n. phi ends with the digits; p counts them.
+    responsibilities, include the sample weights s_n. Log joint densities are
+    offset_k + natural_k . phi(x_n - centre) + base_n. phi ends with the digits; p counts them.
     """
-    cdef Py_ssize_t n = X.shape[0], K = extent(natural, 0)
-    cdef Shape shape = shape_of(
-        n, X.shape[1], digits.shape[0], K, features, sizeof(floating), n_threads)
+    cdef Py_ssize_t n = extent(X, 0), K = extent(counts if natural is None else natural, 0)
+    cdef Py_ssize_t q = 0 if digits is None else extent(digits, 0)
+    cdef int type = real_type(X)
+    cdef Shape shape = shape_of(n, extent(X, 1), q, K, features, real_size(X), n_threads)
     cdef Py_ssize_t size = K * (shape.p - 1)
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
-    require(digits.shape[0] == 0 or digits.shape[1] == n, "there are digits of each row")
-    require(responsibilities.shape[0] == 0
-            or responsibilities.shape[0] == n and responsibilities.shape[1] == K,
-            "responsibilities are (n, K)")
-    task.base = optional_readable(base, n)
-    task.out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
+    cdef Task wanted = task_of(task, n, K, type)
+    require((wanted.given != NULL) == (natural is None), "there are parameters or responsibilities")
     return pass_over(
-        &shape, &X[0, 0], &digits[0, 0] if digits.shape[0] > 0 else NULL,
-        readable(centre, shape.d), readable(natural, size), readable(offset, K), &task,
-        optional_writable(counts, K), writable(totals, size) if extent(counts, 0) > 0 else NULL,
-        NULL,
-    )
-
-
-def log_density(
-    const floating[:, ::1] X,           # IN (n, d)
-    ndarray centre,                     # IN (d,)
-    int features,
-    ndarray natural,                    # IN (K, p)
-    ndarray offset,                     # IN (K,)
-    ndarray base,                       # IN (n,) or (0,)
-    floating[:, ::1] out,               # OUT (n, K)
-    int n_threads,
-):
-    """offset_k + natural_k . phi(x_n - centre) + base_n, for every row and component."""
-    cdef Py_ssize_t n = X.shape[0], K = extent(natural, 0)
-    cdef Shape shape = shape_of(n, X.shape[1], 0, K, features, sizeof(floating), n_threads)
-    cdef Task task = empty_task()
-    require(out.shape[0] == n and out.shape[1] == K, "log densities are (n, K)")
-    task.base, task.out = optional_readable(base, n), &out[0, 0]
-    pass_over(
-        &shape, &X[0, 0], NULL, readable(centre, shape.d), readable(natural, K * (shape.p - 1)),
-        readable(offset, K), &task, NULL, NULL, NULL,
-    )
-
-
-def statistics(
-    const floating[:, ::1] X,                   # IN (n, d)
-    ndarray centre,                             # IN (d,)
-    int features,
-    const floating[:, ::1] responsibilities,    # IN (n, K)
-    ndarray counts,                             # OUT (K,)
-    ndarray totals,                             # OUT (K, p)
-    int n_threads,
-):
-    """counts_k = sum_n r_nk and totals_k = sum_n r_nk phi(x_n - centre), for given r."""
-    cdef Py_ssize_t n = X.shape[0], K = responsibilities.shape[1]
-    cdef Shape shape = shape_of(n, X.shape[1], 0, K, features, sizeof(floating), n_threads)
-    cdef Task task = empty_task()
-    require(responsibilities.shape[0] == n, "responsibilities are (n, K)")
-    task.given = &responsibilities[0, 0]
-    pass_over(
-        &shape, &X[0, 0], NULL, readable(centre, shape.d), NULL, NULL, &task, writable(counts, K),
-        writable(totals, K * (shape.p - 1)), NULL,
+        &shape, readable_reals(X, n * shape.d, type),
+        NULL if q == 0 else readable_digits(digits, q * n), readable(centre, shape.d),
+        NULL if natural is None else readable(natural, size),
+        NULL if natural is None else readable(offset, K), &wanted,
+        NULL if counts is None else writable(counts, K),
+        NULL if counts is None else writable(totals, size), NULL,
     )

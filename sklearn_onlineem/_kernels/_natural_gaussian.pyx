@@ -12,11 +12,10 @@ features, take the squares of y instead of y y'; the bits of their results are t
 in NumPy.
 """
 
-from cython cimport floating
 from libc.math cimport M_PI, NAN, log, sqrt
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
-from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
+from numpy cimport PyArray_NDIM, ndarray
 
 from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, padded, take_doubles
 from ._arrays cimport (
@@ -143,6 +142,32 @@ cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
     return memory
 
 
+cdef Py_ssize_t fill(
+    const Shape* shape, Memory* memory, const void* X, const double* means,
+    const double* precisions, const double* log_weights, const double* log_dets,
+    double most_terms,
+) noexcept nogil:
+    """Natural parameters of components about the centre; return how many are narrow."""
+    cdef Py_ssize_t d = shape.d, p = shape.p - 1, width = p - d, n_narrow = 0, k
+    cdef double* offset = memory.offset
+    cdef double quadratic = 0.0, normaliser = d * log(2.0 * M_PI)
+    locate(X, shape.itemsize, shape.slabs.n, d, memory.centre, memory.spread)
+    for k in range(shape.K):
+        if shape.features == PRODUCTS:
+            memory.terms[k] = pack(
+                means + k * d, precisions + k * d * d, memory.centre, memory.spread, d,
+                memory.shift, memory.natural + k * p, &quadratic)
+            offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + normaliser)
+        else:
+            memory.terms[k] = pack_variances(
+                means + k * d, precisions + k * width, memory.centre, memory.spread, d, width,
+                memory.shift, memory.natural + k * p, &quadratic)
+            offset[k] = log_weights[k] - 0.5 * (log_dets[k] + normaliser)
+            offset[k] -= 0.5 * quadratic
+        n_narrow += not memory.terms[k] < most_terms
+    return n_narrow
+
+
 cdef CentredShape narrow_shape(const Shape* shape, Py_ssize_t n_narrow) except *:
     cdef CentredShape narrow = centred_shape_of(
         shape.slabs.n, shape.d, n_narrow, FULL if shape.features == PRODUCTS else DIAGONAL,
@@ -152,14 +177,14 @@ cdef CentredShape narrow_shape(const Shape* shape, Py_ssize_t n_narrow) except *
 
 
 cdef void take_out(
-    const Shape* shape, Memory* memory, double most_terms, const floating* X, const double* means,
+    const Shape* shape, Memory* memory, double most_terms, const double* means,
     const double* precisions, const double* factors, const double* log_weights,
     const double* log_dets, Centred* narrow,
 ) noexcept nogil:
     """Narrow components leave the natural parameters, and become parameters about their means."""
     cdef Py_ssize_t d = shape.d, p = shape.p - 1, n = 0, k, i, width = p - d
     cdef Py_ssize_t size = narrow.shape.n_factors // narrow.shape.K
-    cdef floating* own = <floating*> narrow.factors
+    cdef double entry
     for k in range(shape.K):
         if memory.terms[k] < most_terms:
             continue
@@ -170,10 +195,13 @@ cdef void take_out(
         memcpy(narrow.means + n * d, means + k * d, d * sizeof(double))
         for i in range(size):
             if shape.features == PRODUCTS:
-                own[i] = <floating> factors[k * size + i]
+                entry = factors[k * size + i]
             else:
-                own[i] = <floating> sqrt(precisions[k * width + (i if width == d else 0)])
-        own += size
+                entry = sqrt(precisions[k * width + (i if width == d else 0)])
+            if shape.itemsize == sizeof(double):
+                (<double*> narrow.factors)[n * size + i] = entry
+            else:
+                (<float*> narrow.factors)[n * size + i] = <float> entry
         n += 1
 
 
@@ -200,79 +228,6 @@ cdef void put_back(const Shape* shape, const Centred* narrow, double* totals) no
             second += d
 
 
-cdef double moments_of(
-    Shape* shape, const floating* X, const double* means, const double* precisions,
-    const double* factors, const double* log_dets, const double* log_weights, const Task* task,
-    double total_weight, double most_terms, double* weight, double* mean, double* scatter,
-) except? -1.0:
-    """The E-step below, on pointers."""
-    cdef Py_ssize_t K = shape.K, d = shape.d, p = shape.p - 1, k, n_narrow = 0
-    cdef bint has_matrices = shape.features == PRODUCTS
-    cdef Py_ssize_t width = p - d, size = d * d if has_matrices else width
-    cdef Arena arena = counting_arena()
-    lay_out(shape, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef void* of_narrow = NULL
-    cdef Memory memory = lay_out(shape, &arena)
-    cdef double* natural = memory.natural
-    cdef double* totals = memory.totals
-    cdef double* offset = memory.offset
-    cdef double* centre = memory.centre
-    cdef const double* about
-    cdef CentredShape centred_shape
-    cdef Centred narrow
-    cdef double quadratic = 0.0, normaliser = d * log(2.0 * M_PI), log_likelihood
-    try:
-        with nogil:
-            locate(X, shape.slabs.n, d, centre, memory.spread)
-            for k in range(K):
-                if has_matrices:
-                    memory.terms[k] = pack(
-                        means + k * d, precisions + k * size, centre, memory.spread, d,
-                        memory.shift, natural + k * p, &quadratic)
-                    offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + normaliser)
-                else:
-                    memory.terms[k] = pack_variances(
-                        means + k * d, precisions + k * size, centre, memory.spread, d, width,
-                        memory.shift, natural + k * p, &quadratic)
-                    offset[k] = log_weights[k] - 0.5 * (log_dets[k] + normaliser)
-                    offset[k] -= 0.5 * quadratic
-                n_narrow += not memory.terms[k] < most_terms
-        if 2 * n_narrow > K:
-            return NAN
-        if n_narrow > 0:
-            centred_shape = narrow_shape(shape, n_narrow)
-            arena = counting_arena()
-            lay_out_centred(&centred_shape, &arena)
-            of_narrow = allocate(&arena)
-            narrow = lay_out_centred(&centred_shape, &arena)
-            take_out(shape, &memory, most_terms, X, means, precisions, factors, log_weights,
-                     log_dets, &narrow)
-        log_likelihood = pass_over(
-            shape, X, NULL, centre, natural, offset, task, weight, totals,
-            &narrow if n_narrow > 0 else NULL,
-        )
-        with nogil:
-            if n_narrow > 0:
-                put_back(shape, &narrow, totals)
-            for k in range(K):
-                about = means + k * d
-                if memory.terms[k] < most_terms:
-                    about = centre
-                if has_matrices:
-                    unpack(weight[k], totals + k * p, about, 1.0 / total_weight, d,
-                           mean + k * d, scatter + k * size)
-                    weight[k] /= total_weight
-                else:
-                    unpack_variances(weight[k], totals + k * p, about, 1.0 / total_weight, d,
-                                     width, memory.shift, mean + k * d, scatter + k * size)
-                    weight[k] *= 1.0 / total_weight
-    finally:
-        free(scratch)
-        free(of_narrow)
-    return log_likelihood / total_weight
-
-
 def e_step(
     ndarray X,              # IN (n, d), float or double
     ndarray means,          # IN (K, d)
@@ -280,15 +235,12 @@ def e_step(
     ndarray factors,        # IN (K, d, d), upper triangles P of P P' = precision; else (0,)
     ndarray log_dets,       # IN (K,), of the covariances
     ndarray log_weights,    # IN (K,)
-    ndarray sample_weight,  # IN (n,) or (0,)
-    ndarray labels,         # IN (n,) or (0,); -1 = unlabelled
-    ndarray uniforms,       # IN (n,) or (0,); to sample the assignments
+    tuple task,             # IN, OUT: see `_responsibilities.Task`
     double total_weight,    # of all rows
     double most_terms,      # what `pack` and `pack_variances` may return
     ndarray weight,         # OUT (K,)
     ndarray mean,           # OUT (K, d)
     ndarray scatter,        # OUT shape of precisions, about the means
-    ndarray log_likelihoods,    # OUT (n,) or (0,)
     int n_threads,
 ):
     """Moments of rows, averaged by sample weights; return their mean log-likelihood.
@@ -296,7 +248,7 @@ def e_step(
     Returns NaN, and leaves the outputs as they are, where the natural form would lose digits of
     more than half of the components.
     """
-    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), k, n_narrow = 0
     cdef Py_ssize_t size = extent(precisions, 1)
     cdef int type = real_type(X), features = SQUARES if size == d else SQUARE_SUM
     if PyArray_NDIM(precisions) == 3:
@@ -310,20 +262,57 @@ def e_step(
     cdef const double* factor = optional_readable(factors, K * size)
     cdef const double* log_det = readable(log_dets, K)
     cdef const double* log_weight = readable(log_weights, K)
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
+    cdef Task wanted = task_of(task, n, K, type)
     cdef double* w = writable(weight, K)
     cdef double* new_mean = writable(mean, K * d)
     cdef double* S = writable(scatter, K * size)
     cdef Shape shape = shape_of(n, d, 0, K, features, real_size(X), n_threads)
-    if type == NPY_DOUBLE:
-        return moments_of(
-            &shape, <const double*> x, m, P, factor, log_det, log_weight, &task, total_weight,
-            most_terms, w, new_mean, S,
+    cdef Py_ssize_t p = shape.p - 1, width = p - d
+    cdef bint has_matrices = features == PRODUCTS
+    cdef Arena arena = counting_arena()
+    lay_out(&shape, &arena)
+    cdef void* scratch = allocate(&arena)
+    cdef void* of_narrow = NULL
+    cdef Memory memory = lay_out(&shape, &arena)
+    cdef double* totals = memory.totals
+    cdef const double* about
+    cdef CentredShape centred_shape
+    cdef Centred narrow
+    cdef double log_likelihood
+    try:
+        n_narrow = fill(&shape, &memory, x, m, P, log_weight, log_det, most_terms)
+        if 2 * n_narrow > K:
+            return NAN
+        if n_narrow > 0:
+            centred_shape = narrow_shape(&shape, n_narrow)
+            arena = counting_arena()
+            lay_out_centred(&centred_shape, &arena)
+            of_narrow = allocate(&arena)
+            narrow = lay_out_centred(&centred_shape, &arena)
+            take_out(&shape, &memory, most_terms, m, P, factor, log_weight, log_det, &narrow)
+        log_likelihood = pass_over(
+            &shape, x, NULL, memory.centre, memory.natural, memory.offset, &wanted, w, totals,
+            &narrow if n_narrow > 0 else NULL,
         )
-    return moments_of(
-        &shape, <const float*> x, m, P, factor, log_det, log_weight, &task, total_weight,
-        most_terms, w, new_mean, S,
-    )
+        with nogil:
+            if n_narrow > 0:
+                put_back(&shape, &narrow, totals)
+            for k in range(K):
+                about = m + k * d
+                if memory.terms[k] < most_terms:
+                    about = memory.centre
+                if has_matrices:
+                    unpack(w[k], totals + k * p, about, 1.0 / total_weight, d,
+                           new_mean + k * d, S + k * size)
+                    w[k] /= total_weight
+                else:
+                    unpack_variances(w[k], totals + k * p, about, 1.0 / total_weight, d,
+                                     width, memory.shift, new_mean + k * d, S + k * size)
+                    w[k] *= 1.0 / total_weight
+    finally:
+        free(scratch)
+        free(of_narrow)
+    return log_likelihood / total_weight
 
 
 # In two steps, where responsibilities come from elsewhere
@@ -344,8 +333,8 @@ def natural_form(
     cdef Py_ssize_t p = d + (d * (d + 1) // 2 if has_matrices else width)
     cdef bint is_shared = has_matrices and extent(precisions, 0) == 1
     require(n > 0 and d > 0 and (width == d or width == 1), "rows; precisions of columns, or one")
-    cdef int type = real_type(X)
-    cdef const void* x = readable_reals(X, n * d, type)
+    cdef const void* x = readable_reals(X, n * d, real_type(X))
+    cdef size_t itemsize = real_size(X)
     cdef const double* m = readable(means, K * d)
     cdef const double* P = readable(precisions, size if is_shared else K * size)
     cdef double* c = writable(centre, d)
@@ -354,10 +343,7 @@ def natural_form(
     cdef double* spread = allocate_doubles(2 * d)
     cdef double terms = 0.0
     with nogil:
-        if type == NPY_DOUBLE:
-            locate(<const double*> x, n, d, c, spread)
-        else:
-            locate(<const float*> x, n, d, c, spread)
+        locate(x, itemsize, n, d, c, spread)
         for k in range(K):
             if has_matrices:
                 terms = max(terms, pack(

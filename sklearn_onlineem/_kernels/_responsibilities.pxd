@@ -1,37 +1,36 @@
 from cython cimport floating
-from libc.string cimport memset
 from numpy cimport ndarray
 
-from ._arrays cimport optional_labels, optional_readable, optional_writable
+from ._arrays cimport (
+    optional_labels, optional_readable, optional_readable_reals, optional_writable,
+    optional_writable_reals,
+)
 
 # Arrays that are given of n rows, and that a pass over them fills; NULL if there are none.
 cdef struct Task:
-    const double* base              # (n,): the part of log p(k, x) that all components share
     const double* sample_weight     # (n,)
     const int* labels               # (n,); -1 = unlabelled
     const double* uniforms          # (n,); to sample the assignments
-    const void* given               # (n, K), responsibilities
-    bint normalised                 # else what is written is the log joint density
     double* log_likelihoods         # OUT (n,): log p(x), unweighted
+    const double* base              # (n,): the part of log p(k, x) that all components share
+    const void* given               # (n, K), responsibilities
     void* out                       # OUT (n, K)
+    bint normalised                 # else what is written is the log joint density
 
 
-cdef inline Task empty_task() noexcept nogil:
+# Of a tuple of the arrays of a `Task`, in its order; those that are left out are None, or empty.
+# With `given` or `out`, nothing is normalised.
+cdef inline Task task_of(tuple arrays, Py_ssize_t n, Py_ssize_t K, int type) except *:
     cdef Task task
-    memset(&task, 0, sizeof(Task))
-    return task
-
-
-# The task of a kernel for n rows; arrays without elements are left out.
-cdef inline Task task_of(
-    ndarray sample_weight, ndarray labels, ndarray uniforms, ndarray log_likelihoods, Py_ssize_t n
-) except *:
-    cdef Task task = empty_task()
+    sample_weight, labels, uniforms, log_likelihoods, base, given, out = arrays
     task.sample_weight = optional_readable(sample_weight, n)
     task.labels = optional_labels(labels, n)
     task.uniforms = optional_readable(uniforms, n)
     task.log_likelihoods = optional_writable(log_likelihoods, n)
-    task.normalised = True
+    task.base = optional_readable(base, n)
+    task.given = optional_readable_reals(given, n * K, type)
+    task.out = optional_writable_reals(out, n * K, type)
+    task.normalised = task.given == NULL and task.out == NULL
     return task
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from cython cimport floating
 from libc.math cimport INFINITY, log
-from numpy cimport ndarray
+from numpy cimport NPY_DOUBLE, ndarray
 
 from ._arrays cimport extent, readable, require, writable
 
@@ -134,25 +134,23 @@ cdef double weighted_sum(
 
 def normalise(
     floating[:, ::1] log_joint,     # INOUT (n, K): log joint -> responsibilities
-    ndarray sample_weight,          # IN (n,) or (0,)
-    ndarray labels,                 # IN (n,) or (0,); -1 = unlabelled
-    ndarray uniforms,               # IN (n,) or (0,)
-    ndarray log_likelihoods,        # OUT (n,) or (0,)
+    tuple task,                     # IN, OUT: see `Task`
 ):
     """Normalise in place, for families written in Python; return sum_n s_n log p(x_n)."""
     cdef Py_ssize_t n = log_joint.shape[0], K = log_joint.shape[1]
     cdef Py_ssize_t i, start, B, stride = min(n, BLOCK)
     cdef floating[:, ::1] block = np.empty((K + 2, stride), np.asarray(log_joint).dtype)
     cdef double log_likelihood = 0
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
-    require(K > 0, "components")
-    task.out = &log_joint[0, 0]
+    cdef Task wanted = task_of(task, n, K, NPY_DOUBLE)
+    require(K > 0 and wanted.normalised, "components; nothing else is given or wanted")
+    wanted.out = &log_joint[0, 0]
     with nogil:
         for i in range((n + BLOCK - 1) // BLOCK):
             start = i * BLOCK
             B = min(n - start, BLOCK)
             transpose(&log_joint[start, 0], B, K, K, &block[0, 0], stride)
-            log_likelihood += finish_block(&block[0, 0], K, B, stride, &task, start, &block[K, 0])
+            log_likelihood += finish_block(
+                &block[0, 0], K, B, stride, &wanted, start, &block[K, 0])
     return log_likelihood
 
 

@@ -10,7 +10,7 @@ Squares come in, and weights r E[u] go out, by which `_gaussian` or `_natural` m
 
 from libc.stdlib cimport free
 from libc.string cimport memset
-from numpy cimport ndarray
+from numpy cimport NPY_DOUBLE, ndarray
 
 from ._arena cimport allocate_doubles
 from ._arrays cimport extent, readable, require, writable
@@ -64,12 +64,9 @@ def weigh(
     Py_ssize_t n_features,      # d
     ndarray constants,          # IN    (K,), log joint densities at the centres
     ndarray gaps,               # IN    (K,), g
-    ndarray sample_weight,      # IN    (n,) or (0,)
-    ndarray labels,             # IN    (n,) or (0,); -1 = unlabelled
-    ndarray uniforms,           # IN    (n,) or (0,); to sample the assignments
+    tuple task,                 # IN, OUT: see `_responsibilities.Task`
     ndarray counts,             # OUT   (K,), sums of r
     ndarray totals,             # OUT   (K,), sums of r E[u - 1 - log u]
-    ndarray log_likelihoods,    # OUT   (n,) or (0,)
 ):
     """Responsibilities and expected precisions; return sum_n s_n log p(x_n)."""
     cdef Py_ssize_t n = extent(squares, 0), K = extent(squares, 1), start, B, i, k, b
@@ -78,7 +75,7 @@ def weigh(
     cdef const double* nu = readable(degrees, K)
     cdef const double* constant = readable(constants, K)
     cdef const double* gap = readable(gaps, K)
-    cdef Task task = task_of(sample_weight, labels, uniforms, log_likelihoods, n)
+    cdef Task wanted = task_of(task, n, K, NPY_DOUBLE)
     cdef double* count = writable(counts, K)
     cdef double* total = writable(totals, K)
     cdef double* block = allocate_doubles((5 * K + 2) * BLOCK)
@@ -96,7 +93,7 @@ def weigh(
             for k in range(K):
                 of_component(nu[k], n_features, constant[k], gap[k], B, block + k * BLOCK,
                              joint + k * BLOCK, expected + k * BLOCK)
-            log_likelihood += finish_block(joint, K, B, BLOCK, &task, start, scratch)
+            log_likelihood += finish_block(joint, K, B, BLOCK, &wanted, start, scratch)
             for k in range(K):
                 weigh_component(joint + k * BLOCK, expected + k * BLOCK, B, block + k * BLOCK,
                                 sums + k * BLOCK, sums + (K + k) * BLOCK)

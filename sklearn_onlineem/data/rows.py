@@ -307,3 +307,13 @@ class RowsWithInputs(Rows):
     @classmethod
     def concatenate(cls, batches: Sequence[RowsWithInputs]) -> Self:
         return cls.of(super().concatenate(batches), batches[0].n_inputs)
+
+
+def task(
+    rows=None, uniforms=None, log_likelihoods=None, base=None, responsibilities=None, out=None
+):
+    """Return what kernels of mixtures are given besides rows' values, and what they fill."""
+    sample_weight, labels = (None, None) if rows is None else (rows.sample_weight, rows.labels)
+    if uniforms is not None:
+        uniforms = np.asarray(uniforms, dtype=np.float64)
+    return sample_weight, labels, uniforms, log_likelihoods, base, responsibilities, out

@@ -1,13 +1,13 @@
-"""The E-step of a mixture by blocks of rows, and rows' weights and labels as kernels take them."""
+"""The E-step of a mixture by blocks of rows."""
 
 import numpy as np
 
 from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.statistics import combine
 
 _BLOCK = 1024
 NOTHING = np.empty(0)
-NO_LABELS = np.empty(0, dtype=np.int32)
 
 
 def e_step_in_blocks(
@@ -26,8 +26,8 @@ def e_step_in_blocks(
         responsibilities = log_density(parameters, block.X, n_threads=rows.n_threads)
         responsibilities = responsibilities + log_weights
         drawn = None if uniforms is None else uniforms[start : start + n_rows]
-        out = NOTHING if log_likelihoods is None else log_likelihoods[start : start + n_rows]
-        log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), out)
+        out = None if log_likelihoods is None else log_likelihoods[start : start + n_rows]
+        log_likelihood += normalise(responsibilities, task(block, drawn, out))
         counts += responsibilities.sum(axis=0)
         statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
         terms.append((1.0 / total_weight, statistics))
@@ -58,16 +58,3 @@ def statistics_of(family, parameters, rows, posterior):
         shares = np.ascontiguousarray(posterior[numbers])
         terms.append((1.0, statistics(parameters, part.X, shares, n_threads=rows.n_threads)))
     return combine(terms)
-
-
-def per_row(rows):
-    """Return sample weights and labels as kernels take them: empty where there are none."""
-    return (
-        NOTHING if rows.sample_weight is None else rows.sample_weight,
-        NO_LABELS if rows.labels is None else rows.labels,
-    )
-
-
-def optional(array):
-    """Return an array as kernels take it: empty for None."""
-    return NOTHING if array is None else np.asarray(array, dtype=np.float64)

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data.rows import task
 
 # Counts of a word, and lengths of documents, that have a place in tables.
 _MOST_TABLED, _LONGEST_TABLED = 64, 1 << 12
@@ -31,7 +32,8 @@ class Events(NamedTuple):
         shares = np.ascontiguousarray(responsibilities, dtype=self.indicators[0].dtype)
         counts, totals = np.empty(shares.shape[1]), np.empty((len(self.words), shares.shape[1]))
         if len(self.words):
-            _counts.statistics(*self.indicators, shares, counts, totals, n_threads)
+            given = task(responsibilities=shares)
+            _counts.mixture_pass(*self.indicators, None, None, given, counts, totals, n_threads)
         else:
             counts[:] = shares.sum(axis=0, dtype=np.float64)
         return counts, totals

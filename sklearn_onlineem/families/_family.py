@@ -14,8 +14,8 @@ from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers
-from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks, optional, per_row
+from sklearn_onlineem.data.rows import Rows, task
+from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.families.parts import Part, means_part
@@ -26,8 +26,6 @@ Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 
 _LARGEST_SINGLE = 4096.0
-_NO_DIGITS = np.empty((0, 0), np.uint8)
-NO_RESPONSIBILITIES = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("f4", "f8"))}
 
 
 class Family(ABC, Generic[Parameters, Evidence]):
@@ -444,10 +442,13 @@ def linear_log_density(phi, base, natural, offset, n_threads=1):
     out = np.empty((phi.shape[0], len(natural)), dtype=phi.dtype)
     if sparse.issparse(phi):
         entries, natural_T = _entries(phi, natural), np.ascontiguousarray(natural.T)
-        _counts.log_density(*entries, natural_T, offset, base, out, n_threads)
+        wanted = task(base=base, out=out)
+        _counts.mixture_pass(*entries, natural_T, offset, wanted, None, None, n_threads)
     else:
-        origin = np.zeros(phi.shape[1])
-        _natural.log_density(phi, origin, _natural.LINEAR, natural, offset, base, out, n_threads)
+        _natural.mixture_pass(
+            phi, None, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset,
+            task(base=base, out=out), None, None, n_threads,
+        )  # fmt: skip
     return out
 
 
@@ -457,34 +458,35 @@ def linear_statistics(phi, responsibilities, n_threads=1):
     counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
     if sparse.issparse(phi):
         totals = np.empty((n_statistics, len(counts)))
-        _counts.statistics(*_csr(phi), weights, counts, totals, n_threads)
+        given = task(responsibilities=weights)
+        _counts.mixture_pass(*_csr(phi), None, None, given, counts, totals, n_threads)
         return Sums(counts, np.ascontiguousarray(totals.T))
     totals = np.empty((len(counts), n_statistics))
-    origin = np.zeros(n_statistics)
-    _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, n_threads)
+    _natural.mixture_pass(
+        phi, None, np.zeros(n_statistics), _natural.LINEAR, None, None,
+        task(responsibilities=weights), counts, totals, n_threads,
+    )  # fmt: skip
     return Sums(counts, totals)
 
 
 def linear_e_step(
-    phi, base, natural, offset, rows, uniforms=None, log_likelihoods=None, digits=_NO_DIGITS
+    phi, base, natural, offset, rows, uniforms=None, log_likelihoods=None, digits=None
 ):
     """Return `Family.e_step` of rows with log densities as in `linear_log_density`.
 
     Beside dense features there may be `digits`, uint8 of shape (q, n_rows): the last q features.
     """
-    sample = (base, *per_row(rows), optional(uniforms))
-    counts = np.empty(len(natural))
+    wanted, counts = task(rows, uniforms, log_likelihoods, base), np.empty(len(natural))
     if sparse.issparse(phi):
         natural_T, totals = np.ascontiguousarray(natural.T), np.empty(natural.T.shape)
-        log_likelihood = _counts.e_step(
-            *_entries(phi, natural), natural_T, offset, *sample, counts, totals,
-            *row_outputs(phi, log_likelihoods), rows.n_threads,
-        )  # fmt: skip
+        log_likelihood = _counts.mixture_pass(
+            *_entries(phi, natural), natural_T, offset, wanted, counts, totals, rows.n_threads
+        )
         return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
     totals = np.empty(natural.shape)
-    log_likelihood = _natural.e_step(
-        phi, digits, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
-        counts, totals, *row_outputs(phi, log_likelihoods), rows.n_threads,
+    log_likelihood = _natural.mixture_pass(
+        phi, digits, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, wanted, counts,
+        totals, rows.n_threads,
     )  # fmt: skip
     return averages(counts, totals, log_likelihood, rows)
 
@@ -517,11 +519,6 @@ def averages(counts, totals, log_likelihood, rows):
     counts /= total_weight
     totals /= total_weight
     return counts, Sums(counts, totals), log_likelihood / total_weight
-
-
-def row_outputs(X, log_likelihoods=None):
-    """Return outputs of an E-step kernel for each row: of log-likelihoods, if they are wanted."""
-    return NOTHING if log_likelihoods is None else log_likelihoods, NO_RESPONSIBILITIES[X.dtype]
 
 
 def _csr(X):

@@ -17,9 +17,9 @@ from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.batch import REALS
+from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting, shares_as_given
-from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families._independent_columns import ExponentialColumns, filled
 from sklearn_onlineem.families._start_coordinates import unchanged
 from sklearn_onlineem.families.parts import Part, means_part
@@ -274,7 +274,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         out = np.empty((len(X), len(parameters)), dtype=X.dtype)
         offset = -np.log(self._sums(parameters)).sum(axis=1)
         natural_T = np.ascontiguousarray(self.to_natural(parameters).T)
-        _counts.log_density(*parts, natural_T, offset, NOTHING, out, n_threads)
+        wanted = task(out=out)
+        _counts.mixture_pass(*parts, natural_T, offset, wanted, None, None, n_threads)
         return out
 
     def expected_statistics(self, X: Floats, responsibilities: Floats, n_threads: int = 1) -> Sums:
@@ -282,7 +283,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         weights = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts = np.empty(weights.shape[1])
         totals_T = np.empty((n_columns, len(counts)))
-        _counts.statistics(*parts, weights, counts, totals_T, n_threads)
+        given = task(responsibilities=weights)
+        _counts.mixture_pass(*parts, None, None, given, counts, totals_T, n_threads)
         return Sums(counts, np.ascontiguousarray(totals_T.T))
 
     def kl_divergence(self, p: Floats, q: Floats) -> Floats:

@@ -13,7 +13,7 @@ from scipy.special import gammaln, logsumexp, polygamma, psi
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families._checks import (
     LEAST,
     MOST_SHAPE,
@@ -24,14 +24,7 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._collapsed import mean_total
 from sklearn_onlineem.families._events import counted_events, events_of, moments, word_counts
-from sklearn_onlineem.families._family import (
-    NOTHING,
-    Family,
-    mean_of,
-    optional,
-    per_row,
-    row_outputs,
-)
+from sklearn_onlineem.families._family import Family, mean_of
 from sklearn_onlineem.families._start_coordinates import hellinger
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
@@ -216,7 +209,8 @@ class CompoundDirichlet(
         if len(events.words):
             terms = self._log_terms(parameters, events, n_threads)
             offset = np.zeros(out.shape[1])
-            _counts.log_density(*events.indicators, terms, offset, NOTHING, out, n_threads)
+            wanted = task(out=out)
+            _counts.mixture_pass(*events.indicators, terms, offset, wanted, None, None, n_threads)
         return out
 
     def expected_statistics(
@@ -461,10 +455,9 @@ class CompoundDirichlet(
             log_likelihood = float(totals[:, 0] @ terms[:, 0])
         else:
             counts, totals = np.empty(terms.shape[1]), np.empty_like(terms)
-            log_likelihood = _counts.e_step(
-                *events.indicators, terms, optional(log_weights), NOTHING, *per_row(rows),
-                optional(uniforms), counts, totals,
-                *row_outputs(events.indicators[0], log_likelihoods), n_threads,
+            log_likelihood = _counts.mixture_pass(
+                *events.indicators, terms, np.asarray(log_weights, dtype=np.float64),
+                task(rows, uniforms, log_likelihoods), counts, totals, n_threads,
             )  # fmt: skip
             if len(log_weights) == 1:
                 # Sums of the same rows have the same bits, however they are asked for.

@@ -20,6 +20,7 @@ from sklearn_onlineem._kernels import (
 from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Rebuilt, components
+from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families._checks import above, at_least, check_has_mode, positive_semidefinite
 from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
@@ -227,7 +228,8 @@ class Covariance(ABC):
         np.divide(responsibilities, counts, out=weights, where=counts > NEGLIGIBLE)
         means = centre + weights.T @ (X - centre)
         first, second = np.empty_like(means), self._empty(*means.shape)
-        _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
+        given = task(responsibilities=responsibilities)
+        _gaussian.mixture_pass(X, means, None, None, given, counts, first, second, n_threads)
         return self._recentred(first, second, means, 1.0, counts)
 
 

@@ -21,7 +21,7 @@ from sklearn_onlineem._kernels import (
     _small_matrices,
 )
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families._checks import (
     MOST,
     above,
@@ -30,8 +30,7 @@ from sklearn_onlineem.families._checks import (
     definite,
     finite,
 )
-from sklearn_onlineem.families._e_step import optional, per_row
-from sklearn_onlineem.families._family import NOTHING, ExponentialFamily, row_outputs
+from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
@@ -343,12 +342,15 @@ class Gaussian(
         shape, out = self.covariance, np.empty((len(X), len(offset)), dtype=X.dtype)
         if about is None:
             factors = shape._factors(parameters)
-            _gaussian.log_density(X, parameters.mean, factors, offset, out, n_threads)
+            _gaussian.mixture_pass(
+                X, parameters.mean, factors, offset, task(out=out), None, None, None, n_threads
+            )
             return out
         centre, natural, quadratic = about
-        _natural.log_density(
-            X, centre, shape.features, natural, offset - 0.5 * quadratic, NOTHING, out, n_threads
-        )
+        _natural.mixture_pass(
+            X, None, centre, shape.features, natural, offset - 0.5 * quadratic, task(out=out),
+            None, None, n_threads,
+        )  # fmt: skip
         return out
 
     def expected_statistics(
@@ -369,7 +371,10 @@ class Gaussian(
         centre, natural, _ = about
         posterior = np.ascontiguousarray(posterior, dtype=X.dtype)
         counts, totals = np.empty(len(natural)), np.empty_like(natural)
-        _natural.statistics(X, centre, shape.features, posterior, counts, totals, n_threads)
+        _natural.mixture_pass(
+            X, None, centre, shape.features, None, None, task(responsibilities=posterior),
+            counts, totals, n_threads,
+        )  # fmt: skip
         return shape._moments_about(centre, counts, totals)
 
     def e_step(
@@ -381,24 +386,24 @@ class Gaussian(
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, Moments, float]:
         shape, means, counts = self.covariance, parameters.mean, np.empty(len(parameters.mean))
-        sample = (*per_row(rows), optional(uniforms))
+        wanted = task(rows, uniforms, log_likelihoods)
         # If shared, the natural way would compute the scatters of all components.
         if not (shape.is_shared or shape._prefers_factors(*means.shape)):
             mean, scatter = np.empty(means.shape), np.empty(parameters.covariance.shape)
             factors = parameters.precision_factor if scatter.ndim == 3 else NOTHING
             log_likelihood = _natural_gaussian.e_step(
                 rows.X, means, parameters.precision, factors, parameters.log_det, log_weights,
-                *sample, rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
-                NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
+                wanted, rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
+                rows.n_threads,
             )  # fmt: skip
             # The kernel computes the guard of `_about`, and returns NaN where the digits of more
             # than half of the components would be lost.
             if not math.isnan(log_likelihood):
                 return counts, Moments(counts, counts, mean, scatter), log_likelihood
         first, second = np.empty_like(means), shape._empty(*means.shape)
-        log_likelihood = _gaussian.e_step(
-            rows.X, means, shape._factors(parameters), parameters._offset(log_weights), *sample,
-            counts, first, second, *row_outputs(rows.X, log_likelihoods), rows.n_threads,
+        log_likelihood = _gaussian.mixture_pass(
+            rows.X, means, shape._factors(parameters), parameters._offset(log_weights), wanted,
+            counts, first, second, rows.n_threads,
         )  # fmt: skip
         share = 1.0 / rows.total_weight
         moments = shape._recentred(first, second, means, share, counts)
@@ -451,7 +456,7 @@ class Gaussian(
     def marginal_log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
         n_components = len(parameters.mean)
         out, entries = np.empty((len(X), n_components)), self.covariance._per_entry(parameters)
-        _gaps.log_density(X, entries, np.zeros(n_components), out, n_threads)
+        _gaps.mixture_pass(X, entries, None, task(out=out), None, None, None, None, None, n_threads)
         return out
 
     def marginal_statistics(
@@ -460,7 +465,8 @@ class Gaussian(
         means, covariances, *_ = entries = self.covariance._per_entry(parameters)
         posterior = np.ascontiguousarray(posterior, dtype=np.float64)
         sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
-        _gaps.statistics(X, entries, posterior, self._added(X.shape[1]), *sums, n_threads)
+        floor, given = self._added(X.shape[1]), task(responsibilities=posterior)
+        _gaps.mixture_pass(X, entries, None, given, floor, *sums, None, n_threads)
         counts, first, second = sums
         return self.covariance._recentred(first, second, means, 1.0, counts)
 
@@ -474,10 +480,9 @@ class Gaussian(
     ) -> tuple[Floats, Moments, float]:
         means, covariances, *_ = entries = self.covariance._per_entry(parameters)
         sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
-        log_likelihood = _gaps.e_step(
-            rows.X, entries, log_weights, *per_row(rows), optional(uniforms),
-            self._added(rows.n_features), *sums,
-            NOTHING if log_likelihoods is None else log_likelihoods, rows.n_threads,
+        log_likelihood = _gaps.mixture_pass(
+            rows.X, entries, log_weights, task(rows, uniforms, log_likelihoods),
+            self._added(rows.n_features), *sums, None, rows.n_threads,
         )  # fmt: skip
         counts, first, second = sums
         share = 1.0 / rows.total_weight
@@ -486,7 +491,8 @@ class Gaussian(
 
     def completed(self, parameters: Gaussians, X: Floats, posterior: Floats) -> Floats:
         out, posterior = X.astype(np.float64), np.ascontiguousarray(posterior, dtype=np.float64)
-        _gaps.complete(X, self.covariance._per_entry(parameters), posterior, out, 1)
+        given, entries = task(responsibilities=posterior), self.covariance._per_entry(parameters)
+        _gaps.mixture_pass(X, entries, None, given, None, None, None, None, out, 1)
         return out.astype(X.dtype, copy=False)
 
     def drawn(

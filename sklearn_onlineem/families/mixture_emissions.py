@@ -19,7 +19,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import Nested, components, take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import above, check_setting, shares_as_given
-from sklearn_onlineem.families._e_step import NO_LABELS, NOTHING
+from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._mixture_quantiles import mixture_quantiles
 from sklearn_onlineem.families.capabilities import (
@@ -853,7 +853,8 @@ def _normalise(joint, posterior, uniforms, log_densities):
     Their sums over parts are written to `log_densities`.
     """
     rows = joint.reshape(-1, joint.shape[2])
-    normalise(rows, posterior.ravel(), NO_LABELS, uniforms, log_densities.ravel())
+    given = posterior.ravel(), None, uniforms, log_densities.ravel()
+    normalise(rows, (*given, None, None, None))
 
 
 def _clusters(Z, weight, n_clusters):

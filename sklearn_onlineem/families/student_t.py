@@ -14,10 +14,10 @@ from scipy.special import gammaln, polygamma, psi, xlogy
 from sklearn_onlineem._kernels import _student_t
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families._checks import MOST, above, check_setting, definite
 from sklearn_onlineem.families._collapsed import log_rising
-from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks, optional, per_row
+from sklearn_onlineem.families._e_step import e_step_in_blocks
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
@@ -454,11 +454,14 @@ class StudentT(
             block, counts, totals = rows[start:end], np.empty_like(zeros), np.empty_like(zeros)
             weights = self._gaussian._less_squares(gaussians, about, block.X, zeros, rows.n_threads)
             weights = weights.astype(np.float64, copy=False)
+            wanted = task(
+                block,
+                None if uniforms is None else uniforms[start:end],
+                None if log_likelihoods is None else log_likelihoods[start:end],
+            )
             log_likelihood += _student_t.weigh(
-                weights, degrees, n_features, constants, gaps, *per_row(block),
-                optional(None if uniforms is None else uniforms[start:end]), counts, totals,
-                NOTHING if log_likelihoods is None else log_likelihoods[start:end],
-            )  # fmt: skip
+                weights, degrees, n_features, constants, gaps, wanted, counts, totals
+            )
             moments = self._gaussian._statistics_about(about, block.X, weights, rows.n_threads)
             terms.append((share, self._joined(moments, counts, totals)))
             all_counts += counts

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem.families._family import NOTHING
+from sklearn_onlineem.data.rows import task
 
 # Entries near zero, by the mean of their row, and the factor by which an M-step leaves zero.
 _NEAR_ZERO, _GROWTH = 1e-3, 1.005
@@ -142,25 +142,29 @@ class Tangents(ABC):
         out = np.empty((rows.shape[0], len(natural)), rows.dtype)
         if sparse.issparse(rows):
             csr = rows.data, rows.indices, rows.indptr
-            _counts.log_density(*csr, natural.T.copy(), offset, NOTHING, out, n_threads)
+            wanted = task(out=out)
+            _counts.mixture_pass(*csr, natural.T.copy(), offset, wanted, None, None, n_threads)
         else:
-            origin = np.zeros(rows.shape[1])
-            _natural.log_density(
-                rows, origin, self.kernel, natural, offset, NOTHING, out, n_threads
-            )
+            _natural.mixture_pass(
+                rows, None, np.zeros(rows.shape[1]), self.kernel, natural, offset, task(out=out),
+                None, None, n_threads,
+            )  # fmt: skip
         return out
 
     def sums(self, X, weights, n_threads):
         """Return sums over rows of weights of any sign, (K,), and times phi, (K, n_features)."""
         rows, weights = self.rows(X), np.ascontiguousarray(weights)
         counts, totals = np.empty(weights.shape[1]), np.empty(self.mean.shape)
+        given = task(responsibilities=weights)
         if sparse.issparse(rows):
             totals = totals.T.copy()
             csr = rows.data, rows.indices, rows.indptr
-            _counts.statistics(*csr, weights, counts, totals, n_threads)
+            _counts.mixture_pass(*csr, None, None, given, counts, totals, n_threads)
             return counts, totals.T
-        origin = np.zeros(rows.shape[1])
-        _natural.statistics(rows, origin, self.kernel, weights, counts, totals, n_threads)
+        _natural.mixture_pass(
+            rows, None, np.zeros(rows.shape[1]), self.kernel, None, None, given, counts, totals,
+            n_threads,
+        )  # fmt: skip
         return counts, totals
 
     def size(self, v):

@@ -13,6 +13,7 @@ from scipy.linalg import lapack
 from sklearn_onlineem._kernels import _gaussian, _kalman, _kalman_shared
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import joined
@@ -125,7 +126,8 @@ def _row_moments(X, n_threads):
     # Some rows say where all are.
     centre = X[:: max(1, n // _CENTRE_ROWS)].mean(axis=0)
     first, second = np.empty((1, d)), np.empty((1, d, d))
-    _gaussian.statistics(X, centre[None], np.ones((n, 1)), np.empty(1), first, second, n_threads)
+    given, counts = task(responsibilities=np.ones((n, 1))), np.empty(1)
+    _gaussian.mixture_pass(X, centre[None], None, None, given, counts, first, second, n_threads)
     rest = first[0] / n
     return centre, rest, second[0] - n * np.outer(rest, rest)
 

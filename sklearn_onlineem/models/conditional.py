@@ -14,8 +14,8 @@ from scipy.special import logsumexp, ndtr, ndtri
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families import Gaussian
-from sklearn_onlineem.families._e_step import NO_LABELS, NOTHING
 from sklearn_onlineem.models.mixture import MixtureModel
 
 # Numbers in a block of deviations of rows from the means of all components.
@@ -230,7 +230,7 @@ def conditional(
     features = np.arange(n_features) if features is None else np.asarray(features, dtype=np.intp)
     weights = np.ascontiguousarray(family.marginal_log_density(parameters, X) + model.log_weights)
     log_likelihoods = np.empty(len(X))
-    normalise(weights, NOTHING, NO_LABELS, NOTHING, log_likelihoods)
+    normalise(weights, task(log_likelihoods=log_likelihoods))
     gaps = np.isnan(X)
     _, first, patterns = np.unique(
         np.packbits(gaps, axis=1), axis=0, return_index=True, return_inverse=True

@@ -20,11 +20,11 @@ from sklearn_onlineem._kernels._responsibilities import (
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import components, take
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._checks import shares_as_given
 from sklearn_onlineem.families._collapsed import drawn_proportions
-from sklearn_onlineem.families._e_step import NO_LABELS, NOTHING, e_step_in_blocks, log_density_of
+from sklearn_onlineem.families._e_step import e_step_in_blocks, log_density_of
 from sklearn_onlineem.families._word_tables import TableField, WordTable
 from sklearn_onlineem.families.capabilities import (
     FewValues,
@@ -320,7 +320,7 @@ class MixtureModel(
             block = data[start : start + _POSTERIOR_ROWS]
             log_joint = self.family.predictive_log_density(statistics.emissions, block.X)
             log_joint = np.ascontiguousarray(log_joint + log_shares)
-            normalise(log_joint, NOTHING, NO_LABELS, NOTHING, out[start : start + len(block)])
+            normalise(log_joint, task(log_likelihoods=out[start : start + len(block)]))
         return out
 
     def check_split_merge(
@@ -477,7 +477,7 @@ class MixtureModel(
             log_joint = log_density_of(self.family, self.parameters, block)
             log_joint += self.log_weights.astype(log_joint.dtype)
             out = log_likelihoods[start : start + len(block)]
-            normalise(log_joint, NOTHING, NO_LABELS, NOTHING, out)
+            normalise(log_joint, task(log_likelihoods=out))
             yield start, log_joint
 
     def kl_divergence(self, other: MixtureModel, like: Rows | None = None) -> float:

@@ -10,14 +10,16 @@ from cases.kernel_formulas import (
     normalise_numpy,
     options_for,
     random_covariances,
+    task,
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 from sklearn_onlineem._kernels._gaussian import LARGEST_GUARD
-from sklearn_onlineem._kernels._gaussian import e_step as centred_e_step
-from sklearn_onlineem._kernels._natural import e_step as natural_e_step
+from sklearn_onlineem._kernels._gaussian import mixture_pass as centred_pass
+from sklearn_onlineem._kernels._natural import mixture_pass as natural_pass
 from sklearn_onlineem._kernels._natural_gaussian import e_step, moments_about, natural_form
+from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical
 from sklearn_onlineem.families.covariance_shapes import location
 
@@ -42,13 +44,12 @@ def run(X, means, covariances, log_weights, *options, most_terms=np.inf, n_threa
         np.linalg.inv(np.linalg.cholesky(covariances)).transpose(0, 2, 1).copy(),
         np.linalg.slogdet(covariances)[1],
         log_weights,
-        *options,
+        task(*options, of_rows),
         float(options[0].sum() if len(options[0]) else len(X)),
         most_terms,
         weight,
         mean,
         scatter,
-        of_rows,
         n_threads,
     )
     return weight, mean, scatter, log_likelihood
@@ -96,9 +97,9 @@ def test_variances_have_the_bits_of_the_formulas(n, d, K, shape, dtype):
     quadratic = (precision * deviation**2).sum(axis=1)
     offset = log_weights - 0.5 * (gaussians.log_det + d * np.log(2.0 * np.pi)) - 0.5 * quadratic
     counts, totals, of_rows = np.empty(K), np.empty_like(natural), np.empty(n)
-    log_likelihood = natural_e_step(
-        X, np.empty((0, 0), np.uint8), centre, shape.features, natural, offset, NONE, weights,
-        labels, NONE, counts, totals, of_rows, np.empty((0, 0), dtype), 1,
+    log_likelihood = natural_pass(
+        X, None, centre, shape.features, natural, offset, task(weights, labels, None, of_rows),
+        counts, totals, 1,
     )  # fmt: skip
     share, first = 1.0 / weights.sum(), totals[:, :d]
     shift = np.divide(first, counts[:, None], out=np.zeros((K, d)), where=counts[:, None] > 0.0)
@@ -108,8 +109,8 @@ def test_variances_have_the_bits_of_the_formulas(n, d, K, shape, dtype):
     found = np.empty(K), np.empty((K, d)), np.empty_like(variances)
     of_rows_found = np.empty(n)
     value = e_step(
-        X, means, precision, NONE, gaussians.log_det, log_weights, weights, labels, NONE,
-        weights.sum(), np.inf, *found, of_rows_found, 1,
+        X, means, precision, NONE, gaussians.log_det, log_weights,
+        task(weights, labels, None, of_rows_found), weights.sum(), np.inf, *found, 1,
     )  # fmt: skip
     assert value == log_likelihood / weights.sum()
     for result, reference in zip((*found, of_rows_found), (*expected, of_rows), strict=True):
@@ -197,17 +198,17 @@ def test_narrow_components_keep_their_digits(n_narrow, shape, d, dtype, n_thread
     weight, mean, scatter = np.empty(K), np.empty((K, d)), np.empty_like(covariances)
     of_rows = np.empty(n)
     log_likelihood = e_step(
-        X, means, gaussians.precision, factors, gaussians.log_det, log_weights, *options,
-        sample_weight.sum(), LARGEST_GUARD[X.dtype], weight, mean, scatter, of_rows, n_threads,
+        X, means, gaussians.precision, factors, gaussians.log_det, log_weights,
+        task(*options, of_rows), sample_weight.sum(), LARGEST_GUARD[X.dtype], weight, mean, scatter,
+        n_threads,
     )  # fmt: skip
     # About all means.
     expected_of_rows, shares = np.empty(n), np.empty((n, K), dtype)
     if shape != Full():
         factors = np.ascontiguousarray(np.broadcast_to(gaussians.precision_factor, (K, d)))
-    total = centred_e_step(
-        X, means, factors, gaussians._offset(log_weights), *options, NONE, np.empty((0, 0)),
-        np.empty((0,) * factors.ndim), expected_of_rows, shares, 1,
-    )  # fmt: skip
+    offset = gaussians._offset(log_weights)
+    centred_pass(X, means, factors, offset, task(out=shares), None, None, None, 1)
+    total = normalise(shares, task(*options, expected_of_rows))
     tolerance = 1e-3 if dtype == np.float32 else 1e-9
     assert_allclose(log_likelihood, total / sample_weight.sum(), rtol=tolerance)
     assert_allclose(of_rows, expected_of_rows, rtol=tolerance)

@@ -18,14 +18,15 @@ TESTS = Path(__file__).parents[1]
 FORK = """
 import os
 import numpy as np
-from sklearn_onlineem._kernels._natural import LINEAR, log_density
+from sklearn_onlineem._kernels._natural import LINEAR, mixture_pass
 from sklearn_onlineem._kernels._openmp import effective_n_threads
 
 def run(n_threads):
-    n, none = 20_000, np.empty(0)
+    n = 20_000
     out = np.empty((n, 1))
-    log_density(np.ones((n, 1)), np.zeros(1), LINEAR, np.ones((1, 1)), np.ones(1), none, out,
-                n_threads)
+    rows, task = np.ones((n, 1)), (*[None] * 6, out)
+    mixture_pass(rows, None, np.zeros(1), LINEAR, np.ones((1, 1)), np.ones(1), task, None, None,
+                 n_threads)
     return bool((out == 2).all())
 
 assert run(2)
@@ -44,13 +45,14 @@ import os
 import time
 import numpy as np
 from cases.other_threads import seconds, settle
-from sklearn_onlineem._kernels._natural import LINEAR, log_density
+from sklearn_onlineem._kernels._natural import LINEAR, mixture_pass
 
-n, none = 100_000, np.empty(0)
+n = 100_000
 out = np.empty((n, 1))
 # Threads of NumPy's BLAS are awake for a while after they have been started.
 settle()
-log_density(np.ones((n, 1)), np.zeros(1), LINEAR, np.ones((1, 1)), np.ones(1), none, out, 2)
+rows, task = np.ones((n, 1)), (*[None] * 6, out)
+mixture_pass(rows, None, np.zeros(1), LINEAR, np.ones((1, 1)), np.ones(1), task, None, None, 2)
 before = seconds()
 time.sleep(0.1)
 print(json.dumps([seconds() - before, os.environ.get("OMP_WAIT_POLICY")]))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases.kernel_formulas import DTYPES, NO_LABELS, NONE, normalise_numpy
+from cases.kernel_formulas import DTYPES, NO_LABELS, NONE, normalise_numpy, task
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_onlineem._kernels._responsibilities import normalise
@@ -13,7 +13,7 @@ OPTIONS = ["", "weights", "labels", "uniforms", "weights labels uniforms"]
 def run(log_joint, sample_weight=NONE, labels=NO_LABELS, uniforms=NONE):
     responsibilities = log_joint.copy()
     log_likelihoods = np.empty(len(log_joint))
-    total = normalise(responsibilities, sample_weight, labels, uniforms, log_likelihoods)
+    total = normalise(responsibilities, task(sample_weight, labels, uniforms, log_likelihoods))
     return responsibilities, log_likelihoods, total
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases.kernel_formulas import NO_LABELS, NONE, normalise_numpy
+from cases.kernel_formulas import NO_LABELS, NONE, normalise_numpy, task
 from numpy.testing import assert_allclose
 from scipy.special import psi
 
@@ -16,8 +16,8 @@ def run(squares, degrees, d, constants, sample_weight=NONE, labels=NO_LABELS, un
     gaps = np.log(0.5 * (degrees + d)) - psi(0.5 * (degrees + d))
     weights, log_likelihoods, sums = -0.5 * squares, np.empty(n), [np.empty(K), np.empty(K)]
     total = weigh(
-        weights, degrees, d, constants, gaps, sample_weight, labels, uniforms, *sums,
-        log_likelihoods,
+        weights, degrees, d, constants, gaps,
+        task(sample_weight, labels, uniforms, log_likelihoods), *sums,
     )  # fmt: skip
     return weights, *sums, log_likelihoods, total
 
