@@ -12,8 +12,9 @@
 
 #define LOG_2_PI 1.8378770664093453
 
-/* Share of a row in the triangle that is nothing; the least derivative, as products of smaller ones
- * are slow, and how often these are looked for. */
+/* Equations that enter the triangle together, and their share in it that is nothing; the least
+ * derivative, as products of smaller ones are slow, and how often these are looked for. */
+#define ROWS_OF_BLOCK 16
 #define FORGOTTEN 1e-20
 #define LEAST_DERIVATIVE 1e-200
 #define ROWS_UNTIL_LOOK 64
@@ -46,7 +47,9 @@ typedef struct {
     double *columns;      /* (k, M) */
     double *moved;        /* (k, M) */
     double *triangle;     /* (q, M): of the regression on d, and its right sides */
-    double *row;          /* (max(W, M),) */
+    double *inverse;      /* (q,): of its diagonal, which is 0 then, as is what is below it */
+    double *block;        /* (ROWS_OF_BLOCK, M): equations that are not in it yet */
+    double *row;          /* (M,) */
 } NoiseSpace;
 
 SIMD_UNUSED static NoiseSpace lay_out_noise(const NoiseTask *task, Arena *arena)
@@ -66,7 +69,9 @@ SIMD_UNUSED static NoiseSpace lay_out_noise(const NoiseTask *task, Arena *arena)
     space.columns = take_doubles(arena, k * M);
     space.moved = take_doubles(arena, k * M);
     space.triangle = take_doubles(arena, task->q * M);
-    space.row = take_doubles(arena, W > M ? W : M);
+    space.inverse = take_doubles(arena, task->q);
+    space.block = take_doubles(arena, ROWS_OF_BLOCK * M);
+    space.row = take_doubles(arena, M);
     return space;
 }
 
@@ -114,19 +119,28 @@ SIMD_INLINE void move_columns(NoiseSpace *space, int transposes, ptrdiff_t k, pt
     space->columns = space->moved, space->moved = before;
 }
 
-/* space->triangle <- that with one more row, by Givens rotations, which change the row. */
-SIMD_INLINE void rotate_in(
-    const NoiseSpace *space, ptrdiff_t q, const ptrdiff_t M, double *RESTRICT row)
+/* space->triangle <- that with the rows of the block, by Householder's reflections. */
+SIMD_INLINE void reflect_in(
+    const NoiseSpace *space, ptrdiff_t n, ptrdiff_t q, const ptrdiff_t M, double *RESTRICT sum)
 {
     for (ptrdiff_t i = 0; i < q; i++) {
         double *RESTRICT own = space->triangle + i * M;
-        const double size = sqrt(own[i] * own[i] + row[i] * row[i]);
-        if (fabs(row[i]) <= FORGOTTEN * size) continue;
-        const double c = own[i] / size, s = row[i] / size;
-        for (ptrdiff_t j = 0; j < M; j++) {
-            const double x = own[j], y = row[j];
-            own[j] = c * x + s * y;
-            row[j] = c * y - s * x;
+        double squares = 0;
+        for (ptrdiff_t r = 0; r < n; r++)
+            squares += space->block[r * M + i] * space->block[r * M + i];
+        const double size = sqrt(own[i] * own[i] + squares);
+        if (sqrt(squares) <= FORGOTTEN * size) continue;
+        const double pivot = own[i] > 0 ? -size : size, first = own[i] - pivot;
+        copy(own, M, sum);
+        for (ptrdiff_t r = 0; r < n; r++) {
+            const double *row = space->block + r * M;
+            add_scaled(row[i] / first, row, M, sum);
+        }
+        const double share = -first / pivot;
+        add_scaled(-share, sum, M, own);
+        for (ptrdiff_t r = 0; r < n; r++) {
+            double *row = space->block + r * M;
+            add_scaled(-share * row[i] / first, sum, M, row);
         }
     }
 }
@@ -155,6 +169,7 @@ SIMD_INLINE void filter_noise_sized(
     const NoiseTask *task, NoiseSpace *space, const ptrdiff_t W, const ptrdiff_t M)
 {
     const ptrdiff_t k = task->k, q = task->q, S = task->S, d = task->d;
+    ptrdiff_t n = 0;
     for (ptrdiff_t t = 0; t < task->T; t++) {
         for (ptrdiff_t j = 0; j < d; j++) {
             const ptrdiff_t at = t * d + j;
@@ -173,8 +188,11 @@ SIMD_INLINE void filter_noise_sized(
                 }
             for (ptrdiff_t i = 0; i < W; i++) gain[i] /= F;
             space->variances[at] = F;
-            for (ptrdiff_t i = 0; i < M; i++) space->row[i] = error[i] / sqrt(F);
-            rotate_in(space, q, M, space->row);
+            const double unit = 1 / sqrt(F);
+            for (ptrdiff_t i = 0; i < M; i++) space->block[n * M + i] = unit * error[i];
+            if (++n < ROWS_OF_BLOCK) continue;
+            reflect_in(space, n, q, M, space->row);
+            n = 0;
         }
         if (t + 1 == task->T) break;
         move_columns(space, 0, k, M);
@@ -189,27 +207,33 @@ SIMD_INLINE void filter_noise_sized(
             for (ptrdiff_t s = 0; s < S; s++) space->columns[i * M + q + s] += task->b[i];
         }
     }
+    reflect_in(space, n, q, M, space->row);
 }
 
 /* Errors <- those at the best d, and their derivatives by variables of which it has variance 1;
  * log_likelihoods (S,) <- sums over values. */
-SIMD_CLONES SIMD_UNUSED static void solve_noise(
-    const NoiseTask *task, const NoiseSpace *space, double *log_likelihoods)
+SIMD_INLINE void solve_noise_sized(
+    const NoiseTask *task, const NoiseSpace *space, const ptrdiff_t M, double *log_likelihoods)
 {
-    const ptrdiff_t q = task->q, S = task->S, M = task->M;
+    const ptrdiff_t q = task->q, S = task->S;
     double log_det = 0;
-    for (ptrdiff_t i = 0; i < q; i++) log_det += 2 * log(fabs(space->triangle[i * M + i]));
+    for (ptrdiff_t i = 0; i < q; i++) {
+        double *own = space->triangle + i * M;
+        space->inverse[i] = 1 / own[i];
+        log_det += 2 * log(fabs(own[i]));
+        set_zero(i + 1, own);
+    }
     for (ptrdiff_t at = 0; at < task->T * task->d; at++) {
         double *RESTRICT error = space->errors + at * M;
         if (isnan(task->X[at * S])) continue;
-        log_det += LOG_2_PI + log(space->variances[at]);
+        const double F = space->variances[at];
+        log_det += LOG_2_PI + log(F);
         for (ptrdiff_t i = 0; i < q; i++) {
-            const double *own = space->triangle + i * M;
-            error[i] /= own[i];
-            for (ptrdiff_t j = i + 1; j < M; j++) error[j] -= error[i] * own[j];
+            error[i] *= space->inverse[i];
+            add_scaled(-error[i], space->triangle + i * M, M, error);
         }
         for (ptrdiff_t s = 0; s < S; s++)
-            log_likelihoods[s] -= 0.5 * error[q + s] * error[q + s] / space->variances[at];
+            log_likelihoods[s] -= 0.5 * error[q + s] * error[q + s] / F;
     }
     for (ptrdiff_t s = 0; s < S; s++) log_likelihoods[s] -= 0.5 * log_det;
 }
@@ -273,6 +297,15 @@ SIMD_CLONES SIMD_UNUSED static void filter_noise(const NoiseTask *task, NoiseSpa
     else if (W == 8 && M == 8) filter_noise_sized(task, space, 8, 8);
     else if (W == 16 && M == 16) filter_noise_sized(task, space, 16, 16);
     else filter_noise_sized(task, space, W, M);
+}
+
+SIMD_CLONES SIMD_UNUSED static void solve_noise(
+    const NoiseTask *task, const NoiseSpace *space, double *log_likelihoods)
+{
+    if (task->M == 4) solve_noise_sized(task, space, 4, log_likelihoods);
+    else if (task->M == 8) solve_noise_sized(task, space, 8, log_likelihoods);
+    else if (task->M == 16) solve_noise_sized(task, space, 16, log_likelihoods);
+    else solve_noise_sized(task, space, task->M, log_likelihoods);
 }
 
 SIMD_CLONES SIMD_UNUSED static void smooth_noise(

@@ -52,9 +52,11 @@ def eigen(matrix):
 def gaussian_divergence(weight, covariance, other, spread):
     """Return weight KL(N(m, C) || N(n, other)), for `spread` weight (C + (m - n) (m - n)')."""
     values, vectors = _support(other)
-    if _exceeds(covariance, vectors):
+    turned, total = covariance @ vectors, covariance.trace()
+    # Variance outside their span.
+    if len(values) < len(covariance) and total - np.vdot(vectors, turned) > 1e-10 * total:
         return math.inf
-    own_values = lapack.dsyevd(vectors.T @ covariance @ vectors, compute_v=0, lower=1)[0]
+    own_values = lapack.dsyevd(vectors.T @ turned, compute_v=0, lower=1)[0]
     log_det_ratio = np.log(values / np.abs(own_values)).sum()
     return 0.5 * (_trace(values, vectors, spread) + weight * (log_det_ratio - len(values)))
 
@@ -76,14 +78,6 @@ def _support(covariance):
     least = len(values) * _EPS * max(values[-1], 0.0)
     kept = slice(values.searchsorted(least, side="right"), None)
     return values[kept], vectors[:, kept]
-
-
-def _exceeds(covariance, vectors):
-    """Return whether a covariance has variance outside the span of these eigenvectors."""
-    if vectors.shape[1] == len(covariance):
-        return False
-    inside = np.einsum("ij,ik,kj->", vectors, covariance, vectors)
-    return np.trace(covariance) - inside > 1e-10 * np.trace(covariance)
 
 
 def square_roots(covariances):

@@ -198,7 +198,8 @@ class PartialRegression:
                 self.S[np.ix_(known, learnt)] = (slope @ fixed).T
             if self.is_one:
                 rest = np.diag(np.full(len(learnt), rest.trace() / len(learnt)))
-            if np.linalg.eigvalsh(rest)[0] < 0.0:  # by rounding
+            least = rest[0, 0] if len(rest) == 1 else np.linalg.eigvalsh(rest)[0]
+            if least < 0.0:  # by rounding
                 total = self.scatter.diagonal()[self.q + learnt] / self.degrees
                 rest = rest + np.diag(8.0 * self.p * _EPS * total)
             self.S[np.ix_(learnt, learnt)] = 0.5 * (rest + rest.T)

@@ -388,7 +388,8 @@ def _largest_noise(model):
     labels = _joined(k, *((part.matrix[:, :k] != 0.0).tobytes() for part in parts))
     largest = np.zeros(len(labels))
     np.maximum.at(largest, labels, np.concatenate([part.covariance.diagonal() for part in parts]))
-    return np.split(largest[labels], [k])
+    largest = largest[labels]
+    return largest[:k], largest[k:]
 
 
 @lru_cache(maxsize=8)
