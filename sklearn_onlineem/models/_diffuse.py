@@ -29,9 +29,9 @@ _NONE = 1e-11
 _TINY = np.finfo(float).tiny
 # Sequences from which on tables of gains take less time than a pass for each.
 _FEWEST_SHARED = 4
-# Sequences that are smoothed side by side, at most; lengths of sequences without gaps; and numbers
-# that a pass keeps.
-_MOST_ABREAST, _MOST_KINDS, _MOST_VALUES = 128, 64, 1 << 24
+# Sequences that are smoothed side by side, at most; lengths of sequences without gaps; numbers that
+# a pass keeps; and rows of a single state, which is soon forgotten: segments of them are faster.
+_MOST_ABREAST, _MOST_KINDS, _MOST_VALUES, _MOST_ROWS = 128, 64, 1 << 24, 1 << 15
 _UNDETERMINED = "do not determine a diffuse start"
 
 
@@ -479,7 +479,8 @@ def _with_equal_gaps(model, data):
             X = data.X[data.offsets[members[0]] : data.offsets[members[0] + 1]]
             known = known_of(model, data[members[:1]])
             most, seen = min(_MOST_ABREAST, _MOST_VALUES // X.size - 2 * len(A)), ~np.isnan(X)
-            if most < 1 or not _reach(model, known, seen)[0]:
+            is_long = len(A) == 1 and len(X) > _MOST_ROWS
+            if is_long or most < 1 or not _reach(model, known, seen)[0]:
                 return None
             n_rows = int(seen.any(axis=1).sum())
             for i in range(0, len(members), most):
