@@ -282,8 +282,9 @@ class Certificate:
             # Other lengths may have models.
             try:
                 model = go(way)
-                there = here if model is None else evaluate(model)
-                if there.objective > least:
+                if model is None:
+                    return None
+                if (there := evaluate(model)).objective > least:
                     return there
             except ours(*_ERRORS):
                 continue

@@ -131,7 +131,7 @@ class ComponentCoordinates(Coordinates):
         self.model, self._statistics = model, statistics
         self.tangents = tangents_of(model.family)(model.family, model.parameters)
         rows = self._sums(statistics)
-        rows = np.broadcast_to(rows.sum(axis=1, keepdims=True), rows.shape)
+        rows = rows.sum(axis=1, keepdims=True) + np.zeros_like(rows)
         counts = self.tangents.effective_counts(statistics.emissions)
         self._effective_counts = self._joined(rows, counts)
 
