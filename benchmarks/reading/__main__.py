@@ -35,14 +35,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, functions": 68,
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
-    "Python files": 206,
-    "Python code": 32_792,
-    "Python docstrings": 15_263,
+    "Python files": 208,
+    "Python code": 33_034,
+    "Python docstrings": 15_410,
     "kernel files": 62,
     "kernel code": 15_141,
-    "public names": 109,
+    "public names": 110,
     "import circles": 0,
-    "test code": 42_871,
+    "test code": 43_187,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

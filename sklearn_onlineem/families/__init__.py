@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sklearn_onlineem.families.mixture_emissions import MixtureOf as MixtureOf
     from sklearn_onlineem.families.multinomial import Multinomial as Multinomial
     from sklearn_onlineem.families.poisson import Poisson as Poisson
+    from sklearn_onlineem.families.poisson_regression import PoissonRegression as PoissonRegression
     from sklearn_onlineem.families.product import Product as Product
     from sklearn_onlineem.families.student_t import StudentT as StudentT
     from sklearn_onlineem.families.wishart import Wishart as Wishart
@@ -49,6 +50,7 @@ else:
         "mixture_emissions": ["MixtureOf"],
         "multinomial": ["Multinomial"],
         "poisson": ["Poisson"],
+        "poisson_regression": ["PoissonRegression"],
         "product": ["Product"],
         "student_t": ["StudentT"],
         "wishart": ["Wishart"],

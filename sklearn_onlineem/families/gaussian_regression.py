@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
+from scipy import linalg, stats
 from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels._rows import are_finite
@@ -17,7 +17,7 @@ from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, check_setting, definite
 from sklearn_onlineem.families._family import Family
-from sklearn_onlineem.families.capabilities import FewValues, Means, PosteriorMeans
+from sklearn_onlineem.families.capabilities import Distribution, FewValues, Means, PosteriorMeans
 from sklearn_onlineem.families.covariance_shapes import (
     LOG_2_PI,
     NEGLIGIBLE,
@@ -410,6 +410,16 @@ class GaussianRegression(
             Like those of `predicted`.
         """
         return np.broadcast_to(parameters.covariance, (*means.shape, means.shape[-1]))
+
+    def distribution_given(self, means: Floats, variances: Floats) -> Distribution:
+        """Return independent outputs with these moments, many in one.
+
+        Parameters
+        ----------
+        means, variances : ndarray
+            Of one shape.
+        """
+        return stats.norm(means, np.sqrt(variances))
 
     def rest(self, parameters: Regressions, component: int, inputs: Floats) -> Floats:
         """Return the outputs that, as all lags of a component, are expected to follow, (p,).

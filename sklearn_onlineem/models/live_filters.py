@@ -24,7 +24,7 @@ from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.forecasts import checked_levels
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-from sklearn_onlineem.models.regression_forecasts import LaggedRows, forecast_of
+from sklearn_onlineem.models.regression_forecasts import LaggedRows, RegressionForecast
 
 _ONE_ROW = np.array([0, 1])
 _NAME = "live_filter().update"
@@ -233,8 +233,7 @@ class RegressionFilter(_TakesInputs, StateFilter):
     Parameters
     ----------
     model : HiddenMarkovModel
-        Of the family `GaussianRegression` or `BernoulliRegression`. Later updates of the estimator
-        do not change it.
+        Of a family of regressions. Later updates of the estimator do not change it.
     probabilities : ndarray of shape (n_components,), default=None
         As in `StateFilter`.
     last : ndarray of shape (n_inputs + n_outputs,), default=None
@@ -323,7 +322,7 @@ class RegressionFilter(_TakesInputs, StateFilter):
             )
         n_known = self._model.family.n_inputs - self._n_lags * self._n_features
         found = lags.ahead(_future_inputs(inputs, (n_steps, n_known)))
-        return forecast_of(self._model.family, tuple(values[None] for values in found))
+        return RegressionForecast(self._model.family, *(values[None] for values in found))
 
 
 class MomentFilter(_TakesInputs):

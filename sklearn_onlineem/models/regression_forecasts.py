@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy import stats
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.sequences import SequencesWithInputs
@@ -14,8 +14,11 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.models.forecasts import mixture_quantiles
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
-# Values of the lags of bits, each of which has a probability.
-_MOST_VALUES = 1 << 12
+# Values of lags that are followed, each with its probability; how many are drawn where there would
+# be more; and probabilities of the next row that are held.
+_MOST_VALUES, _N_DRAWN, _MOST_CHANCES = 1 << 12, 1 << 10, 1 << 20
+# Values so far from expectations, and standard deviations, and values less probable, are left out.
+_FAR, _FAR_DEVIATIONS, _NEGLIGIBLE = 12.0, 8.0, 1e-14
 
 
 @dataclass(frozen=True)
@@ -28,17 +31,26 @@ class RegressionForecast:
 
     Parameters
     ----------
+    family : GaussianRegression or WorkingRegression
+        Of the rows.
     probabilities : ndarray of shape (n_sequences, n_steps, K)
         They add up to 1.
     means : ndarray of shape (n_sequences, n_steps, K, n_features)
         Expected rows given the state that makes them.
     covariances : ndarray of shape (n_sequences, n_steps, K, n_features, n_features)
         Covariances given that state.
+    chances : ndarray of shape (n_sequences, n_steps, n_features, n_values), default=None
+        Probabilities of values of each column, where lags are bits or counts.
+    grid : ndarray of shape (n_sequences, n_steps, n_features, 2), default=None
+        The first of these values, and the distance of the next ones, 1 unless there are very many.
     """
 
+    family: Family
     probabilities: Floats
     means: Floats
     covariances: Floats
+    chances: Floats | None = None
+    grid: Floats | None = None
 
     @property
     def mean(self) -> Floats:
@@ -53,41 +65,25 @@ class RegressionForecast:
     def quantiles(self, levels: Floats) -> Floats:
         """Return quantiles of each column, of shape (n_levels, n_sequences, n_steps, n_features).
 
-        Rows are taken as normal given the state that makes them. With lags they are mixtures of
-        normal rows from the second step on.
+        Real numbers are taken as normal given the state that makes them. With lags they are
+        mixtures of normal rows from the second step on.
 
         Parameters
         ----------
         levels : ndarray of shape (n_levels,)
             Probabilities in (0, 1).
         """
-        scales = np.sqrt(np.diagonal(self.covariances, axis1=-2, axis2=-1))
+        if self.chances is not None:
+            below = self.chances.cumsum(axis=-1)
+            levels = levels[:, None, None, None] * below[..., -1]
+            return self.grid[..., 0] + self.grid[..., 1] * (below < levels[..., None]).sum(axis=-1)
+        variances = np.diagonal(self.covariances, axis1=-2, axis2=-1)
         columns = [
-            stats.norm(self.means[..., j], scales[..., j]) for j in range(self.means.shape[-1])
+            self.family.distribution_given(self.means[..., j], variances[..., j])
+            for j in range(self.means.shape[-1])
         ]
         found = [mixture_quantiles(column, self.probabilities, levels) for column in columns]
         return np.stack(found, axis=-1)
-
-
-class BitsForecast(RegressionForecast):
-    """Rows of bits, whose quantiles are bits."""
-
-    def quantiles(self, levels: Floats) -> Floats:
-        noughts = 1.0 - self.mean
-        return (levels[:, None, None, None] > noughts).astype(np.float64)
-
-
-def forecast_of(family: Family, parts: tuple[Floats, ...]) -> RegressionForecast:
-    """Return the forecast of a family from probabilities of states, means and covariances.
-
-    Parameters
-    ----------
-    family : GaussianRegression or BernoulliRegression
-        Of the rows.
-    parts : tuple of ndarray
-        Fields of the forecast.
-    """
-    return (RegressionForecast if family.is_linear else BitsForecast)(*parts)
 
 
 def forecast_of_regressions(
@@ -103,7 +99,7 @@ def forecast_of_regressions(
     Parameters
     ----------
     model : HiddenMarkovModel
-        Of the family `GaussianRegression` or `BernoulliRegression`.
+        Of a family of regressions.
     data : SequencesWithInputs
         With n_sequences.
     future : ndarray of shape (n_sequences, n_steps, n_known)
@@ -118,7 +114,7 @@ def forecast_of_regressions(
         means = means.reshape(*future.shape[:2], *means.shape[1:])
         covariances = family.covariances_given(model.parameters, means)
         probabilities = model.forecast(data, n_steps).probabilities
-        return forecast_of(family, (probabilities, means, covariances))
+        return RegressionForecast(family, probabilities, means, covariances)
     ahead, n_lagged = [], n_lags * data.n_features
     for i, (begin, end) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         rows = data.X[begin:end].astype(np.float64)
@@ -142,7 +138,7 @@ def forecast_of_regressions(
         for row in rows[last + 1 :]:
             _, lagged = lagged.step(row[n_lagged : data.n_inputs], row[data.n_inputs :])
         ahead.append(lagged.ahead(future[i]))
-    return forecast_of(model.family, tuple(map(np.stack, zip(*ahead, strict=True))))
+    return RegressionForecast(model.family, *map(_stacked, zip(*ahead, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -179,7 +175,7 @@ class LaggedRows:
     @classmethod
     def after(
         cls, model: HiddenMarkovModel, state: Floats | None, past: Floats
-    ) -> LaggedRows | LaggedBits:
+    ) -> LaggedRows | LaggedValues:
         """Return those after rows that are known.
 
         Parameters
@@ -192,7 +188,7 @@ class LaggedRows:
             The lags.
         """
         if not model.family.is_linear:
-            return LaggedBits(model, model.rests_of(state)[:, :, None], past[None])
+            return LaggedValues(model, model.rests_of(state)[:, :, None], past[None])
         rests, n_lagged = model.rests_of(state), len(past)
         spreads = np.zeros((*rests.shape, n_lagged, n_lagged))
         return cls(model, rests, np.tile(past, (*rests.shape, 1)), spreads)
@@ -266,36 +262,46 @@ class LaggedRows:
         for x in inputs:
             moments, lagged = lagged.step(x)
             found.append(moments)
-        return tuple(map(np.array, zip(*found, strict=True)))
+        return tuple(map(_stacked, zip(*found, strict=True)))
 
 
 @dataclass(frozen=True)
-class LaggedBits:
-    """Probabilities of the lags of the next row of bits, with the state and the rows left to it.
+class LaggedValues:
+    """Probabilities of the lags of the next row of bits or counts, the state, and the rows left.
 
     Parameters
     ----------
     model : HiddenMarkovModel
-        Of the family `BernoulliRegression`.
+        Of the family `BernoulliRegression` or `PoissonRegression`.
     rests : ndarray of shape (K, D + 1, n_values)
         p(state, rows that are left to its segment, lags) after the last row.
     lags : ndarray of shape (n_values, n_lagged)
-        Their values.
+        Their values. Where there would be too many, some are drawn, always the same.
+    n_steps : int, default=0
+        How many rows have followed those that are known.
     """
 
     model: HiddenMarkovModel
     rests: Floats
     lags: Floats
+    n_steps: int = 0
 
     ahead = LaggedRows.ahead
 
-    def step(self, x: Floats, seen: Floats | None = None) -> tuple[tuple[Floats, ...], LaggedBits]:
-        """Return what `LaggedRows.step` does.
+    def step(
+        self, x: Floats, seen: Floats | None = None
+    ) -> tuple[tuple[Floats, ...], LaggedValues]:
+        """Return what `LaggedRows.step` does, and probabilities of values from the least ones up.
 
         Parameters
         ----------
         x, seen
             As there.
+
+        Raises
+        ------
+        ValueError
+            If the sequence surely ends before it.
         """
         model, lags = self.model, self.lags
         moves = model.termination.transitions(model.transmat)
@@ -304,35 +310,85 @@ class LaggedBits:
         if not rests.any():
             raise ValueError("a sequence surely ends before the last of the rows to come.")
         rests /= rests.sum()
-        rows = np.hstack([lags, np.tile(x, (len(lags), 1))])
-        ones = np.swapaxes(model.family.predicted(model.parameters, rows), 0, 1)
+        family, rows = model.family, np.hstack([lags, np.tile(x, (len(lags), 1))])
+        means = np.swapaxes(family.predicted(model.parameters, rows), 0, 1)
         of_state = rests.sum(axis=1)
-        given = _shares(of_state)
-        mean = np.einsum("kh,khp->kp", given, ones)
-        second = np.einsum("kh,khp,khr->kpr", given, ones, ones)
-        p = np.arange(mean.shape[1])
-        second[:, p, p] = mean
-        found = of_state.sum(axis=1), mean, second - mean[:, :, None] * mean[:, None]
+        within = family.covariances_given(model.parameters, means)
+        values, distances, chances = zip(
+            *(
+                _chances(family.distribution_given(means[..., j]), of_state)
+                for j in range(means.shape[2])
+            ),
+            strict=True,
+        )
+        found = (
+            of_state.sum(axis=1), *_mixed(_shares(of_state), means, within),
+            _stacked([np.einsum("kh,khv->v", of_state, column) for column in chances]),
+            np.array([(column[0], d) for column, d in zip(values, distances, strict=True)]),
+        )  # fmt: skip
         if seen is not None and not np.isnan(seen).any():
             lags = np.hstack([np.tile(seen, (len(lags), 1)), lags])[:, : lags.shape[1]]
         elif lags.shape[1]:
-            values = np.array([*product((0.0, 1.0), repeat=len(p))])
-            chances = np.where(values[:, None, None] > 0.0, ones, 1.0 - ones).prod(axis=3)
-            every = rests[:, :, None] * np.moveaxis(chances, 0, 1)[:, None]
-            pairs = np.hstack(
-                [np.repeat(values, len(lags), axis=0), np.tile(lags, (len(values), 1))]
-            )
-            lags, which = np.unique(pairs[:, : lags.shape[1]], axis=0, return_inverse=True)
-            if len(lags) > _MOST_VALUES:
-                raise ValueError(
-                    f"forecasts of bits would follow more than {_MOST_VALUES} values of lags."
-                )
-            flat, rests = (
-                every.reshape(*every.shape[:2], -1),
-                np.zeros((*every.shape[:2], len(lags))),
-            )
-            np.add.at(rests, (slice(None), slice(None), which.reshape(-1)), flat)
-        return found, LaggedBits(model, _with_none(rests), lags)
+            next_lags = _followed(rests, lags, values, chances) if max(distances) == 1 else None
+            rests, lags = next_lags or self._drawn(rests, rows)
+        return found, LaggedValues(model, _with_none(rests), lags, self.n_steps + 1)
+
+    def _drawn(self, rests, rows):
+        """Return equal probabilities of lags that are drawn, and these."""
+        rng, n = np.random.default_rng(self.n_steps), _N_DRAWN
+        ends = rests.cumsum()
+        points = (np.arange(n) + rng.random()) / n * ends[-1]
+        states, left, which = np.unravel_index(np.searchsorted(ends, points), rests.shape)
+        new = self.model.family.sample_outputs(self.model.parameters, states, rows[which], rng)
+        drawn = np.zeros((*rests.shape[:2], n))
+        drawn[states, left, np.arange(n)] = 1.0 / n
+        return drawn, np.hstack([new, self.lags[which]])[:, : self.lags.shape[1]]
+
+
+def _chances(distribution, weights):
+    """Return whole values of distributions (K, H), their distance, and probabilities of them.
+
+    The last are of shape (K, H, n_values): those of values since the one before.
+    """
+    mean, far = distribution.mean(), _FAR + _FAR_DEVIATIONS * distribution.std()
+    ends = np.clip(np.floor([mean - far, mean + far]), *distribution.support())
+    least, most = ends[0, weights > 0.0].min(), ends[1, weights > 0.0].max()
+    distance = math.ceil((most - least + 1.0) * weights.size / _MOST_CHANCES)
+    values = least + distance * np.arange(1 + math.ceil((most - least) / distance))
+    below = distribution.cdf(values[:, None, None])
+    return values, distance, np.moveaxis(np.diff(below, axis=0, prepend=0.0), 0, -1)
+
+
+def _followed(rests, lags, values, chances):
+    """Return the probabilities of the next lags, and these, from values of the columns of a row.
+
+    None: there are too many.
+    """
+    K, n_values = len(rests), math.prod(map(len, values))
+    if n_values * len(lags) > _MOST_CHANCES:
+        return None
+    of_rows = np.ones((K, len(lags), 1))
+    for column in chances:
+        of_rows = (of_rows[..., None] * column[:, :, None]).reshape(K, len(lags), -1)
+    every = rests[:, :, None] * np.moveaxis(of_rows, 2, 1)[:, None]
+    every = every.reshape(*rests.shape[:2], -1)
+    kept = every.sum(axis=(0, 1)) > _NEGLIGIBLE / n_values
+    rows = np.repeat(np.array([*product(*values)]), len(lags), axis=0)
+    pairs = np.hstack([rows, np.tile(lags, (n_values, 1))])[kept, : lags.shape[1]]
+    lags, which = np.unique(pairs, axis=0, return_inverse=True)
+    if len(lags) > _MOST_VALUES:
+        return None
+    rests = np.zeros((*rests.shape[:2], len(lags)))
+    np.add.at(rests, (slice(None), slice(None), which.reshape(-1)), every[..., kept])
+    return rests, lags
+
+
+def _stacked(arrays):
+    """Return arrays on a new first axis, with zeros where a last axis is shorter than others."""
+    size = max(array.shape[-1] for array in arrays)
+    return np.stack(
+        [np.pad(a, [*[(0, 0)] * (a.ndim - 1), (0, size - a.shape[-1])]) for a in arrays]
+    )
 
 
 def _with_none(values):

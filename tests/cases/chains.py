@@ -16,6 +16,7 @@ from sklearn_onlineem.families import (
     Laplace,
     MixtureOf,
     Poisson,
+    PoissonRegression,
 )
 from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.durations import (
@@ -255,7 +256,7 @@ CHAINS = [
         for termination in (EndState, AbsorbingStates)
         for case in map(case_of, (Full, Poisson, Categorical, Laplace))
     ),
-    ChainCase(case_of(BernoulliRegression), GivenLength),
+    *(ChainCase(case_of(kind), GivenLength) for kind in (BernoulliRegression, PoissonRegression)),
     *(ChainCase(case_of(MixtureOf), termination) for termination in (GivenLength, EndState)),
     SegmentCase(case_of(Full), GivenLength, CategoricalDurations()),
     SegmentCase(case_of(Poisson), GivenLength, CategoricalDurations(left_censored=True)),

@@ -40,6 +40,7 @@ from sklearn_onlineem.families import (
     MixtureOf,
     Multinomial,
     Poisson,
+    PoissonRegression,
     Product,
     Spherical,
     StudentT,
@@ -55,6 +56,7 @@ from sklearn_onlineem.families.laplace import Laplaces
 from sklearn_onlineem.families.mixture_emissions import Submixtures
 from sklearn_onlineem.families.student_t import StudentTs
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
+from sklearn_onlineem.families.working_responses import WorkingRegressions
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class FamilyCase:
     is_smooth: bool = True
     # Whether the statistics of any data are those of some parameters.
     regular: bool = True
+    # Whether steps of EM are a part of the way to the maximum of their statistics.
+    is_shortened: bool = False
     # First columns that are known, and no features of a density.
     n_inputs: int = 0
     # The case of the family that a family is made of.
@@ -121,7 +125,7 @@ class FamilyCase:
         """What the log densities depend on."""
         if isinstance(self.family, Multinomial | MarkovChain):
             return self.family.probabilities(parameters)
-        if isinstance(parameters, BernoulliRegressions):
+        if isinstance(parameters, WorkingRegressions):
             return parameters.matrix, parameters.offset
         if isinstance(parameters, Submixtures):
             return parameters.weights, self.inner.identified(parameters.inner)
@@ -742,40 +746,61 @@ OTHER_FAMILIES = [
 ]
 
 
-def _bits_log_density(family, parameters, k):
-    """Of rows of one input, the first column, and of bits."""
-    B, c = parameters.matrix[k], parameters.offset[k]
-    return lambda X: stats.bernoulli(expit(X[:, :1] @ B.T + c)).logpmf(X[:, 1:]).sum(axis=1)
+def _log_density_given(distribution):
+    """Of rows of one input, the first column, and of outputs."""
+
+    def log_density(family, parameters, k):
+        B, c = parameters.matrix[k], parameters.offset[k]
+        return lambda X: distribution(X[:, :1] @ B.T + c).logpmf(X[:, 1:]).sum(axis=1)
+
+    return log_density
+
+
+def _bits_precision(odds):
+    """Expectations of hidden precisions, given log odds."""
+    return np.tanh(odds / 2.0) / (2.0 * odds)
+
+
+def _predictors(parameters, X):
+    return np.einsum("n,kp->nkp", X[:, 0], parameters.matrix[..., 0]) + parameters.offset
 
 
 def _bits_complete_log_density(old, new, X):
     """Of bits and of their precisions, whose expectation the old parameters determine."""
-    now, before = (np.einsum("n,kp->nkp", X[:, 0], p.matrix[..., 0]) + p.offset for p in (new, old))
-    precisions = np.tanh(before / 2.0) / (2.0 * before)
+    now, precisions = _predictors(new, X), _bits_precision(_predictors(old, X))
     return ((X[:, None, 1:] - 0.5) * now - 0.5 * precisions * now**2).sum(axis=2)
 
 
-def _bernoulli_regression_case():
+def _counts_quadratic_log_density(old, new, X):
+    """Of counts, to second order about the old log rates."""
+    now, before = _predictors(new, X), _predictors(old, X)
+    u, y = now - before, X[:, None, 1:]
+    rates = np.exp(before)
+    return (y * now - rates * (1.0 + u + 0.5 * u**2) - gammaln(y + 1.0)).sum(axis=2)
+
+
+def _working_case(
+    family, parameters_of, distribution, weights_of, draw_outputs, scale=1.0, **capabilities
+):
     """Of one input, which is the first column of the rows."""
-    family = BernoulliRegression(1)
 
     def draw(rng, n_components, d):
         """Of normal inputs, whose moments weighted by precisions are sums over quantiles."""
         mean, variance = rng.standard_normal(n_components), rng.uniform(0.3, 3.0, n_components)
-        B, c = rng.standard_normal((2, n_components, d - 1, 1))
+        B, c = scale * rng.standard_normal((2, n_components, d - 1, 1))
         quantiles = stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
         x = (mean[:, None] + np.sqrt(variance)[:, None] * quantiles)[:, None]
-        odds = B * x + c
-        weights = np.tanh(odds / 2.0) / (2.0 * odds)
-        centre = np.average(np.broadcast_to(x, odds.shape), axis=2, weights=weights)
+        predictors = B * x + c
+        weights = weights_of(predictors)
+        centre = np.average(np.broadcast_to(x, weights.shape), axis=2, weights=weights)
         spread = np.average((x - centre[:, :, None]) ** 2, axis=2, weights=weights)
-        return BernoulliRegressions(
+        return parameters_of(
             mean[:, None], variance[:, None, None], B, B[..., 0] * centre + c[..., 0],
             weights.mean(axis=2), centre[..., None], spread[..., None, None],
         )  # fmt: skip
 
     def rows(rng, n, d):
-        return np.hstack([rng.standard_normal((n, 1)), rng.integers(0, 2, (n, d - 1))])
+        return np.hstack([rng.standard_normal((n, 1)), draw_outputs(rng, (n, d - 1))])
 
     def decode(vector, like):
         known = dict(zip(("coef", "intercept"), np.split(vector, 2), strict=True))
@@ -789,10 +814,10 @@ def _bernoulli_regression_case():
         return -0.5 * squares
 
     return FamilyCase(
-        family, draw, rows, _bits_log_density,
+        family, draw, rows, _log_density_given(distribution),
         lambda parameters: np.append(parameters.matrix.ravel(), parameters.offset.ravel()),
         decode, lambda d: {"matrix_precision": 2.0, "offset_precision": 1.5}, log_prior,
-        complete_log_density=_bits_complete_log_density, regular=False, n_inputs=1,
+        regular=False, n_inputs=1, **capabilities,
     )  # fmt: skip
 
 
@@ -974,7 +999,24 @@ HIDDEN_FAMILIES = [
         complete_log_density=_compound_complete_log_density,
         is_quick=True,
     ),
-    _bernoulli_regression_case(),
+    _working_case(
+        BernoulliRegression(1),
+        BernoulliRegressions,
+        lambda odds: stats.bernoulli(expit(odds)),
+        _bits_precision,
+        lambda rng, shape: rng.integers(0, 2, shape),
+        complete_log_density=_bits_complete_log_density,
+    ),
+    _working_case(
+        PoissonRegression(1),
+        WorkingRegressions,
+        lambda rates: stats.poisson(np.exp(rates)),
+        np.exp,
+        lambda rng, shape: rng.poisson(1.0, shape),
+        scale=0.3,
+        is_shortened=True,
+        complete_log_density=_counts_quadratic_log_density,
+    ),
     _student_t_case(Full(), "each"),
     _student_t_case(Tied(), "shared"),
     _student_t_case(Diagonal(), "each"),

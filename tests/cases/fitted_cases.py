@@ -21,6 +21,7 @@ from sklearn_onlineem.families import (
     Categorical,
     CompoundDirichlet,
     Laplace,
+    PoissonRegression,
     Wishart,
 )
 from sklearn_onlineem.families.tangents import tangents_of
@@ -31,7 +32,7 @@ from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 _SEEDS = {
     Categorical: 3, Bernoulli: 3, BernoulliRegression: 4, FixedDegreesWishart: 6, Wishart: 6,
-    CompoundDirichlet: 3,
+    CompoundDirichlet: 3, PoissonRegression: 4,
 }  # fmt: skip
 TERMINATIONS = {GivenLength: "given_length", EndState: "end_state"}
 _COMPONENTS = [

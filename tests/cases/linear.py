@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from sklearn_onlineem.families.poisson_regression import Origin
 from sklearn_onlineem.statistics import Listed, Moments, Statistics
 
 
@@ -11,6 +12,8 @@ def linear(value):
     """Return arrays; those of a sum of statistics are the sums of theirs."""
     if isinstance(value, Moments):
         return _raw_moments(value)
+    if isinstance(value, Origin):
+        return []  # Where working responses were made is the same in all terms.
     if isinstance(value, Listed):
         return _sums(value)
     if isinstance(value, tuple):

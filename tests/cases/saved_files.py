@@ -101,6 +101,8 @@ def kept():
     yield "cycle", cycle.fit(X[:, :1]), X[:5, :1]
     bits = RegressionHMM(2, lags=1, response="bernoulli", prior={"matrix_precision": 2.0})
     yield "bits", bits.set_params(random_state=0).fit(1.0 * (X > 0.0)), 1.0 * (X[:5] > 0.0)
+    counts = RegressionHMM(2, lags=1, response="poisson", random_state=0)
+    yield "counts", counts.fit(np.abs(X).round()), np.abs(X[:5]).round()
     filtering = PoissonHMM(2), KalmanFilter(), RegressionHMM(2, lags=1)
     for estimator in filtering:
         live = estimator.fit(np.abs(X).round()).live_filter()

@@ -180,6 +180,14 @@ def alternating_bits(rng, y):
     return rows
 
 
+def alternating_counts(rng, y):
+    """One column of large counts for each state, which are less after larger ones."""
+    levels, rows = np.log(1.0 + 20.0 * np.eye(N_STATES)[y]), np.ones((len(y), N_STATES))
+    for t in range(len(y)):
+        rows[t] = rng.poisson(np.exp(levels[t] - 0.2 * np.log1p(rows[t - 1])))
+    return rows
+
+
 def slow_levels(rng, y):
     """Levels that change little beside cycles of 8 rows that fade, whatever the states are."""
     draws = rng.standard_normal((2, len(y), 2))
@@ -216,7 +224,8 @@ SEQUENCE_ESTIMATORS = [
         n_before=1,
         **GAUSSIAN,
     ),
-    # First rows of a stream separate zeros from ones, and coefficients grow without a prior.
+    # First rows of a stream separate zeros from ones, and coefficients of few rows explode, without
+    # a prior.
     SequenceCase(
         RegressionHMM,
         alternating_bits,
@@ -224,6 +233,14 @@ SEQUENCE_ESTIMATORS = [
         "RegressionHMM(bits)",
         n_before=1,
         **BINARY,
+    ),
+    SequenceCase(
+        RegressionHMM,
+        alternating_counts,
+        {"response": "poisson", "lags": 1, "prior": {"matrix_precision": 2.0}},
+        "RegressionHMM(counts)",
+        n_before=1,
+        **COUNTS,
     ),
     # A 0 is no exponential variable.
     SequenceCase(HMM, waiting_clusters, {"family": "exponential"}, "HMM(exponential)", **POSITIVE),

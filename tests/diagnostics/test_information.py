@@ -21,12 +21,17 @@ from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import CompoundDirichlet, StudentT
+from sklearn_onlineem.families import CompoundDirichlet, PoissonRegression, StudentT
 from sklearn_onlineem.models.coordinates import coordinates_of
 
 
 def leading(matrix, n):
     return np.sort(np.linalg.eigvals(matrix).real)[::-1][:n]
+
+
+def _digits_of(case):
+    """Steps that are shortened by their own size have differences that are exact to first order."""
+    return 2e-5 if getattr(getattr(case, "case", None), "is_shortened", False) else 1e-7
 
 
 @pytest.mark.parametrize("case", STILL, ids=repr)
@@ -36,11 +41,11 @@ def test_eigenvalues_are_those_of_the_jacobian_of_em(case):
     expected = leading(jacobian(found.step(), found.place.encode(found.model)), 6)
     assert information.rate > 0.05
     np.testing.assert_allclose(information.eigenvalues, expected[: len(information.eigenvalues)],
-                               rtol=0, atol=1e-7)  # fmt: skip
+                               rtol=0, atol=_digits_of(case))  # fmt: skip
 
 
 # By differences, products are not those of the symmetric matrix to all digits.
-NUMERIC = StudentT | CompoundDirichlet
+NUMERIC = StudentT | CompoundDirichlet | PoissonRegression
 EXACT = [c for c in STILL if c.is_mixture and not isinstance(c.case.family, NUMERIC)]
 
 

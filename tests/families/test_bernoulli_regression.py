@@ -89,7 +89,7 @@ def test_bits_that_inputs_separate_stay_finite_and_a_prior_keeps_them_small():
     for _ in range(300):
         evidence = FAMILY.posterior_statistics(found, rows, np.ones((7, 1)))
         found = FAMILY.m_step(evidence + prior, found)
-    psi = FAMILY.log_odds(found, rows[:, :2])
+    psi = FAMILY.linear_predictor(found, rows[:, :2])
     slope = ((rows[:, 2:] - expit(psi[:, 0])) * rows[:, :1]).sum(axis=0)
     assert_allclose(slope, found.matrix[0, :, 0], rtol=1e-6)
 

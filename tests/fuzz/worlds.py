@@ -161,6 +161,7 @@ def family_world(case):
         "means": family.means(p)
         if isinstance(family, Means)
         else np.full((2, *p.level.shape), 0.5),
+        "variances": np.ones(2),
         "shared": p,
         "reference": p,
         "collapsed_sweep.prior": statistics,

@@ -82,6 +82,7 @@ REFUSING = {
     "CategoricalMixture": CategoricalMixture(2, n_categories=4),
     "Mixture(Categorical)": Mixture(2, family=Categorical(n_categories=4)),
     "RegressionHMM(bits)": RegressionHMM(2, lags=1, response="bernoulli"),
+    "RegressionHMM(counts)": RegressionHMM(2, lags=1, response="poisson"),
 }
 COUNTED = ("is_count", "is_binary", "is_nominal")
 

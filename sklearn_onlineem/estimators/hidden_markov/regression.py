@@ -37,7 +37,7 @@ from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
-from sklearn_onlineem.families import BernoulliRegression
+from sklearn_onlineem.families import BernoulliRegression, PoissonRegression
 from sklearn_onlineem.families._checks import finite_start, relative_shares
 from sklearn_onlineem.families._start_coordinates import standardised
 from sklearn_onlineem.models.live_filters import RegressionFilter
@@ -129,13 +129,16 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
     carries.
 
     With ``response="bernoulli"`` rows are bits, and states are logistic regressions on inputs and
-    lags, see `families.BernoulliRegression`.
+    lags, see `families.BernoulliRegression`. With ``response="poisson"`` rows are counts, and log
+    rates are linear in inputs and in the logarithms of 1 + lags, see `families.PoissonRegression`.
 
     Parameters
     ----------
-    response : {"gaussian", "bernoulli"}, default="gaussian"
-        Whether rows are real numbers with normal noise, or bits, 0 or 1, whose log odds are linear.
-        The M-step of both is closed. Bits have no `covariance_type` and `reg_covar`.
+    response : {"gaussian", "bernoulli", "poisson"}, default="gaussian"
+        Whether rows are real numbers with normal noise, or bits, 0 or 1, whose log odds are linear,
+        or counts, whole numbers from 0 up, whose log rates are. The M-step of the first two is
+        closed; that of counts is a part of a Newton step, by which the likelihood never falls. Bits
+        and counts have no `covariance_type` and `reg_covar`.
     lags : int, default=0
         How many earlier rows of the same sequence the regressions take besides inputs: p.
     init : str or array-like, default="short-em"
@@ -143,7 +146,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         (n_rows, n_components) for the rows of all sequences; or centres of rows of X, of shape
         (n_components, n_features).
     prior : dict, "auto", LearntPrior or None, default=None
-        Hyper-parameters of the conjugate prior, as in `RegressionMixture`, of bits
+        Hyper-parameters of the conjugate prior, as in `RegressionMixture`, of bits and counts
         ``matrix_precision`` and ``offset_precision``; or the result of `as_prior` of a fitted
         estimator. "auto" and None are maximum likelihood.
 
@@ -153,7 +156,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         Coefficients in each state: first of the row before, then of the one before that, and so on,
         and then of the inputs.
     intercept_ : ndarray of shape (n_components, n_features)
-        Expected rows, or log odds of bits, in each state where lags and inputs are 0.
+        Expected rows, log odds of bits, or log rates, in each state where lags and inputs are 0.
     covariances_ : ndarray
         Covariances of the noise, of shape (n_components, n_features, n_features) full,
         (n_components, n_features) diagonal or (n_components,) spherical.
@@ -185,7 +188,9 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
     """
 
     response: str = parameter(
-        default="gaussian", valid=[StrOptions({"gaussian", "bernoulli"})], structural=True
+        default="gaussian",
+        valid=[StrOptions({"gaussian", "bernoulli", "poisson"})],
+        structural=True,
     )
     lags: int = parameter(
         default=0, valid=[Interval(Integral, 0, None, closed="left")], structural=True
@@ -202,8 +207,10 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
             return super()._family(n_inputs)
         for name in ("covariance_type", "reg_covar"):
             if getattr(self, name) != self._defaults[name]:
-                raise ValueError(f"{name} requires response='gaussian', got 'bernoulli'.")
-        return BernoulliRegression(n_inputs)
+                raise ValueError(f"{name} requires response='gaussian', got {self.response!r}.")
+        if self.response == "bernoulli":
+            return BernoulliRegression(n_inputs)
+        return PoissonRegression(n_inputs, n_lags=self.lags)
 
     def _n_known_inputs(self, fresh):
         if fresh:
@@ -314,7 +321,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         """Draw rows from the fitted model, given inputs if it has any.
 
         Before its first row, each sequence was where its first state rests: where expected rows
-        equal those before them, of bits nearly.
+        equal those before them, of bits and counts nearly.
 
         Parameters
         ----------

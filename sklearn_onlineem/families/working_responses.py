@@ -1,0 +1,536 @@
+"""Regressions of which the M-step is least squares of working responses.
+
+The expected log density of an output with the linear predictor psi is a quadratic form,
+-w (z - psi)^2 / 2, with a precision w and a working response z that y and the old psi determine.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_onlineem._kernels._rows import are_finite
+from sklearn_onlineem._python import cached_property
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._checks import at_least, positive_semidefinite
+from sklearn_onlineem.families._family import Family
+from sklearn_onlineem.families.capabilities import ConjugatePriors, Distribution, FewValues
+from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
+from sklearn_onlineem.families.gaussian import Gaussian
+from sklearn_onlineem.families.gaussian_regression import LEAST_SHARE, ROUNDING, coefficients
+from sklearn_onlineem.families.linear_gaussian import square_roots
+from sklearn_onlineem.families.parts import Part
+from sklearn_onlineem.families.tangents import BOUND, Tangents, inverse
+from sklearn_onlineem.statistics import Moments, Statistics, combine
+
+# Steps to the outputs at rest.
+_RESTING = 30
+# Values of deviations of rows, for each component, that are held at a time.
+_BLOCK_VALUES = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class WorkingRegressions:
+    """Parameters of K regressions of p outputs on q inputs, and the moments of their inputs.
+
+    Parameters
+    ----------
+    input_mean : ndarray of shape (K, q)
+        Means of the inputs that each component has seen.
+    input_covariance : ndarray of shape (K, q, q)
+        Their covariances.
+    matrix : ndarray of shape (K, p, q)
+        Coefficients of the inputs in the linear predictor of each output: log odds or a log rate.
+    level : ndarray of shape (K, p)
+        Linear predictors where the inputs are at `centre`.
+    precision : ndarray of shape (K, p)
+        Mean precisions of the working responses.
+    centre : ndarray of shape (K, p, q)
+        Means of the inputs, weighted by precisions.
+    spread : ndarray of shape (K, p, q, q)
+        Covariances of the inputs, weighted by precisions.
+
+    Attributes
+    ----------
+    offset : ndarray of shape (K, p)
+        Linear predictors where all inputs are 0.
+    """
+
+    input_mean: Floats
+    input_covariance: Floats
+    matrix: Floats
+    level: Floats
+    precision: Floats
+    centre: Floats
+    spread: Floats
+
+    def __post_init__(self):
+        if not (are_finite(self.spread) and are_finite(self.matrix)):
+            raise ValueError("the moments of the inputs overflow; is matrix_precision too large?")
+
+    @property
+    def offset(self) -> Floats:
+        return self.level - np.einsum("kpq,kpq->kp", self.matrix, self.centre)
+
+    def __len__(self):
+        return len(self.matrix)
+
+
+@dataclass(frozen=True)
+class WorkingStatistics(Statistics):
+    """Expected statistics of rows (x, y), with the working responses of their outputs.
+
+    Parameters
+    ----------
+    inputs : Moments
+        Those of x, weighted by responsibilities.
+    outputs : tuple of Moments
+        For each output those of (x, z), where z is its working response, weighted by
+        responsibilities times precisions.
+    """
+
+    inputs: Moments
+    outputs: tuple[Moments, ...]
+
+    @property
+    def weight(self) -> Floats:
+        """Responsibilities, of shape (K,)."""
+        return self.inputs.weight
+
+
+def _moments(x, z, weights):
+    """Return the moments of (x, z_c) with weights w_c; z and weights are (C, n_rows)."""
+    (n, q), C = x.shape, len(z)
+    total = weights.sum(axis=1)
+    origin = x.mean(axis=0) if n else np.zeros(q)
+    rows = np.empty((C, n, q + 1))
+    rows[..., :q], rows[..., q] = x - origin, z
+    mean = (weights[:, None] @ rows)[:, 0] * inverse(total)[:, None]
+    rows -= mean[:, None]
+    scatter = (weights[:, :, None] * rows).mT @ rows
+    mean[total > 0.0, :q] += origin
+    return Moments(total, total, mean, scatter)
+
+
+def _put_matrix(family, parameters, matrix):
+    changed = replace(parameters, matrix=matrix)
+    return _put_offset(family, changed, parameters.offset)
+
+
+def _put_offset(family, parameters, offset):
+    level = offset + np.einsum("kpq,kpq->kp", parameters.matrix, parameters.centre)
+    return replace(parameters, level=level)
+
+
+class WorkingTangents(Tangents):
+    """Tangents of linear predictors at the centres, and of coefficients, given the precisions.
+
+    Precisions depend on the parameters: there are no features of rows, only expectations.
+    """
+
+    has_features = False
+
+    @property
+    def n_own(self):
+        p, q = self.parameters.matrix.shape[1:]
+        return p * (q + 1)
+
+    @property
+    def parts(self):
+        p = self.parameters.matrix.shape[1]
+        return {"intercepts": slice(0, p), "coefficients": slice(p, None)}
+
+    @property
+    def _is_precise(self):
+        """Which outputs tell of their predictors, (K, p): rates near 0 stay."""
+        return self.parameters.precision > BOUND
+
+    @cached_property
+    def _whitening(self):
+        """Inverse roots W, W' W the inverse information, of coefficients, and which are free."""
+        information = self.parameters.precision[:, :, None, None] * self.parameters.spread
+        deviation = np.sqrt(np.einsum("kpqq->kpq", information))
+        units = inverse(deviation)
+        # What does not vary, or depends on other inputs, does not move.
+        values, vectors = np.linalg.eigh(information * units[..., None] * units[..., None, :])
+        free = (values > LEAST_SHARE) & self._is_precise[..., None]
+        roots = np.sqrt(inverse(np.where(free, values, 0.0)))
+        return roots[..., None] * vectors.mT * units[..., None, :], free
+
+    @property
+    def is_free(self):
+        free, precise = self._whitening[1], self._is_precise
+        return np.hstack([precise, free.reshape(len(free), -1)])
+
+    def score(self, statistics):
+        known, of_levels = self.parameters, np.sqrt(self.parameters.precision)
+        K, p, q = known.matrix.shape
+        found = np.empty((K, p, q + 1))
+        for j, moments in enumerate(statistics.outputs):
+            B, S, weight = known.matrix[:, j], moments.scatter, moments.weight
+            deviation = moments.mean[:, :q] - known.centre[:, j]
+            error = moments.mean[:, q] - known.level[:, j] - np.einsum("kq,kq->k", B, deviation)
+            slopes = S[:, q, :q] - np.einsum("kq,kqr->kr", B, S[:, :q, :q])
+            slopes += (weight * error)[:, None] * deviation
+            found[:, j, 0] = weight * error / of_levels[:, j]
+            found[:, j, 1:] = np.einsum("kqr,kr->kq", self._whitening[0][:, j], slopes)
+        return np.hstack([found[:, :, 0], found[:, :, 1:].reshape(K, -1)])
+
+    def natural(self, v):
+        return v
+
+    whitened = natural
+
+    def is_proper(self, prior):
+        return all((part.weight >= 0.0).all() for part in prior.outputs)
+
+    def moved(self, v):
+        known = self.parameters
+        K, p, q = known.matrix.shape
+        slopes = np.einsum("kpqr,kpq->kpr", self._whitening[0], v[:, p:].reshape(K, p, q))
+        level = known.level + v[:, :p] / np.sqrt(known.precision)
+        return replace(known, level=level, matrix=known.matrix + slopes)
+
+
+Regressions = TypeVar("Regressions", bound=WorkingRegressions)
+Evidence = TypeVar("Evidence", bound=WorkingStatistics)
+
+
+@dataclass(frozen=True, eq=False)
+class WorkingRegression(
+    Family[Regressions, Evidence], ConjugatePriors[Regressions, Evidence], FewValues
+):
+    """Contract of regressions whose M-step is least squares of working responses.
+
+    Parameters
+    ----------
+    n_inputs : int
+        How many first columns of a row are inputs, at least 1.
+    """
+
+    is_linear = False
+    parts = (
+        Part("coef", "real", "kpd", lambda _, parameters: parameters.matrix, _put_matrix),
+        Part("intercept", "real", "kp", lambda _, parameters: parameters.offset, _put_offset),
+    )
+    # What outputs are called, and the class of parameters.
+    outputs: ClassVar[str]
+    parameters_class: ClassVar[type[WorkingRegressions]] = WorkingRegressions
+
+    n_inputs: int
+
+    def __post_init__(self):
+        if not isinstance(self.n_inputs, int | np.integer) or self.n_inputs < 1:
+            raise ValueError(f"n_inputs must be a whole number from 1 up, got {self.n_inputs!r}.")
+
+    def check(self, X: Floats) -> None:
+        if X.shape[1] <= self.n_inputs:
+            raise ValueError(
+                f"X must have columns of {self.outputs} after its n_inputs={self.n_inputs} columns"
+                f" of inputs, got {X.shape[1]} columns."
+            )
+
+    @abstractmethod
+    def _working(self, psi, y):
+        """Return precisions and working responses of outputs with these linear predictors."""
+
+    @abstractmethod
+    def _first_predictors(self, y):
+        """Return linear predictors of outputs, where no parameters are known."""
+
+    @abstractmethod
+    def _means(self, psi):
+        """Return expected outputs."""
+
+    @abstractmethod
+    def distribution_given(self, means: Floats, variances: Floats | None = None) -> Distribution:
+        """Return independent outputs with these expectations, many in one.
+
+        Parameters
+        ----------
+        means : ndarray
+            Like those of `predicted`.
+        variances : ndarray, default=None
+            Theirs; means determine them.
+        """
+
+    @abstractmethod
+    def _drawn(self, means, rng):
+        """Draw independent outputs with these expectations."""
+
+    @abstractmethod
+    def _of_rows(self, inputs, outputs, old=None, x=()):
+        """Return statistics with these moments, of rows with inputs x and predictors of `old`."""
+
+    def _taken(self, inputs, n_outputs):
+        """Return inputs as linear predictors take them."""
+        return inputs.astype(np.float64, copy=False)
+
+    def _given(self, taken, n_outputs):
+        """Return inputs as rows have them, from those that linear predictors take."""
+        return taken
+
+    def blank(self, n_components: int, n_outputs: int) -> Regressions:
+        """Return parameters into which known ones are put.
+
+        Parameters
+        ----------
+        n_components, n_outputs : int
+            K and p.
+        """
+        K, p, q = n_components, n_outputs, self.n_inputs
+        unit = np.eye(q)
+        return self.parameters_class(
+            np.zeros((K, q)), np.tile(unit, (K, 1, 1)), np.zeros((K, p, q)), np.zeros((K, p)),
+            np.full((K, p), 0.25), np.zeros((K, p, q)), np.tile(unit, (K, p, 1, 1)),
+        )  # fmt: skip
+
+    def with_inputs_of(
+        self, parameters: Regressions, X: Floats, sample_weight: Floats | None = None
+    ) -> Regressions:
+        """Return known parameters with the moments of the inputs of first rows.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        X : ndarray of shape (n_rows, n_features)
+            Inputs and outputs, side by side.
+        sample_weight : ndarray of shape (n_rows,), default=None
+            Not below 0; None: 1 for each row.
+        """
+        weight = np.ones(len(X)) if sample_weight is None else sample_weight
+        shares = np.repeat(weight[:, None], len(parameters), axis=1)
+        seen = self._least_squares(self.posterior_statistics(parameters, X, shares), parameters)
+        seen = replace(seen, matrix=parameters.matrix)
+        return _put_offset(self, seen, parameters.offset)
+
+    def covariances_given(self, parameters: Regressions, means: Floats) -> Floats:
+        """Return covariances of outputs with these expectations, of shape (..., K, p, p).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        means : ndarray of shape (..., K, p)
+            Like those of `predicted`.
+        """
+        return self.distribution_given(means).var()[..., None] * np.eye(means.shape[-1])
+
+    def rest(self, parameters: Regressions, component: int, inputs: Floats) -> Floats:
+        """Return expected outputs that, as all lags of a component, nearly follow, (p,).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        component : int
+            Number of the component.
+        inputs : ndarray of shape (n_known,)
+            Inputs that are no lags; lags are the first ones.
+        """
+        p = parameters.matrix.shape[1]
+        n_lags, rest = (self.n_inputs - len(inputs)) // p, np.full(p, 0.5)
+        for _ in range(_RESTING):
+            x = np.append(np.tile(rest, n_lags), inputs)[None]
+            rest = 0.5 * (rest + self.predicted(parameters, x)[0, component])
+        return rest
+
+    def linear_predictor(self, parameters: Regressions, inputs: Floats) -> Floats:
+        """Return the linear predictors of each component, an ndarray of shape (n_rows, K, p).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        inputs : ndarray of shape (n_rows, n_inputs)
+            The x of each row.
+        """
+        K, p, q = parameters.matrix.shape
+        # About a centre, as a large offset would cost digits.
+        origin = parameters.centre[0, 0]
+        deviation = self._taken(inputs, p) - origin
+        shift = np.einsum("kpq,kpq->kp", parameters.matrix, parameters.centre - origin)
+        linear = deviation @ parameters.matrix.reshape(K * p, q).T
+        return linear.reshape(len(inputs), K, p) + (parameters.level - shift)
+
+    def predicted(self, parameters: Regressions, inputs: Floats) -> Floats:
+        """Return the expected outputs of each component, an ndarray of shape (n_rows, K, p).
+
+        Parameters
+        ----------
+        parameters, inputs
+            Like those of `linear_predictor`.
+        """
+        return self._means(self.linear_predictor(parameters, inputs))
+
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> Evidence:
+        psi = self._first_predictors(X[:, self.n_inputs :].astype(np.float64, copy=False))
+        shape = (len(X), responsibilities.shape[1], psi.shape[1])
+        psi = np.broadcast_to(psi[:, None], shape)
+        return self._statistics(X, responsibilities, psi, n_threads)
+
+    def posterior_statistics(
+        self, parameters: Regressions, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> Evidence:
+        psi = self.linear_predictor(parameters, X[:, : self.n_inputs])
+        return self._statistics(X, posterior, psi, n_threads, parameters)
+
+    def _statistics(self, X, responsibilities, psi, n_threads, old=None):
+        x = self._taken(X[:, : self.n_inputs], X.shape[1] - self.n_inputs)
+        y = X[:, None, self.n_inputs :].astype(np.float64, copy=False)
+        shares = responsibilities.astype(np.float64, copy=False)
+        inputs = Gaussian().expected_statistics(np.ascontiguousarray(x), shares, n_threads)
+        precisions, z = self._working(psi, y)
+        # Columns after columns, components within them.
+        weights, z = (a.T.reshape(-1, len(X)) for a in (shares[:, :, None] * precisions, z))
+        size, K = max(1, _BLOCK_VALUES // (len(z) * (self.n_inputs + 1))), shares.shape[1]
+        blocks = (slice(start, start + size) for start in range(0, max(len(X), 1), size))
+        moments = combine([(1.0, _moments(x[i], z[:, i], weights[:, i])) for i in blocks])
+        outputs = [moments.components(slice(j, j + K), len(z)) for j in range(0, len(z), K)]
+        return self._of_rows(inputs, tuple(outputs), old, x[shares.any(axis=1)])
+
+    def own_statistics(self, parameters: Regressions, weights: Floats) -> Evidence:
+        scatter, outputs = weights[:, None, None] * parameters.input_covariance, []
+        inputs = Moments(weights, weights, parameters.input_mean, scatter)
+        for j, B in enumerate(np.swapaxes(parameters.matrix, 0, 1)):
+            weight = weights * parameters.precision[:, j]
+            whole = np.concatenate([np.tile(np.eye(self.n_inputs), (len(B), 1, 1)), B[:, None]], 1)
+            scatter = weight[:, None, None] * (whole @ parameters.spread[:, j] @ whole.mT)
+            mean = np.column_stack([parameters.centre[:, j], parameters.level[:, j]])
+            outputs.append(Moments(weight, weight, mean, scatter))
+        return self._of_rows(inputs, tuple(outputs))
+
+    def m_step(self, statistics: Evidence, previous: Regressions | None = None) -> Regressions:
+        return self._least_squares(statistics, previous)
+
+    def _least_squares(self, statistics, previous=None):
+        count, q = statistics.weight, self.n_inputs
+        if previous is None:
+            previous = self.blank(len(count), len(statistics.outputs))
+        seen = count > NEGLIGIBLE
+        share = np.where(seen, count, 1.0)
+
+        def kept(new, old):
+            return np.where(seen.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        columns = []
+        for j, moments in enumerate(statistics.outputs):
+            mean, weight = moments.mean, np.where(seen, moments.weight, 1.0)
+            resolution = weight[:, None] * (ROUNDING * mean[:, :q]) ** 2
+            arrays = moments.scatter, previous.matrix[:, j, None], resolution
+            B = np.array([*map(coefficients, *arrays)])[:, 0]
+            spread = moments.scatter[:, :q, :q] / weight[:, None, None]
+            columns.append((B, mean[:, q], weight / share, mean[:, :q], spread))
+        names = "matrix", "level", "precision", "centre", "spread"
+        found = {
+            name: kept(np.stack(parts, axis=1), getattr(previous, name))
+            for name, parts in zip(names, zip(*columns, strict=True), strict=True)
+        }
+        covariance = statistics.inputs.scatter / share[:, None, None]
+        return replace(
+            previous,
+            input_mean=kept(statistics.inputs.mean, previous.input_mean),
+            input_covariance=kept(covariance, previous.input_covariance),
+            **found,
+        )
+
+    def expected_log_density(self, parameters: Regressions, statistics: Evidence) -> float:
+        q, total = self.n_inputs, 0.0
+        for j, moments in enumerate(statistics.outputs):
+            B, S = parameters.matrix[:, j], moments.scatter
+            shift = moments.mean[:, :q] - parameters.centre[:, j]
+            error = moments.mean[:, q] - parameters.level[:, j]
+            error -= np.einsum("kq,kq->k", B, shift)
+            residual = np.column_stack([-B, np.ones(len(B))])
+            squares = np.einsum("ki,kij,kj->k", residual, S, residual)
+            total -= 0.5 * float((squares + moments.weight * error**2).sum())
+        return total
+
+    def kl_divergence(self, p: Regressions, q: Regressions) -> Floats:
+        """Return half the mean squares of differences of predictors, weighted by precisions, (K,).
+
+        Parameters
+        ----------
+        p, q : object
+            Parameters of K components each.
+        """
+        slopes = q.matrix - p.matrix
+        level = q.level + np.einsum("kpq,kpq->kp", q.matrix, p.centre - q.centre) - p.level
+        squares = level**2 + np.einsum("kpi,kpij,kpj->kp", slopes, p.spread, slopes)
+        return 0.5 * (p.precision * squares).sum(axis=1)
+
+    def sample(
+        self, parameters: Regressions, components: Integers, rng: np.random.Generator
+    ) -> Floats:
+        x = rng.standard_normal((len(components), self.n_inputs))
+        roots = square_roots(parameters.input_covariance)
+        x = parameters.input_mean[components] + np.einsum("nij,nj->ni", roots[components], x)
+        x = self._given(x, parameters.matrix.shape[1])
+        return np.hstack([x, self.sample_outputs(parameters, components, x, rng)])
+
+    def sample_outputs(
+        self,
+        parameters: Regressions,
+        components: Integers,
+        inputs: Floats,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Draw the outputs of given inputs, an ndarray of shape (n_rows, p).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        inputs : ndarray of shape (n_rows, n_inputs)
+            The x of each row.
+        rng : numpy.random.Generator
+            Source of random numbers.
+        """
+        means = self.predicted(parameters, inputs)[np.arange(len(inputs)), components]
+        return self._drawn(means, rng)
+
+    def n_parameters(self, parameters: Regressions) -> int:
+        return parameters.matrix.size + parameters.level.size
+
+    def n_values(self, rows: Rows) -> float:
+        return rows.X.shape[1] - self.n_inputs
+
+    def prior_statistics(
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        matrix_precision: ArrayLike = 0.0,
+        offset_precision: float = 0.0,
+    ) -> Evidence:
+        r"""Return normal priors about 0 on the coefficients and intercepts of all components.
+
+        .. math:: B_j \sim N(0, K^{-1}), \quad c_j \sim N(0, 1 / k)
+
+        Parameters
+        ----------
+        n_components, n_features : int
+            K, and columns of a row, inputs and outputs.
+        matrix_precision : float or array of shape (n_inputs, n_inputs)
+            K, positive semidefinite; a number is a ridge penalty, the same for all inputs.
+        offset_precision : float
+            k, not below 0.
+        """
+        q, K = self.n_inputs, n_components
+        weight = np.full(K, at_least("offset_precision", offset_precision, 0.0))
+        precision = positive_semidefinite("matrix_precision", matrix_precision, q)
+        scatter = np.zeros((K, q + 1, q + 1))
+        scatter[:, :q, :q] = precision
+        nothing = Moments(np.zeros(K), np.zeros(K), np.zeros((K, q)), np.zeros((K, q, q)))
+        column = Moments(weight, weight, np.zeros((K, q + 1)), scatter)
+        return self._of_rows(nothing, (column,) * (n_features - q))
