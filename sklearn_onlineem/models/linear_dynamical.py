@@ -949,7 +949,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         # C A A, ..., closest to that of the reference, in least squares.
         if self is reference:
             return self
-        if any(part.fixed is not None for part in self._regressions) or self.varying is not None:
+        is_known = self.varying is not None or self.diffuse is not None
+        if is_known or any(part.fixed is not None for part in self._regressions):
             raise ValueError(
                 "States cannot be aligned: entries of their matrices are known, and so their"
                 " coordinates."

@@ -9,6 +9,7 @@ from cases.dynamical import changed
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import KalmanFilter, combine_estimators
+from sklearn_onlineem.structure import Level
 
 
 def sequences(rng, n, length=12):
@@ -72,3 +73,13 @@ def test_states_that_nothing_reads_cannot_be_aligned(members):
     b._fitted = b._fitted._replace(state=state._replace(model=blind))
     with pytest.raises(ValueError, match="the emissions do not determine their coordinates"):
         combine_estimators([a, b], align=True)
+
+
+def test_levels_keep_their_coordinates(rng):
+    kalman = KalmanFilter(structure=[Level()], observation_covariance_type="diag")
+    members = [kalman.fit(sequences(rng, 10)), copy.deepcopy(kalman).fit(sequences(rng, 10))]
+    merged = combine_estimators(members)
+    assert merged.model_.diffuse.all()
+    assert_close(merged.transition_matrices_, np.eye(2))
+    with pytest.raises(ValueError, match="and so their coordinates"):
+        combine_estimators(members, align=True)
