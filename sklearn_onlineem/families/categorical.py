@@ -44,6 +44,9 @@ class CategoricalTangents(ShareTangents):
         return np.arange(sizes.max()) < sizes[:, None]
 
     def _rows(self, flat):
+        # Columns of equally many symbols have no places without one.
+        if isinstance(self.family.n_categories, int):
+            return flat.reshape(-1, self.family.n_categories)
         out = np.zeros((len(flat), *self._places.shape))
         out[:, self._places] = flat
         return out.reshape(-1, out.shape[2])
@@ -56,6 +59,8 @@ class CategoricalTangents(ShareTangents):
         return self._with(function(self._rows(values)))
 
     def _with(self, rows):
+        if isinstance(self.family.n_categories, int):
+            return rows.reshape(len(self.parameters), -1)
         return rows.reshape(-1, *self._places.shape)[:, self._places]
 
     @property
