@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 208,
-    "Python code": 33_039,
+    "Python code": 33_031,
     "Python docstrings": 15_410,
     "kernel files": 62,
-    "kernel code": 15_141,
+    "kernel code": 15_086,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_196,
+    "test code": 43_197,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -85,7 +85,9 @@ cdef inline bint is_left_out(ndarray array) except -1:
 
 
 cdef inline const double* optional_readable(ndarray array, Py_ssize_t size) except? NULL:
-    return NULL if is_left_out(array) else readable(array, size)
+    if is_left_out(array):
+        return NULL
+    return readable(array, size)
 
 
 cdef inline double* optional_writable(ndarray array, Py_ssize_t size) except? NULL:
@@ -95,7 +97,9 @@ cdef inline double* optional_writable(ndarray array, Py_ssize_t size) except? NU
 cdef inline const void* optional_readable_reals(
     ndarray array, Py_ssize_t size, int type
 ) except? NULL:
-    return NULL if is_left_out(array) else readable_reals(array, size, type)
+    if is_left_out(array):
+        return NULL
+    return readable_reals(array, size, type)
 
 
 cdef inline void* optional_writable_reals(ndarray array, Py_ssize_t size, int type) except? NULL:

@@ -484,49 +484,67 @@ cdef inline const double* start_of(
 
 
 def forward_backward(
-    floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> p(h_t | v)
+    floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> p(h_t | v), or one-hot
+    #                                     drawn states
     const int64_t[::1] offsets,         # IN (S + 1,)
     const double[::1] start,            # IN (K,)
     const double[::1] first,            # IN (K,), the start of the first sequence
     const double[:, ::1] transmat,      # IN (K, K)
     const double[::1] final,            # IN (K,): p(end after h); 1 where lengths are given
     double[::1] log_likelihoods,        # OUT (S,)
-    double[:, ::1] transitions,         # OUT (K, K): expected numbers, of all sequences
+    double[:, ::1] transitions,         # OUT (K, K): expected or drawn numbers, of all sequences
     int n_threads,
     const double[::1] weights=None,     # IN (S,), of sequences in both sums; None: 1
+    const double[::1] uniforms=None,    # IN (n,), to draw paths with; None: expectations
 ):
     """Posteriors of all rows, expected transitions, and returned, the sum of log-likelihoods.
 
-    Sequences that are impossible have log-likelihood -inf, posteriors of 0 and no transitions. The
-    sum is NaN if transitions are not finite.
+    With uniform numbers a path of each sequence is drawn from its posterior instead, from the last
+    row to the first. Sequences that are impossible have log-likelihood -inf, posteriors of 0 and no
+    transitions. The sum is NaN if transitions are not finite.
     """
-    cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s, i, j
-    cdef double total = 0
+    cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s, i, j, begin, end
+    cdef double total = 0, weight
+    cdef bint draws = uniforms is not None
     check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
                 final, S, n_threads)
     check_transitions(log_densities.shape[1], transitions)
-    cdef const double* weight = weights_of(weights, S)
+    require(not draws or uniforms.shape[0] == log_densities.shape[0],
+            "a uniform number for each row")
+    cdef const double* of_sequences = weights_of(weights, S)
+    cdef const double* of_rows = &uniforms[0] if draws else NULL
     n_threads = busy_threads(n_threads, n_slabs)
     cdef Chains chains = Chains().of(transmat, final, longest(offsets), n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
-        forward_backward_slab(
-            log_densities, offsets, start, first, weight, first_block(slab, n_slabs, S),
-            first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
-            chains.of_thread(omp_get_thread_num()), chains.n_runs,
-        )
+        if draws:
+            forward_slab(
+                log_densities, offsets, start, first, of_rows, of_sequences,
+                first_block(slab, n_slabs, S), first_block(slab + 1, n_slabs, S), log_likelihoods,
+                &sums[slab, 0, 0], chains.of_thread(omp_get_thread_num()), chains.n_runs, True,
+            )
+        else:
+            forward_backward_slab(
+                log_densities, offsets, start, first, of_sequences, first_block(slab, n_slabs, S),
+                first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
+                chains.of_thread(omp_get_thread_num()), chains.n_runs,
+            )
     add_up(sums, transitions)
-    for i in range(start.shape[0]):
+    for i in range(0 if draws else start.shape[0]):
         for j in range(start.shape[0]):
             transitions[i, j] *= transmat[i, j]
     for s in range(S):
+        weight = 1.0 if of_sequences == NULL else of_sequences[s]
         if isnan(log_likelihoods[s]):
-            log_likelihoods[s] = _log_chains.forward_backward(
-                log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
-                transitions, 1.0 if weight == NULL else weight[s],
-            )
-        total += log_likelihoods[s] * (1.0 if weight == NULL else weight[s])
+            begin, end = offsets[s], offsets[s + 1]
+            chain = log_densities[begin:end], start if s else first, transmat, final
+            if draws:
+                log_likelihoods[s] = _log_chains.draw_path(
+                    *chain, uniforms[begin:end], transitions, weight)
+            else:
+                log_likelihoods[s] = _log_chains.forward_backward(*chain, transitions, weight)
+        total += log_likelihoods[s] * weight
     for i in range(start.shape[0]):
         for j in range(start.shape[0]):
             total += transitions[i, j] - transitions[i, j]
@@ -678,47 +696,6 @@ cdef void write_filtered(floating* x, Chain* chain) noexcept nogil:
             return
         begin -= CHAIN_ROWS
         forward_again(x, begin, chain)
-
-
-def draw_paths(
-    floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> one-hot drawn states
-    const int64_t[::1] offsets,         # IN (S + 1,)
-    const double[::1] start,            # IN (K,)
-    const double[::1] first,            # IN (K,), the start of the first sequence
-    const double[:, ::1] transmat,      # IN (K, K)
-    const double[::1] final,            # IN (K,): p(end after h); 1 where lengths are given
-    const double[::1] uniforms,         # IN (n,)
-    double[::1] log_likelihoods,        # OUT (S,)
-    double[:, ::1] transitions,         # OUT (K, K): numbers of moves
-    int n_threads,
-    const double[::1] weights=None,     # IN (S,), of sequences in these numbers; None: 1
-):
-    """Draw a state path of each sequence from its posterior, from the last row to the first."""
-    cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
-    check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
-                final, S, n_threads)
-    check_transitions(log_densities.shape[1], transitions)
-    require(uniforms.shape[0] == log_densities.shape[0], "a uniform number for each row")
-    cdef const double* weight = weights_of(weights, S)
-    n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains().of(transmat, final, longest(offsets), n_threads)
-    cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
-    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
-                       use_threads_if=n_threads > 1):
-        forward_slab(
-            log_densities, offsets, start, first, &uniforms[0], weight,
-            first_block(slab, n_slabs, S), first_block(slab + 1, n_slabs, S), log_likelihoods,
-            &sums[slab, 0, 0],
-            chains.of_thread(omp_get_thread_num()), chains.n_runs, True,
-        )
-    add_up(sums, transitions)
-    for s in range(S):
-        if isnan(log_likelihoods[s]):
-            log_likelihoods[s] = _log_chains.draw_path(
-                log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
-                uniforms[offsets[s]:offsets[s + 1]], transitions,
-                1.0 if weight == NULL else weight[s],
-            )
 
 
 cdef void draw_path(floating* x, const double* uniforms, Chain* chain) noexcept nogil:

@@ -412,8 +412,13 @@ def forward_backward(
     double[:, ::1] counts,              # OUT (K, D), durations of segments that begin and end
     double[:, ::1] open,                # OUT (K, D), segments that go on to the last row
     lefts,                              # INOUT, two pairs of (K, R + 1): `left` and `beyond`
+    const double[:, ::1] uniforms=None,     # IN (n, 2), to draw paths with; None: expectations
+    int64_t[::1] states=None,           # OUT (n,), if drawn
 ):
-    """Posteriors, and expected numbers of segments."""
+    """Posteriors, and expected numbers of segments; or drawn paths, and numbers of theirs.
+
+    No path is drawn if a sequence is impossible, and log densities stay as they are.
+    """
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, K = counts.shape[0], D = counts.shape[1]
     cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
     cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), final, most)
@@ -423,13 +428,20 @@ def forward_backward(
     cdef double[:, ::1] products = np.zeros((K, D)), reversed_counts = np.zeros((K, D))
     cdef double[:, ::1] left, beyond
     cdef floating* x
+    cdef Py_ssize_t n = log_densities.shape[0]
+    cdef bint draws = uniforms is not None
     require(D == of.D and K == of.K == log_densities.shape[1]
             and moves.shape[0] == K == moves.shape[1] and open.shape[0] == K
             and open.shape[1] == D, "sums of K states and D durations")
+    require(not draws or uniforms.shape[0] == n == states.shape[0] and uniforms.shape[1] == 2,
+            "states and uniform numbers of all rows")
     moves[:, :] = 0
     open[:, :] = 0
     sums.moves, sums.open = &moves[0, 0], &open[0, 0]
     sums.products, sums.durations = &products[0, 0], &reversed_counts[0, 0]
+    if draws:
+        counts[:, :] = 0
+        sums.durations = &counts[0, 0]
     for s in range(S):
         chain.begin_with(firsts, s, offsets[s + 1] - offsets[s])
         left, beyond = lefts[0 if s == 0 else 2], lefts[1 if s == 0 else 3]
@@ -440,13 +452,16 @@ def forward_backward(
         with nogil:
             forward(x, of, run, False)
             log_likelihoods[s] = run.log_likelihood + run.reference
-            if run.log_likelihood > -INFINITY:
+            if run.log_likelihood == -INFINITY and not draws:
+                memset(x, 0, run.T * K * sizeof(floating))
+            elif run.log_likelihood > -INFINITY and draws:
+                trace(of, run, False, &uniforms[offsets[s], 0], &states[offsets[s]], &sums)
+            elif run.log_likelihood > -INFINITY:
                 backward(of, run, &sums)
                 posteriors(x, of, run)
-            else:
-                memset(x, 0, run.T * K * sizeof(floating))
-    in_order = np.asarray(products) * np.asarray(durations)[:, ::-1] + reversed_counts
-    np.asarray(counts)[:, ::-1] = in_order
+    if not draws:
+        in_order = np.asarray(products) * np.asarray(durations)[:, ::-1] + reversed_counts
+        np.asarray(counts)[:, ::-1] = in_order
 
 
 def filtered(
@@ -620,51 +635,6 @@ cdef void trace(
     if not is_best:
         sums.moves[choice.chosen * K + later] += 1
         sums.left[choice.chosen * (run.R + 1)] += 1
-
-
-def draw_paths(
-    const floating[:, ::1] log_densities,   # IN (n, K)
-    const int64_t[::1] offsets,             # IN (S + 1,)
-    const double[:, ::1] transmat,                 # IN (K, K)
-    const double[:, ::1] durations,                # IN (K, D)
-    const double[::1] final,                # IN, as that of `forward_backward`
-    firsts,                                 # IN, as those of `forward_backward`
-    const double[:, ::1] uniforms,          # IN (n, 2)
-    int64_t[::1] states,                    # OUT (n,)
-    double[::1] log_likelihoods,            # OUT (S,)
-    double[:, ::1] moves,                   # OUT (K, K)
-    double[:, ::1] counts,                  # OUT (K, D)
-    double[:, ::1] open,                    # OUT (K, D)
-    lefts,                                  # INOUT, as those of `forward_backward`
-):
-    """State paths drawn given the rows, and their segments; none if a sequence is impossible."""
-    cdef Py_ssize_t S = log_likelihoods.shape[0], s, K = counts.shape[0], D = counts.shape[1]
-    cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
-    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), final, most)
-    cdef Tables* of = &chain.tables
-    cdef Run* run = &chain.run
-    cdef Sums sums
-    cdef double[:, ::1] left, beyond
-    require(D == of.D and K == of.K == log_densities.shape[1]
-            and moves.shape[0] == K == moves.shape[1] and open.shape[0] == K
-            and open.shape[1] == D and uniforms.shape[0] == log_densities.shape[0]
-            and uniforms.shape[1] == 2 and states.shape[0] == log_densities.shape[0],
-            "sums of K states and D durations")
-    moves[:, :] = 0
-    counts[:, :] = 0
-    open[:, :] = 0
-    sums.moves, sums.open, sums.durations = &moves[0, 0], &open[0, 0], &counts[0, 0]
-    for s in range(S):
-        chain.begin_with(firsts, s, offsets[s + 1] - offsets[s])
-        left, beyond = lefts[0 if s == 0 else 2], lefts[1 if s == 0 else 3]
-        require(left.shape[0] == K == beyond.shape[0]
-                and left.shape[1] == run.R + 1 == beyond.shape[1], "first segments")
-        sums.left, sums.beyond = &left[0, 0], &beyond[0, 0]
-        with nogil:
-            forward(&log_densities[offsets[s], 0], of, run, False)
-            log_likelihoods[s] = run.log_likelihood + run.reference
-            if run.log_likelihood > -INFINITY:
-                trace(of, run, False, &uniforms[offsets[s], 0], &states[offsets[s]], &sums)
 
 
 def viterbi(

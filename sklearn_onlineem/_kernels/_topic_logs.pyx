@@ -7,7 +7,6 @@ their tokens add to it: psi(alpha + n) = psi(alpha + 1) + sum_{0 < j < n} 1 / (a
 token is counted apart: for small alpha it adds nearly all, and digits would be lost.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
@@ -16,7 +15,7 @@ from libc.string cimport memset
 from ._arena cimport Arena, allocate, counting_arena, take_doubles
 from ._arrays cimport require
 from ._gamma_functions cimport digamma_difference, polygamma
-from ._openmp cimport busy_threads
+from ._openmp cimport Slabs, busy_threads, lay_out_slabs, slabs_of, walk_blocks
 from ._topics cimport check_allowed, check_prior
 
 cdef enum:
@@ -35,17 +34,19 @@ cdef struct Documents:
     double shift                    # psi(alpha_0)
     double alpha_sum
 
-# Sums over a block of documents.
+# Of a block of documents.
 cdef struct Sums:
-    double* n                   # (K,) of a document; 0 between documents
     double* present             # (K,) documents with tokens of a topic
+    double* changes             # (K,) rises less shifts
+    double* n                   # (K,) tokens of a document; 0 between documents
     double* rises               # (K,) what all tokens but their first add
     double* shifts              # (K,) psi(alpha_0 + n_d), or psi(alpha_0) if it is not allowed
 
 
-cdef Sums lay_out(Py_ssize_t K, Arena* arena) noexcept nogil:
+cdef Sums lay_out(Py_ssize_t K, double* present, Arena* arena) noexcept nogil:
     cdef Sums sums
-    sums.n, sums.present = take_doubles(arena, K), take_doubles(arena, K)
+    sums.present, sums.changes = present, present + K if present != NULL else NULL
+    sums.n = take_doubles(arena, K)
     sums.rises, sums.shifts = take_doubles(arena, K), take_doubles(arena, K)
     return sums
 
@@ -104,7 +105,7 @@ def expected_logs(
     Of topics that a document may not use it is that of the prior.
     """
     cdef Documents documents
-    cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], block, n_blocks, d, i, k
+    cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], n_blocks, d, i, k
     cdef bint valid = True
     require(n > 0 and K > 0 and n_threads > 0, "documents, topics, threads")
     require(out.shape[0] == K and offsets[0] == 0 and offsets[n] == topics.shape[0],
@@ -130,46 +131,36 @@ def expected_logs(
     documents.block_topics = &block_topics[0, 0] if block_topics.shape[0] > 0 else NULL
     documents.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
     n_blocks = (n + BLOCK - 1) // BLOCK
-    n_threads = busy_threads(n_threads, n_blocks)
-    cdef Arena arena = counting_arena()
-    lay_out(n_blocks * K, &arena)
+    cdef Slabs slabs = slabs_of(n, BLOCK, n_blocks, busy_threads(n_threads, n_blocks))
+    cdef Arena counted = counting_arena(), arena = counting_arena()
+    cdef double present
+    lay_out(K, NULL, &counted)
+    lay_out_slabs(&slabs, &counted, 2 * K, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Sums sums = lay_out(n_blocks * K, &arena)
+    slabs = lay_out_slabs(&slabs, &counted, 2 * K, &arena)
     with nogil:
-        for block in prange(n_blocks, schedule="static", num_threads=n_threads,
-                            use_threads_if=n_threads > 1):
-            add_block(&documents, block, &sums)
-        add_up(&documents, n_blocks, &sums, &out[0])
-    free(scratch)
+        walk_blocks(&slabs, add_block, &documents)
+        for k in range(K):
+            present, out[k] = slabs.sums[k], slabs.sums[K + k]
+            if present < n:
+                out[k] += (n - present) * polygamma(alpha[k]).digamma
+            if present > 0:
+                out[k] += present * polygamma(alpha[k] + 1).digamma
+        free(scratch)
 
 
-cdef void add_block(
-    const Documents* documents, Py_ssize_t block, const Sums* all_sums
+cdef double add_block(
+    const void* of, Arena scratch, Py_ssize_t start, Py_ssize_t B, double* present
 ) noexcept nogil:
-    cdef Py_ssize_t d, K = documents.K, start = block * K
-    cdef Sums sums
-    sums.n, sums.present = all_sums.n + start, all_sums.present + start
-    sums.rises, sums.shifts = all_sums.rises + start, all_sums.shifts + start
+    cdef const Documents* documents = <const Documents*> of
+    cdef Py_ssize_t K = documents.K, d, k
+    cdef Sums sums = lay_out(K, present, &scratch)
     memset(sums.n, 0, K * sizeof(double))
-    memset(sums.present, 0, K * sizeof(double))
     memset(sums.rises, 0, K * sizeof(double))
     memset(sums.shifts, 0, K * sizeof(double))
-    for d in range(block * BLOCK, min(documents.n, (block + 1) * BLOCK)):
+    for d in range(start, start + B):
         add_tokens(documents, d, &sums)
         add_shifts(documents, d, &sums)
-
-
-cdef void add_up(
-    const Documents* documents, Py_ssize_t n_blocks, const Sums* sums, double* out
-) noexcept nogil:
-    cdef Py_ssize_t block, k, K = documents.K
-    cdef double present, alpha
     for k in range(K):
-        alpha, present, out[k] = documents.alpha[k], 0, 0
-        for block in range(n_blocks):
-            present += sums.present[block * K + k]
-            out[k] += sums.rises[block * K + k] - sums.shifts[block * K + k]
-        if present < documents.n:
-            out[k] += (documents.n - present) * polygamma(alpha).digamma
-        if present > 0:
-            out[k] += present * polygamma(alpha + 1).digamma
+        sums.changes[k] += sums.rises[k] - sums.shifts[k]
+    return 0

@@ -309,22 +309,14 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         if log_likelihoods is not None:
             self._best_of_rows(data, states, log_likelihoods)
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
-        transitions, log_likelihood = np.empty((self.n_components, self.n_components)), math.nan
-        weight = data.sample_weight
-        weights = () if weight is None else (weight,)
-        if rng is None:
-            log_likelihood = _forward_backward.forward_backward(
-                states, offsets, *chain, log_likelihoods, transitions, data.n_threads, *weights
-            )
-        else:
-            uniforms = rng.random(len(states))
-            _forward_backward.draw_paths(
-                states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads,
-                *weights,
-            )  # fmt: skip
+        transitions = np.empty((self.n_components, self.n_components))
+        weight, uniforms = data.sample_weight, None if rng is None else rng.random(len(states))
+        log_likelihood = _forward_backward.forward_backward(
+            states, offsets, *chain, log_likelihoods, transitions, data.n_threads, weight, uniforms
+        )
         if weight is not None:
             states *= np.repeat(weight, np.diff(offsets))[:, None]
-        if not math.isfinite(log_likelihood):
+        if rng is not None or not math.isfinite(log_likelihood):
             log_likelihood = total_log_likelihood(log_likelihoods, transitions, weight)
         transitions = self._with_ends(transitions, states, offsets)
         continues = data.before is not None

@@ -329,7 +329,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
             _semi_markov.forward_backward(*arguments, *sums)
         else:
             path, uniforms = np.zeros(len(states), dtype=np.int64), rng.random((len(states), 2))
-            _semi_markov.draw_paths(*arguments, uniforms, path, *sums)
+            _semi_markov.forward_backward(*arguments, *sums, uniforms, path)
             states[...] = np.eye(self.n_components)[path]
         log_likelihood = total_log_likelihood(totals, moves)
         starts = data.offsets[int(data.before is not None) : -1]

@@ -81,8 +81,9 @@ class Chain:
             arrays = self.start, self.transmat, self.final, *options, *moves
             return rows, getattr(module, name)(rows, *arrays), *moves
         found, offsets = np.empty(1), np.array([0, len(rows)])
-        arrays = offsets, self.start, self.start, self.transmat, self.final, *options, found, *moves
-        getattr(module, name)(rows, *arrays, 1)
+        arrays = offsets, self.start, self.start, self.transmat, self.final, found, *moves
+        name, unweighted = name.replace("draw_paths", "forward_backward"), [None] * len(options)
+        getattr(module, name)(rows, *arrays, 1, *unweighted, *options)
         return rows, found[0], *moves
 
 
