@@ -145,17 +145,18 @@ def test_regimes_are_found_at_once_in_streams_and_merged(response, rng):
     members = [
         RegressionHMM(2, response=response, random_state=0).fit(x, inputs=v) for x, v in halves
     ]
-    for method in ("entropic", "averaging", "sampled"):
+    # Sums of statistics from rows know old parameters, and those of bits have none.
+    for method in ("entropic", "sampled") if response == "poisson" else ("entropic",):
         merged = combine_estimators(members, method=method, random_state=0)
         assert_switching(merged, response)
         loss = batch.score(X, inputs=u) - merged.score(X, inputs=u)
-        assert loss < (40.0 if method == "sampled" else 5.0)
+        assert loss < 5.0
 
 
 @of_both
 def test_durations_and_lags_of_regimes(response, rng):
-    X, u, states = switching(rng, response, 1800)
-    settings = {"durations": "poisson", "max_duration": 120, "random_state": 0}
+    X, u, states = switching(rng, response, 900)
+    settings = {"durations": "poisson", "max_duration": 80, "random_state": 0, "max_iter": 20}
     hmm = RegressionHMM(2, response=response, lags=1, **settings).fit(X, inputs=u)
     assert_allclose(hmm.coef_[..., 0], 0.0, atol=0.6)
     assert abs(np.mean(hmm.predict(X, inputs=u) == states) - 0.5) > 0.45
