@@ -91,7 +91,8 @@ def test_parameters_set_in_mid_stream_are_used(case, rng):
     assert hmm.history_[-1].eta == 0.1
     before = state_of(hmm)
     for wrong in ({"eta0": 0.0}, {"eta0": 0.1, case.size: 4}):
-        with pytest.raises(ValueError, match=next(reversed(wrong))):
+        # Masks may be of another size than the new one.
+        with pytest.raises(ValueError, match=rf"{next(reversed(wrong))}|params.*\(4, 4\)"):
             hmm.set_params(**wrong).partial_fit(X)
     assert_identical(state_of(hmm), before)
 
