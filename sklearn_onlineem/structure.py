@@ -20,8 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_onlineem._checks import check_bool, check_count, check_number
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.em.settings import Settings, check_bool, check_count, check_number
+from sklearn_onlineem.em.settings import Settings
 
 __all__ = ["Autoregression", "Component", "Cycle", "Inputs", "Level", "Season", "Trend"]
 

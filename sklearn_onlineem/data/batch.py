@@ -12,45 +12,6 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Loaded, n_bytes
 from sklearn_onlineem.statistics import Statistics
 
-REALS = (np.dtype(np.float64), np.dtype(np.float32))
-_MOST_THREADS = np.iinfo(np.intc).max
-
-
-def array_of(name, array, dtypes=REALS[:1], ndim=1):
-    """Raise ValueError unless this is a C-ordered, aligned array of one of the types."""
-    if not isinstance(array, np.ndarray) or array.ndim != ndim or array.dtype not in dtypes:
-        kinds = " or ".join(np.dtype(dtype).name for dtype in dtypes)
-        raise ValueError(f"{name} must be an array of {kinds} with {ndim} dimension(s).")
-    if not array.flags.c_contiguous or not array.flags.aligned:
-        raise ValueError(f"{name} must be C-contiguous and aligned: np.require(..., 'AC').")
-
-
-def check_offsets(offsets, n, what, least):
-    """Raise ValueError unless offsets go from 0 to n in steps of at least `least`."""
-    array_of("offsets", offsets, (np.dtype(np.int64),))
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n:
-        raise ValueError(f"offsets must begin with 0 and end with {n}, the number of {what}.")
-    if (np.diff(offsets) < least).any():
-        raise ValueError(
-            f"offsets must rise by {least} or more: lengths are differences of offsets, in {what}."
-        )
-
-
-def check_threads(n_threads):
-    """Raise ValueError unless a number of threads is at least 1, and fits a C int."""
-    if not isinstance(n_threads, int | np.integer) or not 1 <= n_threads <= _MOST_THREADS:
-        raise ValueError(f"n_threads must be from 1 to {_MOST_THREADS}, got {n_threads!r}.")
-
-
-def check_weights(whose, weights, n):
-    """Raise ValueError unless these are n finite weights from 0 up, not all 0."""
-    array_of(f"sample_weight of {whose}", weights)
-    # Subnormal weights are above 0.
-    if len(weights) != n or not (weights >= 0.0).all() or not 0.0 < weights.max() < np.inf:
-        raise ValueError(
-            f"sample_weight of {whose} must be {n} finite weights of 0 or more, not all 0."
-        )
-
 
 def room(name, shape):
     """Return an empty array of floats, or raise ValueError if the parameter `name` is too large."""

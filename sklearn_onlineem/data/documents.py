@@ -9,9 +9,10 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._checks import array_of
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.batch import Index, array_of, without_step
+from sklearn_onlineem.data.batch import Index, without_step
 from sklearn_onlineem.data.rows import BatchOfRows, Rows, concatenated
 
 # Tokens of a document whose topics are drawn: float32 is exact for whole numbers up to this.

@@ -9,17 +9,10 @@ from typing import Self, TypeVar
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._checks import REALS, array_of, check_threads, check_weights
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.batch import (
-    REALS,
-    Batch,
-    Index,
-    array_of,
-    check_threads,
-    check_weights,
-    without_step,
-)
+from sklearn_onlineem.data.batch import Batch, Index, without_step
 from sklearn_onlineem.data.sparse import checked_csr
 
 Result = TypeVar("Result")

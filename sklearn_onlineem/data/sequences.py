@@ -10,17 +10,12 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_onlineem._checks import array_of, check_offsets, check_weights
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
-from sklearn_onlineem.data.batch import (
-    Index,
-    array_of,
-    check_offsets,
-    check_weights,
-    of_equal_weight,
-)
+from sklearn_onlineem.data.batch import Index, of_equal_weight
 from sklearn_onlineem.data.rows import BatchOfRows, Rows
 from sklearn_onlineem.statistics import Statistics
 

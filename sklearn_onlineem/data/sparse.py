@@ -139,3 +139,21 @@ _TO_CSR = {
 
 def _container(X):
     return sparse.csr_array if isinstance(X, sparse.sparray) else sparse.csr_matrix
+
+
+def stored_values(X):
+    """Return all values of a dense array, or the stored ones of a CSR array; else a ValueError."""
+    if not sparse.issparse(X):
+        return X
+    if X.format != "csr":
+        raise ValueError(f"Sparse data must be CSR, got {X.format}.")
+    checked_csr(X)
+    return X.data
+
+
+def check_non_negative(X):
+    """Raise ValueError if a value, or stored value, is below 0."""
+    values = stored_values(X)
+    # The minimum is fast, but NaN where values beside NaN may be negative.
+    if not values.min(initial=0.0) >= 0.0 and (values < 0).any():
+        raise ValueError(f"Negative values in data: the smallest is {np.nanmin(values):.6g}.")

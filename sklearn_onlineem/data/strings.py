@@ -8,17 +8,10 @@ from typing import Self
 
 import numpy as np
 
+from sklearn_onlineem._checks import array_of, check_offsets, check_threads, check_weights
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.batch import (
-    Batch,
-    Index,
-    array_of,
-    check_offsets,
-    check_threads,
-    check_weights,
-    of_equal_weight,
-)
+from sklearn_onlineem.data.batch import Batch, Index, of_equal_weight
 from sklearn_onlineem.data.rows import concatenated
 
 

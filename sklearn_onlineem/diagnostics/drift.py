@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem.diagnostics.streams import Batches, positive
 from sklearn_onlineem.em import Restart
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.state import AnyStep
 from sklearn_onlineem.estimators.progress import warn_user
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem.diagnostics.streams import positive
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.state import AnyStep
 from sklearn_onlineem.estimators.base import OnlineEM
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data
 from sklearn_onlineem.diagnostics.standard_errors import LEAST_INFORMATION, check_converged
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter
 from sklearn_onlineem.estimators.validation import error_context
 

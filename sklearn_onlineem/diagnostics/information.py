@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from sklearn_onlineem._checks import array_of, check_count
 from sklearn_onlineem._typing import Floats, SequenceData
-from sklearn_onlineem.data.batch import array_of
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators.base import OnlineEM
 
 # For so few coordinates, all products are faster than Lanczos' method.

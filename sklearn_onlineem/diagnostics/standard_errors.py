@@ -12,10 +12,10 @@ from scipy import linalg, sparse
 from scipy.special import expit, logit, ndtri
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_onlineem._checks import check_bool
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data, prior_of
-from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 

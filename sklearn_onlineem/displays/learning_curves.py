@@ -9,10 +9,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
 from sklearn_onlineem.displays._inputs import check_suits
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.state import AnyStep
 
 _PANELS = {

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display, Style
 from sklearn_onlineem.displays._inputs import (
@@ -21,7 +22,6 @@ from sklearn_onlineem.displays._inputs import (
 )
 from sklearn_onlineem.displays._marginals import Marginal, Profile, marginal, profile
 from sklearn_onlineem.displays._planes import Plane, mass_handles, plane_of, projection_of, telling
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
+from sklearn_onlineem._checks import check_number
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
 from sklearn_onlineem.displays._drawing import foreground, shade_gaps
 from sklearn_onlineem.displays._inputs import check_suits, index_of, one_sequence
-from sklearn_onlineem.em.settings import check_number
 
 
 class StructureDisplay(Display):

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display, Style
 from sklearn_onlineem.displays._drawing import foreground, without_frame
-from sklearn_onlineem.em.settings import check_count
 
 
 class TopicsDisplay(Display):

@@ -16,6 +16,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import TypeAlias
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.em.settings import Settings
 
@@ -127,9 +128,9 @@ class PowerDecay(Schedule):
     t0: float = 0.0
 
     def __post_init__(self):
-        _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
-        _check("beta", self.beta, 0.0 <= self.beta <= 1.0, "in [0, 1]")
-        _check("t0", self.t0, 0.0 <= self.t0 < math.inf, "a finite number, not below 0")
+        require(0.0 < self.eta0 < math.inf, "eta0", "a finite number above 0", self.eta0)
+        require(0.0 <= self.beta <= 1.0, "beta", "in [0, 1]", self.beta)
+        require(0.0 <= self.t0 < math.inf, "t0", "a finite number, not below 0", self.t0)
 
     def __call__(self, t: float) -> float:
         return self.eta0 / (self.t0 + t) ** self.beta
@@ -165,8 +166,8 @@ class PowerDecayInRows(Schedule):
 
     def __post_init__(self):
         valid = 0.0 < self.rows_needed < math.inf
-        _check("rows_needed", self.rows_needed, valid, "a finite number above 0")
-        _check("beta", self.beta, 0.0 <= self.beta <= 1.0, "in [0, 1]")
+        require(valid, "rows_needed", "a finite number above 0", self.rows_needed)
+        require(0.0 <= self.beta <= 1.0, "beta", "in [0, 1]", self.beta)
 
     def __call__(self, t: float) -> float:
         return self.for_batch(t - 1, 1.0)
@@ -201,9 +202,9 @@ class Harmonic(Schedule):
     c: float = 0.0
 
     def __post_init__(self):
-        _check("a", self.a, 0.0 < self.a < math.inf, "a finite number above 0")
-        _check("b", self.b, 0.0 < self.b < math.inf, "a finite number above 0")
-        _check("c", self.c, -self.b < self.c < math.inf, "a finite number above -b")
+        require(0.0 < self.a < math.inf, "a", "a finite number above 0", self.a)
+        require(0.0 < self.b < math.inf, "b", "a finite number above 0", self.b)
+        require(-self.b < self.c < math.inf, "c", "a finite number above -b", self.c)
 
     def __call__(self, t: float) -> float:
         return self.a / (self.b * t + self.c)
@@ -227,7 +228,7 @@ class Constant(Schedule):
     eta0: float = 0.1
 
     def __post_init__(self):
-        _check("eta0", self.eta0, self.eta0 > 0.0, "a number above 0")
+        require(self.eta0 > 0.0, "eta0", "a number above 0", self.eta0)
 
     def __call__(self, t: float) -> float:
         return self.eta0
@@ -291,11 +292,11 @@ class Forgetting(Schedule):
 
     def __post_init__(self):
         if not callable(self.factor):
-            _check("factor", self.factor, 0.0 < self.factor <= 1.0, "in (0, 1]")
-        _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
+            require(0.0 < self.factor <= 1.0, "factor", "in (0, 1]", self.factor)
+        require(0.0 < self.eta0 < math.inf, "eta0", "a finite number above 0", self.eta0)
         if self.half_life is not None:
             valid = 0.0 < self.half_life < math.inf
-            _check("half_life", self.half_life, valid, "a finite number above 0, or None")
+            require(valid, "half_life", "a finite number above 0, or None", self.half_life)
 
     def __call__(self, t: float) -> float:
         return self.for_batch(t - 1.0, 1.0)
@@ -327,7 +328,7 @@ class Forgetting(Schedule):
     def _factor_at(self, t):
         factor = self.factor(t)
         valid = isinstance(factor, Real) and 0.0 < factor <= 1.0
-        _check(f"factor({t:g}) of Forgetting", factor, valid, "in (0, 1]")
+        require(valid, f"factor({t:g}) of Forgetting", "in (0, 1]", factor)
         return factor
 
 
@@ -403,8 +404,3 @@ def rate_of(schedule: RateSchedule, n_seen: float, n_rows: float) -> float:
             f" {_SMALLEST_RATE:g}."
         )
     return eta
-
-
-def _check(name, value, valid, expected):
-    if not valid:
-        raise ValueError(f"{name} must be {expected}, got {value!r}.")

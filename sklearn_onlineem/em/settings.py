@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import MISSING, fields, replace
-from numbers import Integral, Real
 from typing import Self
 
-import numpy as np
 from sklearn import get_config
 
 
@@ -82,25 +79,3 @@ def merged_params(owner, params):
             )
         merged[name] = value.with_params(**inner)
     return merged
-
-
-def check_bool(name, value):
-    """Raise ValueError unless a value is a bool."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be a bool, got {value!r:.60}.")
-
-
-def check_count(name, value, optional=False, least=1):
-    """Raise ValueError unless a value is a whole number from `least` up, or None if optional."""
-    if value is None and optional:
-        return
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or not least <= value <= sys.maxsize:
-        allowed = f"a whole number from {least} up to {sys.maxsize}" + " or None" * optional
-        raise ValueError(f"{name} must be {allowed}, got {value!r:.60}.")
-
-
-def check_number(name, value, low, high):
-    """Raise ValueError unless a value is a real number strictly between `low` and `high`."""
-    if not isinstance(value, Real) or not low < value < high:
-        raise ValueError(f"{name} must be a number between {low:g} and {high:g}, got {value!r}.")

@@ -10,11 +10,11 @@ from typing import ClassVar, NamedTuple, Self, TypeAlias, get_origin, get_type_h
 
 import numpy as np
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.schedules import step_size
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import Statistics

@@ -10,9 +10,10 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
-from sklearn_onlineem.em.settings import Settings, check_count
+from sklearn_onlineem.em.settings import Settings
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
 

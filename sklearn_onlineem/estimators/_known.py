@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from sklearn_onlineem._checks import LARGEST_SQUARE, finite_start
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import aligned, frozen, has_arrays_of
@@ -23,7 +24,6 @@ from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import Constants, State
 from sklearn_onlineem.estimators._start import StartValues
 from sklearn_onlineem.estimators.validation import check_complete, error_context
-from sklearn_onlineem.families._checks import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.fixed import Fixed
 

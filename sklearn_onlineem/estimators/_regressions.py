@@ -8,11 +8,11 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._checks import relative_shares
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import STARTS, distinct_rows, wide_pseudo_rows
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.families._checks import relative_shares
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.gaussian_regression import GaussianRegression
 from sklearn_onlineem.models.mixture import MixtureModel

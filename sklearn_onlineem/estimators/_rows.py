@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers import Gibbs
 from sklearn_onlineem.estimators._labels import ReadsLabels
 from sklearn_onlineem.estimators.base import OnlineEM

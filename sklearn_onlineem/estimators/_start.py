@@ -21,16 +21,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
 
+from sklearn_onlineem._checks import check_number, finite_start
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em.settings import check_number
 from sklearn_onlineem.estimators.parameters import are_same
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_blas, single_threaded_openmp
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families._checks import finite_start
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Correlations
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.fixed import Fixed

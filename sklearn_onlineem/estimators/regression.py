@@ -11,8 +11,8 @@ from sklearn.utils import check_array, check_consistent_length, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._checks import check_bool, check_count
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.estimators.fitted import PersistentState, rollback
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls

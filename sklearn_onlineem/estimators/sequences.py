@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._checks import check_bool, check_count
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.estimators._labels import ReadsLabels
 from sklearn_onlineem.estimators.base import OnlineEM

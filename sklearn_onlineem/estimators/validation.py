@@ -13,9 +13,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
+from sklearn_onlineem._checks import REALS
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem._python import is_foreign, ours
-from sklearn_onlineem.data.batch import REALS
 from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.families.capabilities import Marginals
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
+from sklearn_onlineem._checks import above, at_least
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import components
 from sklearn_onlineem.data.sparse import checked_csr
-from sklearn_onlineem.families._checks import above, at_least
 from sklearn_onlineem.families._events import as_csr
 from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums

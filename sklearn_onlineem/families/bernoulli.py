@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from sklearn_onlineem._checks import above, check_setting
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem.data.sparse import stored_values
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
 from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution

@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import rel_entr
 
+from sklearn_onlineem._checks import LEAST, REALS, above, check_setting, shares_as_given
 from sklearn_onlineem._kernels import _collapsed_counts, _counts
 from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem.data.batch import REALS
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import LEAST, above, check_setting, shares_as_given
 from sklearn_onlineem.families._independent_columns import ExponentialColumns, filled
 from sklearn_onlineem.families._start_coordinates import unchanged
 from sklearn_onlineem.families.parts import Part, means_part

@@ -10,18 +10,12 @@ from numpy.typing import ArrayLike
 from scipy import sparse, stats
 from scipy.special import gammaln, logsumexp, polygamma, psi
 
+from sklearn_onlineem._checks import LEAST, MOST_SHAPE, above, at_least, check_setting
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows, task
-from sklearn_onlineem.families._checks import (
-    LEAST,
-    MOST_SHAPE,
-    above,
-    at_least,
-    check_non_negative,
-    check_setting,
-)
+from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families._collapsed import mean_total
 from sklearn_onlineem.families._events import counted_events, events_of, moments, word_counts
 from sklearn_onlineem.families._family import Family, mean_of

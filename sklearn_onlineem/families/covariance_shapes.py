@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_onlineem._checks import above, at_least, check_has_mode, positive_semidefinite
 from sklearn_onlineem._kernels import (
     _centred_moments,
     _gaussian,
@@ -21,7 +22,6 @@ from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Rebuilt, components
 from sklearn_onlineem.data.rows import task
-from sklearn_onlineem.families._checks import above, at_least, check_has_mode, positive_semidefinite
 from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
 from sklearn_onlineem.families._start_coordinates import independent, standardised, whitened

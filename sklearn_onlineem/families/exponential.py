@@ -9,17 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from sklearn_onlineem._checks import LEAST, MOST, above, at_least, check_setting
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import (
-    LEAST,
-    MOST,
-    above,
-    at_least,
-    check_non_negative,
-    check_setting,
-)
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution

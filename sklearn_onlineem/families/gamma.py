@@ -11,17 +11,17 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.special import gammaln, polygamma, psi
 
-from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.families._checks import (
+from sklearn_onlineem._checks import (
     LEAST_SHAPE,
     MOST_SHAPE,
     above,
     at_least,
     at_most,
-    check_non_negative,
     check_setting,
 )
+from sklearn_onlineem._python import cached_property
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import (

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from sklearn_onlineem._checks import MOST, above, at_least, check_setting, definite, finite
 from sklearn_onlineem._kernels import (
     _collapsed_gaussian,
     _gaps,
@@ -22,14 +23,6 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows, task
-from sklearn_onlineem.families._checks import (
-    MOST,
-    above,
-    at_least,
-    check_setting,
-    definite,
-    finite,
-)
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families.capabilities import (

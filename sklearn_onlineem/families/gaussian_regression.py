@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from scipy import linalg, stats
 from scipy.linalg import lapack
 
+from sklearn_onlineem._checks import MOST, check_setting, definite
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._checks import MOST, check_setting, definite
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import Distribution, FewValues, Means, PosteriorMeans
 from sklearn_onlineem.families.covariance_shapes import (

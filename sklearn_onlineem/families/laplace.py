@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from sklearn_onlineem._checks import MOST, above, at_least, check_setting, finite
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._independent_columns import IndependentColumns
 from sklearn_onlineem.families._medians import Pull, minimisers, objective, observed_weights

@@ -12,18 +12,12 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 from scipy.linalg import lapack
 
+from sklearn_onlineem._checks import above, at_least, check_has_mode, finite, positive_semidefinite
 from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt
-from sklearn_onlineem.families._checks import (
-    above,
-    at_least,
-    check_has_mode,
-    finite,
-    positive_semidefinite,
-)
 from sklearn_onlineem.families._family import NOTHING, Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, NEGLIGIBLE, Covariance, Full

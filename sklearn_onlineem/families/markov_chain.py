@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from sklearn_onlineem._checks import above, shares_as_given
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import above, shares_as_given
 from sklearn_onlineem.families.capabilities import FewValues
 from sklearn_onlineem.families.multinomial import GroupedCounts
 from sklearn_onlineem.families.parts import Part, means_part

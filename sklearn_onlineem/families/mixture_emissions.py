@@ -13,12 +13,12 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.special import rel_entr, xlogy
 
+from sklearn_onlineem._checks import above, check_setting, shares_as_given
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import Nested, components, take
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._checks import above, check_setting, shares_as_given
 from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._mixture_quantiles import mixture_quantiles

@@ -12,18 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse, stats
 
+from sklearn_onlineem._checks import LEAST, above, check_setting, shares_as_given
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import (
-    LEAST,
-    above,
-    check_non_negative,
-    check_setting,
-    shares_as_given,
-)
 from sklearn_onlineem.families._family import (
     ExponentialFamily,
     linear_e_step,

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sklearn_onlineem._checks import finite_start
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import checksum
-from sklearn_onlineem.families._checks import finite_start
 from sklearn_onlineem.families.capabilities import Means, require
 
 

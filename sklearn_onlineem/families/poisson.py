@@ -10,17 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse, stats
 
+from sklearn_onlineem._checks import LEAST, MOST, above, at_least, check_setting
 from sklearn_onlineem._kernels import _collapsed_counts, _log_factorials
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import (
-    LEAST,
-    MOST,
-    above,
-    at_least,
-    check_non_negative,
-    check_setting,
-)
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
 from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution

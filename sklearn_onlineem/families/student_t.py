@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.special import gammaln, polygamma, psi, xlogy
 
+from sklearn_onlineem._checks import MOST, above, check_setting, definite
 from sklearn_onlineem._kernels import _student_t
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows, task
-from sklearn_onlineem.families._checks import MOST, above, check_setting, definite
 from sklearn_onlineem.families._collapsed import log_rising
 from sklearn_onlineem.families._e_step import e_step_in_blocks
 from sklearn_onlineem.families._family import Family

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import multigammaln, polygamma, psi
 
-from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.families._checks import (
+from sklearn_onlineem._checks import (
     LEAST_SHAPE,
     MOST_SHAPE,
     above,
@@ -25,6 +23,8 @@ from sklearn_onlineem.families._checks import (
     finite,
     positive_semidefinite,
 )
+from sklearn_onlineem._python import cached_property
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.gamma import increasing_root

@@ -13,11 +13,11 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_onlineem._checks import at_least, positive_semidefinite
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._checks import at_least, positive_semidefinite
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Distribution, FewValues
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, ndtri
 
+from sklearn_onlineem._checks import check_number
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
@@ -181,7 +181,7 @@ class ConditionalMixture:
         q : float
             Probability of a smaller value, above 0 and below 1, otherwise a ValueError.
         """
-        _check_probability("q", q)
+        check_number("q", q, 0.0, 1.0)
         out = self.means[:, 0].copy()
         rows, features = np.nonzero(self._missing[self.patterns])
         weights, variances = self.weights[rows], self._variances[self.patterns[rows], :, features]
@@ -204,7 +204,7 @@ class ConditionalMixture:
         level : float, default=0.9
             Probability of the interval, above 0 and below 1, otherwise a ValueError.
         """
-        _check_probability("level", level)
+        check_number("level", level, 0.0, 1.0)
         return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
 
 
@@ -270,11 +270,6 @@ def _rows_of(patterns, n_patterns):
     """Return the rows of each pattern."""
     counts = np.bincount(patterns, minlength=n_patterns)
     return np.split(np.argsort(patterns, kind="stable"), np.cumsum(counts)[:-1])
-
-
-def _check_probability(name, value):
-    if not isinstance(value, Real) or not 0.0 < value < 1.0:
-        raise ValueError(f"{name} must be a number above 0 and below 1, got {value!r:.60}.")
 
 
 def _quantiles_of_mixtures(q, weights, means, scales):

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from sklearn_onlineem._checks import finite
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families._checks import finite
 from sklearn_onlineem.families._mixture_quantiles import mixture_quantiles
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,

@@ -10,16 +10,16 @@ from operator import attrgetter
 import numpy as np
 from scipy.special import logsumexp, xlogy
 
+from sklearn_onlineem._checks import array_of, shares_as_given
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
-from sklearn_onlineem.data.batch import array_of, room
+from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families._checks import shares_as_given
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import Shares

@@ -8,12 +8,12 @@ from operator import attrgetter
 import numpy as np
 from scipy.special import rel_entr, xlogy
 
+from sklearn_onlineem._checks import shares_as_given
 from sklearn_onlineem._kernels import _forward_backward, _semi_markov
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
-from sklearn_onlineem.families._checks import shares_as_given
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._model import by_weight
 from sklearn_onlineem.models.durations import CategoricalDurations, SegmentDurations

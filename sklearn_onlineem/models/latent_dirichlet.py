@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.special import gammaln, psi
 
+from sklearn_onlineem._checks import array_of
 from sklearn_onlineem._kernels import _topic_logs, _topic_sweeps
 from sklearn_onlineem._kernels._compound_dirichlet import solve
 from sklearn_onlineem._kernels._topic_tables import (
@@ -19,7 +20,6 @@ from sklearn_onlineem._kernels._topic_tables import (
     scale_columns,
 )
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data.batch import array_of
 from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS, Documents
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._collapsed import drawn_proportions

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag, lapack, null_space
 from scipy.sparse.csgraph import connected_components
 
+from sklearn_onlineem._checks import LARGEST_SQUARE, finite_start
 from sklearn_onlineem._kernels import _kalman_shared, _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
@@ -28,7 +29,6 @@ from sklearn_onlineem.data.sequences import (
     with_inputs_before,
 )
 from sklearn_onlineem.families import Full
-from sklearn_onlineem.families._checks import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian

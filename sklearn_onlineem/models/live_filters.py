@@ -9,6 +9,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_onlineem._checks import finite, positive_semidefinite
 from sklearn_onlineem._kernels._rows import are_finite, are_ready
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Loaded
@@ -19,7 +20,6 @@ from sklearn_onlineem.data.sequences import (
     lagged,
     with_inputs_before,
 )
-from sklearn_onlineem.families._checks import finite, positive_semidefinite
 from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.forecasts import checked_levels
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel

@@ -10,6 +10,7 @@ from operator import attrgetter
 import numpy as np
 from scipy.special import xlogy
 
+from sklearn_onlineem._checks import shares_as_given
 from sklearn_onlineem._kernels._responsibilities import (
     joint_divergence,
     log_weights,
@@ -22,7 +23,6 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import components, take
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families._checks import shares_as_given
 from sklearn_onlineem.families._collapsed import drawn_proportions
 from sklearn_onlineem.families._e_step import e_step_in_blocks, log_density_of
 from sklearn_onlineem.families._word_tables import TableField, WordTable

@@ -12,11 +12,11 @@ from functools import cache
 
 import numpy as np
 
+from sklearn_onlineem._checks import at_least
 from sklearn_onlineem._kernels import _forward_backward
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
-from sklearn_onlineem.families._checks import at_least
 
 # Rows of the horizon of shorter pieces of sequences, and the share of their own occupancies.
 HORIZON = 300

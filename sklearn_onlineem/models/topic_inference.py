@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._checks import array_of
 from sklearn_onlineem._kernels import _topics
 from sklearn_onlineem._kernels._topic_tables import pad_rows
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data.batch import array_of
 from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS_SINGLY, Documents
 
 # Kernels read rows of topics that are padded to a multiple of this.

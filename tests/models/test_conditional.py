@@ -227,9 +227,9 @@ def test_what_is_wrong_is_named(rng):
     with pytest.raises(ValueError, match="other values than those that are given"):
         given.log_density(complete + 1.0)
     for q in (0.0, 1.0, -1, 2.0, np.nan, "half", None):
-        with pytest.raises(ValueError, match="q must be a number above 0 and below 1"):
+        with pytest.raises(ValueError, match="q must be a number between 0 and 1"):
             given.quantile(q)
-        with pytest.raises(ValueError, match="level must be a number above 0 and below 1"):
+        with pytest.raises(ValueError, match="level must be a number between 0 and 1"):
             given.interval(q)
     rates = MixtureModel(Poisson(), np.ones(1), np.ones((1, D)))
     with pytest.raises(ValueError, match="only mixtures of Gaussians"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from sklearn_onlineem._checks import check_bool
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import PowerDecayInRows
-from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers.auto import Auto
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State

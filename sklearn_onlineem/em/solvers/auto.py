@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from sklearn_onlineem._checks import check_bool, check_count
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.solvers.online import Online

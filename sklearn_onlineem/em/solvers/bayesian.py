@@ -9,11 +9,11 @@ from typing import Self
 
 import numpy as np
 
+from sklearn_onlineem._checks import check_bool, check_number
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.settings import check_bool, check_number
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.stages.reinitialise import Reinitialise
 from sklearn_onlineem.em.state import Carry, State, Update

@@ -11,10 +11,10 @@ import numpy as np
 from scipy.special import entr, ndtri
 from scipy.stats import rankdata
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import SampledChains

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
+from sklearn_onlineem._checks import check_bool, check_count
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import rate_of
-from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers.base import STAGE_SETTINGS, Plan, Solver
 from sklearn_onlineem.em.stages.base import Stage
 from sklearn_onlineem.em.state import Carry, State

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.step import batch_step

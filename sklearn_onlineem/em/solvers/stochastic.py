@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from itertools import count
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.gibbs import sweeps
 from sklearn_onlineem.em.solvers.online import averaged, of_average

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from sklearn_onlineem._checks import check_number
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.schedules import Forgetting, Harmonic
-from sklearn_onlineem.em.settings import check_number
 from sklearn_onlineem.em.stages.base import EStep, Inner, Stage, Stream
 from sklearn_onlineem.em.state import Carry, State, Update
 from sklearn_onlineem.models import Model

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.stages.base import EStep, Inner, LatestRows, Stage, Stream
 from sklearn_onlineem.em.state import State, Update
 

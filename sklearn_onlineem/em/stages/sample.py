@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.stages.base import EStep, Inner, Stage, Stream
 from sklearn_onlineem.em.stages.opening import Opening
 from sklearn_onlineem.em.stages.outliers import SkipOutliers, without_outliers

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
 from sklearn_onlineem.estimators._labels import CLASSES, LearnsClasses
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, TakesPrior, bound

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import xlogy
 
+from sklearn_onlineem._checks import above, relative_shares, shares
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._start import (
     STARTS,
@@ -19,7 +20,6 @@ from sklearn_onlineem.estimators._start import (
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_openmp
 from sklearn_onlineem.families import MixtureOf
-from sklearn_onlineem.families._checks import above, relative_shares, shares
 from sklearn_onlineem.models.durations import DURATIONS, lasts_one_row
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel, check_moves

@@ -8,6 +8,13 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._checks import (
+    LARGEST_SQUARE,
+    at_least,
+    finite,
+    finite_start,
+    positive_semidefinite,
+)
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import (
     Settable,
@@ -20,13 +27,6 @@ from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Gaussian
-from sklearn_onlineem.families._checks import (
-    LARGEST_SQUARE,
-    at_least,
-    finite,
-    finite_start,
-    positive_semidefinite,
-)
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 
 

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._checks import above
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import TakesPrior
@@ -14,7 +15,6 @@ from sklearn_onlineem.estimators.hidden_markov.gaussian import GaussianHMM
 from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Gaussian, MixtureOf
-from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families.covariance_shapes import TiedInGroups
 from sklearn_onlineem.families.mixture_emissions import Submixtures, SubmixtureStatistics
 

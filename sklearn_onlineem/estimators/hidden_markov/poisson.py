@@ -6,12 +6,12 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._checks import finite
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Poisson
-from sklearn_onlineem.families._checks import finite
 from sklearn_onlineem.statistics import Sums
 
 

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._checks import check_count, finite_start, relative_shares
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows, RowsWithInputs
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs, lagged
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._regressions import (
     RegressionParameters,
@@ -38,7 +38,6 @@ from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families import BernoulliRegression, PoissonRegression
-from sklearn_onlineem.families._checks import finite_start, relative_shares
 from sklearn_onlineem.families._start_coordinates import standardised
 from sklearn_onlineem.models.live_filters import RegressionFilter
 from sklearn_onlineem.models.regression_forecasts import forecast_of_regressions

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._checks import MOST
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.data.sequences import with_inputs_before
@@ -30,7 +31,6 @@ from sklearn_onlineem.estimators.sequences import SequenceEstimator
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context, filled
 from sklearn_onlineem.families import Gaussian
-from sklearn_onlineem.families._checks import MOST
 from sklearn_onlineem.models.linear_dynamical import (
     FIELDS,
     FIELDS_WITH_INPUTS,

@@ -14,8 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config
 from sklearn.utils.validation import _check_feature_names_in
 
+from sklearn_onlineem._checks import check_bool, finite_start, relative_shares
 from sklearn_onlineem._typing import Floats, Integers, RowData
-from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
 from sklearn_onlineem.estimators._labels import CLASSES, LearnsClasses
@@ -31,7 +31,6 @@ from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter, with_entries
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
-from sklearn_onlineem.families._checks import finite_start, relative_shares
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 

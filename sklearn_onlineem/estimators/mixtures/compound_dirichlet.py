@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._param_validation import StrOptions
 
+from sklearn_onlineem._checks import finite_start
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._known import Settable
@@ -19,7 +20,6 @@ from sklearn_onlineem.estimators.mixtures._base import BaseMixture, MixtureIniti
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import checked_lengths
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families._checks import finite_start
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 

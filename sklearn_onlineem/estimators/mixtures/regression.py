@@ -11,9 +11,9 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
+from sklearn_onlineem._checks import check_bool
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import RowsWithInputs
-from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.em.stages.memories import Memories
 from sklearn_onlineem.estimators._regressions import (
     RegressionParameters,

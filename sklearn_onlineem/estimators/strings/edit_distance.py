@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._checks import LARGEST, check_count, shares_as_given
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.batch import room
-from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.base import OnlineEM
@@ -29,7 +29,6 @@ from sklearn_onlineem.estimators.strings._input import (
 )
 from sklearn_onlineem.estimators.threads import threads_for
 from sklearn_onlineem.estimators.validation import error_context
-from sklearn_onlineem.families._checks import LARGEST, shares_as_given
 from sklearn_onlineem.models.edit_operations import (
     KINDS,
     FullOperations,

@@ -13,12 +13,12 @@ from scipy.special import psi
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._checks import check_bool, check_count, relative_shares
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.data.documents import MOST_TOKENS, MOST_WORDS, Documents, are_counts
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.em import Batch, Gibbs, Stochastic
-from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers import Solver
 from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.estimators._known import Settable
@@ -32,7 +32,6 @@ from sklearn_onlineem.estimators.validation import (
     checked_lengths,
     error_context,
 )
-from sklearn_onlineem.families._checks import relative_shares
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori, TopicInference
 

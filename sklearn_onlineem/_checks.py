@@ -1,10 +1,11 @@
-"""Checks of values of families; the estimator adds its name to the messages."""
+"""Checks of settings, start values and arrays; estimators add their names to the messages."""
+
+import sys
+from numbers import Integral, Real
 
 import numpy as np
-from scipy import sparse
 
 from sklearn_onlineem._python import ours
-from sklearn_onlineem.data.sparse import checked_csr
 
 # Squares of settings, and their products with data, must be normal numbers. Arguments of log gammas
 # must leave digits to differences of these.
@@ -17,28 +18,36 @@ _LARGEST_START, LARGEST_SQUARE = 1e150, 1e300
 # Rounding, relative to the numbers that are compared; of symmetric matrices, relative to their
 # largest entry; and of sums of shares.
 _TOLERANCE, _ASYMMETRY, _SUMS = 1e-7, 1e-5, 1e-6
+# Types of arrays of values.
+REALS = (np.dtype(np.float64), np.dtype(np.float32))
+_MOST_THREADS = np.iinfo(np.intc).max
 
 
-def stored_values(X):
-    """Return all values of a dense array, or the stored ones of a CSR array; else a ValueError."""
-    if not sparse.issparse(X):
-        return X
-    if X.format != "csr":
-        raise ValueError(f"Sparse data must be CSR, got {X.format}.")
-    checked_csr(X)
-    return X.data
+def check_bool(name, value):
+    """Raise ValueError unless a value is a bool."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be a bool, got {value!r:.60}.")
 
 
-def check_non_negative(X):
-    values = stored_values(X)
-    # The minimum is fast, but NaN where values beside NaN may be negative.
-    if not values.min(initial=0.0) >= 0.0 and (values < 0).any():
-        raise ValueError(f"Negative values in data: the smallest is {np.nanmin(values):.6g}.")
+def check_count(name, value, optional=False, least=1):
+    """Raise ValueError unless a value is a whole number from `least` up, or None if optional."""
+    if value is None and optional:
+        return
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or not least <= value <= sys.maxsize:
+        allowed = f"a whole number from {least} up to {sys.maxsize}" + " or None" * optional
+        raise ValueError(f"{name} must be {allowed}, got {value!r:.60}.")
+
+
+def check_number(name, value, low, high):
+    """Raise ValueError unless a value is a real number strictly between `low` and `high`."""
+    if not isinstance(value, Real) or not low < value < high:
+        raise ValueError(f"{name} must be a number between {low:g} and {high:g}, got {value!r}.")
 
 
 def finite(name, value, shape=()):
     """Return a hyper-parameter as numbers of this shape, up to `LARGEST`; else a ValueError."""
-    _require(not np.ma.is_masked(value), name, "free of masked values", value)
+    require(not np.ma.is_masked(value), name, "free of masked values", value)
     try:
         # The numbers are checked before they fill the shape.
         numbers = np.asarray(value, dtype=float)
@@ -46,19 +55,19 @@ def finite(name, value, shape=()):
     except ours(TypeError, ValueError, OverflowError):
         kind = f"numbers that broadcast to shape {shape}" if shape else "a number"
         raise ValueError(f"{name} must be {kind}, got {value!r}.") from None
-    _require((np.abs(numbers) <= LARGEST).all(), name, f"finite, up to {LARGEST:g}", value)
+    require((np.abs(numbers) <= LARGEST).all(), name, f"finite, up to {LARGEST:g}", value)
     return result
 
 
 def above(name, value, bound, shape=()):
     numbers = finite(name, value, shape)
-    _require((np.asarray(value, dtype=float) > bound).all(), name, f"above {bound:.6g}", value)
+    require((np.asarray(value, dtype=float) > bound).all(), name, f"above {bound:.6g}", value)
     return numbers
 
 
 def at_least(name, value, bound, shape=()):
     numbers = finite(name, value, shape)
-    _require((np.asarray(value, dtype=float) >= bound).all(), name, f"at least {bound:.6g}", value)
+    require((np.asarray(value, dtype=float) >= bound).all(), name, f"at least {bound:.6g}", value)
     return numbers
 
 
@@ -77,7 +86,7 @@ def at_most(name, value, bounds, what, shape=()):
     """Return finite numbers up to bounds that are called `what`, give or take rounding."""
     numbers = finite(name, value, shape)
     slack = _TOLERANCE * np.maximum(1.0, np.abs(bounds))
-    _require((numbers <= bounds + slack).all(), name, f"at most {what}", value)
+    require((numbers <= bounds + slack).all(), name, f"at most {what}", value)
     return numbers
 
 
@@ -87,29 +96,30 @@ def positive_semidefinite(name, value, size):
         return at_least(name, value, 0.0) * np.eye(size)
     matrix = finite(name, value, (size, size))
     values, scale = _eigenvalues(name, matrix)
-    _require((values >= -_TOLERANCE * scale).all(), name, "positive semidefinite", value)
+    require((values >= -_TOLERANCE * scale).all(), name, "positive semidefinite", value)
     return matrix
 
 
 def check_setting(name, value, least, most):
     """Raise ValueError unless a setting of a family is a number from `least` to `most`."""
     number = value if type(value) is float and abs(value) <= LARGEST else finite(name, value)
-    _require(least <= number <= most, name, f"from {least:g} to {most:g}", value)
+    require(least <= number <= most, name, f"from {least:g} to {most:g}", value)
 
 
 def check_positive_definite(name, matrix):
     values, _ = _eigenvalues(name, matrix)
-    _require((values > 0.0).all(), name, "positive definite", matrix)
+    require((values > 0.0).all(), name, "positive definite", matrix)
 
 
 def _eigenvalues(name, matrix):
     scale = np.abs(matrix).max(initial=0.0)
     asymmetry = np.abs(matrix - matrix.T).max(initial=0.0)
-    _require(asymmetry <= _TOLERANCE * scale, name, "symmetric", matrix)
+    require(asymmetry <= _TOLERANCE * scale, name, "symmetric", matrix)
     return np.linalg.eigvalsh(matrix), scale
 
 
-def _require(holds, name, what, value):
+def require(holds, name, what, value):
+    """Raise ValueError, which says what a value must be, unless it holds."""
     if not holds:
         raise ValueError(f"{name} must be {what}, got {value!r}.")
 
@@ -182,3 +192,39 @@ def definite(name, matrices):
         where = f"; number {wrong[0]} is not" if len(matrices) > 1 else ""
         raise ValueError(f"{name} must be {what}{where}.")
     return matrices
+
+
+def array_of(name, array, dtypes=REALS[:1], ndim=1):
+    """Raise ValueError unless this is a C-ordered, aligned array of one of the types."""
+    if not isinstance(array, np.ndarray) or array.ndim != ndim or array.dtype not in dtypes:
+        kinds = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+        raise ValueError(f"{name} must be an array of {kinds} with {ndim} dimension(s).")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise ValueError(f"{name} must be C-contiguous and aligned: np.require(..., 'AC').")
+
+
+def check_offsets(offsets, n, what, least):
+    """Raise ValueError unless offsets go from 0 to n in steps of at least `least`."""
+    array_of("offsets", offsets, (np.dtype(np.int64),))
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n:
+        raise ValueError(f"offsets must begin with 0 and end with {n}, the number of {what}.")
+    if (np.diff(offsets) < least).any():
+        raise ValueError(
+            f"offsets must rise by {least} or more: lengths are differences of offsets, in {what}."
+        )
+
+
+def check_threads(n_threads):
+    """Raise ValueError unless a number of threads is at least 1, and fits a C int."""
+    if not isinstance(n_threads, int | np.integer) or not 1 <= n_threads <= _MOST_THREADS:
+        raise ValueError(f"n_threads must be from 1 to {_MOST_THREADS}, got {n_threads!r}.")
+
+
+def check_weights(whose, weights, n):
+    """Raise ValueError unless these are n finite weights from 0 up, not all 0."""
+    array_of(f"sample_weight of {whose}", weights)
+    # Subnormal weights are above 0.
+    if len(weights) != n or not (weights >= 0.0).all() or not 0.0 < weights.max() < np.inf:
+        raise ValueError(
+            f"sample_weight of {whose} must be {n} finite weights of 0 or more, not all 0."
+        )
