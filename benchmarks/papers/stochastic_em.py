@@ -9,15 +9,16 @@ says neither its weights nor its data, so agreement is in kind.
     python -m benchmarks.papers.stochastic_em --full --plot stochastic_em.png
     python -m benchmarks.papers.stochastic_em --parts grids --full
 
-Claims that are met (20 seeds of figure 1, 3 of figures 2 and 3, 2 of the large fit): all are level
-in one dimension. From one component that holds all rows SEM and Gibbs end .09 and .08 above EM, and
-SEM is .38 above it after ten iterations; of 100,000 rows SEM ends .034 above EM and .007 above
-Gibbs. With learnt weights EM never leaves this start, and stays 2.2 nats below SEM. A round of
-distributed SEM sends what one of EM sends, nothing of a row, and an iteration of SEM takes a third
-of the time of Gibbs. Not met: "SEM outperforms": from random points it is level with EM at all
-sizes but for 8 and 16 columns, Gibbs and EM then Gibbs are mostly as good or better, and 1.2 nats
-better with 16 columns. From uniform labels SEM is .01 below Gibbs. An iteration of SEM takes 1.8
-times as long as EM's here, as it has its draws besides.
+Claims that are met (20 seeds of figure 1, 10 of figures 2 and 3 at all sizes, 5 of the large fit):
+all are level in one dimension. From one component that holds all rows SEM and Gibbs end .09 and .08
+above EM, and SEM is .38 above it after ten iterations; of 100,000 rows SEM ends .028 above EM, and
+level with Gibbs. With learnt weights EM never leaves this start, and stays 2.8 nats below SEM. A
+round of distributed SEM sends what one of EM sends, nothing of a row, and an iteration of SEM takes
+a third to a half of the time of Gibbs. Not met: "SEM outperforms": from random points it is within
+.005 of the best at 9 of 17 sizes; with 4, 8 and 16 columns it is .04, .17 and .16 above EM, but Gibbs
+and EM then Gibbs are as good or better, and 1.1 and 1.5 nats better with 16 columns. From uniform
+labels SEM is .01 below Gibbs. An iteration of SEM takes 2.7 times as long as EM's here, as it has its
+draws besides.
 
 PARTS
 """
