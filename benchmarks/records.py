@@ -53,10 +53,12 @@ def write(name, figures, where=None):
         What ran it; None: the processor.
     """
     module = sys.modules["__main__"].__spec__.name.removesuffix(".__main__")
+    # Folders of one machine say nothing to others.
+    arguments = ["FOLDER" if Path(text).is_absolute() else text for text in sys.argv[1:]]
     installed = {one.name.lower(): one.version for one in metadata.distributions()}
     versions = {library: installed[library] for library in LIBRARIES if library in installed}
     record = {
-        "command": " ".join(["python -m", module, *sys.argv[1:]]),
+        "command": " ".join(["python -m", module, *arguments]),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": commit(),
         "where": where or processor(),

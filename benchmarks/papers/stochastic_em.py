@@ -15,10 +15,10 @@ above EM, and SEM is .38 above it after ten iterations; of 100,000 rows SEM ends
 level with Gibbs. With learnt weights EM never leaves this start, and stays 2.8 nats below SEM. A
 round of distributed SEM sends what one of EM sends, nothing of a row, and an iteration of SEM takes
 a third to a half of the time of Gibbs. Not met: "SEM outperforms": from random points it is within
-.005 of the best at 9 of 17 sizes; with 4, 8 and 16 columns it is .04, .17 and .16 above EM, but Gibbs
-and EM then Gibbs are as good or better, and 1.1 and 1.5 nats better with 16 columns. From uniform
-labels SEM is .01 below Gibbs. An iteration of SEM takes 2.7 times as long as EM's here, as it has its
-draws besides.
+.005 of the best at 9 of 17 sizes; with 4, 8 and 16 columns it is .04, .17 and .16 above EM, but
+Gibbs and EM then Gibbs are as good or better, and 1.1 and 1.5 nats better with 16 columns. From
+uniform labels SEM is .01 below Gibbs. An iteration of SEM takes 2.7 times as long as EM's here, as
+it has its draws besides.
 
 PARTS
 """
