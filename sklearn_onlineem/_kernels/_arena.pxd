@@ -3,7 +3,7 @@
 from libc.stdlib cimport malloc
 
 from _arena_h cimport (
-    ARENA_LINE, Arena, arena_in, arena_of, counting_arena, start_line, take, take_arenas,
+    ARENA_LINE, Arena, arena_in, arena_of, counting_arena, take, take_arenas,
     take_doubles,
 )
 

@@ -70,10 +70,8 @@ SIMD_UNUSED static Workspace *lay_out_workspace(
     space.watch.left = space.watch.usual = rows_until_look(system);
     space.B = within(FEWEST_BLOCK_ROWS, MOST_BLOCK_BYTES / row_bytes, MOST_BLOCK_ROWS);
     if (space.B > longest) space.B = longest;
-    start_line(arena);
     space.states = take_doubles(arena, (space.B + 1) * filtered_size(W));
     space.rests = (char *)take(arena, space.B, 1);
-    start_line(arena);
     space.before = take_doubles(arena, W * W);
     space.starts = take_doubles(arena, (longest / space.B + 1) * state_size(W));
     space.predicted = take_doubles(arena, state_size(W));

@@ -212,12 +212,10 @@ SIMD_UNUSED static BatchSpace *lay_out_batch(
     const ptrdiff_t k = system->k, W = system->W, d = system->d, size = k * k * LANES;
     BatchSpace *where = (BatchSpace *)take(arena, 1, sizeof(BatchSpace));
     BatchSpace unused, *space = where ? where : &unused;
-    start_line(arena);
     space->states = take_doubles(arena, longest * batched_state_size(k));
     space->mean = take_doubles(arena, k * LANES);
     space->covariance = take_doubles(arena, size);
     space->codes = (uint64_t *)take(arena, longest * LANES, sizeof(uint64_t));
-    start_line(arena);
     space->values = take_doubles(arena, longest * d * LANES);
     space->residual = take_doubles(arena, d * LANES);
     space->weighed = take_doubles(arena, d * LANES);

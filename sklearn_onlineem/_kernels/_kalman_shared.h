@@ -439,7 +439,6 @@ SIMD_UNUSED static SlabSpace lay_out_slab(const Shared *shared, const Slab *slab
     space.matrices.step = take_doubles(arena, W * W);
     space.matrices.power = take_doubles(arena, W * W);
     space.matrices.product = take_doubles(arena, W * W);
-    start_line(arena);
     const ptrdiff_t n = count_steps(slab, shared->tables->n);
     space.keeps_rows = n * d * LANES <= MOST_KEPT;
     space.means = take_doubles(arena, (2 * n + 1) * k * LANES);

@@ -75,7 +75,6 @@ SIMD_UNUSED static MomentsBuffer lay_out_moments_buffer(ptrdiff_t n, Arena *aren
 {
     MomentsBuffer buffer = {{n, NULL, NULL, NULL}, NULL, 0, NULL, NULL, NULL};
     buffer.origin = take_doubles(arena, n);
-    start_line(arena);
     buffer.columns = take_doubles(arena, n * BUFFER_STRIDE);
     buffer.mean = take_doubles(arena, n);
     buffer.scatter = take_doubles(arena, n * n);
