@@ -158,7 +158,8 @@ def test_durations_and_lags_of_regimes(response, rng):
     X, u, states = switching(rng, response, 900)
     settings = {"durations": "poisson", "max_duration": 80, "random_state": 0, "max_iter": 20}
     hmm = RegressionHMM(2, response=response, lags=1, **settings).fit(X, inputs=u)
-    assert_allclose(hmm.coef_[..., 0], 0.0, atol=0.6)
+    # Five standard deviations of what draws of the data give.
+    assert_allclose(hmm.coef_[..., 0], 0.0, atol=1.0 if response == "bernoulli" else 0.15)
     assert abs(np.mean(hmm.predict(X, inputs=u) == states) - 0.5) > 0.45
     mean, covariance = hmm.forecast(X, 3, return_cov=True, inputs=u, future_inputs=u[:3])
     assert (mean >= 0.0).all() and (covariance > 0.0).all()
