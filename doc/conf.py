@@ -1,5 +1,6 @@
 """Sphinx configuration."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ from sklearn_onlineem import __version__
 
 # Extensions of our own are in this folder; one takes figures from the records of benchmarks.
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+# How connections close as an example ends is not what it prints.
+os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
 
 project = "sklearn_onlineem"
 author = "The sklearn_onlineem developers"
