@@ -465,10 +465,12 @@ class SystemInitialiser(Initialiser):
     prior: Callable
 
     def given(self, data):
+        if self.system.n_of_column:
+            return None
         system = self.system.of(data)
         known = system.known(data.n_features)
         system.check_units(known)
-        if system.n_of_column or not system.learnt() <= set(known):
+        if not system.learnt() <= set(known):
             return None
         return system.known_model(known).seeing(data)
 
