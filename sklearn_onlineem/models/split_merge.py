@@ -44,6 +44,8 @@ _PAIRS, _TRIALS, _TRIALS_PER_COMPONENT, _MOST_ALIKE = 2, 10, 0.4, 3
 _NEIGHBOURHOOD = 8
 # Steps of EM for each cut of a component, for the better cut, and for components as they are.
 _CUT_STEPS, _SPLIT_STEPS, _OLD_STEPS = 3, 4, 3
+# Steps of EM for what all components share, where two of them are anew.
+_SHARING_STEPS = 3
 # Steps of EM for trials in each stage, and the share of the trials that are left after it.
 _STAGES = ((4, 1 / 2), (4, 1 / 3), (12, 1 / 3))
 # Last steps of EM, on all rows of the sample, which also shows the gain on rows not used before.
@@ -442,8 +444,10 @@ def reinitialised(model, data):
     halves, _, k = max(tried, key=lambda one: one[1])
     if halves is None:
         return None
-    new = _stepped(model, None, target, k, None, halves)
-    if not (gain := gain_of(new, model, judges)) > 0.0:
+    old, new = (
+        _sharing(m, learners) for m in (model, _stepped(model, None, target, k, None, halves))
+    )
+    if not (gain := gain_of(new, old, judges)) > 0.0:
         return None
     # Component k stays as it is, and the other half is learnt from all of its rows.
     one = _Local(whole, [k], *whole.rows_of([k]))
@@ -451,7 +455,8 @@ def reinitialised(model, data):
     both, halved = [k, target], weights.copy()
     halved[both] = 0.5 * weights[both].sum()
     latest = type(model)(family, halved, with_components(model.parameters, [target], learnt, n))
-    gain_of_one = gain_of(latest, model, judges)
+    latest = _sharing(latest, learners)
+    gain_of_one = gain_of(latest, old, judges)
     # The share of what the model remembers that is not among the latest rows. Much of it may be
     # needed again, and then the other half has to keep what it knows.
     absent = np.maximum(weights - shares, 0.0).sum()
@@ -474,6 +479,18 @@ def reinitialised(model, data):
     if not gain_of_one * weights[k] > without * weights[target]:
         return None
     return SplitMergeStep(latest, target, k)
+
+
+def _sharing(model, rows):
+    """Return the mixture with what components share learnt from rows, such as one covariance."""
+    if n_shared_parameters(model.family, model.parameters) == 0:
+        return model
+    n = model.n_components
+    for _ in range(_SHARING_STEPS):
+        learnt = model.m_step(model.e_step(rows)[0]).parameters
+        parameters = with_components(learnt, list(range(n)), model.parameters, n)
+        model = type(model)(model.family, model.weights, parameters)
+    return model
 
 
 def _loss_without(model, k):
