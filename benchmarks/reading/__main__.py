@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_080,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_198,
+    "test code": 43_197,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

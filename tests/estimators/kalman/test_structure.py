@@ -129,8 +129,7 @@ def test_likelihoods_and_maxima_are_those_of_statsmodels(kind, rng):
     assert_allclose(ahead.ravel(), expected.predicted_mean, rtol=1e-8, atol=1e-8)
     assert_allclose(spread.ravel(), expected.var_pred_mean, rtol=1e-8)
     best = theirs.fit(result.params, disp=0, method="nm", maxiter=2000, xtol=1e-8, ftol=1e-10)
-    # A tenth of a standard error is up to .005 nats.
-    assert score > best.llf - 5e-3
+    assert score > best.llf - 1e-4
 
 
 @all_structures
@@ -171,7 +170,7 @@ def test_rates_that_are_learnt_are_at_a_maximum(structure, rng):
             moved.transition_matrices_ = other
             assert moved.score(X) < best
     if len(structure) > 1:
-        assert_allclose(A[1, 1:], [0.9, -0.5], atol=0.25)
+        assert_allclose(A[1, 1:], [0.9, -0.5], atol=0.15)
         start = kalman.initial_state_covariance_.diagonal()
         assert_allclose(start, [np.inf, X.var(), X.var()])
 
@@ -240,7 +239,7 @@ def test_certificates_have_the_newton_step_of_standard_deviations(rng):
     gradient = jacobian(objective, zero, 1e-2)
     expected = np.linalg.solve(-hessian(objective, zero, 1e-2), gradient)
     found = newton_step(here, evaluate, QuasiNewton(), tol=1e-8)
-    assert np.abs(expected).max() > 0.01
+    assert np.abs(expected).max() > 0.05
     assert_allclose(np.expm1(found.direction[0] * units), np.maximum(expected, -0.9), rtol=0.05)
     assert_allclose(found.gain, 0.5 * np.abs(gradient * expected).sum(), rtol=0.05)
 
