@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families.tangents import inverse
-from sklearn_onlineem.models.mixture import MixtureCoordinates
+from sklearn_onlineem.models.mixture import MixtureModel
 
 _ROWS = 1024
 # Relative step of differences: errors are some 1e-8 by curvature, and 1e-12 by rounding.
@@ -15,10 +15,10 @@ _STEP = 1e-4
 
 def missing_of(coordinates, data, single=False):
     """Return the missing information; `single` allows products in single precision."""
-    is_mixture = isinstance(coordinates, MixtureCoordinates)
-    if not is_mixture or not coordinates.tangents.has_features or data.has_gaps:
+    is_mixture, tangents = isinstance(coordinates.model, MixtureModel), coordinates.directions
+    if not is_mixture or not tangents["parameters"].has_features or data.has_gaps:
         return ChainMissing(coordinates, data)
-    single = single and coordinates.tangents.takes_single
+    single = single and tangents["parameters"].takes_single
     return MixtureMissing(coordinates, data, np.float32 if single else np.float64)
 
 
@@ -34,7 +34,7 @@ class MixtureMissing:
     def __init__(self, coordinates, data, dtype=np.float64):
         self.coordinates, self.data, self._dtype = coordinates, data, dtype
         model = coordinates.model
-        self._frames = list(coordinates.tangents.frames())
+        self._frames = list(coordinates.directions["parameters"].frames())
         self._posterior = np.empty((len(data), model.n_components), dtype)
         for rows, block in self._row_blocks():
             log_joint = model.family.log_density(model.parameters, _double(block.X))

@@ -108,13 +108,13 @@ class _GaussianTangents(Tangents):
         # Values that no observed one determines might go to infinity at no loss.
         (low, high), before = self.family.limits, self.parameters
         reach, both = high - low, (before.covariance, covariance)
-        was, now = (np.einsum("kii->ki", c) if c.ndim == 3 else c for c in both)
+        was, now = (c.diagonal(axis1=1, axis2=2) if c.ndim == 3 else c for c in both)
         most = np.maximum(was, reach**2 if now.shape[1] == self.d else (reach**2).max())
         root = np.sqrt(np.minimum(1.0, most / now))
         covariance = covariance * (root[:, :, None] if covariance.ndim == 3 else root)
         covariance *= root[:, None, :] if covariance.ndim == 3 else root
         least, most = np.minimum(low - reach, before.mean), np.maximum(high + reach, before.mean)
-        return Gaussians(np.clip(mean, least, most), covariance)
+        return Gaussians(np.minimum(np.maximum(mean, least), most), covariance)
 
     def is_proper(self, prior):
         return bool((prior.weight >= 0.0).all() and np.all(prior.degrees >= 0.0))

@@ -22,20 +22,57 @@ from sklearn_onlineem.data.rows import task
 _NEAR_ZERO, _GROWTH = 1e-3, 1.005
 # Smaller probabilities, and rates relative to the largest component's, are fixed at their bound.
 BOUND = 1e-8
+_TINY = np.finfo(float).tiny
+
+
+class Directions:
+    """Directions in which the values of a node of a model move, as coordinates need them.
+
+    `shared` is the slice of coordinates in which all components move as one, and `parts` has slices
+    by name: none if they have no names of their own.
+    """
+
+    shared = slice(0, 0)
+    parts = {}
+    # Whether densities have derivatives everywhere.
+    is_smooth = True
+
+    def floor_penalty(self, statistics):
+        """Return the log density of pseudo-data that floors of variances stand for, in nats."""
+        return 0.0
+
+    def unsolved(self, statistics):
+        """Return the scores that iterations of the M-step have left, or 0 where it has none."""
+        return 0.0
+
+    def raised(self, after, share):
+        """Return values with entries near zero raised that an M-step raises.
+
+        `after` are the directions after the M-step. The entries become a share of their row's mean;
+        None: there are none.
+        """
+        return None
 
 
 @dataclass(frozen=True)
-class Shares:
+class Shares(Directions):
     """Rows of probabilities, of shape (R, C), and their coordinates of that shape.
 
-    The score of counts n is (n - sum(n) p) / sqrt(p). Probabilities near zero are fixed.
+    The score of counts n is (n - sum(n) p) / sqrt(p). Probabilities near zero are fixed. With an
+    axis of 0, columns add up to 1: each component has a row of one entry.
     """
 
     p: np.ndarray
+    axis: int = -1
+
+    # Small arrays are made anew in each step, so that operations count.
+    @cached_property
+    def _moves(self):
+        return self.p > BOUND
 
     @cached_property
     def root(self):
-        return np.where(self.p > BOUND, np.sqrt(self.p), 0.0)
+        return np.sqrt(self.p * self._moves)
 
     @cached_property
     def _inverse_root(self):
@@ -44,32 +81,42 @@ class Shares:
     @cached_property
     def is_free(self):
         """Which coordinates move: none in rows with a single positive entry."""
-        positive = self.p > BOUND
-        return positive & (positive.sum(axis=1, keepdims=True) > 1)
+        return self._moves & (self._sums(self._moves) > 1)
+
+    def _sums(self, values):
+        return np.add.reduce(values, axis=self.axis, keepdims=True)
 
     def logarithms(self, v):
         """Return the derivative of log p along v."""
-        return v * self._inverse_root - (self.root * v).sum(axis=-1, keepdims=True)
+        return v * self._inverse_root - self._sums(self.root * v)
+
+    def size(self, v):
+        return np.abs(self.logarithms(v)).max()
 
     def score(self, counts):
         """Return the scores of counts, the adjoint of `logarithms`."""
-        return counts * self._inverse_root - self.root * counts.sum(axis=-1, keepdims=True)
+        counts = counts.reshape(self.p.shape)
+        return counts * self._inverse_root - self.root * self._sums(counts)
+
+    def effective_counts(self, counts):
+        return self._sums(counts.reshape(self.p.shape)) + np.zeros(self.p.shape)
+
+    def is_proper(self, prior):
+        return bool((prior >= 0.0).all())
 
     def moved(self, v, p=None):
         """Return probabilities, or others, moved along v; fixed ones stay."""
         p = self.p if p is None else p
         # Rows are normalised, so the term of `logarithms` that all entries share is left out.
-        left = np.where(self.root > 0.0, p, 0.0)
+        left = p * self._moves
         moved = left * np.exp(v * self._inverse_root)
-        moved *= left.sum(axis=-1, keepdims=True) * inverse(moved.sum(axis=-1, keepdims=True))
-        return np.where(left > 0.0, moved, p)
+        moved *= self._sums(left) * (1.0 / np.maximum(self._sums(moved), _TINY))
+        np.copyto(moved, p, where=~self._moves)
+        return moved
 
     def raised(self, after, share):
-        """Return probabilities as `Tangents.raised`; `after` are the `Shares` after an M-step."""
-        rows = raised_rows(self.p, after.p, share)
-        if rows is None:
-            return None
-        return rows * self.p.sum(axis=-1, keepdims=True) * inverse(rows.sum(axis=-1, keepdims=True))
+        rows = raised_rows(self.p, after.p, share, self.axis)
+        return None if rows is None else rows * self._sums(self.p) * inverse(self._sums(rows))
 
 
 def symmetric_exponential(matrices):
@@ -81,32 +128,29 @@ def symmetric_exponential(matrices):
 
 def inverse(x):
     """Return 1 / x, and 0 where x is 0."""
-    return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0.0)
+    return np.divide(1.0, x, out=np.zeros(x.shape, x.dtype), where=x > 0.0)
 
 
-def raised_rows(p, after, share):
+def raised_rows(p, after, share, axis=-1):
     """Return rows whose entries near zero that an M-step raises are a share of the row's mean.
 
     `after` are the rows after the M-step; None: there are no such entries. Zeros stay, as in EM.
     """
-    mean = p.mean(axis=-1, keepdims=True)
+    mean = p.mean(axis=axis, keepdims=True)
     rises = (p > 0.0) & (p < _NEAR_ZERO * mean) & (after > _GROWTH * p)
     return np.where(rises, share * mean, p) if rises.any() else None
 
 
-class Tangents(ABC):
+class Tangents(Directions, ABC):
     """Directions of the parameters of a family, with `Sums` as statistics unless overridden.
 
-    `mean`, of shape (K, n_features), is E phi(x), `n_own` the number of coordinates of a component,
-    `shared` the slice of them in which all components move as one, and `parts` slices by name.
+    `mean`, of shape (K, n_features), is E phi(x), and `n_own` the number of coordinates of a
+    component.
     """
 
-    shared = slice(0, 0)
     parts = {"means": slice(None)}
     # Whether rows have features, of which statistics are sums.
     has_features = True
-    # Whether densities have derivatives everywhere.
-    is_smooth = True
     # Whether single precision has enough digits for products.
     takes_single = False
     # How the kernel computes features from rows.
@@ -183,10 +227,6 @@ class Tangents(ABC):
         """Return the scores of statistics, (K, n_own)."""
         return self.whitened(statistics.total - statistics.weight[:, None] * self.mean)
 
-    def unsolved(self, statistics):
-        """Return the scores that iterations of the M-step have left, or 0 where it has none."""
-        return 0.0
-
     def _unsolved_by_roots(self, statistics):
         """Return them where parameters are means, and natural ones are found by iterations."""
         found = self.family.from_natural(self.family.to_natural(self.parameters))
@@ -195,10 +235,6 @@ class Tangents(ABC):
     def is_proper(self, prior):
         """Return whether pseudo-statistics leave parameters away from the bounds of their range."""
         return bool((self.effective_counts(prior) >= 0.0).all())
-
-    def floor_penalty(self, statistics):
-        """Return the log density of pseudo-data that floors of variances stand for, in nats."""
-        return 0.0
 
     @abstractmethod
     def natural(self, v):
@@ -212,14 +248,6 @@ class Tangents(ABC):
         """Return parameters moved along v."""
         natural = self.family.to_natural(self.parameters) + self.natural(v)
         return self.family.from_natural(natural)
-
-    def raised(self, after, share):
-        """Return parameters with entries near zero raised that an M-step raises.
-
-        `after` are the tangents after the M-step. The entries become a share of their row's mean;
-        None: there are none.
-        """
-        return None
 
 
 class ProductTangents(Tangents):

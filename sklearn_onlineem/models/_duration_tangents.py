@@ -3,7 +3,7 @@
 import numpy as np
 
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem.families.tangents import Shares, inverse
+from sklearn_onlineem.families.tangents import Directions, Shares, inverse
 
 # Logarithms of the shapes of negative binomial distributions, whose limits are a logarithmic series
 # and the Poisson distribution; a shape as near as that to one of them is held there.
@@ -18,7 +18,7 @@ def lasts_one_row(table):
     return ~table[:, 1:].any(axis=1)
 
 
-class DurationTangents:
+class DurationTangents(Directions):
     """Directions of tables that are known: none. Those of others have the same methods.
 
     Information is minus the second derivative of what the M-step maximises, at the counts of
@@ -26,7 +26,8 @@ class DurationTangents:
     family.
     """
 
-    def __init__(self, table, counts, running):
+    def __init__(self, table, counts):
+        counts, running = counts
         self.table, self.counts = table, np.maximum(counts, 0.0)
         self.totals = self.counts.sum(axis=1)
         self._s = np.arange(1.0, table.shape[1] + 1.0)
@@ -36,7 +37,7 @@ class DurationTangents:
         # Which coordinates the M-step changes, of shape (K, n_own).
         self.is_free = np.ones((len(table), 0), dtype=bool)
 
-    def score(self, counts, running):
+    def score(self, counts):
         """Return the scores of counts, (K, n_own)."""
         return np.zeros(self.is_free.shape)
 
@@ -48,9 +49,11 @@ class DurationTangents:
         """Return how far v changes tables, as `Tangents.size`."""
         return 0.0
 
-    def raised(self, after, share):
-        """Return tables as `Tangents.raised`, for an M-step to `after`."""
-        return None
+    def effective_counts(self, counts):
+        return np.broadcast_to(self.totals[:, None], self.is_free.shape)
+
+    def is_proper(self, prior):
+        return bool((prior[0] >= 0.0).all())
 
     @cached_property
     def _expected(self):
@@ -65,8 +68,8 @@ class DurationTangents:
 class ShareTangents(DurationTangents):
     """Directions of any probabilities."""
 
-    def __init__(self, table, counts, running):
-        super().__init__(table, counts, running)
+    def __init__(self, table, counts):
+        super().__init__(table, counts)
         self._shares = Shares(self._expected)
         # Two multinomial distributions have less information than one of their mean, along what
         # tells them apart.
@@ -80,8 +83,8 @@ class ShareTangents(DurationTangents):
     def _turned(self, v):
         return v + self._longer * (self._apart * v).sum(axis=1, keepdims=True) * self._apart
 
-    def score(self, counts, running):
-        return self._turned(self._shares.score(self._excess(counts, running)))
+    def score(self, counts):
+        return self._turned(self._shares.score(self._excess(*counts)))
 
     def moved(self, v):
         return self._shares.moved(self._turned(v), self.table)
@@ -90,7 +93,7 @@ class ShareTangents(DurationTangents):
         return np.abs(self._shares.logarithms(self._turned(v))).max()
 
     def raised(self, after, share):
-        return Shares(self.table).raised(Shares(after), share)
+        return Shares(self.table).raised(Shares(after.table), share)
 
 
 class TiltTangents(DurationTangents):
@@ -103,8 +106,8 @@ class TiltTangents(DurationTangents):
 
     has_shape = False
 
-    def __init__(self, table, counts, running):
-        super().__init__(table, counts, running)
+    def __init__(self, table, counts):
+        super().__init__(table, counts)
         i, s = np.arange(table.shape[1] - 1.0), self._s - 1.0
         slope, self._shape = _parameters(table, self.has_shape)
         factors = (self._shape + i if self.has_shape else 1.0) / (1.0 + i)
@@ -138,8 +141,8 @@ class TiltTangents(DurationTangents):
         self.is_free[:, 1] = is_inner & (alone > _ROUNDING * information[:, 1, 1])
         information[:, 1, 1] -= np.where(curvature < 0.9 * alone, curvature, 0.0)
 
-    def score(self, counts, running):
-        raw = self._basis @ self._excess(counts, running)[:, :, None]
+    def score(self, counts):
+        raw = self._basis @ self._excess(*counts)[:, :, None]
         return self.is_free * np.linalg.solve(self._roots, raw)[:, :, 0]
 
     def _changes(self, v):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
 
 import numpy as np
 from scipy.linalg import lapack
@@ -45,14 +44,6 @@ class LinearDynamicalStatistics(Statistics):
     # For the reason that `Moments` gives.
     def __init__(self, initial: Moments, transitions: Moments, emissions: Moments) -> None:
         self.__dict__.update(initial=initial, transitions=transitions, emissions=emissions)
-
-    # A loop over the fields would take as long as their sums.
-    def merge(self, a: float, other: Self, b: float) -> Self:
-        return LinearDynamicalStatistics(
-            self.initial.merge(a, other.initial, b),
-            self.transitions.merge(a, other.transitions, b),
-            self.emissions.merge(a, other.emissions, b),
-        )
 
     @property
     def parts(self) -> tuple[Moments, Moments, Moments]:

@@ -13,6 +13,7 @@ from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
+from sklearn_onlineem.families.tangents import Directions
 
 _EPS = np.finfo(float).eps
 # Most rounds of coefficients and of the noise that they depend on, and the change in standard
@@ -230,7 +231,34 @@ def _solved(matrix, right):
     return scale * ((vectors * inverse) @ vectors.T @ (scale * right))
 
 
-class PartialCoordinates:
+class OfRegression(Directions):
+    """A row of coordinates of a regression, of unit information of complete data."""
+
+    is_free = True
+    # Steps are measured before they are taken.
+    _latest = None, None
+
+    def effective_counts(self, statistics):
+        return np.ones((1, self.n_columns))
+
+    def is_proper(self, prior):
+        return bool(min(prior.weight[0], prior.degrees[0]) >= 0.0)
+
+    def _along(self, v):
+        """Return the regression moved along v, and how far that changes it."""
+        key = v.tobytes()
+        if self._latest[0] != key:
+            self._latest = key, self._moved(np.ascontiguousarray(v[0]))
+        return self._latest[1]
+
+    def moved(self, v):
+        return self._along(v)[0]
+
+    def size(self, v):
+        return self._along(v)[1]
+
+
+class PartialCoordinates(OfRegression):
     """Coordinates of the free entries of a regression, of unit information of complete data.
 
     Changes of coefficients are those of the normal equations, by the inverse of their root. A block
@@ -238,8 +266,8 @@ class PartialCoordinates:
     R exp(W) R'.
     """
 
-    def __init__(self, name, said, regression, statistics):
-        self.name, self.regression = name, regression
+    def __init__(self, said, regression, statistics):
+        self.regression = regression
         part = self._part = PartialRegression(regression, statistics)
         rows, is_matrix = part.places
         sizes = {
@@ -249,11 +277,11 @@ class PartialCoordinates:
         }
         ends = list(accumulate(sizes.values(), initial=0))
         pairs = zip(sizes, pairwise(ends), strict=True)
-        self.columns = {what: slice(*ends) for what, ends in pairs if sizes[what]}
+        self.parts = {what: slice(*ends) for what, ends in pairs if sizes[what]}
         self.n_columns, self._n_coefficients = ends[-1], len(rows)
-        if not self.columns:
+        if not self.parts:
             return
-        if "covariance" in self.columns and not part.degrees > 0.0:
+        if "covariance" in self.parts and not part.degrees > 0.0:
             raise ValueError(f"There are no data on the noise of the {said}.")
         noisy, no_density = part.S.diagonal() > 0.0, f"The noise of the {said} has no density."
         if not noisy[rows].all():
@@ -280,10 +308,9 @@ class PartialCoordinates:
             root = np.linalg.cholesky(rest - whitened @ whitened.T)
             yield known, learnt, whitened @ inner, inner, np.linalg.inv(root), root
 
-    def score(self, statistics, out):
-        """Fill in the score of statistics."""
+    def score(self, statistics):
         part = PartialRegression(self.regression, statistics, self._part.origin)
-        n = self._n_coefficients
+        n, out = self._n_coefficients, np.empty(self.n_columns)
         right = part._equations(self._precision)[1]
         out[:n] = self._inverse_root @ right
         squares, begin = part.residual() if self._blocks else None, n
@@ -297,9 +324,9 @@ class PartialCoordinates:
             values = np.concatenate([half.ravel(), entries])
             out[begin : begin + len(values)] = values
             begin += len(values)
+        return out[None]
 
-    def moved(self, v):
-        """Return the regression moved along v, and the size of v."""
+    def _moved(self, v):
         part, n = self._part, self._n_coefficients
         changes = self._inverse_root.T @ v[:n]
         (B, c), S, begin = part._moved(changes), part.S.copy(), n
@@ -359,7 +386,7 @@ def independent_variances(regression):
     return found[1]
 
 
-class VarianceCoordinates:
+class VarianceCoordinates(OfRegression):
     """Coordinates of independent variances, of unit information of complete data: logarithms.
 
     A variance falls to a least value, beside which residuals are rounding errors, or which is
@@ -367,9 +394,8 @@ class VarianceCoordinates:
     """
 
     def __init__(self, name, regression, statistics, outputs, largest):
-        self.name, self.regression, self._outputs = name, regression, outputs
-        self.n_columns = len(outputs)
-        self.columns = {"covariance": slice(0, len(outputs))} if len(outputs) else {}
+        self.regression, self._outputs, self.n_columns = regression, outputs, len(outputs)
+        self.parts = {"covariance": slice(0, len(outputs))} if len(outputs) else {}
         degrees, variances = float(statistics.degrees[0]), regression.covariance[outputs, outputs]
         if not (degrees > 0.0 and (variances > 0.0).all()):
             raise ValueError(f"There are no data on the noise of the {name}.")
@@ -384,18 +410,18 @@ class VarianceCoordinates:
         floor = regression.family._floor
         self.added = floor[outputs] / variances if len(floor) else np.zeros(len(outputs))
 
-    def score(self, statistics, out):
-        """Fill in the score of statistics; 0 where a variance has its least value and falls."""
+    def score(self, statistics):
+        """Return the scores; 0 where a variance has its least value and falls."""
         contrast, degrees = self._contrast, float(statistics.degrees[0])
         shift = contrast @ statistics.mean[0] - self.regression.offset[self._outputs]
         squares = ((contrast @ statistics.scatter[0]) * contrast).sum(axis=1)
         squares += float(statistics.weight[0]) * shift**2
         ratios = squares / self._variances + degrees * self.added
-        out[:] = self.units * (ratios - degrees)
-        out[(self._least >= 0.99) & (ratios < degrees * (1.0 + self.rounding))] = 0.0
+        score = self.units * (ratios - degrees)
+        score[(self._least >= 0.99) & (ratios < degrees * (1.0 + self.rounding))] = 0.0
+        return score[None]
 
-    def moved(self, v):
-        """Return the regression moved along v, and the size of v."""
+    def _moved(self, v):
         logs, outputs = 2.0 * self.units * v, self._outputs
         factors = np.maximum(np.exp(logs), np.minimum(self._least, 1.0))
         regression, covariance = self.regression, self.regression.covariance.copy()
@@ -403,10 +429,11 @@ class VarianceCoordinates:
         parameters = replace(regression.parameters, covariance=covariance[None])
         return replace(regression, parameters=parameters), float(np.abs(logs).max())
 
-    def raised(self, share):
-        """Return how far a step raises variances near their least values, whose scores are lost."""
+    def raised(self, after, share):
+        """Return variances raised that are near their least values, whose scores are lost."""
         is_low = self._least > _LOW
-        return np.where(is_low, math.log(_RISE * share) / self.units, 0.0)
+        v = np.where(is_low, math.log(_RISE * share) / self.units, 0.0)
+        return self._moved(v)[0] if is_low.any() else None
 
     def floor_penalty(self, statistics):
         return -0.5 * float(statistics.degrees[0]) * float(self.added.sum())

@@ -5,30 +5,60 @@ parameters. The information of complete data is diagonal in these coordinates: t
 of each.
 """
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sklearn_onlineem import families
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem.families.tangents import inverse, tangents_of
+from sklearn_onlineem.families.tangents import Directions, Shares, inverse, tangents_of
 
 # Step of differences, relative to the size of the direction: some 1e-11 of them is curvature, and
 # some 1e-13 of the values rounding.
 _STEP, _TINY = 3e-3, np.finfo(float).tiny
 
 
-class Coordinates(ABC):
-    """Coordinates about a model.
+class Node(NamedTuple):
+    """A factor of the density of complete data, with parameters of its own."""
 
-    `what` names the rows; `remedy` is advice for fits that are not determined.
+    # The field of the model that has them, and the name of their coordinates.
+    field: str
+    name: str
+    # Statistics of the node, of those of the model.
+    own: Callable[[Any], Any]
+    # Directions in which the parameters move, of a model and statistics of the node.
+    directions: Callable[[Any, Any], Directions]
+
+
+def shares_node(field, name, statistics):
+    """Return the node of probabilities, (K,) or (K, n), and counts: fields of these names."""
+
+    def directions(model, counts):
+        p = getattr(model, field)
+        return Shares(p) if p.ndim > 1 else Shares(p[:, None], 0)
+
+    return Node(field, name, attrgetter(statistics), directions)
+
+
+def _tangents(model, statistics):
+    return tangents_of(model.family)(model.family, model.parameters)
+
+
+FAMILY_NODE = Node("parameters", "parameters", attrgetter("emissions"), _tangents)
+
+
+class Coordinates:
+    """Coordinates about a model: those of its nodes, side by side.
+
+    Vectors have the `shape`. `what` names their rows; `remedy` is advice for fits that are not
+    determined. `is_smooth` says whether the likelihood has derivatives everywhere.
     """
 
-    what = None
+    what = "components"
     remedy = "with fewer components"
-    # Whether the likelihood has derivatives everywhere.
-    is_smooth = True
     # Whether the gains of a few passes tell how fast EM is.
     gains_tell = True
     # Whether no other parameters have the same likelihood, so that any step tells how much longer
@@ -38,53 +68,104 @@ class Coordinates(ABC):
     # and, as shares of variances, the rounding error of squares and what the M-step adds.
     deviations = None
 
-    @property
-    @abstractmethod
-    def shape(self):
-        """Rows and columns of a vector."""
+    def __init__(self, model, statistics):
+        self.model, self._statistics = model, statistics
+        self.directions, self._places, self._shared, self.is_smooth = {}, [], [], True
+        counts, start = [], 0
+        for node, own in self._made():
+            counts.append(own.effective_counts(node.own(statistics)))
+            stop = start + counts[-1].shape[1]
+            self.directions[node.field], self.is_smooth = own, self.is_smooth and own.is_smooth
+            self._places.append((node, own, slice(start, stop)))
+            if (shared := own.shared).stop != 0:
+                columns = _within(self._places[-1][2], shared)
+                self._shared += [columns] if columns.start < columns.stop else []
+            start = stop
+        self._effective_counts = np.concatenate(counts, axis=1)
+        self.shape = self._effective_counts.shape
 
-    @property
-    @abstractmethod
+    def _made(self):
+        """Yield nodes with their directions."""
+        for node in self.model.nodes:
+            yield node, node.directions(self.model, node.own(self._statistics))
+
+    @cached_property
     def scale(self):
         """Factors from coordinates of unit information to others; 0 for fixed ones."""
+        roots = np.sqrt(inverse(self._effective_counts))
+        learnt = getattr(self.model, "learnt", self.directions)
+        for node, own, place in self._places:
+            roots[:, place] *= own.is_free if node.field in learnt else 0.0
+        return roots
 
     def direction(self, x):
         """Return a direction v from coordinates of unit information."""
-        return self.scale * x
+        return self.scale * self._projected(x)
 
     def unit_score(self, score):
         """Return a score in coordinates of unit information: the adjoint of `direction`."""
-        return self.scale * score
+        return self._projected(self.scale * score)
 
-    @abstractmethod
+    def _projected(self, x):
+        """Return x with what components share moving as one."""
+        for columns in self._shared:
+            x = x.copy()
+            roots = np.sqrt(np.maximum(self._effective_counts[:, columns], 0.0))
+            norms = (roots**2).sum(axis=0)
+            x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
+        return x
+
     def score(self, statistics):
         """Return the scores of statistics."""
+        score = np.empty(self.shape)
+        for node, own, place in self._places:
+            score[:, place] = own.score(node.own(statistics))
+        return score
 
-    @abstractmethod
     def is_proper(self, prior):
         """Return whether a prior, as pseudo-statistics, keeps parameters inside of their range."""
+        return all(own.is_proper(node.own(prior)) for node, own, _ in self._places)
 
     def floor_penalty(self, statistics):
         """Return the log density of pseudo-data that floors of variances stand for, in nats."""
-        return 0.0
+        total = 0.0
+        for node, own, _ in self._places:
+            total += own.floor_penalty(node.own(statistics))
+        return total
 
     def m_step_error(self, statistics):
         """Return what iterations of the M-step of these statistics have left of Q, in nats."""
-        return 0.0
+        left = np.zeros(self.shape)
+        for node, own, place in self._places:
+            left[:, place] = own.unsolved(node.own(statistics))
+        return 0.5 * float((self.unit_score(left) ** 2).sum())
 
-    @abstractmethod
     def moved(self, v):
         """Return the model moved along v."""
+        return self._with([(node, own.moved(v[:, place])) for node, own, place in self._places])
 
-    @abstractmethod
+    def _with(self, changes):
+        """Return the model with other values of nodes, which stay where they are None."""
+        changed = {}
+        for node, values in changes:
+            if isinstance(values, np.ndarray):
+                values = values.reshape(getattr(self.model, node.field).shape)
+            if values is not None:
+                changed[node.field] = values
+        return replace(self.model, **changed) if changed else None
+
     def size(self, v):
         """Return how far v changes the model, as `Tangents.size`."""
+        return max(own.size(v[:, place]) for _, own, place in self._places)
 
     def raised(self, after, share):
         """Return the model with entries near zero raised that an M-step, to `after`, raises.
 
         They become a share of their row's mean; None: there are no such entries.
         """
+        others = type(self)(after, self._statistics).directions.values()
+        places = zip(self._places, others, strict=True)
+        return self._with([(node, own.raised(other, share)) for (node, own, _), other in places])
 
     @property
     def views(self):
@@ -108,118 +189,34 @@ class Coordinates(ABC):
         return found
 
     @property
-    @abstractmethod
     def parts(self):
         """Columns of the coordinates, by the names of parameters."""
+        found = {}
+        for node, own, place in self._places:
+            parts = own.parts or {node.name: slice(None)}
+            for name, columns in parts.items():
+                found[self._said(node, name)] = _within(place, columns)
+        return found
+
+    def _said(self, node, name):
+        """Return the name of a parameter, as users know it."""
+        return name
 
     def check_determined(self, n_observations, prior):
         """Raise ValueError if data and prior plainly do not determine parameters.
 
         Where they do not by chance, the information is singular.
         """
-
-
-class ComponentCoordinates(Coordinates):
-    """Coordinates of models of components of a family, about their complete data.
-
-    Subclasses define `shares`, of the model's probabilities; `_sums`, the counts of these in
-    statistics; `_rows`, which takes their coordinates from a vector, `_joined`, which puts them
-    before those of the family, `_n_before` for each component; and `_chances`, the model's fields.
-    """
-
-    def __init__(self, model, statistics):
-        self.model, self._statistics = model, statistics
-        self.tangents = tangents_of(model.family)(model.family, model.parameters)
-        rows = self._sums(statistics)
-        rows = rows.sum(axis=1, keepdims=True) + np.zeros_like(rows)
-        counts = self.tangents.effective_counts(statistics.emissions)
-        self._effective_counts = self._joined(rows, counts)
-
-    @property
-    def shape(self):
-        return self._effective_counts.shape
-
-    @cached_property
-    def scale(self):
-        return self._is_free * np.sqrt(inverse(self._effective_counts))
-
-    def direction(self, x):
-        return self.scale * self._projected(x)
-
-    def unit_score(self, score):
-        return self._projected(self.scale * score)
-
-    def _projected(self, x):
-        """Return x with shared covariances moving as one."""
-        columns = self._columns(self.tangents.shared)
-        if columns.start == columns.stop:
-            return x
-        x = x.copy()
-        roots = np.sqrt(np.maximum(self._effective_counts[:, columns], 0.0))
-        norms = (roots**2).sum(axis=0)
-        x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
-        return x
-
-    @property
-    def is_smooth(self):
-        return self.tangents.is_smooth
-
-    def floor_penalty(self, statistics):
-        return self.tangents.floor_penalty(statistics.emissions)
-
-    def check_determined(self, n_observations, prior):
         counts = self.model.effective_counts(self._statistics)
-        if not (counts > 0.0).all():
+        if counts is not None and not (counts > 0.0).all():
             dead = np.flatnonzero(~(counts > 0.0)).tolist()
             raise ValueError(f"Standard errors of {self.what} {dead} require data of each.")
 
-    @property
-    def _is_free(self):
-        """Which coordinates the M-step changes."""
-        return self._joined(self.shares.is_free, self.tangents.is_free)
 
-    def is_proper(self, prior):
-        return bool((self._sums(prior) >= 0.0).all()) and self.tangents.is_proper(prior.emissions)
-
-    def score(self, statistics):
-        rows = self.shares.score(self._sums(statistics))
-        return self._joined(rows, self.tangents.score(statistics.emissions))
-
-    def m_step_error(self, statistics):
-        own = self.tangents.unsolved(statistics.emissions) + np.zeros_like(self._own(self.scale))
-        left = self._joined(np.zeros_like(self._sums(statistics)), own)
-        return 0.5 * float((self.unit_score(left) ** 2).sum())
-
-    def moved(self, v):
-        chances = self._chances(self.shares.moved(self._rows(v)))
-        return replace(self.model, parameters=self.tangents.moved(self._own(v)), **chances)
-
-    def size(self, v):
-        logarithms = self.shares.logarithms(self._rows(v))
-        logarithms[0, len(v) :] = 0.0
-        return max(np.abs(logarithms).max(), self.tangents.size(self._own(v)))
-
-    def raised(self, after, share):
-        after = type(self)(after, self._statistics)
-        rows = self.shares.raised(after.shares, share)
-        own = self.tangents.raised(after.tangents, share)
-        if rows is None and own is None:
-            return None
-        changed = {} if rows is None else self._chances(rows)
-        return replace(self.model, **changed, **({} if own is None else {"parameters": own}))
-
-    def _own(self, v):
-        """Return the coordinates of the family."""
-        return v[:, self._n_before :]
-
-    def _columns(self, own):
-        """Return the columns of coordinates of the family."""
-        start, stop, _ = own.indices(self.tangents.n_own)
-        return slice(self._n_before + start, self._n_before + stop)
-
-    @property
-    def parts(self):
-        return {name: self._columns(own) for name, own in self.tangents.parts.items()}
+def _within(place, columns):
+    """Return the columns of a vector that are these of a node, which has a place in it."""
+    start, stop, _ = columns.indices(place.stop - place.start)
+    return slice(place.start + start, place.start + stop)
 
 
 def has_coordinates(model):

@@ -80,16 +80,18 @@ class SegmentDurations(ABC):
     def _fitted(self, counts, running):
         """Return the tables of states with segments."""
 
-    def tangents(self, table: Floats, counts: Floats, running: Floats) -> DurationTangents:
+    def tangents(self, table: Floats, counts: tuple[Floats, Floats]) -> DurationTangents:
         """Return directions in which tables move.
 
         Parameters
         ----------
-        table, counts, running : ndarray
-            As in `m_step`.
+        table : ndarray of shape (K, D)
+            The present one.
+        counts : tuple of two ndarrays
+            As `counts` and `running` of `m_step`.
         """
         kind = self._tangents if self.learns else DurationTangents
-        return kind(table, counts, running)
+        return kind(table, counts)
 
 
 @dataclass(frozen=True)

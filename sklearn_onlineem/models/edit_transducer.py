@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import xlogy
 
 from sklearn_onlineem._kernels import _edit_lattice
-from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
 from sklearn_onlineem.families.parts import Part
-from sklearn_onlineem.families.tangents import Shares, inverse
+from sklearn_onlineem.families.tangents import Shares
 from sklearn_onlineem.models._model import Model, by_weight
-from sklearn_onlineem.models.coordinates import Coordinates
+from sklearn_onlineem.models.coordinates import Coordinates, Node
 from sklearn_onlineem.models.edit_operations import KINDS, FullOperations, Operations
 from sklearn_onlineem.statistics import Statistics
 
@@ -42,39 +42,14 @@ class TransducerCoordinates(Coordinates):
     what = "transducer"
     remedy = "with tied operations"
 
-    def __init__(self, model, statistics):
-        self.model = model
-        self._shares = Shares(model.probabilities[None])
-        self._effective_count = np.maximum(statistics.counts.sum(), 0.0)
-
-    @property
-    def shape(self):
-        return self._shares.p.shape
-
-    @cached_property
-    def scale(self):
-        return np.where(self._shares.is_free, np.sqrt(inverse(self._effective_count)), 0.0)
-
-    def score(self, statistics):
-        return self._shares.score(statistics.counts[None])
-
-    def is_proper(self, prior):
-        return bool((prior.counts >= 0.0).all())
-
-    def moved(self, v):
-        return replace(self.model, probabilities=self._shares.moved(v)[0])
-
-    def size(self, v):
-        return np.abs(self._shares.logarithms(v)).max()
-
-    def raised(self, after, share):
-        rows = self._shares.raised(Shares(after.probabilities[None]), share)
-        return None if rows is None else replace(self.model, probabilities=rows[0])
-
     @property
     def parts(self):
         spread = self.model.operations.spread
         return {kind: spread(unit) > 0.0 for kind, unit in zip(KINDS, np.eye(5), strict=True)}
+
+
+def _directions(model, counts):
+    return Shares(model.probabilities[None])
 
 
 def _by_kind(model):
@@ -136,6 +111,7 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     """
 
     coordinates = TransducerCoordinates
+    nodes = (Node("probabilities", "operations", attrgetter("counts"), _directions),)
 
     operations: Operations
     probabilities: Floats

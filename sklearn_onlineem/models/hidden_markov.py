@@ -13,7 +13,6 @@ from scipy.special import logsumexp, xlogy
 from sklearn_onlineem._checks import array_of, shares_as_given
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
-from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.batch import room
@@ -22,11 +21,10 @@ from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.families.parts import Part
-from sklearn_onlineem.families.tangents import Shares
 from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
 from sklearn_onlineem.models._model import Model, divergences, matching, numbered
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
-from sklearn_onlineem.models.coordinates import ComponentCoordinates
+from sklearn_onlineem.models.coordinates import FAMILY_NODE, Coordinates, shares_node
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.forecasts import MixtureForecast
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -43,6 +41,8 @@ from sklearn_onlineem.statistics import Statistics, combine
 _LONG = LengthDistribution((np.array([1000]), np.ones(1)))
 # Log densities of a chunk fit in a cache; a thread takes some milliseconds for it.
 _CHUNK_VALUES = 1 << 19
+# Of chains, with durations or without.
+_FIELDS = frozenset({"start", "transmat", "parameters", "table"})
 
 
 @dataclass(frozen=True)
@@ -68,60 +68,11 @@ class HiddenMarkovStatistics(Statistics):
         values = self.__dict__
         values["start"], values["transitions"], values["emissions"] = start, transitions, emissions
 
-    def merge(self, a: float, other: HiddenMarkovStatistics, b: float) -> HiddenMarkovStatistics:
-        start, transitions = a * self.start + b * other.start, a * self.transitions
-        transitions += b * other.transitions
-        return HiddenMarkovStatistics(
-            start, transitions, self.emissions.merge(a, other.emissions, b)
-        )
 
-
-class ChainCoordinates(ComponentCoordinates):
+class ChainCoordinates(Coordinates):
     """Coordinates of hidden Markov models: start, transitions and emissions of a state."""
 
     what = "states"
-
-    @property
-    def _n_chain(self):
-        return 1 + self.model.transmat.shape[1]
-
-    _n_before = _n_chain
-
-    @cached_property
-    def shares(self):
-        return Shares(_stacked(self.model.start, self.model.transmat))
-
-    def _sums(self, statistics):
-        return _stacked(statistics.start, statistics.transitions)
-
-    def _chances(self, rows):
-        return {"start": rows[0, : len(rows) - 1], "transmat": rows[1:]}
-
-    def _rows(self, v):
-        return _stacked(v[:, 0], v[:, 1 : self._n_chain])
-
-    def _joined(self, rows, own):
-        return np.concatenate([rows[:1, : len(own)].T, rows[1:], own], axis=1)
-
-    @property
-    def _is_free(self):
-        learnt, free = self.model.learnt, super()._is_free
-        parts = slice(0, 1), slice(1, self._n_before), slice(self._n_before, None)
-        for part, columns in zip("ste", parts, strict=True):
-            free[:, columns] &= part in learnt
-        return free
-
-    @property
-    def parts(self):
-        chain = {"start": slice(0, 1), "transitions": slice(1, self._n_chain)}
-        return chain | super().parts
-
-
-def _stacked(start, transitions):
-    """Return a row of the start above those of transitions, with a zero where these may end."""
-    rows = np.zeros((1 + len(start), transitions.shape[1]))
-    rows[0, : len(start)], rows[1:] = start, transitions
-    return rows
 
 
 def _put_start(model, values):
@@ -201,6 +152,11 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     """
 
     coordinates = ChainCoordinates
+    nodes = (
+        shares_node("start", "start", "start"),
+        shares_node("transmat", "transitions", "transitions"),
+        FAMILY_NODE,
+    )
 
     family: Family
     start: Floats
@@ -255,12 +211,14 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         return self.family.effective_counts(statistics.emissions)
 
     @property
-    def learnt(self) -> str:
-        """Which of start (s), transitions (t) and emissions (e) are learnt, if only in part."""
-        if self.fixed is None:
-            return "ste"
-        masks = {"s": self.fixed.weights, "t": self.fixed.transmat, "e": self.fixed.components}
-        return "".join(part for part, mask in masks.items() if mask is None or not mask.all())
+    def learnt(self) -> frozenset[str]:
+        """Fields of the model that are learnt, if only in part."""
+        fixed = self.fixed
+        if fixed is None:
+            return _FIELDS
+        masks = {"start": fixed.weights, "transmat": fixed.transmat, "parameters": fixed.components}
+        is_fixed = (name for name, mask in masks.items() if mask is not None and mask.all())
+        return _FIELDS.difference(is_fixed)
 
     def n_parameters(self) -> int:
         fixed = Fixed() if self.fixed is None else self.fixed
@@ -449,14 +407,14 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     def m_step(self, statistics: HiddenMarkovStatistics) -> HiddenMarkovModel:
         start, transmat, parameters = self.start, self.transmat, self.parameters
         fixed, learnt = self.fixed, self.learnt
-        if "s" in learnt:
+        if "start" in learnt:
             start = np.empty_like(self.start)
             counts = statistics.start[None], self.start[None]
             _forward_backward.normalise_rows(*counts, start[None])
-        if "t" in learnt:
+        if "transmat" in learnt:
             transmat = np.empty_like(self.transmat)
             _forward_backward.normalise_rows(statistics.transitions, self.transmat, transmat)
-        if "e" in learnt:
+        if "parameters" in learnt:
             parameters = self.family.m_step(statistics.emissions, parameters)
         if fixed is not None:
             start = fixed.shares("weights", start, self.start)
@@ -523,7 +481,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         rows = data.rows
         if data.observed is not None:
             rows = rows[np.flatnonzero(~np.isnan(data.X).any(axis=1))]
-        if not {"t", "e"} <= set(self.learnt) or len(rows) == 0:
+        if not {"transmat", "parameters"} <= self.learnt or len(rows) == 0:
             return None
         # Rows have no order here: the halves of a state get the same transitions.
         move = MixtureModel(self.family, self._shares(data), self.parameters).reinitialised(rows)
@@ -537,7 +495,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         shares = move.model.weights[halves] / move.model.weights[halves].sum()
         transmat, start = self.transmat[twins], self.start.copy()
         transmat[:, halves] = transmat[:, halves].sum(axis=1, keepdims=True) * shares
-        if "s" in self.learnt and start[halves].all():
+        if "start" in self.learnt and start[halves].all():
             start[halves] = start[halves].sum() * shares
         model = replace(self, start=start, transmat=transmat, parameters=move.model.parameters)
         return SplitMergeStep(model, new, old)

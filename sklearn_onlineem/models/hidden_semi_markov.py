@@ -16,6 +16,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._model import by_weight
+from sklearn_onlineem.models.coordinates import FAMILY_NODE, Node
 from sklearn_onlineem.models.durations import CategoricalDurations, SegmentDurations
 from sklearn_onlineem.models.hidden_markov import (
     ChainCoordinates,
@@ -54,79 +55,9 @@ class HiddenSemiMarkovStatistics(HiddenMarkovStatistics):
     durations: Floats
     running: Floats
 
-    def __init__(
-        self,
-        start: Floats,
-        transitions: Floats,
-        emissions: Statistics,
-        durations: Floats,
-        running: Floats,
-    ) -> None:
-        super().__init__(start, transitions, emissions)
-        self.__dict__.update(durations=durations, running=running)
 
-    def merge(
-        self, a: float, other: HiddenSemiMarkovStatistics, b: float
-    ) -> HiddenSemiMarkovStatistics:
-        return HiddenSemiMarkovStatistics(
-            a * self.start + b * other.start,
-            a * self.transitions + b * other.transitions,
-            self.emissions.merge(a, other.emissions, b),
-            a * self.durations + b * other.durations,
-            a * self.running + b * other.running,
-        )
-
-
-class SegmentCoordinates(ChainCoordinates):
-    """Coordinates of hidden semi-Markov models: those of durations stand before emissions."""
-
-    def __init__(self, model, statistics):
-        counts = statistics.durations, statistics.running
-        self._lasting = model.durations.tangents(model.table, *counts)
-        super().__init__(model, statistics)
-        self._effective_counts[:, self._place] = self._lasting.totals[:, None]
-
-    @property
-    def _n_before(self):
-        return self._n_chain + self._lasting.is_free.shape[1]
-
-    @property
-    def _place(self):
-        """Columns of the durations."""
-        return slice(self._n_chain, self._n_before)
-
-    def _joined(self, rows, own):
-        return super()._joined(rows, np.hstack([np.zeros_like(self._lasting.is_free), own]))
-
-    @property
-    def _is_free(self):
-        free = super()._is_free
-        free[:, self._place] = self._lasting.is_free
-        return free
-
-    def is_proper(self, prior):
-        return super().is_proper(prior) and bool((prior.durations >= 0.0).all())
-
-    def score(self, statistics):
-        score = super().score(statistics)
-        counts = statistics.durations, statistics.running
-        score[:, self._place] = self._lasting.score(*counts)
-        return score
-
-    def moved(self, v):
-        return replace(super().moved(v), table=self._lasting.moved(v[:, self._place]))
-
-    def size(self, v):
-        return max(super().size(v), self._lasting.size(v[:, self._place]))
-
-    def raised(self, after, share):
-        raised = super().raised(after, share)
-        table = self._lasting.raised(after.table, share)
-        return raised if table is None else replace(raised or self.model, table=table)
-
-    @property
-    def parts(self):
-        return super().parts | {"durations": self._place}
+def _directions(model, counts):
+    return model.durations.tangents(model.table, counts)
 
 
 def _put_durations(model, values):
@@ -212,7 +143,12 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     array([0, 0, 1, 1])
     """
 
-    coordinates = SegmentCoordinates
+    coordinates = ChainCoordinates
+    nodes = (
+        *HiddenMarkovModel.nodes[:2],
+        Node("table", "durations", attrgetter("durations", "running"), _directions),
+        FAMILY_NODE,
+    )
 
     durations: SegmentDurations = CategoricalDurations()
     table: Floats = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -55,7 +54,7 @@ from sklearn_onlineem.models._varying import (
 )
 from sklearn_onlineem.models._varying import occupancies as varying_occupancies
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
-from sklearn_onlineem.models.coordinates import Coordinates
+from sklearn_onlineem.models.coordinates import Coordinates, Node
 from sklearn_onlineem.models.forecasts import NormalForecast
 from sklearn_onlineem.models.regression import Regression, coordinates_of_regression
 from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
@@ -382,6 +381,13 @@ def _congruent(E, covariance):
     return change + change.T
 
 
+def _node(name):
+    def directions(model, statistics):
+        return coordinates_of_regression(name, getattr(model, name), statistics)
+
+    return Node(name, name, attrgetter(name), directions)
+
+
 def _largest_noise(model):
     """Return the largest variances of noise of states and columns with which each one is joined."""
     k, parts = model.n_components, (model.transitions, model.emissions)
@@ -399,9 +405,6 @@ def _joined(k, *uses):
     return connected_components(np.pad(uses, ((0, 0), (0, len(uses) - k))))[1]
 
 
-_REGRESSIONS = "initial", "transitions", "emissions"
-
-
 class SystemCoordinates(Coordinates):
     """Coordinates of linear dynamical systems: a single row, of the learnt parameters."""
 
@@ -410,33 +413,32 @@ class SystemCoordinates(Coordinates):
     # Parts have very different rates, and early gains tell the fast ones.
     gains_tell = False
 
-    def __init__(self, model, statistics):
-        self.model, self._statistics = model, statistics
-        # Steps are measured before they are taken.
-        self._latest = None
+    def _made(self):
+        model = self.model
         learnt = {
-            name: (getattr(model, name), getattr(statistics, name))
-            for name in _REGRESSIONS
-            if getattr(model, name).learnt
+            node: (getattr(model, node.field), node.own(self._statistics))
+            for node in model.nodes
+            if getattr(model, node.field).learnt
         }
-        outputs = {name: independent_variances(part) for name, (part, _) in learnt.items()}
-        if model.diffuse is None or any(own is None for own in outputs.values()):
-            parts = (coordinates_of_regression(name, *pair) for name, pair in learnt.items())
+        outputs = [independent_variances(part) for part, _ in learnt.values()]
+        if model.diffuse is None or any(own is None for own in outputs):
+            made = (node.directions(model, own) for node, (_, own) in learnt.items())
         else:
             of_states, of_rows = _largest_noise(model)
             largest = {"initial": of_states, "transitions": of_states, "emissions": of_rows}
-            parts = (
-                VarianceCoordinates(name, *pair, own := outputs[name], largest[name][own])
-                for name, pair in learnt.items()
+            made = (
+                VarianceCoordinates(node.name, *pair, own, largest[node.field][own])
+                for (node, pair), own in zip(learnt.items(), outputs, strict=True)
             )
-        self._coordinates = [part for part in parts if part.columns]
-        if not self._coordinates:
+        found = [(node, own) for node, own in zip(learnt, made, strict=True) if own.parts]
+        if not found:
             raise ValueError("There are no standard errors of a system of which nothing is learnt.")
+        return found
 
     @property
     def are_determined(self):
         # States have units of their own.
-        return not any("matrix" in part.columns for part in self._coordinates)
+        return not any("matrix" in own.parts for own in self.directions.values())
 
     def check_determined(self, n_observations, prior):
         """Refuse undetermined parameters, and first states of too few sequences."""
@@ -459,8 +461,8 @@ class SystemCoordinates(Coordinates):
 
     def _told_by(self, prior):
         """Yield the parameters on which a prior has information, by part and name."""
-        for part in _REGRESSIONS:
-            moments, n_inputs = getattr(prior, part), getattr(self.model, part).matrix.shape[1]
+        for part, _, own, _ in self.model.nodes:
+            moments, n_inputs = own(prior), getattr(self.model, part).matrix.shape[1]
             if moments.scatter[0, :n_inputs, :n_inputs].any():
                 yield part, "matrix"
             if moments.weight[0] > 0.0:
@@ -477,75 +479,22 @@ class SystemCoordinates(Coordinates):
 
     @cached_property
     def deviations(self):
-        if not isinstance(self._coordinates[0], VarianceCoordinates):
+        made = self.directions.values()
+        if not all(isinstance(own, VarianceCoordinates) for own in made):
             return None
-        parts = ((part.units, part.rounding, part.added) for part in self._coordinates)
+        parts = ((own.units, own.rounding, own.added) for own in made)
         return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-
-    @cached_property
-    def _columns(self):
-        ends = list(accumulate((part.n_columns for part in self._coordinates), initial=0))
-        return [slice(*pair) for pair in pairwise(ends)]
-
-    @property
-    def shape(self):
-        return 1, self._columns[-1].stop
 
     @property
     def scale(self):
+        # All are learnt, and of unit information.
         return np.ones(self.shape)
 
-    # Coordinates are of unit information.
-    def direction(self, x):
-        return x
-
-    unit_score = direction
-
-    def _by_part(self, v):
-        return [v[0, columns] for columns in self._columns]
-
-    def score(self, statistics):
-        scores = np.empty(self.shape)
-        for part, own in zip(self._coordinates, self._by_part(scores), strict=True):
-            part.score(getattr(statistics, part.name), own)
-        return scores
-
-    def is_proper(self, prior):
-        parts = (getattr(prior, part.name) for part in self._coordinates)
-        return all(min(part.weight[0], part.degrees[0]) >= 0.0 for part in parts)
-
-    def floor_penalty(self, statistics):
-        return sum(part.floor_penalty(getattr(statistics, part.name)) for part in self._coordinates)
-
-    def _along(self, v):
-        """Return the parts moved along v, each with the size of that."""
-        if self._latest is None or self._latest[0] is not v:
-            parts = zip(self._coordinates, self._by_part(v), strict=True)
-            self._latest = v, [part.moved(own) for part, own in parts]
-        return self._latest[1]
-
-    def moved(self, v):
-        parts = zip(self._coordinates, self._along(v), strict=True)
-        return replace(self.model, **{part.name: moved for part, (moved, _) in parts})
-
-    def size(self, v):
-        return max(size for _, size in self._along(v))
-
     def raised(self, after, share):
-        if self.deviations is None:
-            return None
-        v = np.concatenate([part.raised(share) for part in self._coordinates])[None]
-        return self.moved(v) if v.any() else None
+        return None if self.deviations is None else super().raised(self.model, share)
 
-    @property
-    def parts(self):
-        return {
-            NAMES[part.name, what].replace("_", " "): slice(
-                columns.start + own.start, columns.start + own.stop
-            )
-            for part, columns in zip(self._coordinates, self._columns, strict=True)
-            for what, own in part.columns.items()
-        }
+    def _said(self, node, name):
+        return NAMES[node.field, name].replace("_", " ")
 
 
 @dataclass(frozen=True, eq=False)
@@ -623,6 +572,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     """
 
     coordinates = SystemCoordinates
+    nodes = tuple(map(_node, ("initial", "transitions", "emissions")))
 
     initial: Regression
     transitions: Regression

@@ -36,7 +36,6 @@ from sklearn_onlineem.families.capabilities import (
     require,
 )
 from sklearn_onlineem.families.parts import Part
-from sklearn_onlineem.families.tangents import Shares
 from sklearn_onlineem.models._model import Model, divergences, matching, numbered
 from sklearn_onlineem.models.capabilities import (
     Chain,
@@ -49,7 +48,7 @@ from sklearn_onlineem.models.capabilities import (
     SplitsAndMerges,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
-from sklearn_onlineem.models.coordinates import ComponentCoordinates
+from sklearn_onlineem.models.coordinates import FAMILY_NODE, Coordinates, shares_node
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.split_merge import (
     EMPTY_SHARE,
@@ -94,36 +93,6 @@ class MixtureStatistics(Statistics):
     def sum_of(cls, terms: Sequence[tuple[float, MixtureStatistics]]) -> MixtureStatistics:
         return cls.sum_by_field(terms)
 
-    def scale(self, a: float) -> MixtureStatistics:
-        return MixtureStatistics(float(a) * self.counts, self.emissions.scale(a))
-
-
-class MixtureCoordinates(ComponentCoordinates):
-    """Coordinates of mixtures: the weight of a component, and its parameters."""
-
-    what = "components"
-    _n_before = 1
-
-    @cached_property
-    def shares(self):
-        return Shares(self.model.weights[None])
-
-    def _sums(self, statistics):
-        return statistics.counts[None]
-
-    def _chances(self, rows):
-        return {"weights": rows[0]}
-
-    def _rows(self, v):
-        return v[None, :, 0]
-
-    def _joined(self, rows, own):
-        return np.concatenate([rows.T, own], axis=1)
-
-    @property
-    def parts(self):
-        return {"weights": slice(0, 1), **super().parts}
-
 
 def _put_weights(model, values):
     return replace(model, weights=shares_as_given("weights_", values))
@@ -164,7 +133,8 @@ class MixtureModel(
            [0., 1.]])
     """
 
-    coordinates = MixtureCoordinates
+    coordinates = Coordinates
+    nodes = shares_node("weights", "weights", "counts"), FAMILY_NODE
 
     family: Family
     weights: Floats

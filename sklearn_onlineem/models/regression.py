@@ -14,6 +14,7 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
 from sklearn_onlineem.models._partial_regression import (
+    OfRegression,
     PartialCoordinates,
     PartialRegression,
     n_of_blocks,
@@ -225,68 +226,63 @@ _TINY = np.finfo(float).tiny
 
 def coordinates_of_regression(name, regression, statistics):
     """Return the coordinates of what is learnt of a regression, which has a name in a system."""
-    if regression.fixed is None:
-        return RegressionCoordinates(name, regression, statistics)
-    return PartialCoordinates(name, _said(name), regression, statistics)
+    kind = RegressionCoordinates if regression.fixed is None else PartialCoordinates
+    return kind(_SAID.get(name, name), regression, statistics)
 
 
-def _said(name):
-    return {"initial": "first state", "emissions": "observations"}.get(name, name)
+_SAID = {"initial": "first state", "emissions": "observations"}
 
 
-class RegressionCoordinates:
+class RegressionCoordinates(OfRegression):
     """Coordinates of the learnt parts of a regression: U by columns, u and W."""
 
-    def __init__(self, name, regression, statistics):
-        self.name, self.regression = name, regression
+    def __init__(self, said, regression, statistics):
+        self.regression = regression
         (p, q), learnt = regression.matrix.shape, regression.learnt
-        self.columns, self.n_columns = _columns(regression.family.shape, learnt, p, q)
-        if not self.columns:
+        self.parts, self.n_columns = _columns(regression.family.shape, learnt, p, q)
+        if not self.parts:
             return
         degrees, noise_unit = float(statistics.degrees[0]), 0.0
         if "covariance" in learnt:
             if not degrees > 0.0:
-                raise ValueError(f"There are no data on the noise of the {self._said}.")
+                raise ValueError(f"There are no data on the noise of the {said}.")
             noise_unit = 1.0 / math.sqrt(0.5 * degrees)
         learns_offset, inverse_root = "offset" in learnt, NOTHING
         origin = statistics.mean[0, :q] if learns_offset else np.zeros(q)
-        if "matrix" in self.columns:
+        if "matrix" in self.parts:
             mean = statistics.mean[0, :q] - origin
             squares = float(statistics.weight[0]) * np.outer(mean, mean)
             root, failed = lapack.dpotrf(squares + statistics.scatter[0, :q, :q], lower=1)
             if failed:
-                raise ValueError(f"The data do not determine the {self._said}.")
+                raise ValueError(f"The data do not determine the {said}.")
             inverse_root = np.ascontiguousarray(lapack.dtrtri(root, lower=1)[0])
         self._root, failed = lapack.dpotrf(regression.covariance, lower=1)
         if failed:
-            raise ValueError(f"The noise of the {self._said} has no density.")
+            raise ValueError(f"The noise of the {said} has no density.")
         # Kernels take it in this unit.
         unit = 1.0 / math.sqrt(max(float(statistics.weight[0]), _TINY))
         self._about = origin, inverse_root, unit, noise_unit, learns_offset
 
-    @property
-    def _said(self):
-        return _said(self.name)
-
-    def score(self, statistics, out):
-        """Fill in the score of statistics."""
+    def score(self, statistics):
+        out = np.empty((1, self.n_columns))
         degrees = np.ascontiguousarray(statistics.degrees, dtype=np.float64)
         _regressions.unit_score(
             statistics.weight, degrees, statistics.mean, statistics.scatter,
-            self.regression.family._floor, *self.regression.parameters._arrays, *self._about, out,
+            self.regression.family._floor, *self.regression.parameters._arrays, *self._about,
+            out[0],
         )  # fmt: skip
+        return out
 
     def floor_penalty(self, statistics):
         floor = self.regression.family._floor
-        if "covariance" not in self.columns or not len(floor):
+        if "covariance" not in self.parts or not len(floor):
             return 0.0
         ratio = lapack.dpotrs(self._root, np.diag(floor), lower=1)[0]
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
-    def moved(self, v):
-        """Return the regression moved along v, and the size of v."""
+    def _moved(self, v):
         arrays = [array.copy() for array in self.regression.parameters._arrays]
-        size = _regressions.move(*arrays, *self._about, np.ascontiguousarray(v))
+        size = _regressions.move(*arrays, *self._about, v)
         parameters = AffineGaussian(*arrays)
         return Regression(self.regression.family, parameters, self.regression.learnt), size
 

@@ -78,9 +78,10 @@ def test_products_are_differences_of_e_steps(case, rng):
     product = missing_of(coordinates, rows).product(v)
     expected = (ahead - behind) / 2e-5
     expected[coordinates.scale == 0.0] = product[coordinates.scale == 0.0]
-    if coordinates.tangents.shared.stop is None:
+    shared = coordinates.directions["parameters"].shared
+    if shared.stop is None:
         # Statistics of a shared covariance have only the sum over components.
-        columns = slice(1 + coordinates.tangents.shared.start, None)
+        columns = slice(1 + shared.start, None)
         for scores in (expected, product):
             scores[:, columns] = scores[:, columns].sum(axis=0)
     np.testing.assert_allclose(product, expected, rtol=1e-6, atol=1e-8)

@@ -302,6 +302,7 @@ def chain_objects(model, data, evidence):
         "emissions": evidence.emissions, "counts": np.ones((len(model.start), 5)),
         "running": np.zeros(len(model.start)), "table": getattr(model, "table", None),
     }  # fmt: skip
+    values["tangents.counts"] = values["counts"], values["running"]
     lengths = data.length_distribution
     live, n_inputs = StateFilter(model), getattr(model.family, "n_inputs", None)
     if n_inputs is not None:

@@ -291,10 +291,10 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         model = (self.model if has_symbols else super().another)(data, random_state)
         start, transmat, learnt = model.start, model.transmat, model.learnt
         # Zeros and the probabilities to end stay.
-        if not has_symbols and self.chain.start is None and "s" in learnt:
+        if not has_symbols and self.chain.start is None and "start" in learnt:
             start = start * random_state.exponential(size=n_states)
             start = start / start.sum()
-        if self.chain.transmat is None and "t" in learnt:
+        if self.chain.transmat is None and "transmat" in learnt:
             before = transmat[:, :n_states]
             factors = random_state.exponential(size=before.shape)
             if not has_symbols:
