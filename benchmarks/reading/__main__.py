@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 20,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 208,
-    "Python code": 32_856,
-    "Python docstrings": 15_408,
+    "Python code": 32_855,
+    "Python docstrings": 15_411,
     "kernel files": 62,
     "kernel code": 15_080,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_194,
+    "test code": 43_211,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

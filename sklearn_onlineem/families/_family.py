@@ -17,7 +17,7 @@ from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
-from sklearn_onlineem.families.capabilities import Means
+from sklearn_onlineem.families.capabilities import Means, n_shared_parameters
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Statistics, Sums
 
@@ -254,6 +254,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Of K components.
         """
         return n_numbers(parameters)
+
+    def _own_counts(self, parameters, n_components):
+        """Return how many parameters that it does not share each component learns, (K,)."""
+        own = self.n_parameters(parameters) - n_shared_parameters(self, parameters)
+        return np.full(n_components, own / n_components)
 
     def effective_counts(self, statistics: Evidence) -> Floats:
         """Return the weight behind the statistics of each component, an ndarray of shape (K,).

@@ -256,13 +256,17 @@ class Gaussian(
 
     def n_parameters(self, parameters: Gaussians) -> int:
         of_each = self.covariance.n_parameters(parameters.mean.shape[1])
-        n_covariances = len(parameters.covariance) // self.covariance.n_sharing
-        if self.learns_means is True and self.learns_covariances is True:
-            return parameters.mean.size + n_covariances * of_each
         n_of_means = np.broadcast_to(self.learns_means, parameters.mean.shape).sum()
         learnt = np.broadcast_to(self.learns_covariances, len(parameters.covariance))
         n_of_covariances = learnt[:: self.covariance.n_sharing].sum() * of_each
         return int(n_of_means + n_of_covariances)
+
+    def _own_counts(self, parameters, n_components):
+        n_of_means = np.broadcast_to(self.learns_means, parameters.mean.shape).sum(axis=1)
+        if self.covariance.is_shared:
+            return n_of_means
+        of_each = self.covariance.n_parameters(parameters.mean.shape[1]) / self.covariance.n_sharing
+        return n_of_means + of_each * np.broadcast_to(self.learns_covariances, n_components)
 
     def n_shared_parameters(self, parameters: Gaussians) -> int:
         # A shared covariance is one matrix.
@@ -412,21 +416,15 @@ class Gaussian(
         maximiser, floor = self.covariance._maximiser, self._added(statistics.mean.shape[1])
         if previous is None or (self.learns_means is True and self.learns_covariances is True):
             return maximiser(statistics, previous, floor)
-        if self._has_masks:
-            learnt = kept_where_empty(statistics, previous)
-            mean = np.where(self.learns_means, learnt, previous.mean)
+        learnt, covariance = kept_where_empty(statistics, previous), previous.covariance
+        mean = np.where(self.learns_means, learnt, previous.mean)
+        if self.learns_covariances is not False:
             about = self._about_means(replace(statistics, mean=learnt), mean)
-            covariance = self.covariance._maximiser(about, previous, floor).covariance
             changes = np.broadcast_to(self.learns_covariances, len(covariance))
             changes = changes.reshape(-1, *(1,) * (covariance.ndim - 1))
-            return Gaussians(mean, np.where(changes, covariance, previous.covariance))
-        if self.learns_means and self.learns_covariances:
-            return maximiser(statistics, previous, floor)
-        if self.learns_covariances:
-            about_known = self._about_means(statistics, previous.mean)
-            return Gaussians(previous.mean, maximiser(about_known, previous, floor).covariance)
-        mean = kept_where_empty(statistics, previous) if self.learns_means else previous.mean
-        return Gaussians(mean, previous.covariance)
+            new = maximiser(about, previous, floor).covariance
+            covariance = np.where(changes, new, covariance)
+        return Gaussians(mean, covariance)
 
     @property
     def _has_masks(self):

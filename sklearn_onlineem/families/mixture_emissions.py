@@ -643,6 +643,13 @@ class MixtureOf(
         inner = self._parts(parameters.inner, len(parameters.weights))
         return int(n_learnt * (self.n_mix - 1)) + self.family.n_parameters(inner)
 
+    def _own_counts(self, parameters, n_components):
+        n_of_weights = np.broadcast_to(self.learns_weights, n_components) * (self.n_mix - 1)
+        if self.tied:
+            return n_of_weights
+        inner = self.family._own_counts(parameters.inner, n_components * self.n_mix)
+        return n_of_weights + inner.reshape(n_components, -1).sum(axis=1)
+
     def n_shared_parameters(self, parameters: Submixtures) -> int:
         if self.tied:
             inner = self._parts(parameters.inner, len(parameters.weights))

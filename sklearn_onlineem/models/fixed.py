@@ -10,6 +10,8 @@ from scipy.sparse.csgraph import connected_components
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt, components, with_components
+from sklearn_onlineem.families import Family
+from sklearn_onlineem.families.capabilities import n_shared_parameters
 
 # Rounding error of sums of probabilities after many M-steps.
 _ROUNDING = 1e-12
@@ -117,21 +119,24 @@ class Fixed:
         free = used if mask is None else used & ~mask
         return int(np.count_nonzero(free) - np.count_nonzero(free.any(axis=-1)))
 
-    def n_learnt(self, n: int) -> int:
-        """Return how many of n free parameters of all components are learnt.
+    def n_learnt(self, family: Family, parameters: object, used: NDArray[np.bool]) -> int:
+        """Return how many free parameters of components are learnt.
 
         Parameters
         ----------
-        n : int
-            Like that of the family.
+        family, parameters : Family, object
+            Of the components.
+        used : ndarray of bool of shape (n_components,)
+            Those that have a weight.
         """
-        share = 1.0 if self.components is None else 1.0 - np.mean(self.components)
-        if self.probabilities is None:
-            return round(n * share)
-        free = ~self.probabilities
-        if self.components is not None:
-            free = free & ~self.components[:, None, None]
-        return int(np.maximum(free.sum(axis=2) - 1, 0).sum())
+        is_learnt = used if self.components is None else used & ~self.components
+        if is_learnt.all() and self.probabilities is None:
+            return family.n_parameters(parameters)
+        if self.probabilities is not None:
+            free = ~self.probabilities & is_learnt[:, None, None]
+            return int(np.maximum(free.sum(axis=2) - 1, 0).sum())
+        shared = 0 if self.fixes_all_components else n_shared_parameters(family, parameters)
+        return shared + round(family._own_counts(parameters, len(used))[is_learnt].sum())
 
 
 @dataclass(frozen=True, eq=False)

@@ -221,10 +221,10 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         return _FIELDS.difference(is_fixed)
 
     def n_parameters(self) -> int:
-        fixed = Fixed() if self.fixed is None else self.fixed
+        fixed, is_active = self.fixed or Fixed(), np.ones(self.n_components, dtype=bool)
         n_of_chain = fixed.n_free("weights", self.start > 0)
         n_of_chain += fixed.n_free("transmat", self.transmat > 0)
-        return n_of_chain + fixed.n_learnt(self.family.n_parameters(self.parameters))
+        return n_of_chain + fixed.n_learnt(self.family, self.parameters, is_active)
 
     def observations_needed(self, data: Sequences) -> float:
         n_parameters = max(1, self.family.n_parameters(self.parameters))

@@ -32,7 +32,6 @@ from sklearn_onlineem.families.capabilities import (
     HiddenVariables,
     PosteriorMeans,
     PosteriorPredictives,
-    n_shared_parameters,
     require,
 )
 from sklearn_onlineem.families.parts import Part
@@ -245,18 +244,9 @@ class MixtureModel(
         return self.family.effective_counts(statistics.emissions)
 
     def n_parameters(self) -> int:
-        family, fixed = self.family, self.fixed
-        shared = n_shared_parameters(family, self.parameters)
-        own = family.n_parameters(self.parameters) - shared
-        if fixed is None:
-            return shared + own * self.n_active // self.n_components + self.n_active - 1
-        is_active = self.weights > 0.0
-        n_learnt = np.count_nonzero(
-            is_active if fixed.components is None else is_active & ~fixed.components
-        )
-        if fixed.fixes_all_components:
-            shared = 0
-        return shared + own * n_learnt // self.n_components + fixed.n_free("weights", is_active)
+        fixed, is_active = self.fixed or Fixed(), self.weights > 0.0
+        n_of_components = fixed.n_learnt(self.family, self.parameters, is_active)
+        return n_of_components + fixed.n_free("weights", is_active)
 
     def mean_form(self, prior: MixtureStatistics) -> MixtureStatistics:
         if not (prior.counts > -1.0).all():

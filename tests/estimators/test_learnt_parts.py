@@ -13,6 +13,7 @@ from scipy.stats import multinomial
 from sklearn.base import clone
 
 from sklearn_onlineem import (
+    GMMHMM,
     HMM,
     BernoulliMixture,
     CategoricalHMM,
@@ -509,3 +510,22 @@ def test_a_fit_that_goes_on_may_learn_other_parts(is_known, params, rng):
         is_changed = getattr(after, name) != getattr(before, name)
         assert (is_changed == expected).all(), name
     assert after.partial_fit(X).n_steps_ > 0
+
+
+@pytest.mark.parametrize(
+    "kind, own, shared",
+    [("full", 5, 0), ("tied", 2, 3), ("diag", 4, 0), ("spherical", 3, 0)],
+    ids=["full", "tied", "diag", "spherical"],
+)
+def test_what_fixed_components_have_is_no_free_parameter(kind, own, shared, rng):
+    X, learnt = rng.normal(size=(200, 2)), np.array([True, False, True])
+    settings = {"covariance_type": kind, "max_iter": 1, "tol": 0.0, "random_state": 0}
+    for mask, n in ((True, 3), (learnt, 2), (False, 0)):
+        mixture = GaussianMixture(3, params={"parameters": mask, "weights": False}, **settings)
+        params = {"emissions": mask, "startprob": False, "transmat": False}
+        hmm = GaussianHMM(3, params=params, **settings)
+        of_parts = GMMHMM(3, n_mix=2, params=params, **settings)
+        found = [model.fit(X).model_.n_parameters() for model in (mixture, hmm, of_parts)]
+        # Parts of a state share its covariance, and have a weight between them.
+        alone, parts = n * own + shared * (n > 0), n * (2 * own + shared + 1)
+        assert found == [alone, alone, parts]
