@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,20 @@ FloatsOrList: TypeAlias = Floats | list[Floats]
 IntegersOrList: TypeAlias = Integers | list[Integers]
 RowData: TypeAlias = ArrayLike | SparseArray
 SequenceData: TypeAlias = RowData | Sequence[RowData]
+# The first argument of `Where`, by position.
+Cut: TypeAlias = ArrayLike | None
+
+
+class Where(TypedDict, total=False):
+    """Arguments beside X that say which samples it has; estimators take some of them."""
+
+    lengths: ArrayLike | None
+    groups: ArrayLike | None
+    classes: ArrayLike | None
+    inputs: SequenceData | None
+    future_inputs: SequenceData | None
+
+
 RandomState: TypeAlias = int | np.random.RandomState | None
 
 # A decorator that returns a function of the same type.

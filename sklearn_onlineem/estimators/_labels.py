@@ -13,12 +13,6 @@ from sklearn_onlineem._values import frozen
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import column, is_missing
 
-# Of `partial_fit`.
-CLASSES = """
-classes : array-like of shape (n_components,), default=None
-    With ``semi_supervised=True`` all labels, of which the first batch may have fewer; later the
-    same ones, if any. None: they are those of the first batch with labels."""
-
 
 @estimator
 class LearnsClasses:
@@ -39,6 +33,8 @@ class LearnsClasses:
     """
 
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
+
+    _where = ("classes",)
 
     @property
     def _learns_labels(self):

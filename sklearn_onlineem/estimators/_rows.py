@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self
+from typing import Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,15 +11,15 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._checks import check_count
-from sklearn_onlineem._typing import Floats, RowData
+from sklearn_onlineem._typing import Cut, Floats, RowData, Where
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.solvers import Gibbs
 from sklearn_onlineem.estimators._labels import ReadsLabels
-from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.base import InformationCriteria, OnlineEM
 from sklearn_onlineem.estimators.fitted import FitTransformMixin
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
-from sklearn_onlineem.estimators.threads import single_threaded_blas, threads_for
+from sklearn_onlineem.estimators.threads import threads_for
 from sklearn_onlineem.estimators.validation import (
     INVALID,
     checked_weight,
@@ -37,7 +37,7 @@ class RowsInput(ReadsLabels):
     observed are kept only if `keeps_unobserved`, as learning needs none.
     """
 
-    keeps_unobserved = False
+    keeps_unobserved, form = False, None
     _has_gaps = _is_checked = False
 
     def __init__(
@@ -98,7 +98,7 @@ class RowsInput(ReadsLabels):
 
 
 @estimator
-class RowEstimator(FitTransformMixin, OnlineEM):
+class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
     """Base of the estimators whose samples are rows.
 
     Subclasses define `_family`, or override `_input` and `_reader`.
@@ -120,8 +120,9 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         return self._family()
 
     def _reader(self):
-        """Return the input that reads data for inference."""
-        return self._input()
+        reader = self._input()
+        reader.keeps_unobserved = True
+        return reader
 
     @property
     def _handles_missing(self):
@@ -138,7 +139,13 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     # ------------------------------------------------------------------------------------ fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: RowData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        **where: Unpack[Where],
+    ) -> Self:
         """Fit the model to all of X.
 
         Parameters
@@ -151,10 +158,14 @@ class RowEstimator(FitTransformMixin, OnlineEM):
             Non-negative weights; a weight of 2 is equivalent to two equal rows. Weights below
             1e-100 count as 0; their sum must be above 0, and at most 1e100.
         """
-        return self._fit(X, y, sample_weight=sample_weight)
+        return self._fit(X, y, sample_weight=sample_weight, **where)
 
     def partial_fit(
-        self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
+        self,
+        X: RowData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> Self:
         """Update the model with one batch of a stream.
 
@@ -169,27 +180,26 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         y, sample_weight
             As in `fit`.
         """
-        self._partial_fit(X, y, sample_weight=sample_weight)
+        self._partial_fit(X, y, sample_weight=sample_weight, **where)
         return self
 
     # -------------------------------------------------------------------------------- inference
 
-    def _infer(self, X, method, *arguments, keeps_unobserved=True):
+    def _evidence(self, X, *cut, **where):
+        found = self._log_likelihoods(X, *cut, **where)
+        return float(found.mean()) * len(found), len(found)
+
+    def _log_likelihoods(self, X, *cut, **where):
+        """Return log-likelihoods of the rows of which anything is observed."""
         seen = self._seen()
         reader = seen._reader()
-        reader.keeps_unobserved = keeps_unobserved
-        data = reader.read(X)
-        with single_threaded_blas(len(data)):
-            return getattr(seen._owner_of(method), method)(data, *arguments)
-
-    def _log_likelihoods(self, X):
-        """Return log-likelihoods of the rows of which anything is observed."""
-        found = self._infer(X, "log_likelihood", keeps_unobserved=False)
+        reader.keeps_unobserved = False
+        found, _ = seen._made("log_likelihood", X, *cut, reader=reader, **where)
         if not len(found):
             raise ValueError(f"{type(self).__name__}: X has nothing but NaN.")
         return found
 
-    def score_samples(self, X: RowData) -> Floats:
+    def score_samples(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> Floats:
         """Return the log-likelihood of each sample; of topic models, a lower bound of it.
 
         After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
@@ -199,9 +209,9 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         log_likelihoods : ndarray of shape (n_samples,)
             In nats.
         """
-        return self._infer(X, "log_likelihood")
+        return self._infer("log_likelihood", X, *cut, **where)
 
-    def score(self, X: RowData, y: object = None) -> float:
+    def score(self, X: RowData, y: object = None, **where: Unpack[Where]) -> float:
         """Return the mean log-likelihood of the samples in nats; higher is better.
 
         Parameters
@@ -213,37 +223,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         -------
         log_likelihood : float
         """
-        return float(self._log_likelihoods(X).mean())
-
-    def bic(self, X: RowData) -> float:
-        r"""Return the Bayesian information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n samples.
-
-        Returns
-        -------
-        bic : float
-            With log-likelihoods in nats.
-        """
-        seen = self._seen()
-        log_likelihoods = seen._log_likelihoods(X)
-        penalty = seen.model_.n_parameters() * np.log(len(log_likelihoods))
-        return float(-2.0 * log_likelihoods.mean() * len(log_likelihoods) + penalty)
-
-    def aic(self, X: RowData) -> float:
-        r"""Return the Akaike information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
-
-        Returns
-        -------
-        aic : float
-            With log-likelihoods in nats.
-        """
-        seen = self._seen()
-        log_likelihoods = seen._log_likelihoods(X)
-        penalty = 2.0 * seen.model_.n_parameters()
-        return float(-2.0 * log_likelihoods.mean() * len(log_likelihoods) + penalty)
+        return float(self._log_likelihoods(X, **where).mean())
 
     def _check_n_samples(self, n_samples):
         check_is_fitted(self)

@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans, kmeans_plusplus
@@ -23,6 +24,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from sklearn_onlineem._checks import check_number, finite_start
 from sklearn_onlineem._python import ours
+from sklearn_onlineem._typing import Where
 from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators.parameters import are_same
@@ -230,7 +232,14 @@ class TakesPrior:
                 fitted.attributes.get("_categories", {}),
             )  # fmt: skip
 
-    def log_posterior(self, X: object, y: object = None, **where: object) -> float:
+    def log_posterior(
+        self,
+        X: object,
+        y: object = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        **where: Unpack[Where],
+    ) -> float:
         r"""Return the log-likelihood of all of X plus the log density of the prior, in nats.
 
         .. math:: \sum_n w_n \log p(x_n \mid \theta) + \log p(\theta)
@@ -245,8 +254,8 @@ class TakesPrior:
             Data, as `fit` takes them.
         y : object, default=None
             Labels or targets, as `fit` takes them.
-        **where
-            Further data of `fit`: `sample_weight`, `lengths` or `groups`.
+        sample_weight : array-like, default=None
+            Weights, as `fit` takes them.
 
         Returns
         -------
@@ -271,9 +280,8 @@ class TakesPrior:
         """
         seen = self._seen()
         with error_context(self):
-            where = where if y is None else {"y": y, **where}
-            data, model = seen._input().read(X, **where), seen.model_
-            prior = seen._resumed().prior
+            data = seen._input().read(X, y, sample_weight=sample_weight, **where)
+            model, prior = seen.model_, seen._resumed().prior
             with single_threaded_blas(data.n_rows):
                 log_likelihood = data.total_weight * model.e_step(data)[1]
                 log_prior = 0.0 if prior is None else model.expected_log_likelihood(prior)

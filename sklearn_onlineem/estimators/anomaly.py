@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,18 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, RowData, SequenceData
+from sklearn_onlineem._typing import (
+    Floats,
+    FloatsOrList,
+    IntegersOrList,
+    RowData,
+    SequenceData,
+    Where,
+)
 from sklearn_onlineem.em.stages.outliers import RunningQuantiles, repeated_quantile
 from sklearn_onlineem.estimators.fitted import PersistentState
 from sklearn_onlineem.estimators.parameters import (
+    ReadsData,
     available_if,
     estimator_has,
     fit_context,
@@ -84,11 +92,12 @@ def _window(share):
 
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
+_WHERE = ("lengths", "groups", "inputs")
 
 
 @naming_calls
 class AnomalyDetector(
-    PersistentState, OutlierMixin, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]
+    ReadsData, PersistentState, OutlierMixin, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]
 ):
     r"""Detect rows that a model finds unlikely, in data at hand or in a stream.
 
@@ -154,6 +163,8 @@ class AnomalyDetector(
     (array([1]), array([-1]))
     """
 
+    _where = _WHERE
+
     estimator_: Estimator
 
     # The offset computed last, with the scores and the share that it belongs to.
@@ -180,9 +191,7 @@ class AnomalyDetector(
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
+        **where: Unpack[Where],
     ) -> Self:
         """Fit the estimator, and set the offset to a quantile of the scores of X.
 
@@ -207,7 +216,7 @@ class AnomalyDetector(
             If a parameter or X is invalid. The detector is left unchanged.
         """
         self._check_per_sequence(self.estimator)
-        where = _given(lengths=lengths, groups=groups, inputs=inputs)
+        where = _given(**where)
         weighted = _given(sample_weight=sample_weight)
         estimator = clone(self.estimator).fit(X, y, **weighted, **where)
         scores, weights = self._observed(estimator, X, where, sample_weight)
@@ -221,9 +230,7 @@ class AnomalyDetector(
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
+        **where: Unpack[Where],
     ) -> IntegersOrList:
         """Fit, and return the result of `predict` for X.
 
@@ -242,10 +249,9 @@ class AnomalyDetector(
         ValueError
             If a parameter or X is invalid. The detector is left unchanged.
         """
-        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
         return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
 
-    @available_if(estimator_has("partial_fit"))
+    @available_if(estimator_has("partial_fit"), _WHERE)
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(
         self,
@@ -253,10 +259,8 @@ class AnomalyDetector(
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
         continues: bool = False,
+        **where: Unpack[Where],
     ) -> Self:
         """Score a batch of a stream, set the offset, and let the estimator learn the batch.
 
@@ -290,7 +294,7 @@ class AnomalyDetector(
         """
         if is_empty(self, X):
             return self
-        where = _given(lengths=lengths, groups=groups, inputs=inputs, continues=continues)
+        where = _given(**where, continues=continues)
         learning = {**where, **_given(sample_weight=sample_weight)}
         if hasattr(self, "estimator_"):
             self._check_per_sequence(self.estimator_, continues, self._scores.of_sequences)
@@ -366,10 +370,8 @@ class AnomalyDetector(
         self,
         X: RowData | SequenceData,
         *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
         continues: bool = False,
+        **where: Unpack[Where],
     ) -> FloatsOrList:
         """Return the log density of each row, of a sequence given the rows before it.
 
@@ -399,17 +401,15 @@ class AnomalyDetector(
         check_is_fitted(self)
         estimator, per_sequence = self.estimator_, self.per_sequence
         self._check_per_sequence(estimator, continues, self._scores.of_sequences)
-        where = _given(lengths=lengths, groups=groups, inputs=inputs, continues=continues)
+        where = _given(**where, continues=continues)
         return _scores(estimator, X, where, per_sequence)[0]
 
     def decision_function(
         self,
         X: RowData | SequenceData,
         *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
         continues: bool = False,
+        **where: Unpack[Where],
     ) -> FloatsOrList:
         """Return the scores less `offset_`: below 0 for anomalies.
 
@@ -428,18 +428,15 @@ class AnomalyDetector(
         NotFittedError, ValueError
             If the detector is not fitted, or X is invalid.
         """
-        where = {"lengths": lengths, "groups": groups, "inputs": inputs, "continues": continues}
-        scores = self.score_samples(X, **where)
+        scores = self.score_samples(X, continues=continues, **where)
         return _mapped(lambda part: part - self.offset_, scores)
 
     def predict(
         self,
         X: RowData | SequenceData,
         *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
         continues: bool = False,
+        **where: Unpack[Where],
     ) -> IntegersOrList:
         """Return -1 for anomalies, and 1 for other rows or sequences.
 
@@ -458,19 +455,15 @@ class AnomalyDetector(
         NotFittedError, ValueError
             If the detector is not fitted, or X is invalid.
         """
-        where = {"lengths": lengths, "groups": groups, "inputs": inputs, "continues": continues}
-        scores = self.score_samples(X, **where)
+        scores = self.score_samples(X, continues=continues, **where)
         return _mapped(lambda part: np.where(part < self.offset_, -1, 1), scores)
 
-    @available_if(estimator_has("score"))
+    @available_if(estimator_has("score"), _WHERE)
     def score(
         self,
         X: RowData | SequenceData,
         y: object = None,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
+        **where: Unpack[Where],
     ) -> float:
         """Return the score of the estimator, as searches without labels need it.
 
@@ -490,8 +483,7 @@ class AnomalyDetector(
             If the detector is not fitted, or X is invalid.
         """
         check_is_fitted(self)
-        where = _given(lengths=lengths, groups=groups, inputs=inputs)
-        return self.estimator_.score(X, y, **where)
+        return self.estimator_.score(X, y, **_given(**where))
 
     @property
     def n_features_in_(self) -> int:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from numbers import Integral, Real
 from operator import itemgetter
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._python import ours
+from sklearn_onlineem._typing import Cut, RowData, Where
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.solvers import SOLVERS, Auto, Online, Plan, Solver, solvers_for
@@ -31,6 +32,7 @@ from sklearn_onlineem.estimators._stream_start import StreamStarts
 from sklearn_onlineem.estimators.fitted import RELEARNT, Fitted, FittedState
 from sklearn_onlineem.estimators.parameters import (
     Parameterised,
+    arguments_beside,
     estimator,
     parameter,
 )  # fmt: skip
@@ -566,11 +568,65 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
             self._commit(Progress(state), reader.attributes)
         return self
 
+    # --------------------------------------------------------------------------------- inference
+
+    def _reader(self):
+        """Return the input that reads data for inference."""
+        return self._input()
+
+    def _made(self, method, X, *cut, given=(), reader=None, **where):
+        """Return what a method of the model makes of data, and the form of these if sequences."""
+        seen = self._seen()
+        reader = seen._reader() if reader is None else reader
+        first = dict(zip(arguments_beside(type(self)), cut, strict=False)) if cut else {}
+        data = reader.read(X, **first, **where)
+        try:
+            with single_threaded_blas(data.n_rows):
+                return getattr(seen._owner_of(method), method)(data, *given), reader.form
+        except INVALID as error:
+            raise_named(error, self)
+
+    def _infer(self, method, X, *cut, given=(), **where):
+        """Return what a method of the model makes of each row, in the form of X."""
+        found, form = self._made(method, X, *cut, given=given, **where)
+        return found if form is None else form.restored(found)
+
     def _drawn_seed(self):
         return _drawn_seed(check_random_state(self.random_state))
 
     def _generator(self):
         return np.random.default_rng(self._drawn_seed())
+
+
+class InformationCriteria:
+    """Mixin of estimators whose `_evidence` has the log-likelihood of data, and their number."""
+
+    def bic(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> float:
+        r"""Return the Bayesian information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
+
+        Returns
+        -------
+        bic : float
+            With log-likelihoods in nats.
+        """
+        seen = self._seen()
+        log_likelihood, n = seen._evidence(X, *cut, **where)
+        return seen.model_.n_parameters() * math.log(n) - 2.0 * log_likelihood
+
+    def aic(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> float:
+        r"""Return the Akaike information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
+
+        Returns
+        -------
+        aic : float
+            With log-likelihoods in nats.
+        """
+        seen = self._seen()
+        return 2.0 * (seen.model_.n_parameters() - seen._evidence(X, *cut, **where)[0])
 
 
 def _warn(estimator, stages, before, after, learnt):

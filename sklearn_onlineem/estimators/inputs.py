@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial, wraps
-from typing import Self, TypeVar
+from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from sklearn_onlineem._python import ours
-from sklearn_onlineem._typing import Floats, FloatsOrList, Method, SequenceData
-from sklearn_onlineem.estimators.fitted import rollback
-from sklearn_onlineem.estimators.parameters import fit_context, with_entries
-from sklearn_onlineem.estimators.sequence_forms import (
-    Pair,
-    sequence_form,
-    with_columns_of_symbols,
-)
-from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput
-from sklearn_onlineem.estimators.validation import converted
-
-Result = TypeVar("Result")
+from sklearn_onlineem.data.batch import room
+from sklearn_onlineem.estimators.sequence_forms import sequence_form, with_columns_of_symbols
+from sklearn_onlineem.estimators.sequences import SequencesInput
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import converted, error_context
 
 
 class InputsReader(SequencesInput):
@@ -35,7 +24,6 @@ class InputsReader(SequencesInput):
         self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None,
         classes=None, inputs=None,
     ):  # fmt: skip
-        X, inputs = X if isinstance(X, Pair) else (X, inputs)
         self._inputs, self._cut = inputs, (lengths, groups)
         end = None if self._fresh else self._estimator._fitted.end
         self._last = end[-1] if continues and end is not None else None
@@ -90,7 +78,7 @@ class InputsReader(SequencesInput):
         """Return inputs of rows to come, of shape (n_sequences, n_steps, n_inputs)."""
         form = self.form_of(inputs, np.float64, name="future_inputs")
         if form is None:
-            return np.empty((n_sequences, n_steps, 0))
+            return room("n_steps", (n_sequences, n_steps, 0))
         lengths = np.diff(form.offsets)
         if len(lengths) != n_sequences or (lengths != n_steps).any():
             raise ValueError(
@@ -126,90 +114,18 @@ def _check_cut(lengths, expected):
         )
 
 
-_ENTRY = """
-inputs : array-like, default=None
-    Known inputs, a row for each row of X, cut into sequences as X is, without NaN; of one
-    dimension if there is one input. None: there are none."""
-FUTURE = """
-future_inputs : array-like, default=None
-    Known inputs of the rows to come, `n_steps` rows for each sequence, in the forms of `inputs`
-    without lengths and groups. None: there are none."""
+class TakesInputs:
+    """Mixin of estimators of sequences whose methods take inputs beside X.
 
+    They define `_ahead_of`, from data, the inputs of rows to come, and the number of rows.
+    """
 
-def with_inputs(method: Callable[..., object], more: str = "") -> Callable[[Method], Method]:
-    """Decorate a method that takes inputs, too, with the docstring of the one that does not."""
-    return with_entries(method, _ENTRY + more)
+    _where = ("inputs", "future_inputs")
 
-
-def taking_inputs(method: Callable[..., Result]) -> Callable[..., Result]:
-    """Return a method of inference that takes inputs, too, and hands them on with X."""
-    documented, method = with_inputs(method), inspect.unwrap(method)
-
-    @documented
-    @wraps(method)
-    def taking(self, X, *args, inputs=None, **kwargs):
-        pair = X if isinstance(X, Pair) else Pair(X, inputs)
-        return method(self, pair, *args, **kwargs)
-
-    signature = inspect.signature(method)
-    last = inspect.Parameter("inputs", inspect.Parameter.KEYWORD_ONLY, default=None)
-    last = last.replace(annotation="SequenceData | None")
-    taking.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])
-    return taking
-
-
-class TakesInputs(SequenceEstimator):
-    """Mixin of estimators of sequences whose methods take inputs beside X."""
-
-    @with_inputs(SequenceEstimator.fit)
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> Self:
-        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
-        return self._fit(X, y, sample_weight=sample_weight, **where)
-
-    @with_inputs(SequenceEstimator.fit_transform)
-    def fit_transform(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
-        with rollback(self):
-            where = {"lengths": lengths, "groups": groups, "inputs": inputs}
-            return self.fit(X, y, sample_weight=sample_weight, **where).transform(X, **where)
-
-    score_samples = taking_inputs(SequenceEstimator.score_samples)
-    score_rows = taking_inputs(SequenceEstimator.score_rows)
-    score = taking_inputs(SequenceEstimator.score)
-    bic = taking_inputs(SequenceEstimator.bic)
-    aic = taking_inputs(SequenceEstimator.aic)
-
-    @with_inputs(SequenceEstimator.forecast, FUTURE)
-    def forecast(
-        self,
-        X: SequenceData,
-        n_steps: int = 1,
-        *,
-        return_cov: bool = False,
-        quantiles: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-        future_inputs: SequenceData | None = None,
-    ) -> Floats | tuple[Floats, ...]:
-        return self._forecast(
-            X, n_steps, return_cov, quantiles, lengths, groups, inputs, future_inputs
-        )
+    def _ahead(self, X, n_steps, future_inputs=None, **where):
+        with error_context(self):
+            reader = self._input()
+            data = reader.read(X, **where)
+            future = reader.future(future_inputs, n_steps, len(data))
+            with single_threaded_blas(data.n_rows):
+                return self._ahead_of(data, future, n_steps), reader.form

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn import get_config
@@ -143,25 +143,101 @@ def by_name(remedy: str) -> Callable[[Method], Method]:
     return decorated
 
 
-def with_entries(method: Callable[..., object], entries: str) -> Callable[[Method], Method]:
-    """Decorate a method with the docstring of one that takes fewer parameters."""
+class _Argument(NamedTuple):
+    """An argument beside X: its type, and the entry of docstrings that do not name it."""
 
-    def decorated(own):
-        parameters, of, rest = inspect.cleandoc(method.__doc__).partition("\n\nReturns\n")
-        own.__doc__ = parameters + entries + of + rest
-        return own
+    annotation: str = "ArrayLike | None"
+    entry: str = ""
+    # The only method that takes it; "": all.
+    method: str = ""
+    default: object = None
 
-    return decorated
+
+# In the order of signatures.
+_ARGUMENTS = {
+    "y": _Argument("ArrayLike", default=inspect.Parameter.empty),
+    "lengths": _Argument(),
+    "groups": _Argument(),
+    "classes": _Argument(
+        entry="""
+classes : array-like of shape (n_components,), default=None
+    With ``semi_supervised=True`` all labels, of which the first batch may have fewer; later the
+    same ones, if any. None: they are those of the first batch with labels.""",
+        method="partial_fit",
+    ),
+    "inputs": _Argument(
+        "SequenceData | None",
+        """
+inputs : array-like, default=None
+    Known inputs, a row for each row of X, cut into sequences as X is, without NaN; of one
+    dimension if there is one input. None: there are none.""",
+    ),
+    "future_inputs": _Argument(
+        "SequenceData | None",
+        """
+future_inputs : array-like, default=None
+    Known inputs of the rows to come, `n_steps` rows for each sequence, in the forms of `inputs`
+    without lengths and groups. None: there are none.""",
+        "forecast",
+    ),
+}
+
+
+@cache
+def arguments_beside(kind: type, method: str = "") -> list[str]:
+    """Return the names of the arguments beside X that a class, or a method of it, takes."""
+    names = {name for base in kind.__mro__ for name in vars(base).get("_where", ())}
+    return [n for n, one in _ARGUMENTS.items() if n in names and one.method in ("", method)]
+
+
+def _with_arguments(signature, names):
+    """Return the signature with arguments in the place of `cut`, which is the first, and `where`.
+
+    The method itself may have some of them.
+    """
+    own, kind = signature.parameters, inspect.Parameter
+    names = [name for name in names if name not in own]
+    by_position, by_name = kind.POSITIONAL_OR_KEYWORD, kind.KEYWORD_ONLY
+    parameters = {k: [one for one in own.values() if one.kind is k] for k in (by_position, by_name)}
+    if "lengths" in names:
+        own_X = parameters[by_position][1]
+        parameters[by_position][1] = own_X.replace(annotation="SequenceData")
+    for number, name in enumerate(names):
+        one, by = _ARGUMENTS[name], by_position if "cut" in own and not number else by_name
+        parameters[by].append(kind(name, by, default=one.default, annotation=one.annotation))
+    return signature.replace(parameters=parameters[by_position] + parameters[by_name])
+
+
+class ReadsData:
+    """Base of estimators whose methods hand arguments beside X on to an input, as `where`.
+
+    The names in `_where` of a class, and of its bases, stand in signatures and docstrings in the
+    place of `where`. Other names are refused.
+    """
+
+    _where: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs):
+        members = {name: m for kind in reversed(cls.__mro__) for name, m in vars(kind).items()}
+        for name, member in members.items():
+            if name.startswith("_") or not inspect.isfunction(member):
+                continue
+            source = getattr(member, "source", member)
+            names = arguments_beside(cls, name)
+            if getattr(member, "where", None) != names and _takes_where(source):
+                setattr(cls, name, with_named_calls(source, names))
+        super().__init_subclass__(**kwargs)
+
+
+def _takes_where(method):
+    code = inspect.unwrap(method).__code__
+    return bool(code.co_flags & inspect.CO_VARKEYWORDS) and "where" in code.co_varnames
 
 
 # What methods of estimators that take X say alike.
 _ROWS = """X : array-like of shape (n_samples, n_features)
     The rows; sparse where the class says so.
 """
-_SEQUENCES = {
-    False: "X, lengths, groups\n    Sequences, as in `fit`.\n",
-    True: "X, lengths, groups, inputs\n    Sequences, as in `fit`, with NaN for missing values.\n",
-}
 _INVALID = (
     "ValueError\n    If the parameters or the data are invalid; the message names the estimator."
 )
@@ -171,16 +247,28 @@ _RAISED = dict.fromkeys(["fit", "fit_predict", "fit_transform"], _INVALID) | {
 }
 
 
-def _documented(method):
-    """Return the docstring of a method, with what it does not say of X, the result, and errors."""
-    (summary, sections), signature = _sections(method.__doc__), inspect.signature(method)
+def _documented(method, signature, names):
+    """Return the docstring of a method, with what it does not say of X, the result, and errors.
+
+    And of arguments with some names: with their entries, or beside X.
+    """
+    summary, sections = _sections(method.__doc__)
     is_ours = method.__module__.startswith("sklearn_onlineem.") and "X" in signature.parameters
     if not is_ours or not ("Returns" in sections or signature.return_annotation == "Self"):
         return method.__doc__
     given = sections.pop("Parameters", "")
     if not re.search(r"^X\b", given, re.MULTILINE):
-        kind = _SEQUENCES["inputs" in signature.parameters]
-        given = (kind if "lengths" in signature.parameters else _ROWS) + given
+        kind = "Sequences, as" if "lengths" in names else "As"
+        gaps = ", with NaN for missing values" if "inputs" in names else ""
+        beside = f"{', '.join(['X', *names])}\n    {kind} in `fit`{gaps}.\n"
+        given = (beside if names else _ROWS) + given
+    for name in names:
+        if re.search(rf"^(?=\S).*\b{name}\b", given, re.MULTILINE):
+            continue
+        entry = _ARGUMENTS[name].entry or f"\n{name} : array-like, default=None\n    As in `fit`."
+        beside = re.sub(r"^X\b[^:]*?$", rf"\g<0>, {name}", given, count=1, flags=re.MULTILINE)
+        is_entry = _ARGUMENTS[name].entry or beside == given
+        given = given.rstrip() + entry if is_entry else beside
     errors = _RAISED.get(method.__name__, _UNFITTED)
     sections = {"Parameters": given, "Returns": "self : object", "Raises": errors} | sections
     parts = (f"{name}\n{'-' * len(name)}\n{part.rstrip()}" for name, part in sections.items())
@@ -197,33 +285,51 @@ def naming_calls(cls: Method) -> Method:
         method = member.__func__ if isinstance(member, classmethod) else member
         if not (is_public and is_ours and inspect.isfunction(method)):
             continue
-        if not hasattr(method, "names_calls"):
+        if getattr(method, "names_calls", None) is not method:  # It may be that of what it wraps.
             called = with_named_calls(method)
             setattr(cls, name, called if method is member else classmethod(called))
     return cls
 
 
-def with_named_calls(method: Method) -> Method:
-    """Decorate a method so that errors of wrong arguments name its instance's class."""
+def with_named_calls(method: Method, names: Sequence[str] | None = None) -> Method:
+    """Decorate a method so that errors of wrong arguments name its instance's class.
+
+    One that hands on `where` takes the arguments with these names instead, and those of the class
+    of the instance where a subclass calls it.
+    """
+    own = signature = inspect.signature(method)
+    known, most = None, 0
+    if names is not None:
+        signature = _with_arguments(own, names)
+        known, kinds = {*signature.parameters}, [p.kind for p in signature.parameters.values()]
+        most = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - 1
+
+    def signature_of(instance):
+        if names is None:
+            return signature
+        return _with_arguments(own, arguments_beside(type(instance), method.__name__))
 
     @wraps(method)
     def called(self, /, *args, **kwargs):
         try:
+            if known is not None and not (len(args) <= most and known.issuperset(kwargs)):
+                signature_of(self).bind(self, *args, **kwargs)
             return method(self, *args, **kwargs)
         except TypeError:
             # Only after a failure, as it takes longer than some methods.
-            refusal = _refusal(method, self, args, kwargs)
+            refusal = _refusal(method, signature_of(self), self, args, kwargs)
             if refusal is None:
                 raise
         raise TypeError(refusal)
 
-    called.__doc__, called.names_calls = _documented(method), True
+    called.__doc__, called.names_calls = _documented(method, signature, names or ()), called
+    if names is not None:
+        called.__signature__, called.source, called.where = signature, method, names
     return called
 
 
-def _refusal(method, instance, args, kwargs):
+def _refusal(method, signature, instance, args, kwargs):
     """Return what is wrong with arguments, or None if a method takes them."""
-    signature = inspect.signature(method)
     try:
         signature.bind(instance, *args, **kwargs)
     except TypeError as error:
@@ -328,7 +434,7 @@ def estimator(cls: Estimator) -> Estimator:
     return naming_calls(cls)
 
 
-class Parameterised(BaseEstimator):
+class Parameterised(ReadsData, BaseEstimator):
     """Estimator whose parameters are declared here, and checked where they differ from defaults."""
 
     @classmethod
@@ -426,10 +532,15 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Me
     return decorated
 
 
-def available_if(check: Callable[..., bool]) -> Callable[[Method], Method]:
-    """Decorate a method that instances have only if a check of them is true."""
+def available_if(
+    check: Callable[..., bool], names: Sequence[str] | None = None
+) -> Callable[[Method], Method]:
+    """Decorate a method that instances have only if a check of them is true.
+
+    `names` are the arguments beside X of one that hands on `where`.
+    """
     available = metaestimators.available_if(check)
-    return lambda method: available(with_named_calls(method))
+    return lambda method: available(with_named_calls(method, names))
 
 
 def estimator_has(name: str) -> Callable[..., bool]:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
-from typing import NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -333,13 +332,6 @@ def _running_sums(lengths):
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
-class Pair(NamedTuple):
-    """Sequences and their inputs, as methods of estimators hand them on to the reader."""
-
-    X: object
-    inputs: object
-
-
 class SequenceOutput:
     """Mixin that makes scikit-learn's `set_output` work for lists of sequences.
 
@@ -358,9 +350,8 @@ class SequenceOutput:
 
 def _contained(method):
     @wraps(method)
-    def wrapped(self, X, *args, **kwargs):
-        out = method(self, X, *args, **kwargs)
-        X = X.X if isinstance(X, Pair) else X
+    def wrapped(self, *args, **kwargs):
+        out, X = method(self, *args, **kwargs), args[0] if args else kwargs["X"]
         if not isinstance(out, list):
             rows = X if hasattr(X, "iloc") and len(X) == len(out) else None
             return _wrap_data_with_container("transform", out, rows, self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from numbers import Integral
-from typing import Self
+from typing import Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,13 +13,20 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._checks import check_bool, check_count
-from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
+from sklearn_onlineem._typing import (
+    Cut,
+    Floats,
+    FloatsOrList,
+    IntegersOrList,
+    SequenceData,
+    Where,
+)
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.estimators._labels import ReadsLabels
-from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.base import InformationCriteria, OnlineEM
 from sklearn_onlineem.estimators.fitted import FitTransformMixin, rollback
 from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
 from sklearn_onlineem.estimators.sequence_forms import (
@@ -113,7 +120,11 @@ class SequencesInput(ReadsLabels):
 
 @estimator
 class SequenceEstimator(
-    SequenceOutput, ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM
+    SequenceOutput,
+    ClassNamePrefixFeaturesOutMixin,
+    FitTransformMixin,
+    InformationCriteria,
+    OnlineEM,
 ):
     """Base of hidden Markov models and Kalman filters; one observation is one sequence.
 
@@ -144,6 +155,7 @@ class SequenceEstimator(
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
 
     _approximate_tol = 1e-2
+    _where = ("lengths", "groups")
 
     # ------------------------------------------------------------------------------------ fitting
 
@@ -161,8 +173,7 @@ class SequenceEstimator(
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> Self:
         """Fit the model to all sequences.
 
@@ -186,7 +197,7 @@ class SequenceEstimator(
         groups : array-like of shape (n_rows,), default=None
             With a 2-D X: the sequence of each row. Works with metadata routing.
         """
-        return self._fit(X, y, lengths=lengths, groups=groups, sample_weight=sample_weight)
+        return self._fit(X, y, sample_weight=sample_weight, **where)
 
     def partial_fit(
         self,
@@ -194,9 +205,8 @@ class SequenceEstimator(
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
         continues: bool = False,
+        **where: Unpack[Where],
     ) -> Self:
         """Update the model with a batch of sequences, or with a piece of one that continues.
 
@@ -206,7 +216,7 @@ class SequenceEstimator(
 
         Parameters
         ----------
-        X, y, sample_weight, lengths, groups
+        X, y, sample_weight
             As in `fit`. A sequence that goes on over several calls must have weight 1.
         continues : bool, default=False
             Whether the first sequence of X continues the last one of the previous call that had
@@ -214,14 +224,10 @@ class SequenceEstimator(
             first. Pieces may have any sizes. States of earlier pieces are not revised: see
             :ref:`sequences`. Requires ``termination="given_length"``.
         """
-        where = {"lengths": lengths, "groups": groups, "sample_weight": sample_weight}
-        return self._update(X, y, continues, **where)
-
-    def _update(self, X, y, continues, **where):
         if continues is not False:
             self._check_continues(continues)
-        with_end = self._with_end if continues else None
-        self._partial_fit(X, y, with_end, continues=continues, **where)
+        where = {"sample_weight": sample_weight, "continues": continues, **where}
+        self._partial_fit(X, y, self._with_end if continues else None, **where)
         return self
 
     def _with_end(self, state, data):
@@ -269,17 +275,7 @@ class SequenceEstimator(
         categories = seen._fitted.attributes.get("_categories")
         return kind(seen.model_, *before, **({"categories": categories} if categories else {}))
 
-    def _infer(self, X, lengths, groups, method, *arguments, continues=False):
-        """Return what a method of the model makes of sequences, and the form of these."""
-        seen = self._seen()
-        reader = seen._input()
-        data = reader.read(X, None, lengths, groups, continues)
-        with error_context(self), single_threaded_blas(data.n_rows):
-            return getattr(seen._owner_of(method), method)(data, *arguments), reader.form
-
-    def score_samples(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> Floats:
+    def score_samples(self, X: SequenceData, *cut: Cut, **where: Unpack[Where]) -> Floats:
         """Return the log-likelihood of each sequence.
 
         After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
@@ -289,15 +285,14 @@ class SequenceEstimator(
         log_likelihoods : ndarray of shape (n_sequences,)
             In nats; -inf for a sequence that the model cannot make.
         """
-        return self._infer(X, lengths, groups, "log_likelihood")[0]
+        return self._made("log_likelihood", X, *cut, **where)[0]
 
     def score_rows(
         self,
         X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
+        *cut: Cut,
         continues: bool = False,
+        **where: Unpack[Where],
     ) -> FloatsOrList:
         """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
 
@@ -317,8 +312,7 @@ class SequenceEstimator(
         """
         if continues is not False:
             self._check_continues(continues)
-        rows, form = self._infer(X, lengths, groups, "row_log_likelihoods", continues=continues)
-        return form.restored(rows)
+        return self._infer("row_log_likelihoods", X, *cut, continues=continues, **where)
 
     def score(
         self,
@@ -326,8 +320,7 @@ class SequenceEstimator(
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> float:
         """Return the mean log-likelihood of the sequences in nats; higher is better.
 
@@ -343,7 +336,7 @@ class SequenceEstimator(
         -------
         log_likelihood : float
         """
-        log_likelihoods, form = self._infer(X, lengths, groups, "log_likelihood")
+        log_likelihoods, form = self._made("log_likelihood", X, **where)
         with error_context(self):
             check_rows_of_y(form, y)
             if sample_weight is None:
@@ -359,8 +352,7 @@ class SequenceEstimator(
         *,
         return_cov: bool = False,
         quantiles: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> Floats | tuple[Floats, ...]:
         """Return the expectations of the rows after the end of each sequence.
 
@@ -412,18 +404,15 @@ class SequenceEstimator(
         >>> mean.ravel().round(2), low.ravel().round(2), high.ravel().round(2)
         (array([3.6 , 3.28, 3.02]), array([-0.01, -0.59, -0.83]), array([5.59, 5.55, 5.5 ]))
         """
-        return self._forecast(X, n_steps, return_cov, quantiles, lengths, groups)
-
-    def _forecast(self, X, n_steps, return_cov, quantiles, lengths, groups, *inputs):
         seen, name = self._seen(), f"of {type(self).__name__}"
         check_count(f"n_steps {name}", n_steps)
         levels = None if quantiles is None else checked_levels(f"quantiles {name}", quantiles)
-        ahead, form = seen._ahead(X, int(n_steps), lengths, groups, *inputs)
+        ahead, form = seen._ahead(X, int(n_steps), **where)
         with error_context(seen):
             dates = dates_after(X, form, int(n_steps))
             tables = [ahead.mean, *([] if levels is None else ahead.quantiles(levels))]
             covariances = ahead.covariance if return_cov else None
-        of_one = slice(None) if form.is_nested or lengths is not None or groups is not None else 0
+        of_one = 0 if is_one(form, where) else slice(None)
 
         def given(table):
             rows = seen._as_given(table.reshape(-1, table.shape[-1])).reshape(table.shape)
@@ -437,9 +426,9 @@ class SequenceEstimator(
             parts.append(np.stack(found) if dates is None else found)
         return parts[0] if len(parts) == 1 else tuple(parts)
 
-    def _ahead(self, X, n_steps, lengths, groups):
+    def _ahead(self, X, n_steps, **where):
         """Return the distributions of rows to come, and the form of X."""
-        return self._infer(X, lengths, groups, "forecast", n_steps)
+        return self._made("forecast", X, given=(n_steps,), **where)
 
     def fit_transform(
         self,
@@ -447,14 +436,13 @@ class SequenceEstimator(
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> FloatsOrList:
         """Fit, and return the result of `transform` for X.
 
         Parameters
         ----------
-        X, y, sample_weight, lengths, groups
+        X, y, sample_weight
             As in `fit`.
 
         Returns
@@ -462,7 +450,6 @@ class SequenceEstimator(
         transformed : ndarray of shape (n_rows, n_features_out), or list
         """
         with rollback(self):
-            where = {"lengths": lengths, "groups": groups}
             return self.fit(X, y, sample_weight=sample_weight, **where).transform(X, **where)
 
     @by_name("n_sequences is passed by name, and random_state is a parameter of the estimator")
@@ -507,44 +494,20 @@ class SequenceEstimator(
         cuts = data.offsets[1:-1]
         return np.split(X, cuts), np.split(states, cuts)
 
-    def bic(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> float:
-        r"""Return the Bayesian information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
-
-        Returns
-        -------
-        bic : float
-            With log-likelihoods in nats.
-        """
-        seen = self._seen()
-        log_likelihoods, form = seen._infer(X, lengths, groups, "log_likelihood")
-        penalty = seen.model_.n_parameters() * np.log(form.offsets[-1])
-        return -2.0 * log_likelihoods.sum() + penalty
-
-    def aic(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> float:
-        r"""Return the Akaike information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
-
-        Returns
-        -------
-        aic : float
-            With log-likelihoods in nats.
-        """
-        seen = self._seen()
-        log_likelihoods, _ = seen._infer(X, lengths, groups, "log_likelihood")
-        return -2.0 * log_likelihoods.sum() + 2.0 * seen.model_.n_parameters()
+    def _evidence(self, X, *cut, **where):
+        found, form = self._made("log_likelihood", X, *cut, **where)
+        return float(found.sum()), form.offsets[-1]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def is_one(form, where):
+    """Return whether X was one sequence, an array."""
+    return not form.is_nested and all(where.get(name) is None for name in ("lengths", "groups"))
 
 
 def observed_rows(data):

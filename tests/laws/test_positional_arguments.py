@@ -12,7 +12,7 @@ from sklearn_onlineem import GaussianHMM, KalmanFilter
 from sklearn_onlineem.distributed import DistributedEM
 
 # In the place of lengths these have what scikit-learn has there.
-TAKES_Y = {"fit", "partial_fit", "fit_predict", "fit_transform", "score"}
+TAKES_Y = {"fit", "partial_fit", "fit_predict", "fit_transform", "score", "log_posterior"}
 TAKES_A_NUMBER = {"forecast", "predict_next_proba"}
 
 
@@ -32,8 +32,9 @@ def test_lengths_come_second(case, rng):
     for name in found - TAKES_Y - TAKES_A_NUMBER - {"decompose"}:  # It requires a structure.
         method = getattr(fitted, name)
         assert_identical(method(rows, lengths), method(rows, lengths=lengths))
-        with pytest.raises(ValueError, match=f"{type(fitted).__name__}.*lengths"):
-            method(rows, [len(rows) + 1])
+        for error, by_name in ((ValueError, {}), (TypeError, {"lengths": lengths})):
+            with pytest.raises(error, match=f"{type(fitted).__name__}.*lengths"):
+                method(rows, [len(rows) + 1], **by_name)
 
 
 @all_models

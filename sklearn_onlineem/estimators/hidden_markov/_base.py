@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Self
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +14,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._checks import check_count
-from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
+from sklearn_onlineem._typing import (
+    Cut,
+    Floats,
+    FloatsOrList,
+    IntegersOrList,
+    SequenceData,
+    Where,
+)
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
-from sklearn_onlineem.estimators._labels import CLASSES, LearnsClasses
+from sklearn_onlineem.estimators._labels import LearnsClasses
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, TakesPrior, bound
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
@@ -26,8 +33,13 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     HiddenMarkovInitialiser,
     excess,
 )
-from sklearn_onlineem.estimators.parameters import estimator, parameter, with_entries
-from sklearn_onlineem.estimators.sequences import SequenceEstimator, SequencesInput, observed_rows
+from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.sequences import (
+    SequenceEstimator,
+    SequencesInput,
+    is_one,
+    observed_rows,
+)
 from sklearn_onlineem.models.durations import DURATIONS
 from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
 from sklearn_onlineem.models.live_filters import StateFilter
@@ -246,21 +258,6 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
             )
         return replace(prior, durations=segments)
 
-    @with_entries(SequenceEstimator.partial_fit, CLASSES)
-    def partial_fit(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        continues: bool = False,
-        classes: ArrayLike | None = None,
-    ) -> Self:
-        where = {"lengths": lengths, "groups": groups, "classes": classes}
-        return self._update(X, y, continues, sample_weight=sample_weight, **where)
-
     # ------------------------------------------------------------------------------- fitted values
 
     def _blank(self, sizes, n_features, given):
@@ -323,9 +320,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     def _n_features_out(self):
         return self.model_.n_components
 
-    def predict_proba(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> FloatsOrList:
+    def predict_proba(self, X: SequenceData, *cut: Cut, **where: Unpack[Where]) -> FloatsOrList:
         """Return the posterior probabilities of the states, given whole sequences.
 
         Returns
@@ -333,12 +328,9 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
         posterior : ndarray of shape (n_rows, n_components), or list
             A list has an array for each sequence, if X has an entry for each. Rows add up to 1.
         """
-        posterior, form = self._infer(X, lengths, groups, "posterior")
-        return form.restored(posterior)
+        return self._infer("posterior", X, *cut, **where)
 
-    def transform(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> FloatsOrList:
+    def transform(self, X: SequenceData, *cut: Cut, **where: Unpack[Where]) -> FloatsOrList:
         """Return the posterior probabilities of the states, as `predict_proba` does.
 
         Returns
@@ -346,11 +338,9 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
         posterior : ndarray of shape (n_rows, n_components), or list
             Like that of `predict_proba`.
         """
-        return self.predict_proba(X, lengths=lengths, groups=groups)
+        return self.predict_proba(X, *cut, **where)
 
-    def filter(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> FloatsOrList:
+    def filter(self, X: SequenceData, *cut: Cut, **where: Unpack[Where]) -> FloatsOrList:
         """Return the probabilities of the states given the rows so far, P(h_t | v_1..t).
 
         Returns
@@ -358,22 +348,16 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
         filtered : ndarray of shape (n_rows, n_components), or list
             A list has an array for each sequence, if X has an entry for each. Rows add up to 1.
         """
-        filtered, form = self._infer(X, lengths, groups, "filtered")
-        return form.restored(filtered)
+        return self._infer("filtered", X, *cut, **where)
 
     def predict_next_proba(
-        self,
-        X: SequenceData,
-        n_steps: int = 1,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        self, X: SequenceData, n_steps: int = 1, **where: Unpack[Where]
     ) -> Floats:
         """Return the probabilities of the states of the rows after the end of each sequence.
 
         Parameters
         ----------
-        X, n_steps, lengths, groups
+        X, n_steps
             As in `forecast`.
 
         Returns
@@ -390,9 +374,9 @@ n_components)
         """
         seen = self._seen()
         check_count(f"n_steps of {type(self).__name__}", n_steps)
-        ahead, form = seen._infer(X, lengths, groups, "forecast", int(n_steps))
-        is_one = not form.is_nested and lengths is None and groups is None
-        return seen._exposed(ahead.probabilities[0] if is_one else ahead.probabilities)
+        ahead, form = seen._made("forecast", X, given=(int(n_steps),), **where)
+        of_one = 0 if is_one(form, where) else slice(None)
+        return seen._exposed(ahead.probabilities[of_one])
 
     def live_filter(self, *, continues: bool = False) -> StateFilter:
         """Return a filter that takes one row at a time.
@@ -415,9 +399,7 @@ n_components)
         """
         return self._live_filter(StateFilter, continues)
 
-    def predict(
-        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> IntegersOrList:
+    def predict(self, X: SequenceData, *cut: Cut, **where: Unpack[Where]) -> IntegersOrList:
         """Return the most probable path of states, or with ``algorithm="map"`` states of rows.
 
         Returns
@@ -427,7 +409,7 @@ n_components)
             if X has an entry for each.
         """
         seen = self._seen() if self.semi_supervised else self
-        _, states, form = seen._decoded(X, lengths, groups, self.algorithm)
+        _, states, form = seen._decoded(self.algorithm, X, *cut, **where)
         return form.restored(seen._as_classes(states))
 
     def fit_predict(
@@ -436,14 +418,13 @@ n_components)
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> IntegersOrList:
         """Fit, and return the states of X, as `predict` does.
 
         Parameters
         ----------
-        X, y, sample_weight, lengths, groups
+        X, y, sample_weight
             As in `fit`.
 
         Returns
@@ -451,7 +432,6 @@ n_components)
         states : ndarray of shape (n_rows,), or list
         """
         with rollback(self):
-            where = {"lengths": lengths, "groups": groups}
             return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
 
     def decode(
@@ -459,8 +439,7 @@ n_components)
         X: SequenceData,
         lengths: ArrayLike | None = None,
         algorithm: str | None = None,
-        *,
-        groups: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> tuple[float, IntegersOrList]:
         """Return states and their probability.
 
@@ -483,17 +462,17 @@ n_components)
         NotFittedError, ValueError
             If the estimator is not fitted, X is invalid, or `algorithm` is unknown.
         """
-        found = self._decoded(X, lengths, groups, algorithm or self.algorithm)
-        log_probability, states, form = found
+        algorithm = algorithm or self.algorithm
+        log_probability, states, form = self._decoded(algorithm, X, lengths=lengths, **where)
         return log_probability, form.restored(states)
 
-    def _decoded(self, X, lengths, groups, algorithm):
+    def _decoded(self, algorithm, X, *cut, **where):
         if algorithm == "map":
-            posterior, form = self._infer(X, lengths, groups, "posterior")
+            posterior, form = self._made("posterior", X, *cut, **where)
             return float(posterior.max(axis=1).sum()), posterior.argmax(axis=1), form
         if algorithm != "viterbi":
             raise ValueError(
                 f"algorithm of {type(self).__name__} must be 'viterbi' or 'map', got {algorithm!r}."
             )
-        (states, log_probabilities), form = self._infer(X, lengths, groups, "decoded")
+        (states, log_probabilities), form = self._made("decoded", X, *cut, **where)
         return float(log_probabilities.sum()), states, form

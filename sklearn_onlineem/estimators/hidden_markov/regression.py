@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -23,16 +21,10 @@ from sklearn_onlineem.estimators._regressions import (
     ShortRuns,
     with_inputs_of,
 )
-from sklearn_onlineem.estimators.fitted import FittedAttribute, rollback
+from sklearn_onlineem.estimators.fitted import FittedAttribute
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import HiddenMarkovInitialiser
-from sklearn_onlineem.estimators.inputs import (
-    InputsReader,
-    Pair,
-    TakesInputs,
-    taking_inputs,
-    with_inputs,
-)
+from sklearn_onlineem.estimators.inputs import InputsReader, TakesInputs
 from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_blas
@@ -248,61 +240,14 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         rows = observed_rows(data)
         return with_inputs_of(model, rows) if len(rows) else super()._bound(model, data)
 
-    # ------------------------------------------------------------------------------------- fitting
-
-    @with_inputs(BaseHMM.partial_fit)
-    def partial_fit(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        continues: bool = False,
-        classes: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> Self:
-        where = {"lengths": lengths, "groups": groups, "classes": classes, "inputs": inputs}
-        return self._update(X, y, continues, sample_weight=sample_weight, **where)
-
     def _with_end(self, state, data):
         state, end = super()._with_end(state, data)
         return state, None if end is None else (end, data.X[-1].astype(np.float64))
 
     # ----------------------------------------------------------------------------------- inference
 
-    predict_proba = taking_inputs(BaseHMM.predict_proba)
-    transform = taking_inputs(BaseHMM.transform)
-    filter = taking_inputs(BaseHMM.filter)
-    predict = taking_inputs(BaseHMM.predict)
-
-    @with_inputs(BaseHMM.fit_predict)
-    def fit_predict(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> IntegersOrList:
-        with rollback(self):
-            where = {"lengths": lengths, "groups": groups, "inputs": inputs}
-            return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
-
-    decode = taking_inputs(BaseHMM.decode)
-    predict_next_proba = taking_inputs(BaseHMM.predict_next_proba)
-
-    def _ahead(self, X, n_steps, lengths, groups, inputs=None, future_inputs=None):
-        with error_context(self):
-            reader = self._input()
-            data = reader.read(Pair(X, inputs), None, lengths, groups)
-            future = reader.future(future_inputs, n_steps, len(data))
-            with single_threaded_blas(data.n_rows):
-                ahead = forecast_of_regressions(self.model_, data, future, self._n_lags)
-        return ahead, reader.form
+    def _ahead_of(self, data, future, n_steps):
+        return forecast_of_regressions(self.model_, data, future, self._n_lags)
 
     def live_filter(self, *, continues: bool = False) -> RegressionFilter:
         return self._live_filter(partial(RegressionFilter, lags=self._seen()._n_lags), continues)

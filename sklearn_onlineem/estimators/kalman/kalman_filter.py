@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Self
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._checks import MOST
 from sklearn_onlineem._python import ours
-from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
+from sklearn_onlineem._typing import Cut, Floats, FloatsOrList, SequenceData, Where
 from sklearn_onlineem.data.sequences import with_inputs_before
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.fitted import fitted_property
-from sklearn_onlineem.estimators.inputs import InputsReader, Pair, TakesInputs, with_inputs
+from sklearn_onlineem.estimators.inputs import InputsReader, TakesInputs
 from sklearn_onlineem.estimators.kalman._start import (
     SHAPES,
     System,
@@ -61,7 +61,7 @@ class KalmanReader(InputsReader):
 
 
 @estimator
-class KalmanFilter(TakesPrior, TakesInputs):
+class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
     r"""Linear dynamical system learnt by EM: like pykalman's, with `partial_fit`.
 
     .. math::
@@ -325,23 +325,6 @@ class KalmanFilter(TakesPrior, TakesInputs):
         n = state.model.n_inputs
         return state, (*end, data.X[-1, n : 2 * n].astype(np.float64)) if n else end
 
-    # ------------------------------------------------------------------------------------ fitting
-
-    @with_inputs(SequenceEstimator.partial_fit)
-    def partial_fit(
-        self,
-        X: SequenceData,
-        y: object = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        continues: bool = False,
-        inputs: SequenceData | None = None,
-    ) -> Self:
-        where = {"lengths": lengths, "groups": groups, "inputs": inputs}
-        return self._update(X, y, continues, sample_weight=sample_weight, **where)
-
     def _check_continues(self, continues):
         super()._check_continues(continues)
         if continues:
@@ -391,18 +374,13 @@ class KalmanFilter(TakesPrior, TakesInputs):
     def _n_features_out(self):
         return self.model_.n_components
 
-    def _moments(self, X, lengths, groups, inputs, method):
+    def _moments(self, method, X, *cut, **where):
         seen = self._seen()
-        parts, form = seen._infer(Pair(X, inputs), lengths, groups, method)
+        parts, form = seen._made(method, X, *cut, **where)
         return tuple(form.restored(seen._exposed(part)) for part in parts)
 
     def filter(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
+        self, X: SequenceData, *cut: Cut, **where: Unpack[Where]
     ) -> tuple[FloatsOrList, FloatsOrList]:
         """Return the moments of the states given the rows so far, p(h_t | v_1..t).
 
@@ -422,16 +400,14 @@ class KalmanFilter(TakesPrior, TakesInputs):
         >>> means.ravel().round(2), covariances.ravel().round(2)
         (array([0. , 1.8]), array([0.5, 0.6]))
         """
-        return self._moments(X, lengths, groups, inputs, "filtered")
+        return self._moments("filtered", X, *cut, **where)
 
     def smooth(
         self,
         X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
+        *cut: Cut,
         lags: bool = False,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
+        **where: Unpack[Where],
     ) -> tuple[FloatsOrList, ...]:
         """Return the moments of the states given whole sequences (Rauch, Tung & Striebel).
 
@@ -447,17 +423,10 @@ class KalmanFilter(TakesPrior, TakesInputs):
         lag_covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
             With ``lags=True``: Cov(h_t, h_t-1), 0 for the first row of a sequence.
         """
-        means, covariances, lag_covariances = self._moments(X, lengths, groups, inputs, "smoothed")
+        means, covariances, lag_covariances = self._moments("smoothed", X, *cut, **where)
         return (means, covariances, lag_covariances) if lags else (means, covariances)
 
-    def transform(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
+    def transform(self, X: SequenceData, *cut: Cut, **where: Unpack[Where]) -> FloatsOrList:
         """Return the means of the states given whole sequences, as `smooth` does.
 
         Returns
@@ -465,16 +434,14 @@ class KalmanFilter(TakesPrior, TakesInputs):
         means : ndarray of shape (n_rows, n_dim_state), or list
             A list of arrays, one for each sequence, if X has one entry for each.
         """
-        return self.smooth(X, lengths=lengths, groups=groups, inputs=inputs)[0]
+        return self.smooth(X, *cut, **where)[0]
 
     def predict(
         self,
         X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
+        *cut: Cut,
         return_cov: bool = False,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
+        **where: Unpack[Where],
     ) -> FloatsOrList | tuple[FloatsOrList, FloatsOrList]:
         """Return the expectation of each row given those before it.
 
@@ -490,17 +457,10 @@ class KalmanFilter(TakesPrior, TakesInputs):
             The variance of a column that earlier rows leave undetermined (a diffuse start) is
             infinite, and its covariances with other columns are NaN.
         """
-        means, covariances = self._moments(X, lengths, groups, inputs, "predicted")
+        means, covariances = self._moments("predicted", X, *cut, **where)
         return (means, covariances) if return_cov else means
 
-    def impute(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
-    ) -> FloatsOrList:
+    def impute(self, X: SequenceData, *cut: Cut, **where: Unpack[Where]) -> FloatsOrList:
         """Return X with missing values replaced by their expectations given whole sequences.
 
         Returns
@@ -517,16 +477,11 @@ class KalmanFilter(TakesPrior, TakesInputs):
         array([0., 1., 2., 3.])
         """
         seen = self._seen()
-        rows, form = seen._infer(Pair(X, inputs), lengths, groups, "imputed")
+        rows, form = seen._made("imputed", X, *cut, **where)
         return form.restored(seen._exposed(rows))
 
     def decompose(
-        self,
-        X: SequenceData,
-        lengths: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        inputs: SequenceData | None = None,
+        self, X: SequenceData, lengths: ArrayLike | None = None, **where: Unpack[Where]
     ) -> dict[str, tuple[FloatsOrList, FloatsOrList]]:
         """Return the components of series, given all rows.
 
@@ -559,13 +514,14 @@ class KalmanFilter(TakesPrior, TakesInputs):
         structure = dict(fitted)["structure"]
         if structure is None:
             raise ValueError(f"{type(self).__name__}: decompose requires a structure.")
-        (means, covariances, *_), form = seen._infer(Pair(X, inputs), lengths, groups, "smoothed")
+        (means, covariances, *_), form = seen._made("smoothed", X, lengths, **where)
         found, unit = {}, np.eye(seen.n_features_in_)
         for name, output in assembled(structure).outputs.items():
             outputs = np.kron(unit, output)
             parts = [means @ outputs.T, np.einsum("di,nij,dj->nd", outputs, covariances, outputs)]
             if name == "inputs":
-                known = seen._input().form_of(inputs, np.float64, lengths, groups)
+                cut = {"lengths": lengths, "groups": where.get("groups")}
+                known = seen._input().form_of(where.get("inputs"), np.float64, **cut)
                 parts[0] = known.X @ seen.observation_input_weights_.T
             parts[1] = np.maximum(parts[1], 0.0)
             parts = [part[:, 0] if len(unit) == 1 else part for part in parts]
@@ -640,15 +596,8 @@ class KalmanFilter(TakesPrior, TakesInputs):
         self._check_constant("there is no live filter")
         return self._live_filter(MomentFilter, continues)
 
-    def _ahead(self, X, n_steps, lengths, groups, inputs=None, future_inputs=None):
-        if future_inputs is None and not self.model_.n_inputs:
-            return super()._ahead(Pair(X, inputs), n_steps, lengths, groups)
-        with error_context(self):
-            reader = self._input()
-            data = reader.read(Pair(X, inputs), None, lengths, groups)
-            future = reader.future(future_inputs, n_steps, len(data))
-            with single_threaded_blas(data.n_rows):
-                return self.model_.forecast(data, n_steps, future), reader.form
+    def _ahead_of(self, data, future, n_steps):
+        return self.model_.forecast(data, n_steps, future)
 
     @by_name("n_sequences is passed by name, and random_state is a parameter of the estimator")
     def sample(

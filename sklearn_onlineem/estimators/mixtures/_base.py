@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Self
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +15,10 @@ from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config
 from sklearn.utils.validation import _check_feature_names_in
 
 from sklearn_onlineem._checks import check_bool, finite_start, relative_shares
-from sklearn_onlineem._typing import Floats, Integers, RowData
+from sklearn_onlineem._typing import Cut, Floats, Integers, RowData, Where
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
-from sklearn_onlineem.estimators._labels import CLASSES, LearnsClasses
+from sklearn_onlineem.estimators._labels import LearnsClasses
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
     STARTS,
@@ -28,7 +28,7 @@ from sklearn_onlineem.estimators._start import (
     bound,
 )
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
-from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter, with_entries
+from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.models.fixed import Fixed
@@ -206,23 +206,11 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
 
     means_ = Settable[Floats]()
 
-    @with_entries(RowEstimator.partial_fit, CLASSES)
-    def partial_fit(
-        self,
-        X: RowData,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        classes: ArrayLike | None = None,
-    ) -> Self:
-        self._partial_fit(X, y, sample_weight=sample_weight, classes=classes)
-        return self
-
     @property
     def _n_features_out(self):
         return self.model_.n_components
 
-    def predict_proba(self, X: RowData) -> Floats:
+    def predict_proba(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> Floats:
         """Return the responsibility of each component for each sample.
 
         Returns
@@ -230,9 +218,9 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         responsibilities : ndarray of shape (n_samples, n_components)
             Rows add up to 1.
         """
-        return self._infer(X, "posterior")
+        return self._infer("posterior", X, *cut, **where)
 
-    def predict(self, X: RowData) -> Integers:
+    def predict(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> Integers:
         """Return the most probable component of each sample, or its label in `classes_`.
 
         Returns
@@ -241,10 +229,14 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
             Numbers, or labels with ``semi_supervised=True``.
         """
         seen = self._seen() if self.semi_supervised else self
-        return seen._as_classes(seen._infer(X, "most_probable"))
+        return seen._as_classes(seen._infer("most_probable", X, *cut, **where))
 
     def fit_predict(
-        self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
+        self,
+        X: RowData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> Integers:
         """Fit, and return the most probable component of each sample, as `predict` does.
 
@@ -258,9 +250,9 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         components : ndarray of shape (n_samples,)
         """
         with rollback(self):
-            return self.fit(X, y, sample_weight).predict(X)
+            return self.fit(X, y, sample_weight, **where).predict(X, **where)
 
-    def score_samples(self, X: RowData, predictive: bool = False) -> Floats:
+    def score_samples(self, X: RowData, predictive: bool = False, **where: Unpack[Where]) -> Floats:
         """Return the log-likelihood of each sample.
 
         After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
@@ -297,11 +289,11 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         """
         check_bool(f"predictive of {type(self).__name__}.score_samples", predictive)
         if not predictive:
-            return super().score_samples(X)
+            return super().score_samples(X, **where)
         seen = self._seen()
         with error_context(self):
             statistics = seen._posterior_statistics()
-            return seen._infer(X, "predictive_log_likelihood", statistics)
+            return seen._infer("predictive_log_likelihood", X, given=(statistics,), **where)
 
     def _posterior_statistics(self):
         """Return statistics of all data seen, as sums over rows, and of the prior."""
@@ -312,7 +304,7 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         total = running.statistics.scale(running.mass)
         return total if prior is None else total + prior
 
-    def transform(self, X: RowData) -> Floats:
+    def transform(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> Floats:
         """Return the responsibilities, as `predict_proba` does.
 
         Returns
@@ -320,7 +312,7 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         responsibilities : ndarray of shape (n_samples, n_components)
             Rows add up to 1.
         """
-        return self.predict_proba(X)
+        return self.predict_proba(X, *cut, **where)
 
     @available_if(_handles_missing)
     def impute(self, X: RowData) -> Floats:
@@ -354,7 +346,7 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         >>> GaussianMixture().fit(X).impute(X)[3].round(2)
         array([3., 7.])
         """
-        return self._in_container(self._infer(X, "completed"), X)
+        return self._in_container(self._infer("completed", X), X)
 
     @available_if(_handles_missing)
     def sample_missing(self, X: RowData) -> Floats:
@@ -391,7 +383,7 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         >>> bool(abs(np.corrcoef(drawn.T)[0, 1] - np.corrcoef(X.T)[0, 1]) < 0.1)
         True
         """
-        return self._in_container(self._infer(X, "drawn", self._generator()), X)
+        return self._in_container(self._infer("drawn", X, given=(self._generator(),)), X)
 
     def _in_container(self, rows, X):
         """Return rows in the container that `set_output` says, with the columns of X."""

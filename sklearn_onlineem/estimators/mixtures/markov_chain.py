@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial, wraps
+from functools import partial
 from numbers import Integral
-from typing import Self, TypeVar
+from typing import Self, Unpack
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,7 +14,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._kernels._rows import are_ready
-from sklearn_onlineem._typing import Floats, Integers, Method, SequenceData
+from sklearn_onlineem._typing import Floats, Integers, SequenceData, Where
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.estimators._columns import (
     codes_are_told,
@@ -47,8 +45,6 @@ from sklearn_onlineem.estimators.validation import (
     filled,
 )
 from sklearn_onlineem.families.markov_chain import MarkovChain, n_symbols_of, transition_counts
-
-Result = TypeVar("Result")
 
 # A wrong code must be an error, not an allocation of its square: codes are below the first number,
 # or that of all rows, and below the second.
@@ -90,10 +86,15 @@ class ChainsInput(RowsInput):
                 raise ValueError(_NO_ROWS)
         return super()._converted(X)
 
-    def read(self, X, y=None, sample_weight=None, classes=None):
-        if isinstance(X, SequenceForm) and sample_weight is not None:
+    def read(
+        self, X, y=None, sample_weight=None, classes=None, lengths=None, groups=None
+    ):  # fmt: skip
+        if lengths is not None or groups is not None:
             with error_context(self._estimator):
-                sample_weight = X.weights(sample_weight)
+                convert = partial(_texts_or_codes, self._estimator)
+                X = sequence_form(X, lengths, groups, convert)
+                if sample_weight is not None:
+                    sample_weight = X.weights(sample_weight)
         return super().read(X, y, sample_weight, classes)
 
     def _counted(self, form):
@@ -174,49 +175,6 @@ def _codes(values, n_symbols, why):
             f" 0..{n_symbols - 1} ({why})."
         )
     return values.astype(np.int64)
-
-
-_DOCUMENTED = {
-    (
-        "X : array-like of shape (n_samples, n_features)\n"
-        "    The rows; sparse where the class says so."
-    ): "X, lengths, groups\n    Sequences or counts, as in `fit`.",
-    "X, y, sample_weight\n": "X, y, sample_weight, lengths, groups\n",
-    "X, y, **fit_params\n": "X, y, sample_weight, lengths, groups\n",
-}
-
-
-def _documented(method: Method) -> Method:
-    """Give a method the docstring of other mixtures, with the parameters of sequences."""
-    text = inspect.getdoc(getattr(BaseMixture, method.__name__)) or ""
-    for rows, sequences in _DOCUMENTED.items():
-        text = text.replace(rows, sequences)
-    method.__doc__ = text
-    return method
-
-
-def _taking_sequences(method: Callable[..., Result]) -> Callable[..., Result]:
-    """Return a method of other mixtures that takes sequences with `lengths` or `groups`, too."""
-    method = inspect.unwrap(method)
-    own, X, *others = inspect.signature(method).parameters.values()
-    named = inspect.Parameter.KEYWORD_ONLY
-    more = [inspect.Parameter(name, named, default=None) for name in ("lengths", "groups")]
-    more = [one.replace(annotation="ArrayLike | None") for one in more]
-    if not others:  # Else `y` is the second argument.
-        more[0] = more[0].replace(kind=X.kind)
-    parameters = [own, X.replace(annotation="SequenceData"), *others, *more]
-    signature = inspect.signature(method).replace(parameters=parameters)
-
-    @_documented
-    @wraps(method)
-    def taking(*args, **kwargs):
-        given = signature.bind(*args, **kwargs).arguments
-        where = [given.pop(name, None) for name in ("X", "lengths", "groups")]
-        own = given.pop("self")
-        return method(own, own._sequences(*where), **given)
-
-    taking.__signature__ = signature
-    return taking
 
 
 @estimator
@@ -302,6 +260,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     _takes_sparse = True
     _takes_positive_only = True
     _takes_symbols = True
+    _where = ("lengths", "groups")
 
     # Pipelines pass it on unasked, and refuse steps that do not know it.
     __metadata_request__score = {"sample_weight": None}
@@ -314,13 +273,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         return ChainsInput(
             self, family, fresh, self.n_components, takes_labels=self.semi_supervised
         )
-
-    def _sequences(self, X, lengths, groups):
-        """Return the form of X if `lengths` or `groups` are given, else X."""
-        if lengths is None and groups is None:
-            return X
-        with error_context(self):
-            return sequence_form(X, lengths, groups, partial(_texts_or_codes, self))
 
     _sizes = {"k": "n_components", "s": "n_symbols"}
     means_ = replace(BaseMixture.means_, parts="lengths startprob transmat")
@@ -339,9 +291,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         X: SequenceData,
         y: object = None,
         sample_weight: ArrayLike | None = None,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> Self:
         """Fit the model to all sequences.
 
@@ -362,17 +312,14 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             With an X of one column: the sequence of each row; sequences have the order of their
             first rows.
         """
-        return super().fit(self._sequences(X, lengths, groups), y, sample_weight)
+        return super().fit(X, y, sample_weight, **where)
 
     def partial_fit(
         self,
         X: SequenceData,
         y: object = None,
         sample_weight: ArrayLike | None = None,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> Self:
         """Update the model with one batch of whole sequences.
 
@@ -381,49 +328,47 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Parameters
         ----------
-        X, y, sample_weight, lengths, groups
+        X, y, sample_weight
             As in `fit`.
-        classes : array-like of shape (n_components,), default=None
-            As in `partial_fit` of other mixtures.
         """
-        X = self._sequences(X, lengths, groups)
-        return super().partial_fit(X, y, sample_weight, classes=classes)
+        return super().partial_fit(X, y, sample_weight, **where)
 
-    fit_predict = _taking_sequences(BaseMixture.fit_predict)
-
-    @_documented
     def fit_transform(
         self,
         X: SequenceData,
         y: object = None,
         sample_weight: ArrayLike | None = None,
-        *,
-        lengths: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        **where: Unpack[Where],
     ) -> Floats:
+        """Fit, and return the result of `transform` for X.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        transformed : ndarray of shape (n_samples, n_components)
+        """
         with rollback(self):
-            fitted = self.fit(X, y, sample_weight, lengths=lengths, groups=groups)
-            return fitted.transform(X, lengths, groups=groups)
+            return self.fit(X, y, sample_weight, **where).transform(X, **where)
 
     # ---------------------------------------------------------------------------------- inference
-
-    predict_proba = _taking_sequences(BaseMixture.predict_proba)
-    predict = _taking_sequences(BaseMixture.predict)
-    transform = _taking_sequences(BaseMixture.transform)
 
     def score_samples(
         self,
         X: SequenceData,
         lengths: ArrayLike | None = None,
         *,
-        groups: ArrayLike | None = None,
         predictive: bool = False,
+        **where: Unpack[Where],
     ) -> Floats:
         """Return the log-likelihood of each sequence.
 
         Parameters
         ----------
-        X, lengths, groups
+        X, lengths
             Sequences or counts, as in `fit`.
         predictive : bool, default=False
             Whether to use the posterior predictive distribution, a product of Polya distributions
@@ -440,11 +385,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             If the estimator is not fitted, X is invalid, `predictive` is not a bool, or there are
             no running statistics.
         """
-        return super().score_samples(self._sequences(X, lengths, groups), predictive)
-
-    score = _taking_sequences(BaseMixture.score)
-    bic = _taking_sequences(BaseMixture.bic)
-    aic = _taking_sequences(BaseMixture.aic)
+        return super().score_samples(X, predictive, lengths=lengths, **where)
 
     def sample(
         self, n_samples: int = 1, lengths: ArrayLike | None = None

@@ -21,7 +21,7 @@ from sklearn_onlineem.estimators._regressions import (
     with_inputs_of,
 )
 from sklearn_onlineem.estimators._rows import RowsInput
-from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.base import InformationCriteria, OnlineEM
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser, MixtureParameters
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import single_threaded_blas
@@ -88,7 +88,9 @@ class RegressionInitialiser(ShortRuns, MixtureInitialiser):
 
 
 @estimator
-class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin, OnlineEM):
+class RegressionMixture(
+    RegressionParameters, MixtureParameters, RegressorMixin, InformationCriteria, OnlineEM
+):
     r"""Mixture of linear regressions, learnt online or in batch: lines that rows follow.
 
     Rows belong to hidden components, and each of these has its own linear regression,
@@ -146,6 +148,8 @@ class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin,
     >>> np.sort(mixture.coef_.ravel()).round(1), mixture.intercept_.ravel().round(1)
     (array([-2.,  2.]), array([1., 1.]))
     """
+
+    _where = ("y",)
 
     def _input(self, fresh=False):
         return RegressionInput(self, fresh)
@@ -272,11 +276,9 @@ class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin,
         predicted, _ = seen._moments(X)
         return float(r2_score(targets, predicted, sample_weight=rows.sample_weight))
 
-    def _infer_pairs(self, X, y, method):
-        seen = self._seen()
-        data = RegressionInput(seen).read(X, y)
-        with single_threaded_blas(len(data)):
-            return getattr(seen._owner_of(method), method)(data)
+    def _evidence(self, X, *cut, **where):
+        log_densities = self.log_density(X, *cut, **where)
+        return float(log_densities.sum(dtype=np.float64)), len(log_densities)
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log density of the targets of each row given its inputs.
@@ -298,7 +300,7 @@ class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin,
         NotFittedError, ValueError
             If the estimator is not fitted, or X or y is invalid.
         """
-        return self._infer_pairs(X, y, "log_likelihood")
+        return self._infer("log_likelihood", X, y=y)
 
     def responsibilities(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the probability of each component for each row, given inputs and targets.
@@ -318,57 +320,7 @@ class RegressionMixture(RegressionParameters, MixtureParameters, RegressorMixin,
         NotFittedError, ValueError
             If the estimator is not fitted, or X or y is invalid.
         """
-        return self._infer_pairs(X, y, "posterior")
-
-    def bic(self, X: ArrayLike, y: ArrayLike) -> float:
-        r"""Return the Bayesian information criterion; lower is better.
-
-        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n samples.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-
-        Returns
-        -------
-        bic : float
-            With log densities in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X or y is invalid.
-        """
-        seen = self._seen()
-        log_densities = seen.log_density(X, y)
-        penalty = seen.model_.n_parameters() * np.log(len(log_densities))
-        return float(penalty - 2.0 * log_densities.sum(dtype=np.float64))
-
-    def aic(self, X: ArrayLike, y: ArrayLike) -> float:
-        r"""Return the Akaike information criterion; lower is better.
-
-        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-
-        Returns
-        -------
-        aic : float
-            With log densities in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X or y is invalid.
-        """
-        seen = self._seen()
-        log_densities = seen.log_density(X, y)
-        penalty = 2.0 * seen.model_.n_parameters()
-        return float(penalty - 2.0 * log_densities.sum(dtype=np.float64))
+        return self._infer("posterior", X, y=y)
 
     def sample(self, X: ArrayLike) -> tuple[Floats, Integers]:
         """Draw targets for given inputs.

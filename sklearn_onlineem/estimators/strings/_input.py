@@ -168,7 +168,7 @@ class PairsInput:
 
     def __init__(self, estimator, fresh=False):
         self._estimator, self._fresh = estimator, fresh
-        self.attributes = {}
+        self.attributes, self.form = {}, None
 
     def read(self, X, y=None, sample_weight=None):
         """Return pairs, converted and checked, without those of weight 0."""

@@ -362,8 +362,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         log_likelihoods : ndarray of shape (n_pairs,)
             In nats.
         """
-        seen = self._seen()
-        return seen._owner_of("log_likelihood").log_likelihood(seen._input().read(X))
+        return self._infer("log_likelihood", X)
 
     def score(self, X: object, y: object = None) -> float:
         """Return the mean log-likelihood of the pairs in nats; higher is better.

@@ -20,7 +20,6 @@ from statsmodels.tsa.api import MarkovAutoregression, MarkovRegression
 
 from sklearn_onlineem import HMM, RegressionHMM, StreamPipeline, combine_estimators
 from sklearn_onlineem._values import components
-from sklearn_onlineem.estimators.sequence_forms import Pair
 from sklearn_onlineem.families import GaussianRegression
 from sklearn_onlineem.models.regression_forecasts import forecast_of_regressions
 
@@ -308,7 +307,7 @@ def test_forecasts_with_lags_and_durations_are_those_of_the_extended_chain(left_
     same = replace(
         chain, family=hmm.model_.family, parameters=components(hmm.model_.parameters, states, 3)
     )  # fmt: skip
-    data = hmm._input().read(Pair([X[:20], X], [u[:20], u]))
+    data = hmm._input().read([X[:20], X], inputs=[u[:20], u])
     future = rng.normal(size=(2, 6, 1))
     found, expected = (
         forecast_of_regressions(model, data, future, 2) for model in (hmm.model_, same)
