@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[1]
 LINKS = re.findall(r"\]\(([^)#]+)\)", (ROOT / "README.md").read_text())
 FILES = [link for link in LINKS if "://" not in link]

@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 19,
     "GaussianMixture.partial_fit, steady, depth": 14,
     "Python files": 208,
-    "Python code": 32_679,
+    "Python code": 32_681,
     "Python docstrings": 15_385,
     "kernel files": 62,
     "kernel code": 15_080,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_211,
+    "test code": 43_212,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -68,6 +68,8 @@ def drawn(family, parameters, n_components):
     try:
         with np.errstate(all="ignore"):
             X = family.sample(parameters, np.arange(n_components), np.random.default_rng(0))
+            if X.ndim != 2:
+                raise ValueError(f"their rows have shape {X.shape[1:]}.")
             return X, family.log_density(parameters, X)
     except ours(TypeError, ValueError, AttributeError, IndexError) as error:
         raise ValueError(
