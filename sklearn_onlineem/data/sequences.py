@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_onlineem._checks import array_of, check_offsets, check_weights
-from sklearn_onlineem._kernels._rows import are_finite
+from sklearn_onlineem._kernels._rows import are_finite, are_ready
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
@@ -195,7 +195,10 @@ class Sequences(BatchOfRows):
     @cached_property
     def observed(self) -> NDArray[np.bool_] | None:
         """Whether each row has a value, or None if no value is missing."""
-        if self.X.dtype.kind != "f" or not math.isnan(np.add.reduce(self.X, axis=None)):
+        X = self.rows.X
+        # The first tells of most data in a tenth of the time.
+        is_complete = are_ready(X, X.shape[1]) or X.dtype.kind != "f"
+        if is_complete or not math.isnan(np.add.reduce(X, axis=None)):
             return None
         # By columns: along short rows NumPy takes twenty times as long.
         return ~np.asfortranarray(np.isnan(self.X)).all(axis=1)

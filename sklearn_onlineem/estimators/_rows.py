@@ -70,9 +70,6 @@ class RowsInput(ReadsLabels):
             raise_named(error, self._estimator)
         return rows
 
-    def release(self):
-        """Drop the rows that were read."""
-
     def _converted(self, X):
         self._has_gaps = self._is_checked = False
         found = None if self._fresh else ready(self._estimator, X)

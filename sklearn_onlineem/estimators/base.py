@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Cut, RowData, Where
+from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.solvers import SOLVERS, Auto, Online, Plan, Solver, solvers_for
@@ -85,6 +86,8 @@ class Rules(NamedTuple):
     stages: Sequence[Stage]
     callbacks: Sequence[Callable[..., object]] | None
     verbose: int
+    # How many the fitted model has.
+    n_numbers: int
 
 
 @estimator
@@ -422,29 +425,30 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
             if "_fitted" not in self.__dict__ and "_given" in self.__dict__:
                 raise self._not_fitted()
             try:
-                self._learn(X, y, with_end, **where)
+                present = self.__dict__.get("_present_rules")
+                rules = present or self._rules()
+                try:
+                    data = rules.reader.read(X, y, **where)
+                finally:
+                    rules.reader.form = None  # It has the data.
+                if not data.n_rows:  # Nothing of it was observed.
+                    return
+                if rules.learn is None:
+                    self._learn_first(rules, data, with_end)
+                else:
+                    self._learn(rules, data, with_end, rules is present)
             except INVALID as error:
                 raise_named(error, self)
 
-    def _learn(self, X, y, with_end, **where):
-        rules, fitted = self._rules(), self.__dict__.get("_fitted")
-        try:
-            data = rules.reader.read(X, y, **where)
-        finally:
-            rules.reader.release()
-        if not len(data):  # Nothing of it was observed.
-            return
-        if rules.learn is None:
-            self._learn_first(rules, data, with_end)
-            return
-        before = fitted.state
-        if rules is not self.__dict__.get("_present_rules"):
-            before = self._resumed()
+    def _learn(self, rules, data, with_end, is_present):
+        """Learn observations of a stream; `is_present`: by the rules of the update before."""
+        fitted, n_rows = self._fitted, data.n_rows
+        before = fitted.state if is_present else self._resumed()
         try:
             # Before callbacks, as one may set a parameter, which drops the rules.
             self._present_rules = rules
-            with single_threaded_blas(data.n_rows):
-                state = before.after(rules.learn(before, data, rules.stream), data.n_rows)
+            with single_threaded_blas(n_rows, rules.n_numbers):
+                state = before.after(rules.learn(before, data, rules.stream), n_rows)
             history, end = fitted.history.with_step(state.step), None
             _warn(self, rules.stages, before, state, data)
             if rules.callbacks:
@@ -499,22 +503,21 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
                 report_update(self, state)
 
     def _rules(self):
-        """Return the update rules of the parameters; validate all when one has changed."""
-        rules = self.__dict__.get("_present_rules")
-        if rules is not None:
-            return rules
+        """Return update rules of the parameters; validate these when one has changed."""
         if "_present_rules" not in self.__dict__:
             self._validate_params()
         fitted, solver, learn, stream = vars(self).get("_fitted"), self._solver(), None, None
+        size = 0
         if fitted is not None:
             self._check_structure()
             state = fitted.state
             if not state.awaits_data and Opening.name not in state.carry:
                 learn = solver.stream(state)
                 stream = Stream(self._schedule(state), solver.draws, StreamStarts(self))
+                size = n_numbers(state.model)
         warning = [one for one in solver.stream_stages() if type(one).warning is not Stage.warning]
         reader = self._input(fresh=fitted is None)
-        return Rules(reader, solver, learn, stream, warning, self.callbacks, self.verbose)
+        return Rules(reader, solver, learn, stream, warning, self.callbacks, self.verbose, size)
 
     def _validate_params(self):
         super()._validate_params()

@@ -37,8 +37,7 @@ _JOINS = {
 }
 
 
-@dataclass(frozen=True)
-class SequenceForm:
+class SequenceForm(NamedTuple):
     """Rows of all sequences, one after the other, and the form in which the user passed them.
 
     Rows lay in another `order` if groups had to be gathered. `is_nested` input had one entry for
@@ -188,11 +187,12 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
     of the user may be corrupt, or have another number of rows than they claim.
     """
     is_one = lengths is None and groups is None
-    part = X[0] if is_one and type(X) is list and len(X) == 1 else None
+    part = X[0] if type(X) is list and len(X) == 1 else X
     # A plain sequence, as in streams of them.
-    if type(part) is np.ndarray and part.ndim == 2 and part.dtype != object and part.size:
-        X = convert(part)
-        return SequenceForm(X, np.array([0, len(X)], dtype=np.int64), is_nested=True)
+    is_plain = type(part) is np.ndarray and part.ndim == 2 and part.dtype.kind in "biuf"
+    if is_one and is_plain and part.size:
+        rows = convert(part)
+        return SequenceForm(rows, np.array([0, len(rows)], dtype=np.int64), None, part is not X)
     check_in_memory("X", X)
     if is_nested(X):
         if lengths is not None or groups is not None:

@@ -113,10 +113,6 @@ class SequencesInput(ReadsLabels):
             found, self.attributes = self._estimator._converted(X, self._fresh, "allow-nan")
         return found
 
-    def release(self):
-        """Drop the sequences that were read."""
-        self.form = None
-
 
 @estimator
 class SequenceEstimator(

@@ -12,8 +12,8 @@ from sklearn_onlineem._kernels._openmp import effective_n_threads
 
 # Below so many values times components a second thread does not pay.
 _LEAST_WORK = 200_000
-# Below so many rows BLAS uses one thread anyway.
-_FEWEST_ROWS_FOR_BLAS = 16
+# Below so many rows, or rows times numbers of a model, BLAS uses one thread anyway.
+_FEWEST_ROWS_FOR_BLAS, _LEAST_WORK_FOR_BLAS = 16, 1 << 13
 _NO_LIMIT = nullcontext()
 
 
@@ -33,9 +33,13 @@ def threads_for(n_jobs, work):
     return 1 if work < _LEAST_WORK else effective_n_threads(n_jobs)
 
 
-def single_threaded_blas(n_rows):
-    """Return a context of single-threaded BLAS, which costs nothing for small batches."""
-    return _NO_LIMIT if n_rows < _FEWEST_ROWS_FOR_BLAS else _BlasLimit()
+def single_threaded_blas(n_rows, n_numbers=_LEAST_WORK_FOR_BLAS):
+    """Return a context of single-threaded BLAS, which costs nothing for small batches and models.
+
+    A model has so many numbers.
+    """
+    is_small = n_rows < _FEWEST_ROWS_FOR_BLAS or n_rows * n_numbers < _LEAST_WORK_FOR_BLAS
+    return _NO_LIMIT if is_small else _BlasLimit()
 
 
 def single_threaded_openmp():

@@ -4,7 +4,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -227,13 +227,17 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
 def ready(estimator, X, allow_nan=False):
     """Return X as kernels take it if nothing can be wrong, else None: for small batches.
 
-    It is an array, CSR, or a data frame of pandas or polars with the columns of the first data.
+    It is an array, lists of numbers, CSR, or a data frame of pandas or polars with the columns of
+    the first data.
     """
-    if type(X) is np.ndarray and X.dtype.kind in "iu":
-        X = X.astype(REALS[0], order="C")
     known = estimator._fitted.attributes
     if known.get("_categories"):
         return None  # Values have to be numbered.
+    if type(X) is list and {*map(type, X)} <= {list, np.ndarray}:
+        with suppress(TypeError, ValueError):  # of rows of several lengths
+            X = np.asarray(X)
+    if type(X) is np.ndarray and X.dtype.kind in "iu":
+        X = X.astype(REALS[0], order="C")
     names = known.get("feature_names_in_")
     if type(X) in (sparse.csr_array, sparse.csr_matrix):
         is_known = names is None and X.shape[1:] == (known["n_features_in_"],)

@@ -23,7 +23,10 @@ def test_every_thread_can_hold_blas_to_one():
     assert blas_threads() == before
 
 
-def test_few_rows_leave_blas_alone():
+def test_few_rows_and_small_models_leave_blas_alone():
     before = blas_threads()
-    with single_threaded_blas(1):
-        assert blas_threads() == before
+    for n_rows, n_numbers in ((1, 10_000), (20, 50)):
+        with single_threaded_blas(n_rows, n_numbers):
+            assert blas_threads() == before
+    with single_threaded_blas(20, 10_000):
+        assert set(blas_threads()) <= {1}

@@ -187,9 +187,6 @@ class PairsInput:
         # Unknown symbols share one more place.
         return StringPairs(sources, targets, n_threads, len(known) + 1, weight)
 
-    def release(self):
-        """Drop the pairs that were read."""
-
     def _new_codes(self, sources, targets):
         """Return codes of the alphabet: the given one, or that of the pairs."""
         if self._estimator.alphabet is None:
