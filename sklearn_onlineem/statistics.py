@@ -16,7 +16,7 @@ import numpy as np
 
 from sklearn_onlineem._kernels import _centred_moments
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem._values import Loaded, components, like
+from sklearn_onlineem._values import Loaded, components, like, quick
 
 Kind = TypeVar("Kind", bound="Statistics")
 
@@ -142,8 +142,7 @@ def _merge(a, x, b, y):
         return x.merge(a, y, b)
     if isinstance(x, tuple):
         return like(x, [_merge(a, u, b, v) for u, v in zip(x, y, strict=True)])
-    # A float, as a whole number would repeat lists and texts.
-    return float(a) * x + float(b) * y
+    return _centred_moments.merge(a, x, b, y)
 
 
 def _scale(a, x):
@@ -208,6 +207,7 @@ def pooled(terms: Sequence[tuple[float, Kind]]) -> Kind:
     return combine([(n / total, part) for n, part in zip(scaled, statistics, strict=True)])
 
 
+@quick
 @dataclass(frozen=True)
 class Sums(Statistics):
     """Weights and weighted sums of a sufficient statistic, one row per component.
@@ -269,6 +269,7 @@ def _concatenated(values):
     return like(values[0], [_concatenated(part) for part in zip(*values, strict=True)])
 
 
+@quick
 @dataclass(frozen=True)
 class Moments(Statistics):
     """Weights, means and scatters *about these means*, so that large offsets cost no digits.
@@ -294,13 +295,6 @@ class Moments(Statistics):
     degrees: Floats
     mean: Floats
     scatter: Floats
-
-    # Streams of single rows make so many that the calls of `object.__setattr__` in the `__init__`
-    # of a frozen dataclass would take a tenth of their time.
-    def __init__(self, weight: Floats, degrees: Floats, mean: Floats, scatter: Floats) -> None:
-        values = self.__dict__
-        values["weight"], values["degrees"] = weight, degrees
-        values["mean"], values["scatter"] = mean, scatter
 
     def merge(self, a: float, other: Self, b: float) -> Self:
         # `empty_like` takes longer, here and in other updates of single rows.

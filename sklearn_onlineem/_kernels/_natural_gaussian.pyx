@@ -322,9 +322,10 @@ def natural_form(
     ndarray X,              # IN (n, d), float or double
     ndarray means,          # IN (K, d)
     ndarray precisions,     # IN (K, d, d), or one for all; (K, d) along the axes, or (K, 1) of all
+    ndarray log_dets,       # IN (K,) or (1,), of the covariances; (0,): densities lack these
     ndarray centre,         # OUT (d,)
     ndarray natural,        # OUT (K, p)
-    ndarray quadratic,      # OUT (K,), (mean - centre)' precision (mean - centre)
+    ndarray offset,         # OUT (K,): -(log |2 pi S| + (mean - centre)' inv(S) (mean - centre)) / 2
 ):
     """Natural parameters about the centre of rows; return the largest of `pack`'s terms."""
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), k
@@ -339,20 +340,26 @@ def natural_form(
     cdef const double* P = readable(precisions, size if is_shared else K * size)
     cdef double* c = writable(centre, d)
     cdef double* eta = writable(natural, K * p)
-    cdef double* squares = writable(quadratic, K)
+    cdef double* constant = writable(offset, K)
+    cdef Py_ssize_t M = 1 if is_shared else K
+    cdef const double* log_det = optional_readable(log_dets, M)
     cdef double* spread = allocate_doubles(2 * d)
-    cdef double terms = 0.0
+    cdef double terms = 0.0, quadratic = 0.0, normaliser = d * log(2.0 * M_PI)
     with nogil:
         locate(x, itemsize, n, d, c, spread)
         for k in range(K):
             if has_matrices:
                 terms = max(terms, pack(
                     m + k * d, P if is_shared else P + k * size, c, spread, d, spread + d,
-                    eta + k * p, squares + k))
+                    eta + k * p, &quadratic))
             else:
                 terms = max(terms, pack_variances(
                     m + k * d, P + k * width, c, spread, d, width, spread + d, eta + k * p,
-                    squares + k))
+                    &quadratic))
+            constant[k] = 0.0
+            if log_det != NULL:
+                constant[k] -= 0.5 * (log_det[k if M == K else 0] + normaliser)
+            constant[k] -= 0.5 * quadratic
         free(spread)
     return terms
 

@@ -154,22 +154,6 @@ def normalise(
     return log_likelihood
 
 
-def merge_counts(
-    double a,
-    ndarray counts_a,   # IN (K,)
-    double b,
-    ndarray counts_b,   # IN (K,)
-    ndarray counts,     # OUT (K,)
-):
-    """a A + b B."""
-    cdef Py_ssize_t K = extent(counts, 0), k
-    cdef const double* left = readable(counts_a, K)
-    cdef const double* right = readable(counts_b, K)
-    cdef double* out = writable(counts, K)
-    for k in range(K):
-        out[k] = a * left[k] + b * right[k]
-
-
 def weights_from_counts(
     ndarray counts,     # IN (K,)
     ndarray before,     # IN (K,), weights until now

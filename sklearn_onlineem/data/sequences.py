@@ -14,7 +14,7 @@ from sklearn_onlineem._checks import array_of, check_offsets, check_weights
 from sklearn_onlineem._kernels._rows import are_finite, are_ready
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem._values import frozen
+from sklearn_onlineem._values import frozen, quick
 from sklearn_onlineem.data.batch import Index, of_equal_weight
 from sklearn_onlineem.data.rows import BatchOfRows, Rows
 from sklearn_onlineem.statistics import Statistics
@@ -27,6 +27,7 @@ Before: TypeAlias = Floats | tuple[Floats, Floats]
 _ALL = frozen(np.ones(1))
 
 
+@quick
 @dataclass(frozen=True)
 class LengthDistribution(Statistics):
     """Distribution of the lengths of sequences.

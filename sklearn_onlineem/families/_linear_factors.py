@@ -128,11 +128,10 @@ class _GaussianFactor:
         self.features = np.concatenate([y, second, *observed], axis=1, dtype=X.dtype)
 
     def terms(self, parameters):
-        about = self._family.covariance._about(parameters, self._known)
+        about = self._family.covariance._about(parameters, self._known, parameters.log_det)
         if about is None:
             return None
-        self._centre, natural, squares = about
-        constant = parameters._offset(np.zeros(len(squares))) - 0.5 * squares
+        self._centre, natural, constant = about
         if not self._has_gaps:
             return natural, constant
         return np.column_stack([natural, constant]), np.zeros(len(constant))

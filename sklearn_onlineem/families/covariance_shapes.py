@@ -20,7 +20,7 @@ from sklearn_onlineem._kernels import (
 )
 from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem._values import Rebuilt, components
+from sklearn_onlineem._values import Rebuilt, components, quick
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families._e_step import NOTHING
 from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
@@ -43,6 +43,7 @@ _WHITENED_SHARE = 0.25
 LOG_2_PI = math.log(2.0 * math.pi)
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Gaussians(Rebuilt):
     """Means and covariances of K Gaussians, and arrays computed from these once.
@@ -79,10 +80,8 @@ class Gaussians(Rebuilt):
     mean: Floats
     covariance: Floats
 
-    # For the reason that `Moments` gives.
-    def __init__(self, mean: Floats, covariance: Floats) -> None:
-        values = self.__dict__
-        values["mean"], values["covariance"] = mean, covariance
+    def __post_init__(self):
+        covariance = self.covariance
         if covariance.ndim == 2:
             return
         precision, factor = np.empty(covariance.shape), np.empty(covariance.shape)
@@ -94,7 +93,7 @@ class Gaussians(Rebuilt):
                 " few or too similar. Decrease n_components or increase reg_covar."
             )
         # Matrices are factorised here; for variances all is computed when needed.
-        values.update(precision=precision, precision_factor=factor, log_det=log_det)
+        vars(self).update(precision=precision, precision_factor=factor, log_det=log_det)
 
     @cached_property
     def precision(self) -> Floats:
@@ -208,18 +207,20 @@ class Covariance(ABC):
         """Return whether the centred way is the faster one."""
         return False
 
-    def _about(self, gaussians, X):
-        """Return centre, natural parameters about it and squares of the means, or None."""
-        # The squares are (m - centre)' precision (m - centre). None: digits would be lost.
+    def _about(self, gaussians, X, log_det=NOTHING):
+        """Return centre, natural parameters about it and offsets of log densities, or None.
+
+        Without log-determinants, offsets lack the normalisers. None: digits would be lost.
+        """
         n_components, d = gaussians.mean.shape
         if self._prefers_factors(n_components, d):
             return None
         centre, natural = np.empty(d), np.empty((n_components, d + self.n_parameters(d)))
-        quadratic = np.empty(n_components)
+        offset = np.empty(n_components)
         guard = _natural_gaussian.natural_form(
-            X, gaussians.mean, gaussians.precision, centre, natural, quadratic
+            X, gaussians.mean, gaussians.precision, log_det, centre, natural, offset
         )
-        return (centre, natural, quadratic) if guard < LARGEST_GUARD[X.dtype] else None
+        return (centre, natural, offset) if guard < LARGEST_GUARD[X.dtype] else None
 
     def _centred_statistics(self, X, responsibilities, n_threads):
         responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
@@ -688,6 +689,6 @@ def location(X):
 def kept_where_empty(statistics, previous):
     """Return the means of the statistics; components without weight keep their previous mean."""
     weight = statistics.weight
-    if previous is None or np.count_nonzero(weight) == len(weight):
+    if previous is None or weight[weight.argmin()] > 0.0:
         return statistics.mean
     return np.where(weight[:, None] > 0, statistics.mean, previous.mean)

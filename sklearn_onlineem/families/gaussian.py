@@ -328,26 +328,28 @@ class Gaussian(
         return out
 
     def log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
-        offset = parameters._offset(np.zeros(len(parameters.mean)))
+        shape, log_det = self.covariance, parameters.log_det
         # A shared covariance whitens the rows once.
-        is_shared = self.covariance.is_shared
-        about = None if is_shared else self.covariance._about(parameters, X)
+        about = None if shape.is_shared else shape._about(parameters, X, log_det)
+        offset = parameters._offset(np.zeros(len(parameters.mean))) if about is None else None
         return self._less_squares(parameters, about, X, offset, n_threads)
 
     def _less_squares(self, parameters, about, X, offset, n_threads):
-        """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K)."""
-        shape, out = self.covariance, np.empty((len(X), len(offset)), dtype=X.dtype)
+        """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K).
+
+        The offsets are those of `about`, or these if it is None.
+        """
+        shape, out = self.covariance, np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
         if about is None:
             factors = shape._factors(parameters)
             _gaussian.mixture_pass(
                 X, parameters.mean, factors, offset, task(out=out), None, None, None, n_threads
             )
             return out
-        centre, natural, quadratic = about
+        centre, natural, offset = about
         _natural.mixture_pass(
-            X, None, centre, shape.features, natural, offset - 0.5 * quadratic, task(out=out),
-            None, None, n_threads,
-        )  # fmt: skip
+            X, None, centre, shape.features, natural, offset, task(out=out), None, None, n_threads
+        )
         return out
 
     def expected_statistics(

@@ -104,7 +104,7 @@ class AffineGaussian(Rebuilt):
     offset: Floats
     covariance: Floats
 
-    # For the reason that `Moments` gives; kernels take the arrays as they are.
+    # Quick for the reason that `quick` gives; kernels take the arrays as they are.
     def __init__(self, matrix: Floats, offset: Floats, covariance: Floats) -> None:
         values = self.__dict__
         values["matrix"], values["offset"] = _ready(matrix), _ready(offset)

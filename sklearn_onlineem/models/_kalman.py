@@ -12,6 +12,7 @@ from scipy.linalg import lapack
 from sklearn_onlineem._kernels import _gaussian, _kalman, _kalman_shared
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._values import quick
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
@@ -20,6 +21,7 @@ from sklearn_onlineem.models.terminations import HORIZON, OWN_SHARE
 from sklearn_onlineem.statistics import Moments, Statistics
 
 
+@quick
 @dataclass(frozen=True)
 class LinearDynamicalStatistics(Statistics):
     """Expected statistics of a linear dynamical system, for each sequence.
@@ -40,10 +42,6 @@ class LinearDynamicalStatistics(Statistics):
     initial: Moments
     transitions: Moments
     emissions: Moments
-
-    # For the reason that `Moments` gives.
-    def __init__(self, initial: Moments, transitions: Moments, emissions: Moments) -> None:
-        self.__dict__.update(initial=initial, transitions=transitions, emissions=emissions)
 
     @property
     def parts(self) -> tuple[Moments, Moments, Moments]:

@@ -12,9 +12,10 @@ from scipy.special import logsumexp, xlogy
 
 from sklearn_onlineem._checks import array_of, shares_as_given
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
+from sklearn_onlineem._kernels._centred_moments import scaled_rows
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem._values import frozen
+from sklearn_onlineem._values import frozen, quick
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
@@ -45,6 +46,7 @@ _CHUNK_VALUES = 1 << 19
 _FIELDS = frozenset({"start", "transmat", "parameters", "table"})
 
 
+@quick
 @dataclass(frozen=True)
 class HiddenMarkovStatistics(Statistics):
     """Expected statistics of a hidden Markov model, for each sequence.
@@ -62,11 +64,6 @@ class HiddenMarkovStatistics(Statistics):
     start: Floats
     transitions: Floats
     emissions: Statistics
-
-    # For the reason that `Moments` gives: streams of single sequences make many.
-    def __init__(self, start: Floats, transitions: Floats, emissions: Statistics) -> None:
-        values = self.__dict__
-        values["start"], values["transitions"], values["emissions"] = start, transitions, emissions
 
 
 class ChainCoordinates(Coordinates):
@@ -111,6 +108,7 @@ def _put_ends(model, values):
     return replace(model, transmat=np.column_stack([inner * scale[:, None], values]))
 
 
+@quick
 @dataclass(frozen=True)
 class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics], Reinitialises):
     r"""A hidden Markov chain whose states emit rows.
@@ -313,7 +311,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
     def _best_of_rows(self, data, log_densities, out):
         """Write log p(v_t | h) of the state that explains a row best; no row depends on others."""
-        np.maximum.reduce(log_densities[int(data.before is not None) :], axis=1, out=out)
+        _forward_backward.largest_of_rows(log_densities[int(data.before is not None) :], out)
         if data.observed is not None:
             out[~data.observed] = np.nan
 
@@ -400,7 +398,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         transitions, emissions = self.termination.occupancies(self.start, self.transmat, like)
         return HiddenMarkovStatistics(
             share_of_starts(like) * self.start,
-            transitions[:, None] * self.transmat,
+            scaled_rows(transitions, self.transmat),
             self.family.own_statistics(self.parameters, emissions),
         )
 

@@ -18,6 +18,7 @@ from sklearn_onlineem._kernels import _kalman_shared, _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._values import quick
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import (
@@ -497,6 +498,7 @@ class SystemCoordinates(Coordinates):
         return NAMES[node.field, name].replace("_", " ")
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStatistics], Levels):
     r"""A state that moves linearly and is observed through a linear map, both with Gaussian noise.

@@ -11,16 +11,16 @@ import numpy as np
 from scipy.special import xlogy
 
 from sklearn_onlineem._checks import shares_as_given
+from sklearn_onlineem._kernels._centred_moments import merge
 from sklearn_onlineem._kernels._responsibilities import (
     joint_divergence,
     log_weights,
-    merge_counts,
     normalise,
     weights_from_counts,
 )
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem._values import components, take
+from sklearn_onlineem._values import components, quick, take
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
@@ -63,6 +63,7 @@ _CHUNK_ROWS = 1 << 16
 _POSTERIOR_ROWS, _POSTERIOR_VALUES = 1 << 12, 1 << 22
 
 
+@quick
 @dataclass(frozen=True)
 class MixtureStatistics(Statistics):
     """Expected statistics of a mixture.
@@ -78,14 +79,8 @@ class MixtureStatistics(Statistics):
     counts: Floats
     emissions: Statistics
 
-    # For the reason that `Moments` gives.
-    def __init__(self, counts: Floats, emissions: Statistics) -> None:
-        values = self.__dict__
-        values["counts"], values["emissions"] = counts, emissions
-
     def merge(self, a: float, other: MixtureStatistics, b: float) -> MixtureStatistics:
-        counts = np.empty(self.counts.shape)
-        merge_counts(a, self.counts, b, other.counts, counts)
+        counts = merge(a, self.counts, b, other.counts)
         return MixtureStatistics(counts, self.emissions.merge(a, other.emissions, b))
 
     @classmethod
@@ -97,6 +92,7 @@ def _put_weights(model, values):
     return replace(model, weights=shares_as_given("weights_", values))
 
 
+@quick
 @dataclass(frozen=True)
 class MixtureModel(
     RowLikelihoods,
@@ -139,14 +135,6 @@ class MixtureModel(
     weights: Floats
     parameters: object = TableField("array_T")
     fixed: Fixed | None = None
-
-    # For the reason that `Moments` gives.
-    def __init__(
-        self, family: Family, weights: Floats, parameters: object, fixed: Fixed | None = None
-    ) -> None:
-        values = self.__dict__
-        values["family"], values["weights"], values["parameters"] = family, weights, parameters
-        values["fixed"] = fixed
 
     own_parts = (Part("weights", "probability", "k", attrgetter("weights"), _put_weights),)
 

@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import quick
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
 from sklearn_onlineem.models._partial_regression import (
@@ -23,6 +24,7 @@ from sklearn_onlineem.models.fixed import FixedEntries
 from sklearn_onlineem.statistics import Moments
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Regression:
     r"""K linear regressions with Gaussian noise: family, parameters, and which of these are learnt.

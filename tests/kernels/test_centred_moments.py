@@ -46,6 +46,19 @@ def assert_same(left, right, **tolerance):
         assert_allclose(a, b, **tolerance)
 
 
+def test_sums_have_the_bits_of_numpy_whatever_is_added(K, d):
+    rng = np.random.default_rng(d)
+    x, y = rng.normal(size=(2, K, d))
+    in_single, transposed = x.astype(np.float32), np.asfortranarray(y)
+    for A, B in [(x, y), (transposed, y), (in_single, y), (x[:, :1], y[:, :1]), (2.5, 3), (x, 2.0)]:
+        found, expected = kernels.merge(0.3, A, 0.7, B), 0.3 * A + 0.7 * B
+        assert_array_equal(found, expected)
+        assert np.shape(found) == np.shape(expected)
+        assert_array_equal(kernels.scaled_rows(y[:, 0].copy(), A), y[:, :1] * np.atleast_2d(A))
+    with pytest.raises(ValueError, match="broadcast"):
+        kernels.merge(1.0, np.ones(2), 1.0, np.ones(3))
+
+
 @pytest.mark.parametrize("shape", [full, tied])
 def test_recentre(K, d, shape):
     rng = np.random.default_rng(5)

@@ -176,6 +176,15 @@ def test_visits_are_sums_over_all_rows(K):
     assert_allclose(out, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_largest_of_rows(dtype, rng):
+    values = rng.normal(size=(5, 4)).astype(dtype)
+    values[0], values[1, 2], values[2, 0] = -np.inf, np.nan, np.nan
+    out = np.empty(5)
+    _forward_backward.largest_of_rows(values, out[::-1])
+    assert_array_equal(out[::-1], np.maximum.reduce(values, axis=1))
+
+
 def test_visits_of_a_chain_that_never_ends_are_refused():
     with pytest.raises(np.linalg.LinAlgError):
         _forward_backward.visits(np.ones(2), np.eye(2), 1.0, np.empty(2))

@@ -117,9 +117,11 @@ def test_variances_have_the_bits_of_the_formulas(n, d, K, shape, dtype):
         assert_array_equal(result, reference)
     # In two steps.
     about = np.empty(d), np.empty_like(natural), np.empty(K)
-    guard = natural_form(X, means, precision, *about)
-    for result, reference in zip(about, (centre, natural, quadratic), strict=True):
-        assert_array_equal(result, reference)
+    for log_det, constant in ((gaussians.log_det, offset - log_weights), (NONE, -0.5 * quadratic)):
+        guard = natural_form(X, means, precision, log_det, *about)
+        for result, reference in zip(about[:2], (centre, natural), strict=True):
+            assert_array_equal(result, reference)
+        assert_allclose(about[2], constant, rtol=1e-13, atol=1e-13)
     spread = X[:256].astype(np.float64).var(axis=0)
     assert_allclose(guard, (precision * (spread + deviation**2)).sum(axis=1).max())
     moments_about(centre, counts, totals, found[1], found[2])
@@ -135,14 +137,18 @@ def test_matrices_in_two_steps(n, d, K, is_shared, dtype):
     precision = np.linalg.inv(covariances[:1] if is_shared else covariances)
     y, (i, j) = X - X[:256].astype(np.float64).mean(axis=0), np.triu_indices(d)
     about = np.empty(d), np.empty((K, d + len(i))), np.empty(K)
-    guard = natural_form(X, means, precision, *about)
-    centre, natural, quadratic = about
+    guard = natural_form(X, means, precision, NONE, *about)
+    centre, natural, offset = about
     assert_allclose(centre, X[:256].astype(np.float64).mean(axis=0), rtol=1e-10)
     features, shift = np.concatenate([y, y[:, i] * y[:, j]], axis=1), means - centre
     deviations = X[:, None] - means
     each = np.broadcast_to(precision, covariances.shape)
     expected = np.einsum("nkd,kde,nke->nk", deviations, each, deviations)
-    assert_allclose(quadratic - 2.0 * features @ natural.T, expected, rtol=1e-8, atol=1e-8)
+    assert_allclose(-2.0 * (offset + features @ natural.T), expected, rtol=1e-8, atol=1e-8)
+    log_det = np.linalg.slogdet(covariances[: len(precision)])[1]
+    with_log_det = np.empty_like(offset)
+    natural_form(X, means, precision, log_det, centre, natural, with_log_det)
+    assert_allclose(with_log_det, offset - 0.5 * (log_det + d * np.log(2.0 * np.pi)), rtol=1e-12)
     diagonals = np.diagonal(precision, axis1=1, axis2=2)
     spread = X[:256].astype(np.float64).var(axis=0)
     assert_allclose(guard, (diagonals * (spread + shift**2)).sum(axis=1).max(), rtol=1e-10)
@@ -243,7 +249,7 @@ def test_it_does_not_matter_where_zero_is(dtype):
 def test_centres_have_the_bits_of_those_of_numpy(n, d, dtype, rng):
     # Products of families take features about the latter.
     X = (1e7 + rng.normal(size=(n, d))).astype(dtype)
-    centre, natural, quadratic = np.empty(d), np.empty((1, 2 * d)), np.empty(1)
+    centre, natural, offset = np.empty(d), np.empty((1, 2 * d)), np.empty(1)
     mean, precision = X[:1].astype(float), np.ones((1, d))
-    natural_form(X, mean, precision, centre, natural, quadratic)
+    natural_form(X, mean, precision, NONE, centre, natural, offset)
     assert_array_equal(centre, location(X))

@@ -24,7 +24,7 @@ OFFSETS = np.array([0, 2, N])
 # Look at rows as users have them, or take any length.
 ANY_SHAPES = {
     "_rows.are_codes", "_rows.are_finite", "_rows.are_ready", "_rows.largest_magnitude",
-    "_rows.csr_form",
+    "_rows.csr_form", "_centred_moments.merge", "_centred_moments.scaled_rows",
     "_kalman.width", "_kalman.longest_batched",
     "_openmp.effective_n_threads", "_openmp.walk",
 }  # fmt: skip
@@ -123,9 +123,9 @@ CALLS = [
          (X, ones(K, D), ones(K, 1), ones(0), ones(K), ones(K), TASK, 6.0, 1e6, ones(K),
           ones(K, D), ones(K, 1), 1)),
     Call("_natural_gaussian.natural_form",
-         (X, ones(K, D), ones(K, D), ones(D), ones(K, 2 * D), ones(K)), {("X", 0)}),
+         (X, ones(K, D), ones(K, D), ones(K), ones(D), ones(K, 2 * D), ones(K)), {("X", 0)}),
     Call("_natural_gaussian.natural_form",
-         (X, ones(K, D), eyes(K, D), ones(D), ones(K, PRODUCTS), ones(K)), {("X", 0)}),
+         (X, ones(K, D), eyes(K, D), ones(0), ones(D), ones(K, PRODUCTS), ones(K)), {("X", 0)}),
     Call("_natural_gaussian.moments_about",
          (ones(D), ones(K), ones(K, 2 * D), ones(K, D), ones(K, D))),
     Call("_natural_gaussian.moments_about",
@@ -187,7 +187,7 @@ CALLS = [
     Call("_student_t.weigh",
          (ones(N, K), ones(K), D, ones(K), ones(K), TASK, ones(K), ones(K))),
     Call("_responsibilities.normalise", (ones(N, K), TASK), {("log_joint", 1)}),
-    Call("_responsibilities.merge_counts", (1.0, ones(K), 1.0, ones(K), ones(K))),
+    Call("_forward_backward.largest_of_rows", (ones(N, K), ones(N)), {("values", 1)}),
     Call("_responsibilities.weights_from_counts", (ones(K), ones(K), ones(K))),
     Call("_responsibilities.log_weights", (ones(K), ones(K))),
     Call("_responsibilities.joint_divergence", (shares(K), shares(K), ones(K))),
