@@ -5,7 +5,7 @@ means and scatters are *centred* statistics: scatter = sum of weight (x - mean)(
 those of `_small_matrices`, each function does all the components in one call.
 """
 
-import numpy as np
+from numpy import empty as new
 
 from libc.math cimport INFINITY
 from libc.stdlib cimport free
@@ -109,9 +109,9 @@ cdef simd_void add_scaled(
         out[i] = a * x[i] + b * y[i]
 
 
-cdef bint is_plain(object A) except -1:
-    """Whether this is a C-ordered array of doubles."""
-    return (type(A) is ndarray and PyArray_TYPE(A) == NPY_DOUBLE and PyArray_NDIM(A) > 0
+cdef bint is_plain(object A, int ndim) except -1:
+    """Whether this is a C-ordered array of doubles with `ndim` axes."""
+    return (type(A) is ndarray and PyArray_TYPE(A) == NPY_DOUBLE and PyArray_NDIM(A) == ndim
             and PyArray_CHKFLAGS(A, NPY_ARRAY_CARRAY_RO) and PyArray_ISNOTSWAPPED(A))
 
 
@@ -119,24 +119,30 @@ cdef bint is_plain(object A) except -1:
 
 def merge(double a, object A, double b, object B):
     """a A + b B"""
-    cdef Py_ssize_t n
-    if is_plain(A) and is_plain(B) and A.shape == B.shape:
-        n, out = A.size, np.empty(A.shape)
-        add_scaled(a, readable(A, n), b, readable(B, n), n, writable(out, n))
-        return out
-    return a * A + b * B
+    cdef int axis, ndim = PyArray_NDIM(A) if type(A) is ndarray else 0
+    cdef Py_ssize_t n = 1
+    if ndim == 0 or not (is_plain(A, ndim) and is_plain(B, ndim)):
+        return a * A + b * B
+    for axis in range(ndim):
+        if PyArray_DIM(A, axis) != PyArray_DIM(B, axis):
+            return a * A + b * B
+        n *= PyArray_DIM(A, axis)
+    out = new(A.shape)
+    add_scaled(a, readable(A, n), b, readable(B, n), n, writable(out, n))
+    return out
 
 
 def scaled_rows(ndarray weights, object A):
     """The rows of A (K, p), each times its weight (K,)"""
-    cdef Py_ssize_t k, p
-    if not (is_plain(weights) and is_plain(A) and A.ndim == 2 and len(A) == len(weights)):
+    cdef Py_ssize_t K = extent(weights, 0), p, k
+    if not (is_plain(weights, 1) and is_plain(A, 2) and PyArray_DIM(A, 0) == K):
         return weights[:, None] * A
-    p, out = A.shape[1], np.empty(A.shape)
-    cdef const double* row = readable(A, A.size)
-    cdef double* scaled = writable(out, A.size)
-    for k in range(len(weights)):
-        multiply(row + k * p, readable(weights, len(weights))[k], p, scaled + k * p)
+    p, out = PyArray_DIM(A, 1), new(A.shape)
+    cdef const double* weight = readable(weights, K)
+    cdef const double* row = readable(A, K * p)
+    cdef double* scaled = writable(out, K * p)
+    for k in range(K):
+        multiply(row + k * p, weight[k], p, scaled + k * p)
     return out
 
 

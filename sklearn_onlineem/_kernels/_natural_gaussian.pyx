@@ -325,7 +325,7 @@ def natural_form(
     ndarray log_dets,       # IN (K,) or (1,), of the covariances; (0,): densities lack these
     ndarray centre,         # OUT (d,)
     ndarray natural,        # OUT (K, p)
-    ndarray offset,         # OUT (K,): -(log |2 pi S| + (mean - centre)' inv(S) (mean - centre)) / 2
+    ndarray offset,         # OUT (K,), log densities at the centre
 ):
     """Natural parameters about the centre of rows; return the largest of `pack`'s terms."""
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), k

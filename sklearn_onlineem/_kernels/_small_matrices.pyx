@@ -54,18 +54,23 @@ cdef void scatter(
             factor[j * d + i] = roots[at]
 
 
+cdef double log_of_product(const double* x, Py_ssize_t n, Py_ssize_t stride) noexcept nogil:
+    """sum_i log x_i; a logarithm costs as much as ten products."""
+    cdef Py_ssize_t i
+    cdef double product = 1.0, total = 0.0
+    for i in range(n):
+        product *= x[i * stride]
+        if not 1e-100 < product < 1e100:
+            total += log(product)
+            product = 1.0
+    return total + log(product)
+
+
 cdef double log_det_from_factor(
     const double* factor, Py_ssize_t d, Py_ssize_t stride
 ) noexcept nogil:
-    """log det S from the diagonal of inv(U); a logarithm costs as much as ten products."""
-    cdef Py_ssize_t i
-    cdef double product = 1.0, total = 0.0
-    for i in range(d):
-        product *= factor[i * (d + 1) * stride]
-        if not 1e-100 < product < 1e100:
-            total -= log(product)
-            product = 1.0
-    return 2.0 * (total - log(product))
+    """log det S from the diagonal of inv(U)"""
+    return -2.0 * log_of_product(factor, d, (d + 1) * stride)
 
 
 cdef bint is_regular(const double* precision, double log_det, Py_ssize_t d) noexcept nogil:
@@ -156,6 +161,26 @@ def factorise(
             failed = factorise_large(covariance, precision, factor, log_det, K, d)
         free(memory)
     return failed
+
+
+def invert_variances(
+    ndarray variances,      # IN   (K, d), or (K, 1) of d columns
+    Py_ssize_t d,
+    ndarray precisions,     # OUT  shape of variances
+    ndarray log_dets,       # OUT  (K,)
+):
+    """What `factorise` makes of matrices, of variances along the axes."""
+    cdef Py_ssize_t K = extent(variances, 0), width = extent(variances, 1), k, i
+    require(width == d or width == 1, "variances are of all columns, or one")
+    cdef const double* variance = readable(variances, K * width)
+    cdef double* precision = writable(precisions, K * width)
+    cdef double* log_det = writable(log_dets, K)
+    with nogil:
+        for k in range(K):
+            for i in range(width):
+                precision[i] = 1.0 / variance[i]
+            log_det[k] = (d if width == 1 else 1) * log_of_product(variance, width, 1)
+            variance, precision = variance + width, precision + width
 
 
 # Divergences

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -72,7 +71,7 @@ class InputsReader(SequencesInput):
                 raise ValueError(
                     f"{name} have values whose squares overflow {dtype}; rescale them."
                 )
-        return replace(form, X=values)
+        return form._replace(X=values)
 
     def future(self, inputs, n_steps, n_sequences):
         """Return inputs of rows to come, of shape (n_sequences, n_steps, n_inputs)."""

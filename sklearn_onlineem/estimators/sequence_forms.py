@@ -9,9 +9,9 @@ from __future__ import annotations
 import numbers
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
+from typing import NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np

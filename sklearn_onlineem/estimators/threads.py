@@ -34,10 +34,7 @@ def threads_for(n_jobs, work):
 
 
 def single_threaded_blas(n_rows, n_numbers=_LEAST_WORK_FOR_BLAS):
-    """Return a context of single-threaded BLAS, which costs nothing for small batches and models.
-
-    A model has so many numbers.
-    """
+    """Return a context of single-threaded BLAS, which costs nothing for little work."""
     is_small = n_rows < _FEWEST_ROWS_FOR_BLAS or n_rows * n_numbers < _LEAST_WORK_FOR_BLAS
     return _NO_LIMIT if is_small else _BlasLimit()
 

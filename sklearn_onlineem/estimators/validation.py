@@ -227,8 +227,7 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
 def ready(estimator, X, allow_nan=False):
     """Return X as kernels take it if nothing can be wrong, else None: for small batches.
 
-    It is an array, lists of numbers, CSR, or a data frame of pandas or polars with the columns of
-    the first data.
+    An array, lists of numbers, CSR, a frame of pandas or polars with the columns of the first data.
     """
     known = estimator._fitted.attributes
     if known.get("_categories"):

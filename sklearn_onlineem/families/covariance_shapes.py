@@ -81,32 +81,24 @@ class Gaussians(Rebuilt):
     covariance: Floats
 
     def __post_init__(self):
-        covariance = self.covariance
+        covariance, values = self.covariance, vars(self)
+        precision, log_det = np.empty(covariance.shape), np.empty(len(covariance))
+        values["precision"], values["log_det"] = precision, log_det
         if covariance.ndim == 2:
+            width = self.mean.shape[1]
+            _small_matrices.invert_variances(covariance, width, precision, log_det)
             return
-        precision, factor = np.empty(covariance.shape), np.empty(covariance.shape)
-        log_det = np.empty(len(covariance))
+        values["precision_factor"] = factor = np.empty(covariance.shape)
         failed = _small_matrices.factorise(covariance, precision, factor, log_det)
         if failed >= 0:
             raise ValueError(
                 f"The covariance of component {failed} is not positive definite: its data are too"
                 " few or too similar. Decrease n_components or increase reg_covar."
             )
-        # Matrices are factorised here; for variances all is computed when needed.
-        vars(self).update(precision=precision, precision_factor=factor, log_det=log_det)
-
-    @cached_property
-    def precision(self) -> Floats:
-        return 1.0 / self.covariance
 
     @cached_property
     def precision_factor(self) -> Floats:
         return np.sqrt(self.precision)
-
-    @cached_property
-    def log_det(self) -> Floats:
-        repeats = self.mean.shape[1] // self.covariance.shape[1]
-        return repeats * np.add.reduce(np.log(self.covariance), axis=1)
 
     @property
     def covariance_matrices(self) -> Floats:
@@ -208,10 +200,8 @@ class Covariance(ABC):
         return False
 
     def _about(self, gaussians, X, log_det=NOTHING):
-        """Return centre, natural parameters about it and offsets of log densities, or None.
-
-        Without log-determinants, offsets lack the normalisers. None: digits would be lost.
-        """
+        """Return centre, natural parameters about it and offsets of log densities, or None."""
+        # Without log-determinants, offsets lack the normalisers. None: digits would be lost.
         n_components, d = gaussians.mean.shape
         if self._prefers_factors(n_components, d):
             return None

@@ -335,10 +335,8 @@ class Gaussian(
         return self._less_squares(parameters, about, X, offset, n_threads)
 
     def _less_squares(self, parameters, about, X, offset, n_threads):
-        """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K).
-
-        The offsets are those of `about`, or these if it is None.
-        """
+        """Return offsets (K,) less half the Mahalanobis squares, of shape (n_rows, K)."""
+        # The offsets are those of `about`, or these if it is None.
         shape, out = self.covariance, np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
         if about is None:
             factors = shape._factors(parameters)

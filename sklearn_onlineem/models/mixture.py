@@ -11,7 +11,6 @@ import numpy as np
 from scipy.special import xlogy
 
 from sklearn_onlineem._checks import shares_as_given
-from sklearn_onlineem._kernels._centred_moments import merge
 from sklearn_onlineem._kernels._responsibilities import (
     joint_divergence,
     log_weights,
@@ -78,14 +77,6 @@ class MixtureStatistics(Statistics):
 
     counts: Floats
     emissions: Statistics
-
-    def merge(self, a: float, other: MixtureStatistics, b: float) -> MixtureStatistics:
-        counts = merge(a, self.counts, b, other.counts)
-        return MixtureStatistics(counts, self.emissions.merge(a, other.emissions, b))
-
-    @classmethod
-    def sum_of(cls, terms: Sequence[tuple[float, MixtureStatistics]]) -> MixtureStatistics:
-        return cls.sum_by_field(terms)
 
 
 def _put_weights(model, values):

@@ -205,6 +205,8 @@ CALLS = [
     Call("_centred_moments.scatters_from_variances",
          (ones(K, D), ones(K), ones(D), ones(K, D))),
     Call("_small_matrices.multiply_by_inverse", ((ones(D),), (ones(D),), True, ones(D))),
+    Call("_small_matrices.invert_variances", (ones(K, D), D, ones(K, D), ones(K))),
+    Call("_small_matrices.invert_variances", (ones(K, 1), D, ones(K, 1), ones(K))),
     Call("_small_matrices.factorise", (eyes(K, D), eyes(K, D), eyes(K, D), ones(K))),
     Call("_small_matrices.kl_divergences",
          (ones(K, D), eyes(K, D), ones(K), ones(K, D), eyes(K, D), ones(K), ones(K))),

@@ -31,6 +31,17 @@ def test_factorise(K, d):
     assert_array_equal(factors, np.triu(factors))
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+@pytest.mark.parametrize("is_single", [False, True])
+def test_inverse_variances(K, d, is_single, scale):
+    variances = scale * np.random.default_rng(3).gamma(1.0, size=(K, 1 if is_single else d))
+    precisions, log_dets = np.empty_like(variances), np.empty(K)
+    kernels.invert_variances(variances, d, precisions, log_dets)
+    assert_array_equal(precisions, 1.0 / variances)
+    expected = np.log(np.broadcast_to(variances, (K, d))).sum(axis=1)
+    assert_allclose(log_dets, expected, rtol=1e-13, atol=1e-13)
+
+
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
 def test_factorise_at_extreme_scales(K, d, scale):
     covariances = random_covariances(np.random.default_rng(1), K, d) * scale

@@ -215,25 +215,22 @@ class Solver(Settings, ABC):
                 learn = partial(stage.step, learn)
         return learn
 
-    def _learn(self, state, batch, stream, found=None):
-        """Return the update by a batch; `found` is its E-step, if it has been made."""
-        size = state.size_of(batch)
-        eta = rate_of(stream.schedule, state.counters.size, size)
-        total_size = max(state.counters.size + size, state.constants.expected_size)
-        return self._stepped(state, batch, eta, size, total_size, found)
-
-    def _stepped(self, state, data, eta, size, total_size, found=None):
-        """Return the update by an online step; the prior is spread over `total_size`."""
+    def _learn(self, state, batch, stream, found=None, total_size=0.0):
+        """Return the update by an online step; `found` is the E-step, if it has been made."""
+        # The prior is spread over all data, or over those so far if nothing else is known.
+        seen, size = state.counters.size, state.size_of(batch)
+        eta = rate_of(stream.schedule, seen, size)
         model, rng = state.model, None if found is None else found.rng
-        draws, n_seen = self.draws or model.draws, data.total_weight
+        draws = self.draws or model.draws
         if rng is None and (draws or self.inertia.draws):
             rng = state.rng()
-        prior = state.prior_terms(total_size, size / n_seen)
+        total_size = total_size or max(seen + size, state.constants.expected_size)
+        prior = state.prior_terms(total_size, size / batch.total_weight)
         inertia = self.inertia if rng is None else partial(self.inertia, rng=rng)
         model, log_likelihood = online_step(
-            model, data, eta, prior, rng if draws else None, inertia, found and found[:2]
+            model, batch, eta, prior, rng if draws else None, inertia, found and found[:2]
         )
-        return Update(model, eta, log_likelihood, data, size)
+        return Update(model, eta, log_likelihood, batch, size)
 
     def _required(self, model):
         """Return the model, or raise ValueError if it has not what the solver requires."""

@@ -8,9 +8,8 @@ from itertools import count
 from sklearn_onlineem._checks import check_bool, check_count
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.solvers.base import STAGE_SETTINGS, Plan, Solver
-from sklearn_onlineem.em.stages.base import Stage
+from sklearn_onlineem.em.stages.base import Stage, Stream
 from sklearn_onlineem.em.state import Carry, State
 from sklearn_onlineem.em.step import Exact, Inertia
 from sklearn_onlineem.statistics import Statistics, pooled
@@ -138,12 +137,10 @@ class Online(Solver):
             raise ValueError(f"stages must be a tuple of stages or None, got {self.stages!r:.60}.")
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
-        settled = plan.stopping(is_exact=False)
+        settled, stream = plan.stopping(is_exact=False), Stream(plan.schedule)
 
         def learn(state, batch):
-            size = state.size_of(batch)
-            eta = rate_of(plan.schedule, state.counters.size, size)
-            after = state.after(self._stepped(state, batch, eta, size, size_of_all))
+            after = state.after(self._learn(state, batch, stream, total_size=size_of_all))
             return averaged(after, state) if averages else after
 
         for number in count(1):

@@ -12,6 +12,7 @@ from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.gibbs import sweeps
 from sklearn_onlineem.em.solvers.online import averaged, of_average
+from sklearn_onlineem.em.stages.base import Stream
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.models.capabilities import SampledChains
 
@@ -60,7 +61,7 @@ class Stochastic(Solver):
         check_count("average_from", self.average_from, optional=True)
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
-        state = progress.state
+        state, forgetting = progress.state, Stream(lambda t: math.inf)
         chain = None
         if isinstance(state.model, SampledChains):
             chain = state.model.chain(data, state.prior, state.rng(), collapsed=False)
@@ -68,8 +69,8 @@ class Stochastic(Solver):
             yield from sweeps(progress, data, chain, self.average_from)
 
         def step(state):
-            size = state.size_of(data)
-            return state.after(self._stepped(state, data, math.inf, size, size))
+            update = self._learn(state, data, forgetting, total_size=state.size_of(data))
+            return state.after(update)
 
         yield from self._passes(progress, step, progress.take)
 
