@@ -276,9 +276,9 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
                     n_starts = 1 if n_first is None else 2
                 tasks = FitTasks(self, X, y, reader.attributes, n_starts, n_first)
                 progress = self._solved((first, plan), another, data, tasks)
-            if self.callbacks:  # which may have set one
-                self._check_shape(shape)
-            self._finish(progress, data)
+                if self.callbacks:  # which may have set one
+                    self._check_shape(shape)
+                self._finish(progress, data)
             self._commit(progress, reader.attributes)
             tasks.end()
         return self
@@ -616,7 +616,7 @@ class InformationCriteria:
         """
         seen = self._seen()
         log_likelihood, n = seen._evidence(X, *cut, **where)
-        return seen.model_.n_parameters() * math.log(n) - 2.0 * log_likelihood
+        return _n_parameters(seen) * math.log(n) - 2.0 * log_likelihood
 
     def aic(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> float:
         r"""Return the Akaike information criterion on X; lower is better.
@@ -629,7 +629,13 @@ class InformationCriteria:
             With log-likelihoods in nats.
         """
         seen = self._seen()
-        return 2.0 * (seen.model_.n_parameters() - seen._evidence(X, *cut, **where)[0])
+        return 2.0 * (_n_parameters(seen) - seen._evidence(X, *cut, **where)[0])
+
+
+def _n_parameters(estimator):
+    """Return the number of free parameters, which is a matter of ranks for some models."""
+    with single_threaded_blas(math.inf):
+        return estimator.model_.n_parameters()
 
 
 def _warn(estimator, stages, before, after, learnt):
