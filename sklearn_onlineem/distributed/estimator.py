@@ -29,9 +29,10 @@ from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.distributed._spark import SparkExecutor, spark_shards
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import Auto, Batch, Online, Stochastic
-from sklearn_onlineem.estimators.base import N_JOBS, OnlineEM
+from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.combination import no_model
 from sklearn_onlineem.estimators.fitted import RELEARNT, PersistentState, rollback
+from sklearn_onlineem.estimators.learning import N_JOBS
 from sklearn_onlineem.estimators.parameters import (
     available_if,
     by_name,

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
     from sklearn_onlineem.estimators.hidden_markov.categorical import (
         CategoricalHMM as CategoricalHMM,
     )
+    from sklearn_onlineem.estimators.hidden_markov.counts import MultinomialHMM as MultinomialHMM
+    from sklearn_onlineem.estimators.hidden_markov.counts import PoissonHMM as PoissonHMM
     from sklearn_onlineem.estimators.hidden_markov.gaussian import GaussianHMM as GaussianHMM
     from sklearn_onlineem.estimators.hidden_markov.gaussian_mixture import GMMHMM as GMMHMM
-    from sklearn_onlineem.estimators.hidden_markov.multinomial import (
-        MultinomialHMM as MultinomialHMM,
-    )
-    from sklearn_onlineem.estimators.hidden_markov.poisson import PoissonHMM as PoissonHMM
     from sklearn_onlineem.estimators.hidden_markov.regression import RegressionHMM as RegressionHMM
     from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter as KalmanFilter
     from sklearn_onlineem.estimators.mixtures.any_family import Mixture as Mixture
@@ -64,10 +62,9 @@ else:
             "combination": ["MergeWarning", "combine_estimators"],
             "hidden_markov.any_family": ["HMM"],
             "hidden_markov.categorical": ["CategoricalHMM"],
+            "hidden_markov.counts": ["MultinomialHMM", "PoissonHMM"],
             "hidden_markov.gaussian": ["GaussianHMM"],
             "hidden_markov.gaussian_mixture": ["GMMHMM"],
-            "hidden_markov.multinomial": ["MultinomialHMM"],
-            "hidden_markov.poisson": ["PoissonHMM"],
             "hidden_markov.regression": ["RegressionHMM"],
             "kalman.kalman_filter": ["KalmanFilter"],
             "mixtures.any_family": ["Mixture"],

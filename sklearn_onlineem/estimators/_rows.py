@@ -16,8 +16,8 @@ from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.solvers import Gibbs
 from sklearn_onlineem.estimators._labels import ReadsLabels
-from sklearn_onlineem.estimators.base import InformationCriteria, OnlineEM
-from sklearn_onlineem.estimators.fitted import FitTransformMixin
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.fitted import FitTransformMixin, InformationCriteria
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import threads_for
 from sklearn_onlineem.estimators.validation import (

@@ -7,21 +7,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
-from numbers import Integral, Real
 from operator import itemgetter
-from typing import ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._python import ours
-from sklearn_onlineem._typing import Cut, RowData, Where
 from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.em.loop import Progress, run
-from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
-from sklearn_onlineem.em.solvers import SOLVERS, Auto, Online, Plan, Solver, solvers_for
+from sklearn_onlineem.em.schedules import named_schedule
+from sklearn_onlineem.em.solvers import SOLVERS, Auto, Online, Plan, Solver
 from sklearn_onlineem.em.stages.base import Stage, Stream
 from sklearn_onlineem.em.stages.opening import Opening
 from sklearn_onlineem.em.stages.outliers import without_outliers
@@ -31,11 +28,9 @@ from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators._known import KnownModel
 from sklearn_onlineem.estimators._stream_start import StreamStarts
 from sklearn_onlineem.estimators.fitted import RELEARNT, Fitted, FittedState
+from sklearn_onlineem.estimators.learning import LARGEST_INT, LearningParameters
 from sklearn_onlineem.estimators.parameters import (
-    Parameterised,
-    arguments_beside,
     estimator,
-    parameter,
 )  # fmt: skip
 from sklearn_onlineem.estimators.progress import (
     CallbackSupportMixin,
@@ -59,19 +54,11 @@ from sklearn_onlineem.estimators.validation import (
     is_empty,
     raise_named,
 )
-from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.coordinates import has_coordinates
 
 # Decay of learning rates by default, and after the settled start of a stream; chosen by
 # benchmarks/real_data/streams.py.
 _DECAY, _SETTLED_DECAY = 0.6, 0.8
-# Numbers of jobs are as in joblib, where 0 has no meaning; C integers count them.
-_LARGEST_INT = np.iinfo(np.int32).max
-N_JOBS = [
-    None,
-    Interval(Integral, 1, _LARGEST_INT, closed="both"),
-    Interval(Integral, -_LARGEST_INT, -1, closed="both"),
-]
 
 
 class Rules(NamedTuple):
@@ -91,110 +78,10 @@ class Rules(NamedTuple):
 
 
 @estimator
-class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMixin, Parameterised):
-    """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
-
-    Parameters
-    ----------
-    solver : str or Solver, default="auto"
-        How `fit` learns. "auto": online EM if `eta0` is a number; if it is "auto", a pass in
-        mini-batches, and then batch EM until `tol`; mixtures of 5 components or more take split and
-        merge steps, and turns of both if rows are few, see :class:`~sklearn_onlineem.em.Auto`.
-        "online": only online EM, at most `max_iter` passes over shuffled mini-batches. "batch":
-        batch EM. "stochastic": `max_iter` passes of batch EM that draw the hidden variables; they
-        use neither `tol` nor `batch_size`. "bayesian": Bayesian online EM, one pass whose learning
-        rates come from the prior and the data. "adaptive": as "auto", and streams need no learning
-        rate, see :class:`~sklearn_onlineem.em.Adaptive`. Strings are short for values, which have
-        further settings: see :ref:`solvers`.
-        `partial_fit` takes an online step, which draws the hidden variables if the solver does, and
-        keeps running statistics if it is "bayesian".
-    eta0 : float or "auto", default="auto"
-        First learning rate, above 0. "auto" depends on the number b of observations in a batch, and
-        on the number m that determines the model (as many numbers as it has parameters). It is
-        ``(b/m)**(1-beta)`` with ``schedule="power"``, and 1 with the others. If the lengths of
-        sequences are given, not modelled, rates count rows: time t is 1 plus the rows seen before
-        over the rows of the batch, and pieces may have any sizes.
-    beta : float or "auto", default="auto"
-        Decay of the learning rate, in [0, 1]; the forgetting factor with ``schedule="forgetting"``.
-        "auto": 0.8 in streams that start from their first rows, and 1 in those with a sample, see
-        :class:`~sklearn_onlineem.em.Online`; 0.6 in others, as from given start values, and in
-        `fit`; with "forgetting" the past counts for half after 16 times the rows that determine
-        the model.
-    schedule : str or callable, default="power"
-        "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant": ``eta0``;
-        "forgetting": batches that are k steps old weigh ``beta**k``; or any callable t -> eta, such
-        as :class:`~sklearn_onlineem.em.PowerDecay`.
-    batch_size : int, default=1000
-        Observations in a mini-batch of `fit`, at most. With ``eta0="auto"``, data of no more
-        observations are fitted by batch EM, but for mixtures of few rows, see `solver`.
-    max_iter : int or "auto", default="auto"
-        Maximum number of passes of `fit` over the data. 0: `fit` only sets the start. "auto": 1000
-        of batch EM, and 100 in mini-batches or with draws.
-    tol : float or "auto", default="auto"
-        "auto": `fit` ends when the parameters are within a tenth of a standard error of a local
-        maximum, in root mean square, as a certificate tells: by the score, and by the observed
-        information, which has no negative curvature. A number: when `stopping` falls below it, in
-        nats per observation; 0 is never, and every pass is one of EM. Laplace distributions, and
-        priors that empty components, have no certificate, and the latest gains tell the distance.
-        Where they cannot, "auto" is 1e-3, or 1e-2 nats per sequence: with ``stopping="kl"``, for
-        passes in mini-batches, and for models without standard errors.
-    stopping : {"likelihood", "kl"}, default="likelihood"
-        What `fit` compares with a number `tol`: the change of the mean log-likelihood, or the KL
-        divergence between the models before and after a pass.
-    warm_start : bool, default=False
-        Whether `fit` starts from the fitted model. Its first pass is then compared with the last
-        one of the previous fit, so that fits of one pass notice convergence, too.
-    random_state : int, RandomState instance or None, default=None
-        Of starts, of the order of observations in `fit`, of drawn variables, and of `sample`.
-    n_jobs : int, default=None
-        Number of threads; -1 uses all processors, and None one, unless in a context of
-        `joblib.parallel_config`. Results do not depend on it.
-    verbose : int, default=0
-        From 1 on, `fit` prints each start, every `verbose_interval`-th pass with its mean
-        log-likelihood, and why it ended; `partial_fit` prints the first and every
-        `verbose_interval`-th update, with the rows read so far.
-    verbose_interval : int, default=10
-        Passes, or updates of a stream, between messages.
-    callbacks : list of callables, default=None
-        Each is called after every update with a :class:`~sklearn_onlineem.em.state.Step`, a tuple
-        (eta, log_likelihood, kl_divergence, n_rows). Learning rates restart if one returns
-        :class:`~sklearn_onlineem.em.Restart`; any other true value ends the fit. A callback with a
-        second argument also gets a copy of the estimator, fitted as of that update and without
-        callbacks, such as :class:`~sklearn_onlineem.diagnostics.EarlyStopping`. A callback must not
-        be a coroutine function, nor call `fit` or `partial_fit` of the estimator itself. If it
-        raises, the estimator stays unchanged; other threads see the previous model until the fit
-        has ended. Parameters that it sets act from the next call on; the fit is refused if one of
-        them shapes the model.
-    """
-
-    solver: str | Solver = parameter(default="auto", valid=[StrOptions(solvers_for(Model)), Solver])
-    eta0: float | str = parameter(
-        default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
-    )
-    beta: float | str = parameter(
-        default="auto", valid=[Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})]
-    )
-    schedule: str | Callable[[float], float] = parameter(
-        default="power", valid=[StrOptions(set(SCHEDULES)), callable]
-    )
-    batch_size: int = parameter(default=1000, valid=[Interval(Integral, 1, None, closed="left")])
-    max_iter: int | str = parameter(
-        default="auto", valid=[Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})]
-    )
-    tol: float | str = parameter(
-        default="auto", valid=[Interval(Real, 0, None, closed="left"), StrOptions({"auto"})]
-    )
-    stopping: str = parameter(default="likelihood", valid=[StrOptions(set(STOPPING_RULES))])
-    warm_start: bool = parameter(default=False, valid=["boolean"])
-    random_state: object = parameter(default=None, valid=["random_state"])
-    n_jobs: int | None = parameter(default=None, valid=N_JOBS)
-    verbose: int = parameter(default=0, valid=["verbose"])
-    verbose_interval: int = parameter(
-        default=10, valid=[Interval(Integral, 1, None, closed="left")]
-    )
-    callbacks: Sequence[Callable[..., object]] | None = parameter(
-        default=None, valid=[None, "array-like"]
-    )
+class OnlineEM(
+    KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMixin, LearningParameters
+):
+    """Base of all estimators: an input, an initialiser, a prior and a solver make a fit."""
 
     # `tol="auto"` where no pass sees all data at once, in nats per observation.
     _approximate_tol = 1e-3
@@ -571,71 +458,11 @@ class OnlineEM(KnownModel, FittedState, Locked, CallbackSupportMixin, DensityMix
             self._commit(Progress(state), reader.attributes)
         return self
 
-    # --------------------------------------------------------------------------------- inference
-
-    def _reader(self):
-        """Return the input that reads data for inference."""
-        return self._input()
-
-    def _made(self, method, X, *cut, given=(), reader=None, **where):
-        """Return what a method of the model makes of data, and the form of these if sequences."""
-        seen = self._seen()
-        reader = seen._reader() if reader is None else reader
-        first = dict(zip(arguments_beside(type(self)), cut, strict=False)) if cut else {}
-        data = reader.read(X, **first, **where)
-        try:
-            with single_threaded_blas(data.n_rows):
-                return getattr(seen._owner_of(method), method)(data, *given), reader.form
-        except INVALID as error:
-            raise_named(error, self)
-
-    def _infer(self, method, X, *cut, given=(), **where):
-        """Return what a method of the model makes of each row, in the form of X."""
-        found, form = self._made(method, X, *cut, given=given, **where)
-        return found if form is None else form.restored(found)
-
     def _drawn_seed(self):
         return _drawn_seed(check_random_state(self.random_state))
 
     def _generator(self):
         return np.random.default_rng(self._drawn_seed())
-
-
-class InformationCriteria:
-    """Mixin of estimators whose `_evidence` has the log-likelihood of data, and their number."""
-
-    def bic(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> float:
-        r"""Return the Bayesian information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
-
-        Returns
-        -------
-        bic : float
-            With log-likelihoods in nats.
-        """
-        seen = self._seen()
-        log_likelihood, n = seen._evidence(X, *cut, **where)
-        return _n_parameters(seen) * math.log(n) - 2.0 * log_likelihood
-
-    def aic(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> float:
-        r"""Return the Akaike information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
-
-        Returns
-        -------
-        aic : float
-            With log-likelihoods in nats.
-        """
-        seen = self._seen()
-        return 2.0 * (_n_parameters(seen) - seen._evidence(X, *cut, **where)[0])
-
-
-def _n_parameters(estimator):
-    """Return the number of free parameters, which is a matter of ranks for some models."""
-    with single_threaded_blas(math.inf):
-        return estimator.model_.n_parameters()
 
 
 def _warn(estimator, stages, before, after, learnt):
@@ -646,4 +473,4 @@ def _warn(estimator, stages, before, after, learnt):
 
 
 def _drawn_seed(random_state):
-    return tuple(random_state.randint(_LARGEST_INT, size=4).tolist())
+    return tuple(random_state.randint(LARGEST_INT, size=4).tolist())

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial, wraps
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar, Unpack, get_type_hints
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -19,7 +19,7 @@ from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.exceptions import InconsistentVersionWarning
 
-from sklearn_onlineem._typing import FloatsOrList
+from sklearn_onlineem._typing import Cut, FloatsOrList, RowData, Where
 from sklearn_onlineem._values import Identified, aligned, checksum, frozen
 from sklearn_onlineem._version import __version__
 from sklearn_onlineem.data.sequences import Sequences
@@ -27,8 +27,9 @@ from sklearn_onlineem.em.solvers import Chains
 from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.em.stages.sample import Challenge, without_sample
 from sklearn_onlineem.em.state import History, State, Step
-from sklearn_onlineem.estimators.parameters import are_same, estimator
-from sklearn_onlineem.estimators.validation import error_context
+from sklearn_onlineem.estimators.parameters import are_same, arguments_beside, estimator
+from sklearn_onlineem.estimators.threads import single_threaded_blas
+from sklearn_onlineem.estimators.validation import INVALID, error_context, raise_named
 from sklearn_onlineem.models import Model
 
 # Parameters that say what is learnt, which a fit that goes on may change.
@@ -455,6 +456,29 @@ class FittedState(PersistentState):
             return bounds[-1]
         return math.nan if step is None else step.log_likelihood
 
+    # --------------------------------------------------------------------------------- inference
+
+    def _reader(self):
+        """Return the input that reads data for inference."""
+        return self._input()
+
+    def _made(self, method, X, *cut, given=(), reader=None, **where):
+        """Return what a method of the model makes of data, and the form of these if sequences."""
+        seen = self._seen()
+        reader = seen._reader() if reader is None else reader
+        first = dict(zip(arguments_beside(type(self)), cut, strict=False)) if cut else {}
+        data = reader.read(X, **first, **where)
+        try:
+            with single_threaded_blas(data.n_rows):
+                return getattr(seen._owner_of(method), method)(data, *given), reader.form
+        except INVALID as error:
+            raise_named(error, self)
+
+    def _infer(self, method, X, *cut, given=(), **where):
+        """Return what a method of the model makes of each row, in the form of X."""
+        found, form = self._made(method, X, *cut, given=given, **where)
+        return found if form is None else form.restored(found)
+
     # A lock cannot be pickled, rules may hold callbacks, which are parameters, and the tasks of a
     # fit end with it.
     _transient = (
@@ -477,6 +501,43 @@ class FittedState(PersistentState):
 
 # Models whose arrays are read-only, by id: to look at all takes longer than some predictions.
 _HANDED_OUT = WeakValueDictionary()
+
+
+class InformationCriteria:
+    """Mixin of estimators whose `_evidence` has the log-likelihood of data, and their number."""
+
+    def bic(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> float:
+        r"""Return the Bayesian information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
+
+        Returns
+        -------
+        bic : float
+            With log-likelihoods in nats.
+        """
+        seen = self._seen()
+        log_likelihood, n = seen._evidence(X, *cut, **where)
+        return _n_parameters(seen) * math.log(n) - 2.0 * log_likelihood
+
+    def aic(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> float:
+        r"""Return the Akaike information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
+
+        Returns
+        -------
+        aic : float
+            With log-likelihoods in nats.
+        """
+        seen = self._seen()
+        return 2.0 * (_n_parameters(seen) - seen._evidence(X, *cut, **where)[0])
+
+
+def _n_parameters(estimator):
+    """Return the number of free parameters, which is a matter of ranks for some models."""
+    with single_threaded_blas(math.inf):
+        return estimator.model_.n_parameters()
 
 
 class FitTransformMixin(TransformerMixin):

@@ -209,10 +209,9 @@ def _with_arguments(signature, names):
 
 
 class ReadsData:
-    """Base of estimators whose methods hand arguments beside X on to an input, as `where`.
+    """Base of estimators whose methods hand `where`, arguments beside X, on to an input.
 
-    The names in `_where` of a class, and of its bases, stand in signatures and docstrings in the
-    place of `where`. Other names are refused.
+    The names in `_where` of a class, and of its bases, stand in signatures and docstrings instead.
     """
 
     _where: ClassVar[tuple[str, ...]] = ()
@@ -222,16 +221,13 @@ class ReadsData:
         for name, member in members.items():
             if name.startswith("_") or not inspect.isfunction(member):
                 continue
-            source = getattr(member, "source", member)
-            names = arguments_beside(cls, name)
-            if getattr(member, "where", None) != names and _takes_where(source):
+            source, names = getattr(member, "source", member), arguments_beside(cls, name)
+            # To inspect signatures takes longer.
+            code = inspect.unwrap(source).__code__
+            takes_where = code.co_flags & inspect.CO_VARKEYWORDS and "where" in code.co_varnames
+            if takes_where and getattr(member, "where", None) != names:
                 setattr(cls, name, with_named_calls(source, names))
         super().__init_subclass__(**kwargs)
-
-
-def _takes_where(method):
-    code = inspect.unwrap(method).__code__
-    return bool(code.co_flags & inspect.CO_VARKEYWORDS) and "where" in code.co_varnames
 
 
 # What methods of estimators that take X say alike.

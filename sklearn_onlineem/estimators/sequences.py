@@ -26,8 +26,8 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.estimators._labels import ReadsLabels
-from sklearn_onlineem.estimators.base import InformationCriteria, OnlineEM
-from sklearn_onlineem.estimators.fitted import FitTransformMixin, rollback
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.fitted import FitTransformMixin, InformationCriteria, rollback
 from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
 from sklearn_onlineem.estimators.sequence_forms import (
     SequenceOutput,

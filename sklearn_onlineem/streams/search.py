@@ -28,8 +28,8 @@ from sklearn.utils.validation import _num_samples
 
 from sklearn_onlineem._typing import FloatsOrList
 from sklearn_onlineem._values import Identified
-from sklearn_onlineem.estimators.base import N_JOBS
 from sklearn_onlineem.estimators.fitted import rollback
+from sklearn_onlineem.estimators.learning import N_JOBS
 from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import checked_weight, error_context

@@ -21,7 +21,8 @@ from sklearn_onlineem.estimators._regressions import (
     with_inputs_of,
 )
 from sklearn_onlineem.estimators._rows import RowsInput
-from sklearn_onlineem.estimators.base import InformationCriteria, OnlineEM
+from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.fitted import InformationCriteria
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser, MixtureParameters
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import single_threaded_blas

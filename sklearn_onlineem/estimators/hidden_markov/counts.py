@@ -1,4 +1,4 @@
-"""Hidden Markov models of counts of several kinds."""
+"""Hidden Markov models of counts: Poisson, and multinomial, which are counts of categories."""
 
 from __future__ import annotations
 
@@ -6,12 +6,77 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._checks import finite
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.families import Multinomial
+from sklearn_onlineem.families import Multinomial, Poisson
+from sklearn_onlineem.statistics import Sums
+
+
+@estimator
+class PoissonHMM(BaseHMM):
+    """Hidden Markov model of Poisson counts: like hmmlearn's, with `partial_fit`.
+
+    Counts may be fractions, but not negative: factorials are continued by the gamma function.
+    Scores then compare models only on the same data.
+
+    Parameters
+    ----------
+    lambdas_init : array-like of shape (n_components, n_features), default=None
+        Rates to start from.
+    lambdas_prior, lambdas_weight : float, default=0.0
+        Gamma prior of the rates: counts and rows that are added to those of each state. (In
+        hmmlearn 0.3 the rows of all states count against the prior of each.)
+
+    Attributes
+    ----------
+    lambdas_ : ndarray of shape (n_components, n_features)
+        Rates: expected counts.
+
+    See Also
+    --------
+    HMM : Formulas, and what the parameters mean.
+    PoissonMixture : The same for rows without order.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonHMM
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(np.repeat([[2], [30], [2]], 200, axis=0))
+    >>> hmm = PoissonHMM(2, random_state=0).fit(X)
+    >>> np.sort(hmm.lambdas_.ravel()).round()
+    array([ 2., 30.])
+    """
+
+    lambdas_init: object = parameter(default=None, valid=[None, "array-like"])
+    lambdas_prior: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
+    lambdas_weight: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
+
+    _whole = ("emissions", "le")
+
+    _takes_positive_only = True
+    _handles_missing = True
+
+    def _family(self):
+        return Poisson()
+
+    def _emission_prior(self, family, n_features):
+        if self.lambdas_prior == self.lambdas_weight == 0.0:
+            return super()._emission_prior(family, n_features)
+        shape = (self.n_components, n_features)
+        weight = finite("lambdas_weight", self.lambdas_weight, shape[:1])
+        return Sums(weight.copy(), finite("lambdas_prior", self.lambdas_prior, shape).copy())
+
+    lambdas_ = Settable[Floats]()
 
 
 @estimator
