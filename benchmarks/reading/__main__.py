@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 19,
     "GaussianMixture.partial_fit, steady, depth": 13,
     "Python files": 208,
-    "Python code": 32_675,
-    "Python docstrings": 15_384,
+    "Python code": 32_684,
+    "Python docstrings": 15_386,
     "kernel files": 62,
-    "kernel code": 15_142,
+    "kernel code": 15_161,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_250,
+    "test code": 43_259,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

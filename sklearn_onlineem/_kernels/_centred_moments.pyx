@@ -7,7 +7,7 @@ those of `_small_matrices`, each function does all the components in one call.
 
 from numpy import empty as new
 
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, isinf
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 from numpy cimport (
@@ -144,6 +144,28 @@ def scaled_rows(ndarray weights, object A):
     for k in range(K):
         multiply(row + k * p, weight[k], p, scaled + k * p)
     return out
+
+
+def means_of_sums(
+    ndarray totals,     # IN  (K, p)
+    ndarray weights,    # IN  (K,)
+    ndarray kept,       # IN  (K, p), of components without weight
+    ndarray means,      # OUT (K, p)
+):
+    """Totals divided by weights; return whether none overflows."""
+    cdef Py_ssize_t K = extent(totals, 0), p = extent(totals, 1), k, i
+    cdef const double* total = readable(totals, K * p)
+    cdef const double* weight = readable(weights, K)
+    cdef const double* old = readable(kept, K * p)
+    cdef double* mean = writable(means, K * p)
+    cdef bint overflows = False
+    with nogil:
+        for k in range(K):
+            for i in range(k * p, k * p + p):
+                mean[i] = total[i] / weight[k] if weight[k] > 0.0 else old[i]
+                if isinf(mean[i]) and weight[k] > 0.0 and not isinf(total[i]):
+                    overflows = True
+    return not overflows
 
 
 cdef double merge_means(

@@ -139,9 +139,14 @@ class NominalColumns:
             return out
         return _with_columns(out, {j: named(names, rows[:, j]) for j, names in known.items()})
 
-    @contextmanager
     def _lock(self):
-        with super()._lock():
+        lock = super()._lock()
+        # By the rules of a stream that goes on, no first data are read.
+        return lock if self.__dict__.get("_present_rules") else self._forgetting(lock)
+
+    @contextmanager
+    def _forgetting(self, lock):
+        with lock:
             try:
                 yield
             finally:

@@ -10,7 +10,8 @@ from typing import Generic, Self, TypeVar
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem._kernels import _counts, _natural
+from sklearn_onlineem._kernels import _centred_moments, _counts, _natural
+from sklearn_onlineem._kernels._forward_backward import normalise_rows
 from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers
@@ -405,7 +406,8 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         return linear_statistics(phi, responsibilities, n_threads)
 
     def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
-        return Sums(weights, weights[:, None] * self.mean_statistics(parameters))
+        means = self.mean_statistics(parameters)
+        return Sums(weights, _centred_moments.scaled_rows(weights, means))
 
     def m_step(self, statistics: Evidence, previous: Parameters | None = None) -> Parameters:
         return self.regularise(mean_of(statistics, previous))
@@ -506,17 +508,22 @@ def promoted(phi):
 
 def mean_of(statistics, previous):
     """Divide totals by weights; components without weight keep their previous mean."""
-    weight = statistics.weight[:, None]
-    try:
-        with np.errstate(over="raise"):
-            if np.count_nonzero(weight > 0) == len(weight):
-                return statistics.total / weight
-            kept = np.zeros_like(statistics.total) if previous is None else previous
-            return np.divide(statistics.total, weight, out=kept.copy(), where=weight > 0)
-    except FloatingPointError:
+    totals = np.ascontiguousarray(statistics.total)
+    means, kept = np.empty(totals.shape), np.zeros(totals.shape) if previous is None else previous
+    arrays = totals, statistics.weight, np.ascontiguousarray(kept), means
+    if not _centred_moments.means_of_sums(*arrays):
         raise ValueError(
             "The mean of a component overflows: its weight is too small for its prior."
-        ) from None
+        )
+    return means
+
+
+def normalised(flat, n):
+    """Return rows of probabilities: each n numbers that follow each other, divided by their sum."""
+    groups = np.ascontiguousarray(flat).reshape(-1, n)
+    shares = np.empty(groups.shape)
+    normalise_rows(groups, groups, shares)
+    return shares.reshape(flat.shape)
 
 
 def averages(counts, totals, log_likelihood, rows):

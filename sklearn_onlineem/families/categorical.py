@@ -19,6 +19,7 @@ from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families import _collapsed
+from sklearn_onlineem.families._family import normalised
 from sklearn_onlineem.families._independent_columns import ExponentialColumns, filled
 from sklearn_onlineem.families._start_coordinates import unchanged
 from sklearn_onlineem.families.parts import Part, means_part
@@ -209,11 +210,10 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return np.array(self.n_categories)
 
     def check(self, X: Floats) -> None:
-        has_gaps = not sparse.issparse(X) and np.isnan(X).any()
-        self._check_codes(filled(X, 0.0) if has_gaps else X)
+        self._check_codes(X, may_lack=True)
 
-    def _check_codes(self, X):
-        if sparse.issparse(X):
+    def _check_codes(self, X, may_lack=False):
+        if not isinstance(X, np.ndarray):
             raise ValueError("Categorical data must be dense codes.")
         sizes, unasked, where = self.n_categories, max(_MOST_UNASKED, len(X)), ""
         if isinstance(sizes, tuple):
@@ -229,6 +229,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
                 reals = np.require(X, None if X.dtype in REALS else np.float64, "AC")
             if are_codes(reals, most):
                 return
+        if may_lack and np.isnan(X).any():
+            return self._check_codes(filled(X, 0.0))
         if given is None:
             why = (
                 f" ({_MOST_UNASKED} codes, or as many as rows) if n_categories is not given. Number"
@@ -268,7 +270,9 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         elif n_features > 1:
             columns += sizes * np.arange(n_features, dtype=index)
         indptr = np.arange(0, X.size + 1, n_features, dtype=index)
-        return (np.ones(X.size, dtype=X.dtype), columns.ravel(), indptr), n_columns
+        ones = np.empty(X.size, dtype=X.dtype)
+        ones.fill(1.0)  # `np.ones` takes three times as long.
+        return (ones, columns.ravel(), indptr), n_columns
 
     def log_density(self, parameters: Floats, X: Floats, n_threads: int = 1) -> Floats:
         # A matrix of scipy takes longer than the arithmetic on a few rows.
@@ -276,9 +280,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         if n_columns != parameters.shape[1]:
             return super().log_density(parameters, X, n_threads)  # The error.
         out = np.empty((len(X), len(parameters)), dtype=X.dtype)
-        offset = -np.log(self._sums(parameters)).sum(axis=1)
         natural_T = np.ascontiguousarray(self.to_natural(parameters).T)
-        wanted = task(out=out)
+        offset, wanted = np.zeros(len(parameters)), task(out=out)  # Probabilities add up to 1.
         _counts.mixture_pass(*parts, natural_T, offset, wanted, None, None, n_threads)
         return out
 
@@ -332,8 +335,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     def _normalised(self, flat):
         """Return numbers divided by the sums of each column."""
         if not isinstance(self.n_categories, tuple):
-            cells = flat.reshape(len(flat), -1, self.n_categories)
-            return (cells / cells.sum(axis=2, keepdims=True)).reshape(flat.shape)
+            return normalised(flat, self.n_categories)
         return flat / np.repeat(self._sums(flat), self._sizes_of(flat), axis=1)
 
     def _cumulative(self, flat):

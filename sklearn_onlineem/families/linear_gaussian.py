@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,8 +79,10 @@ def square_roots(covariances):
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
 
 
-# Returns arrays as kernels take them.
-_ready = partial(np.ascontiguousarray, dtype=np.float64)
+def _ready(array):
+    """Return an array as kernels take it."""
+    return np.ascontiguousarray(array, np.float64)
+
 
 ALL_PARAMETERS = ("matrix", "offset", "covariance")
 

@@ -16,6 +16,7 @@ from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
+from sklearn_onlineem.families._family import normalised
 from sklearn_onlineem.families.capabilities import FewValues
 from sklearn_onlineem.families.multinomial import GroupedCounts
 from sklearn_onlineem.families.parts import Part, means_part
@@ -198,8 +199,7 @@ class MarkovChain(GroupedCounts, FewValues):
         return np.log(self._groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
 
     def probabilities(self, parameters: Floats) -> Floats:
-        groups = self._groups(parameters)
-        return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
+        return normalised(parameters, n_symbols_of(parameters.shape[1]))
 
     def start_probabilities(self, parameters: Floats) -> Floats:
         """Return probabilities of the first symbol, (K, S).

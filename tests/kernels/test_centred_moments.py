@@ -59,6 +59,16 @@ def test_sums_have_the_bits_of_numpy_whatever_is_added(K, d):
         kernels.merge(1.0, np.ones(2), 1.0, np.ones(3))
 
 
+def test_means_of_sums(K, d, rng):
+    totals, kept, means = rng.normal(size=(3, K, d))
+    weights = rng.uniform(size=K) * (np.arange(K) % 3 < 2)
+    assert kernels.means_of_sums(totals, weights, kept, means)
+    seen = weights > 0.0
+    assert_array_equal(means[seen], totals[seen] / weights[seen, None])
+    assert_array_equal(means[~seen], kept[~seen])
+    assert not kernels.means_of_sums(totals, np.full(K, 5e-324), kept, means)
+
+
 @pytest.mark.parametrize("shape", [full, tied])
 def test_recentre(K, d, shape):
     rng = np.random.default_rng(5)

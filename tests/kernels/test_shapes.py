@@ -187,6 +187,7 @@ CALLS = [
     Call("_student_t.weigh",
          (ones(N, K), ones(K), D, ones(K), ones(K), TASK, ones(K), ones(K))),
     Call("_responsibilities.normalise", (ones(N, K), TASK), {("log_joint", 1)}),
+    Call("_centred_moments.means_of_sums", (ones(K, D), ones(K), ones(K, D), ones(K, D))),
     Call("_forward_backward.largest_of_rows", (ones(N, K), ones(N)), {("values", 1)}),
     Call("_responsibilities.weights_from_counts", (ones(K), ones(K), ones(K))),
     Call("_responsibilities.log_weights", (ones(K), ones(K))),
