@@ -192,6 +192,7 @@ def test_the_ratio_tends_to_1(case, rng):
         assert abs(found.ratio - 1.0) < 0.01
 
 
+@pytest.mark.pinned("without floors EM of other data may make covariances that are singular")
 @all_models
 def test_the_least_certificate_is_at_most_the_mean_gain(case, rng):
     model, data = case.draw(rng), case.data(rng, 40)
