@@ -1,39 +1,81 @@
-"""Regressions of counts: maxima by statsmodels, steps that never fall, streams, digits."""
+"""Regressions of bits and counts: maxima by statsmodels, bounds and steps, streams, digits."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from cases.family_cases import case_of
 from numpy.testing import assert_allclose
-from scipy.special import gammaln
+from scipy.special import expit, gammaln
 
 from sklearn_onlineem import Mixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.families import PoissonRegression
+from sklearn_onlineem.families import BernoulliRegression, PoissonRegression
 from sklearn_onlineem.families.poisson_regression import Origin
 from sklearn_onlineem.models.mixture import MixtureModel
 
-FAMILY = PoissonRegression(2)
+BITS, FAMILY = BernoulliRegression(2), PoissonRegression(2)
+
+
+def inputs(rng, n, matrix, intercept):
+    """Two inputs, and the predictors of two responses that they shift."""
+    x = rng.normal(size=(n, 2)) + 0.5
+    return x, x @ np.array(matrix).T + intercept
+
+
+def bits(rng, n=400):
+    """Rows of two inputs and of two bits, whose log odds they shift."""
+    x, predictor = inputs(rng, n, [[1.0, -0.5], [0.3, 0.8]], [-0.5, 0.2])
+    return np.hstack([x, rng.random((n, 2)) < expit(predictor)])
 
 
 def counts(rng, n=400):
     """Rows of two inputs and of two counts, whose log rates they shift."""
-    x = rng.normal(size=(n, 2)) + 0.5
-    matrix, intercept = np.array([[0.6, -0.3], [0.2, 0.5]]), np.array([0.5, -1.0])
-    return np.hstack([x, rng.poisson(np.exp(x @ matrix.T + intercept))])
+    x, predictor = inputs(rng, n, [[0.6, -0.3], [0.2, 0.5]], [0.5, -1.0])
+    return np.hstack([x, rng.poisson(np.exp(predictor))])
 
 
-def after_passes(rows, weights, found=None, prior=None, n_passes=30):
+def after_passes(rows, weights, found=None, prior=None, n_passes=30, family=FAMILY):
     """Parameters after passes of batch EM, and the log-likelihoods on the way."""
-    found, path = found or FAMILY.m_step(FAMILY.expected_statistics(rows, weights)), []
+    found, path = found or family.m_step(family.expected_statistics(rows, weights)), []
     for _ in range(n_passes):
-        path.append(float((weights * FAMILY.log_density(found, rows)).sum()))
-        evidence = FAMILY.posterior_statistics(found, rows, weights)
-        found = FAMILY.m_step(evidence if prior is None else evidence + prior, found)
+        path.append(float((weights * family.log_density(found, rows)).sum()))
+        evidence = family.posterior_statistics(found, rows, weights)
+        found = family.m_step(evidence if prior is None else evidence + prior, found)
     return found, np.array(path)
+
+
+class Responses(NamedTuple):
+    """A family, rows of it, its twin in statsmodels, its log density, and passes to its maximum."""
+
+    family: BernoulliRegression | PoissonRegression
+    rows: Callable
+    twin: type
+    log_density: Callable
+    n_passes: int
+
+    def maximum(self, rows, weights):
+        return after_passes(rows, weights, n_passes=self.n_passes, family=self.family)
+
+
+both = pytest.mark.parametrize(
+    "responses",
+    [
+        Responses(
+            BITS, bits, sm.families.Binomial, lambda y, p: np.log(np.where(y > 0, p, 1.0 - p)), 300
+        ),
+        Responses(
+            FAMILY, counts, sm.families.Poisson,
+            lambda y, rate: y * np.log(rate) - rate - gammaln(y + 1.0), 30,
+        ),
+    ],
+    ids=["bits", "counts"],
+)  # fmt: skip
 
 
 def known(matrix, offset, rows):
@@ -44,24 +86,35 @@ def known(matrix, offset, rows):
     return FAMILY.with_inputs_of(blank, rows)
 
 
+@both
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
-def test_weighted_maxima_are_those_of_statsmodels(offset, rng):
-    rows, weights = counts(rng), rng.random((400, 1))
+def test_weighted_maxima_are_those_of_statsmodels(responses, offset, rng):
+    rows, weights = responses.rows(rng), rng.random((400, 1))
     shifted = rows + [offset, offset, 0.0, 0.0]
-    found, path = after_passes(shifted, weights)
+    found, path = responses.maximum(shifted, weights)
     assert (np.diff(path) >= -1e-9).all()
-    # Steps near the maximum are Newton's.
-    assert path[5] == pytest.approx(path[-1], abs=1e-9)
+    if responses.family is FAMILY:  # Steps near the maximum are Newton's.
+        assert path[5] == pytest.approx(path[-1], abs=1e-9)
     for j in range(2):
-        design, family = sm.add_constant(rows[:, :2]), sm.families.Poisson()
+        design, family = sm.add_constant(rows[:, :2]), responses.twin()
         theirs = sm.GLM(rows[:, 2 + j], design, family, freq_weights=weights[:, 0]).fit(tol=1e-14)
         assert_allclose(found.matrix[0, j], theirs.params[1:], rtol=1e-7)
         level = theirs.params[0] - offset * theirs.params[1:].sum()
         assert_allclose(found.offset[0, j], level, rtol=1e-7)
-    rates = FAMILY.predicted(found, shifted[:, :2])[:, 0]
-    y = rows[:, 2:]
-    expected = (weights * (y * np.log(rates) - rates - gammaln(y + 1.0))).sum()
+    means = responses.family.predicted(found, shifted[:, :2])[:, 0]
+    expected = (weights * responses.log_density(rows[:, 2:], means)).sum()
     assert path[-1] == pytest.approx(expected, abs=1e-6 * max(1.0, offset / 1e3))
+
+
+def test_the_bound_of_em_is_below_the_likelihood_and_touches_it(rng):
+    case = case_of(BernoulliRegression)
+    X, old = case.rows(rng, 200, 3), case.draw(rng, 1, 3)
+    bound = case.complete_log_density(old, old, X)
+    touching = case.family.log_density(old, X) - bound
+    for _ in range(20):
+        new = case.draw(rng, 1, 3)
+        gap = case.family.log_density(new, X) - case.complete_log_density(old, new, X) - touching
+        assert (gap >= -1e-12).all()
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3])
@@ -112,17 +165,18 @@ def test_steps_do_not_depend_on_rows_without_weight(rng):
     assert_allclose(new.parameters.matrix, expected.parameters.matrix)
 
 
-def test_streams_come_to_the_maximum_of_all_rows(rng):
-    rows = counts(rng, 4000)
-    best, _ = after_passes(rows, np.ones((4000, 1)))
-    settings = {"family": FAMILY, "solver": Online(stages=()), "schedule": "harmonic"}
+@both
+def test_streams_come_to_the_maximum_of_all_rows(responses, rng):
+    rows, family = responses.rows(rng, 4000), responses.family
+    best, _ = responses.maximum(rows, np.ones((4000, 1)))
+    settings = {"family": family, "solver": Online(stages=()), "schedule": "harmonic"}
     stream = Mixture(1, eta0=1.0, random_state=0, **settings)
     for part in np.split(rows, 200):
         stream.partial_fit(part)
     found = stream.parameters_
-    left = FAMILY.log_density(best, rows).sum() - FAMILY.log_density(found, rows).sum()
+    left = family.log_density(best, rows).sum() - family.log_density(found, rows).sum()
     assert 0.0 <= left < 5.0  # Of six parameters, whose errors alone are 3 nats.
-    # Their moments, weighted by rates of the time, are the information of the maximum.
+    # Their moments, weighted by precisions of the time, are the information of the maximum.
     assert_allclose(found.precision, best.precision, rtol=0.1)
     assert_allclose(found.spread, best.spread, rtol=0.1, atol=0.1)
 
@@ -138,13 +192,26 @@ def test_a_stream_follows_rates_that_jump(rng):
     assert_allclose(stream.parameters_.matrix, 0.0, atol=0.05)
 
 
-def test_inputs_that_do_not_vary_keep_their_coefficients(rng):
-    rows = counts(rng)
+@both
+def test_inputs_that_do_not_vary_keep_their_coefficients(responses, rng):
+    rows = responses.rows(rng)
     rows[:, 1] = 3.0
-    found, _ = after_passes(rows, np.ones((400, 1)))
+    found, _ = responses.maximum(rows, np.ones((400, 1)))
     assert_allclose(found.matrix[..., 1], 0.0)
-    theirs = sm.Poisson(rows[:, 2], sm.add_constant(rows[:, :1])).fit(disp=0, tol=1e-12)
+    design, family = sm.add_constant(rows[:, :1]), responses.twin()
+    theirs = sm.GLM(rows[:, 2], design, family).fit(tol=1e-14)
     assert_allclose(found.matrix[0, 0, 0], theirs.params[1], rtol=1e-7)
+
+
+def test_bits_that_inputs_separate_stay_finite_and_a_prior_keeps_them_small():
+    rows = np.column_stack([np.arange(-3.0, 4.0), np.zeros(7), np.arange(7) > 3, np.arange(7) > 3])
+    found, path = after_passes(rows, np.ones((7, 1)), n_passes=300, family=BITS)
+    assert np.isfinite(found.matrix).all() and -0.5 < path[-1] < 0.0
+    prior = BITS.prior_statistics(1, n_features=4, matrix_precision=1.0)
+    found, _ = after_passes(rows, np.ones((7, 1)), found, prior, n_passes=300, family=BITS)
+    psi = BITS.linear_predictor(found, rows[:, :2])
+    slope = ((rows[:, 2:] - expit(psi[:, 0])) * rows[:, :1]).sum(axis=0)
+    assert_allclose(slope, found.matrix[0, :, 0], rtol=1e-6)
 
 
 def test_columns_without_counts_stay_finite_and_a_prior_keeps_them_near(rng):
@@ -194,3 +261,15 @@ def test_what_is_no_count_is_refused(rng):
     for wrong in (-1, 1.5, None):
         with pytest.raises(ValueError, match="n_lags must be a whole number"):
             PoissonRegression(2, n_lags=wrong)
+
+
+def test_what_is_no_bit_is_refused(rng):
+    rows = bits(rng)
+    rows[0, 2] = 0.5
+    with pytest.raises(ValueError, match="Bits must be 0 or 1"):
+        BITS.check(rows)
+    with pytest.raises(ValueError, match="columns of bits after"):
+        BITS.check(rows[:, :2])
+    for wrong in (0, 1.5, None):
+        with pytest.raises(ValueError, match="n_inputs must be a whole number"):
+            BernoulliRegression(wrong)
