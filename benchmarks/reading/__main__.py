@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_161,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_260,
+    "test code": 43_164,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

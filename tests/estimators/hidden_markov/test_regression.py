@@ -1,24 +1,17 @@
 """Hidden Markov regressions: by enumeration, least squares and peers; streams, gaps, refusals."""
 
-import pickle
 from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
-import pandas as pd
 import pytest
 from cases.chains import extended
-from cases.inputs import NAMED, WRONG
+from cases.inputs import assert_switching, switching
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm
-from sklearn import config_context
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from statsmodels.tsa.api import MarkovAutoregression, MarkovRegression
 
-from sklearn_onlineem import HMM, RegressionHMM, StreamPipeline, combine_estimators
+from sklearn_onlineem import HMM, RegressionHMM
 from sklearn_onlineem._values import components
 from sklearn_onlineem.families import GaussianRegression
 from sklearn_onlineem.models.regression_forecasts import forecast_of_regressions
@@ -37,22 +30,6 @@ def known(rng, lags, n_inputs):
         intercept=rng.normal(size=(K, P)),
         covariances=0.5 * np.eye(P) + root @ root.mT,
     )
-
-
-def switching(rng, n=600):
-    """A row that follows its input with two slopes in turn, and the row before it."""
-    inputs, states = rng.normal(size=n), np.arange(n) // 60 % 2
-    X = np.zeros((n, 1))
-    for t in range(n):
-        X[t] = 0.5 * X[t - 1] + (2.0 - 4.0 * states[t]) * inputs[t] + 1.0 + 0.3 * rng.normal()
-    return X, inputs, states
-
-
-def assert_switching(hmm):
-    order = np.argsort(hmm.coef_[:, 0, 1])
-    assert_allclose(hmm.coef_[order, 0], [[0.5, -2.0], [0.5, 2.0]], atol=0.15)
-    assert_allclose(hmm.intercept_.ravel(), 1.0, atol=0.15)
-    assert_allclose(hmm.covariances_.ravel(), 0.09, rtol=0.4)
 
 
 # ------------------------------------------------------------------------------- by definition
@@ -189,58 +166,6 @@ def test_regimes_are_found(solver, rng):
     assert max(np.mean(found == states), np.mean(found != states)) > 0.95
 
 
-@pytest.mark.parametrize("n_rows", [1, 7, 100])
-def test_a_stream_in_pieces_of_any_size(n_rows, rng):
-    X, u, _ = switching(rng)
-    hmm, first = RegressionHMM(2, lags=1, random_state=0), max(2, n_rows)
-    cuts = range(first, len(X), n_rows)
-    for rows, inputs in zip(np.split(X, cuts), np.split(u, cuts), strict=True):
-        hmm.partial_fit(rows, inputs=inputs, continues=True)
-    assert_switching(hmm)
-    batch = RegressionHMM(2, lags=1, random_state=0).fit(X, inputs=u)
-    assert hmm.score(X, inputs=u) > batch.score(X, inputs=u) - 15.0
-    # The last state knows the rows before the piece.
-    assert_allclose(hmm.filtered_state_, hmm.filter(X, inputs=u)[-1], atol=1e-6)
-    live, more = (
-        hmm.live_filter(continues=True),
-        hmm.filter(np.vstack([X, X[:1]]), inputs=[*u, u[0]]),
-    )
-    assert_allclose(live.update(X[0], inputs=u[:1]), more[-1], atol=1e-6)
-
-
-def test_scores_of_pieces_are_those_of_the_whole(rng):
-    X, u, _ = switching(rng, 400)
-    hmm = RegressionHMM(2, lags=2, random_state=0).fit(X, inputs=u)
-    hmm.set_params(schedule="constant", eta0=1e-12)
-    hmm.partial_fit(X[:150], inputs=u[:150], continues=True)
-    whole = hmm.score_rows(X[:200], inputs=u[:200])
-    piece = hmm.score_rows(X[150:200], inputs=u[150:200], continues=True)
-    assert_allclose(piece, whole[150:], rtol=1e-6, atol=1e-9)
-
-
-def test_a_live_filter_and_its_forecasts(rng):
-    X, u, _ = switching(rng, 300)
-    hmm = RegressionHMM(2, lags=1, random_state=0).fit(X, inputs=u)
-    X[150] = np.nan
-    live = hmm.live_filter()
-    found = [live.update(row, inputs=[value]) for row, value in zip(X, u, strict=True)]
-    assert_allclose(found, hmm.filter(X, inputs=u), rtol=1e-9, atol=1e-12)
-    ours = live.forecast(4, return_cov=True, quantiles=[0.1], inputs=u[:4, None])
-    theirs = hmm.forecast(X, 4, inputs=u, future_inputs=u[:4], return_cov=True, quantiles=[0.1])
-    for own, other in zip(ours, theirs, strict=True):
-        assert_allclose(own, other, rtol=1e-9)
-    before = live.probabilities.copy()
-    wrong = [{}, {"inputs": [1.0, 2.0]}, {"inputs": [np.nan]}]
-    for given in wrong:
-        with pytest.raises(ValueError, match="inputs must"):
-            live.update([1.0], **given)
-        with pytest.raises(ValueError, match="inputs must"):
-            live.forecast(**given)
-    assert_array_equal(live.probabilities, before)
-    with pytest.raises(ValueError, match="never were 1 observed rows"):
-        hmm.live_filter().forecast(inputs=[[0.0]])
-
-
 @pytest.mark.parametrize("durations", [None, "poisson"])
 def test_live_filters_forecast_from_lags_that_are_missing(durations, rng):
     X, u, _ = switching(rng, 60)
@@ -258,8 +183,9 @@ def test_live_filters_forecast_from_lags_that_are_missing(durations, rng):
         for own, other in zip(ours, theirs, strict=True):
             assert_allclose(own, other, rtol=1e-8, atol=1e-12)
     live.probabilities = live._end.copy()
-    with pytest.raises(ValueError, match="never were 2 observed rows"):
-        live.forecast(inputs=[[0.0]])
+    for fresh in (live, hmm.live_filter()):
+        with pytest.raises(ValueError, match="never were 2 observed rows"):
+            fresh.forecast(inputs=[[0.0]])
 
 
 def test_forecasts_where_the_last_lags_are_missing(rng):
@@ -318,89 +244,22 @@ def test_forecasts_with_lags_and_durations_are_those_of_the_extended_chain(left_
     assert_allclose(found.probabilities, shares, rtol=1e-9, atol=1e-10)
 
 
-def test_merged_and_saved(rng):
-    X, u, _ = switching(rng, 2000)
-    parts = list(zip(np.split(X, 4), np.split(u, 4), strict=True))
-    members = [RegressionHMM(2, lags=1, random_state=0).fit(x, inputs=v) for x, v in parts]
-    assert_switching(combine_estimators(members))
-    hmm = RegressionHMM(2, lags=1, random_state=0)
-    for x, v in parts[:2]:
-        hmm.partial_fit(x, inputs=v, continues=True)
-    loaded = pickle.loads(pickle.dumps(hmm))
-    for x, v in parts[2:]:
-        hmm.partial_fit(x, inputs=v, continues=True)
-        loaded.partial_fit(x, inputs=v, continues=True)
-    assert_array_equal(hmm.coef_, loaded.coef_)
-    assert_array_equal(hmm.filtered_state_, loaded.filtered_state_)
-
-
 # ------------------------------------------------------------------------------------ all around
 
 
-def test_forms_of_inputs_are_those_of_sequences(rng):
-    X, u, _ = switching(rng, 90)
-    parts, cuts = ([X[:40], X[40:]], [u[:40], u[40:]]), [40, 50]
-    expected = RegressionHMM(2, lags=1, random_state=0).fit(parts[0], inputs=parts[1])
-    groups = np.repeat([7, 3], cuts)
-    for rows, given in [
-        (X, {"inputs": u, "lengths": cuts}),
-        (X, {"inputs": u[:, None], "groups": groups}),
-        (parts[0], {"inputs": [part[:, None] for part in parts[1]]}),
-        (X, {"inputs": pd.DataFrame({"price": u}), "lengths": cuts}),
-        (X, {"inputs": pd.Series(u), "lengths": cuts}),
-        (X, {"inputs": u.tolist(), "lengths": cuts}),
-    ]:
-        found = RegressionHMM(2, lags=1, random_state=0).fit(rows, **given)
-        assert_array_equal(found.coef_, expected.coef_)
-        assert found.score(rows, **given) == expected.score(parts[0], inputs=parts[1])
-    # Groups that alternate keep the order of their own rows.
-    mixed = np.argsort(np.concatenate([np.arange(40), np.arange(50)]), kind="stable")
-    paths = expected.predict(X, groups=groups, inputs=u)
-    again = expected.predict(X[mixed], groups=groups[mixed], inputs=u[mixed])
-    assert_array_equal(again, paths[mixed])
-    single = RegressionHMM(2, lags=1, random_state=0).fit(X.astype("f4"), inputs=u)
-    assert single.coef_.dtype == np.float32
-
-
-def test_searches_pipelines_and_routing(rng):
+def test_inference_of_hidden_markov_models_takes_inputs(rng):
     X, u, _ = switching(rng, 300)
-    sequences, inputs = np.split(X, 6), np.split(u, 6)
-    with config_context(enable_metadata_routing=True):
-        hmm = RegressionHMM(random_state=0).set_fit_request(inputs=True)
-        hmm = hmm.set_score_request(inputs=True).set_partial_fit_request(inputs=True)
-        search = GridSearchCV(hmm, {"n_components": [1, 2], "lags": [0, 1]}, cv=2)
-        search.fit(sequences, inputs=inputs)
-        assert search.best_params_ == {"n_components": 2, "lags": 1}
-        pipeline = make_pipeline(StandardScaler(), hmm).fit(X, inputs=u)
-        assert np.isfinite(pipeline.score(X, inputs=u))
-        stream = StreamPipeline([("scale", StandardScaler()), ("hmm", clone(hmm))])
-        stream.partial_fit(X[:200], inputs=u[:200]).partial_fit(X[200:], inputs=u[200:])
-    plain = StreamPipeline([("scale", StandardScaler()), ("hmm", RegressionHMM(random_state=0))])
-    plain.partial_fit(X[:200], inputs=u[:200]).partial_fit(X[200:], inputs=u[200:])
-    assert_array_equal(plain["hmm"].coef_, stream["hmm"].coef_)
     hmm = RegressionHMM(2, random_state=0)
-    states = hmm.fit_predict(X, inputs=u)
-    assert_array_equal(states, hmm.predict(X, inputs=u))
-    assert_array_equal(hmm.fit_transform(X, inputs=u), hmm.predict_proba(X, inputs=u))
+    assert_array_equal(hmm.fit_predict(X, inputs=u), hmm.predict(X, inputs=u))
     assert hmm.log_posterior(X, inputs=u) == pytest.approx(hmm.score(X, inputs=u))
-    assert hmm.aic(X, inputs=u) < RegressionHMM(1).fit(X, inputs=u).aic(X, inputs=u)
     assert hmm.decode(X, inputs=u)[0] < 0.0
-    frame = pd.DataFrame(X, pd.date_range("2026-01-01", periods=300), ["load"])
-    mean = RegressionHMM(1).fit(frame, inputs=u).forecast(frame, 2, inputs=u, future_inputs=u[:2])
-    assert mean.index[0] == pd.Timestamp("2026-10-28") and list(mean.columns) == ["load"]
 
 
-def test_samples_given_inputs_are_learnt_from_again(rng):
-    hmm, u = known(rng, 1, 1), rng.normal(size=(3000, 1))
-    X, states = hmm.sample(inputs=u)
-    again = RegressionHMM(2, lags=1, init=np.eye(2)[states], random_state=0).fit(X, inputs=u)
-    assert_allclose(again.coef_, hmm.coef_, atol=0.2)
-    drawn, _ = hmm.sample(inputs=[u[:4], u[:7]])
-    assert [len(part) for part in drawn] == [4, 7]
+def test_samples_that_overflow_are_refused(rng):
     explosive = known(rng, 1, 1)
     explosive.coef_ = np.full((2, 2, 3), 9.0)
     with pytest.raises(ValueError, match="RegressionHMM: rows that are drawn overflow"):
-        explosive.sample(inputs=u)
+        explosive.sample(inputs=rng.normal(size=(3000, 1)))
 
 
 def test_a_known_state_and_a_learnt_prior(rng):
@@ -415,25 +274,6 @@ def test_a_known_state_and_a_learnt_prior(rng):
 # ------------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize("which", WRONG)
-def test_wrong_inputs_are_refused_by_name_and_nothing_is_lost(which, rng):
-    X, given = rng.normal(size=(20, 1)), WRONG[which]
-    hmm = RegressionHMM(2, random_state=0).fit(X, inputs=NAMED + rng.normal(size=(20, 1)))
-    before, state = hmm.coef_, hmm._fitted
-    for method in (hmm.partial_fit, hmm.score, hmm.predict, hmm.filter, hmm.bic, hmm.decode):
-        with pytest.raises((ValueError, TypeError), match=r"RegressionHMM.*\b(inputs|lengths)\b"):
-            method(X, **given)
-    assert hmm._fitted is state
-    assert_array_equal(hmm.coef_, before)
-    future = {"future_inputs" if name == "inputs" else name: x for name, x in given.items()}
-    if which != "lengths":
-        with pytest.raises((ValueError, TypeError), match=r"RegressionHMM.*\bfuture_inputs\b"):
-            hmm.forecast(X, 20, inputs=NAMED, **future)
-    if which not in ("one input more", "other names"):
-        with pytest.raises((ValueError, TypeError), match=r"RegressionHMM.*\b(inputs|lengths)\b"):
-            RegressionHMM(2).fit(X, **given)
-
-
 def test_other_refusals(rng):
     X, u = rng.normal(size=(20, 2)), rng.normal(size=20)
     for lags, words in ((-1, "'lags' parameter"), (0.5, "'lags' parameter"), (25, "lags=25")):
@@ -443,6 +283,8 @@ def test_other_refusals(rng):
     partly[3, 0] = np.nan
     with pytest.raises(ValueError, match="RegressionHMM: X has NaN in rows with other values"):
         RegressionHMM(lags=1).fit(partly)
+    with pytest.raises(ValueError, match="RegressionHMM: inputs must be passed, or lags be 1"):
+        RegressionHMM().fit(X)
     with pytest.raises(ValueError, match="pass more rows at first"):
         RegressionHMM(lags=3).partial_fit(X[:3], continues=True)
     with pytest.raises(ValueError, match="coef must have 4 columns or more with lags=2"):

@@ -1,55 +1,25 @@
 """Kalman filters with inputs: by the joint Gaussian, least squares and peers; streams, refusals."""
 
-import pickle
 from functools import partial
 from importlib import import_module
 
 import numpy as np
-import pandas as pd
 import pytest
-from cases.inputs import NAMED, WRONG
+from cases.inputs import WEIGHTS, assert_controlled, controlled
 from cases.joint_gaussian import given_rows, joint
 from cases.kalman_filters import D, K, draw_system, with_gaps
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from numpy.testing import assert_allclose
 from statsmodels.tsa.statespace.structural import UnobservedComponents
 
-from sklearn_onlineem import KalmanFilter, StreamPipeline, combine_estimators
+from sklearn_onlineem import KalmanFilter
 
 M = 2
-WEIGHTS = ("transition_input_weights", "observation_input_weights")
 
 
 def draw(rng):
     """A system with inputs, by the names of its arrays."""
     weights = dict(zip(WEIGHTS, (rng.normal(size=(K, M)), rng.normal(size=(D, M))), strict=True))
     return {**draw_system(rng), **weights}
-
-
-def controlled(rng, n):
-    """Rows of a state that inputs move, and which they show besides; inputs are far from 0."""
-    inputs = 3.0 + rng.normal(size=(n, 1))
-    state, X = 0.0, np.empty((n, 2))
-    for t in range(n):
-        X[t] = [state + inputs[t, 0], -0.5 * state] + 0.3 * rng.normal(size=2)
-        state = 0.8 * state + 2.0 * inputs[t, 0] + 0.3 * rng.normal()
-    return X, inputs
-
-
-def effects(kalman, n=4):
-    """What an input adds to its own row, and to the rows after it, in any coordinates of states."""
-    A, C = kalman.transition_matrices_, kalman.observation_matrices_
-    B, D = kalman.transition_input_weights_, kalman.observation_input_weights_
-    return np.hstack([D, *(C @ np.linalg.matrix_power(A, j) @ B for j in range(n))])
-
-
-def assert_controlled(kalman, **tolerances):
-    known = [[1.0, 2.0, 1.6, 1.28, 1.024], [0.0, -1.0, -0.8, -0.64, -0.512]]
-    assert_allclose(effects(kalman), known, **{"atol": 0.15, **tolerances})
 
 
 # ------------------------------------------------------------------------------- by definition
@@ -239,80 +209,6 @@ def test_effects_of_inputs_are_found(solver, rng):
     assert_controlled(kalman)
 
 
-@pytest.mark.parametrize("n_rows", [1, 30])
-def test_a_stream_in_pieces_of_any_size(n_rows, rng):
-    X, u = controlled(rng, 240)
-    X[150, 0] = X[151] = np.nan
-    kalman, cuts = KalmanFilter(1, random_state=0), range(n_rows, len(X), n_rows)
-    for rows, inputs in zip(np.split(X, cuts), np.split(u, cuts), strict=True):
-        kalman.partial_fit(rows, inputs=inputs, continues=True)
-    assert_controlled(kalman)
-    batch = KalmanFilter(1, random_state=0).fit(X, inputs=u)
-    assert kalman.score(X, inputs=u) > batch.score(X, inputs=u) - 15.0
-    live = kalman.live_filter(continues=True)
-    more = kalman.filter(np.vstack([X, X[:1]]), inputs=np.vstack([u, u[:1]]))
-    assert_allclose(kalman.filtered_state_[0], more[0][-2], atol=1e-2)
-    assert_allclose(live.update(X[0], inputs=u[0])[0], more[0][-1], atol=1e-2)
-
-
-def test_scores_of_pieces_are_those_of_the_whole(rng):
-    X, u = controlled(rng, 200)
-    kalman = KalmanFilter(1, random_state=0).fit(X, inputs=u)
-    kalman.set_params(schedule="constant", eta0=1e-12)
-    kalman.partial_fit(X[:80], inputs=u[:80], continues=True)
-    whole = kalman.score_rows(X, inputs=u)
-    piece = kalman.score_rows(X[80:], inputs=u[80:], continues=True)
-    assert_allclose(piece, whole[80:], rtol=1e-6)
-    pieces = [X[80:120], X[:7]], [u[80:120], u[:7]]
-    found = kalman.score_rows(pieces[0], inputs=pieces[1], continues=True)
-    assert_allclose(found[0], whole[80:120], rtol=1e-6)
-    assert_allclose(found[1], whole[:7], rtol=1e-6)
-
-
-def test_a_live_filter_and_its_forecasts(rng):
-    X, u = controlled(rng, 100)
-    kalman = KalmanFilter(1, random_state=0).fit(X, inputs=u)
-    X[50], X[60, 0] = np.nan, np.nan
-    live = kalman.live_filter()
-    found = [live.update(row, inputs=value) for row, value in zip(X, u, strict=True)]
-    means, covariances = kalman.filter(X, inputs=u)
-    assert_allclose([mean for mean, _ in found], means, rtol=1e-9)
-    assert_allclose([covariance for _, covariance in found], covariances, rtol=1e-9)
-    asked = {"return_cov": True, "quantiles": [0.1]}
-    ours = live.forecast(4, inputs=u[:4], **asked)
-    theirs = kalman.forecast(X, 4, inputs=u, future_inputs=u[:4], **asked)
-    for own, other in zip(ours, theirs, strict=True):
-        assert_allclose(own, other, rtol=1e-9)
-    fresh = kalman.live_filter().forecast(1, inputs=u[:1])
-    assert_allclose(fresh, kalman.predict(X[:1], inputs=u[:1]), rtol=1e-9)
-    before = live.mean.copy()
-    for given in ({}, {"inputs": [1.0, 2.0]}, {"inputs": [np.nan]}):
-        with pytest.raises(ValueError, match="inputs must"):
-            live.update([1.0, 1.0], **given)
-        with pytest.raises(ValueError, match="inputs must"):
-            live.forecast(**given)
-    assert_array_equal(live.mean, before)
-    with pytest.raises(ValueError, match=r"KalmanFilter: filter_update takes no inputs"):
-        kalman.filter_update(observation=[1.0, 1.0])
-
-
-def test_merged_and_saved(rng):
-    X, u = controlled(rng, 1600)
-    parts = list(zip(np.split(X, 4), np.split(u, 4), strict=True))
-    members = [KalmanFilter(1, random_state=0).fit(x, inputs=v) for x, v in parts]
-    assert_controlled(combine_estimators(members, align=True))
-    kalman = KalmanFilter(1, random_state=0)
-    for x, v in parts[:2]:
-        kalman.partial_fit(x, inputs=v, continues=True)
-    loaded = pickle.loads(pickle.dumps(kalman))
-    for x, v in parts[2:]:
-        kalman.partial_fit(x, inputs=v, continues=True)
-        loaded.partial_fit(x, inputs=v, continues=True)
-    for name in (*WEIGHTS, "observation_matrices", "transition_covariance"):
-        assert_array_equal(getattr(kalman, f"{name}_"), getattr(loaded, f"{name}_"))
-    assert_array_equal(kalman.filtered_state_[0], loaded.filtered_state_[0])
-
-
 # ------------------------------------------------------------------------------------ all around
 
 
@@ -348,6 +244,24 @@ def test_weights_are_given_learnt_or_partly_known(rng):
         plain.transition_input_weights_  # noqa: B018
 
 
+def test_live_filters_begin_before_the_first_row(rng):
+    X, u = controlled(rng, 100)
+    kalman = KalmanFilter(1, random_state=0).fit(X, inputs=u)
+    fresh = kalman.live_filter().forecast(1, inputs=u[:1])
+    assert_allclose(fresh, kalman.predict(X[:1], inputs=u[:1]), rtol=1e-9)
+    with pytest.raises(ValueError, match=r"KalmanFilter: filter_update takes no inputs"):
+        kalman.filter_update(observation=[1.0, 1.0])
+
+
+def test_weights_repeat_sequences_with_their_inputs(rng):
+    X, u = controlled(rng, 90)
+    parts, weights = ([X[:40], X[40:]], [u[:40], u[40:]]), {"sample_weight": [2, 1]}
+    weighted = KalmanFilter(1, random_state=0).fit(parts[0], inputs=parts[1], **weights)
+    three = [*parts[0][:1], *parts[0]], [*parts[1][:1], *parts[1]]
+    twice = KalmanFilter(1, random_state=0).fit(three[0], inputs=three[1])
+    assert weighted.score(X, inputs=u) == pytest.approx(twice.score(X, inputs=u), abs=0.5)
+
+
 def test_a_known_system_learns_from_a_stream(rng):
     X, u = controlled(rng, 400)
     system = {
@@ -363,92 +277,7 @@ def test_a_known_system_learns_from_a_stream(rng):
     assert_controlled(kalman, atol=0.3)
 
 
-def test_forms_of_inputs_are_those_of_sequences(rng):
-    X, u = controlled(rng, 90)
-    u, cuts = u[:, 0], [40, 50]
-    parts = [X[:40], X[40:]], [u[:40], u[40:]]
-    expected = KalmanFilter(1, random_state=0).fit(parts[0], inputs=parts[1])
-    groups = np.repeat([7, 3], cuts)
-    for rows, given in [
-        (X, {"inputs": u, "lengths": cuts}),
-        (X, {"inputs": u[:, None], "groups": groups}),
-        (X, {"inputs": pd.Series(u), "lengths": cuts}),
-        (X, {"inputs": u.tolist(), "lengths": cuts}),
-    ]:
-        found = KalmanFilter(1, random_state=0).fit(rows, **given)
-        assert_array_equal(found.observation_input_weights_, expected.observation_input_weights_)
-        assert found.score(rows, **given) == expected.score(parts[0], inputs=parts[1])
-    mixed = np.argsort(np.concatenate([np.arange(40), np.arange(50)]), kind="stable")
-    means = expected.transform(X, groups=groups, inputs=u)
-    again = expected.transform(X[mixed], groups=groups[mixed], inputs=u[mixed])
-    assert_array_equal(again, means[mixed])
-    single = KalmanFilter(1, random_state=0).fit(X.astype("f4"), inputs=u)
-    assert single.observation_input_weights_.dtype == np.float32
-    weighted = KalmanFilter(1, random_state=0).fit(parts[0], inputs=parts[1], sample_weight=[2, 1])
-    three = [*parts[0][:1], *parts[0]], [*parts[1][:1], *parts[1]]
-    twice = KalmanFilter(1, random_state=0).fit(three[0], inputs=three[1])
-    assert weighted.score(X, inputs=u) == pytest.approx(twice.score(X, inputs=u), abs=0.5)
-
-
-def test_searches_pipelines_and_routing(rng):
-    X, u = controlled(rng, 300)
-    sequences, inputs = np.split(X, 6), np.split(u, 6)
-    with config_context(enable_metadata_routing=True):
-        kalman = KalmanFilter(1, random_state=0).set_fit_request(inputs=True)
-        kalman = kalman.set_score_request(inputs=True).set_partial_fit_request(inputs=True)
-        names = {"params": [None, dict.fromkeys(WEIGHTS, False)]}
-        search = GridSearchCV(kalman, names, cv=2).fit(sequences, inputs=inputs)
-        assert search.best_params_ == {"params": None}
-        pipeline = make_pipeline(StandardScaler(), kalman).fit(X, inputs=u)
-        assert np.isfinite(pipeline.score(X, inputs=u))
-        stream = StreamPipeline([("scale", StandardScaler()), ("kalman", clone(kalman))])
-        stream.partial_fit(X[:200], inputs=u[:200]).partial_fit(X[200:], inputs=u[200:])
-    plain = [("scale", StandardScaler()), ("kalman", KalmanFilter(1, random_state=0))]
-    plain = StreamPipeline(plain)
-    plain.partial_fit(X[:200], inputs=u[:200]).partial_fit(X[200:], inputs=u[200:])
-    weights = [p["kalman"].observation_input_weights_ for p in (plain, stream)]
-    assert_array_equal(*weights)
-    kalman = KalmanFilter(1, random_state=0)
-    assert_array_equal(kalman.fit_transform(X, inputs=u), kalman.transform(X, inputs=u))
-    without = KalmanFilter(1, random_state=0).fit(X)
-    assert kalman.aic(X, inputs=u) < without.aic(X) and kalman.bic(X, inputs=u) < without.bic(X)
-    frame = pd.DataFrame(X, pd.date_range("2026-01-01", periods=300), ["load", "price"])
-    mean = kalman.fit(frame, inputs=u).forecast(frame, 2, inputs=u, future_inputs=u[:2])
-    assert mean.index[0] == pd.Timestamp("2026-10-28") and list(mean.columns) == ["load", "price"]
-
-
-def test_samples_given_inputs_are_learnt_from_again(rng):
-    X, u = controlled(rng, 400)
-    kalman, long = KalmanFilter(1, random_state=0).fit(X, inputs=u), rng.normal(size=(3000, 1))
-    drawn, states = kalman.sample(inputs=long)
-    assert states.shape == (3000, 1)
-    again = KalmanFilter(1, random_state=0).fit(drawn, inputs=long)
-    assert_allclose(effects(again), effects(kalman), atol=0.1)
-    drawn, _ = kalman.sample(inputs=[u[:4], u[:7]])
-    assert [len(part) for part in drawn] == [4, 7]
-    with pytest.raises(ValueError, match="KalmanFilter: inputs must be passed"):
-        kalman.sample(4)
-
-
 # ------------------------------------------------------------------------------------- refusals
-
-
-@pytest.mark.parametrize("which", WRONG)
-def test_wrong_inputs_are_refused_by_name_and_nothing_is_lost(which, rng):
-    X, given = rng.normal(size=(20, 1)), WRONG[which]
-    kalman = KalmanFilter(1, random_state=0).fit(X, inputs=NAMED + rng.normal(size=(20, 1)))
-    state, error = kalman._fitted, (ValueError, TypeError)
-    for name in ("partial_fit", "score", "predict", "filter", "bic", "impute", "smooth"):
-        with pytest.raises(error, match=r"KalmanFilter.*\b(inputs|lengths)\b"):
-            getattr(kalman, name)(X, **given)
-    assert kalman._fitted is state
-    future = {"future_inputs" if name == "inputs" else name: x for name, x in given.items()}
-    if which != "lengths":
-        with pytest.raises(error, match=r"KalmanFilter.*\bfuture_inputs\b"):
-            kalman.forecast(X, 20, inputs=NAMED, **future)
-    if which not in ("one input more", "other names", "none"):
-        with pytest.raises(error, match=r"KalmanFilter.*\b(inputs|lengths)\b"):
-            KalmanFilter(1).fit(X, **given)
 
 
 def test_other_refusals(rng):
