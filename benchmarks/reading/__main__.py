@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 19,
     "GaussianMixture.partial_fit, steady, depth": 13,
     "Python files": 208,
-    "Python code": 32_684,
+    "Python code": 32_681,
     "Python docstrings": 15_386,
     "kernel files": 62,
     "kernel code": 15_161,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_164,
+    "test code": 43_173,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

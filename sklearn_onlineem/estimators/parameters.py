@@ -200,8 +200,7 @@ def _with_arguments(signature, names):
     by_position, by_name = kind.POSITIONAL_OR_KEYWORD, kind.KEYWORD_ONLY
     parameters = {k: [one for one in own.values() if one.kind is k] for k in (by_position, by_name)}
     if "lengths" in names:
-        own_X = parameters[by_position][1]
-        parameters[by_position][1] = own_X.replace(annotation="SequenceData")
+        parameters[by_position][1] = parameters[by_position][1].replace(annotation="SequenceData")
     for number, name in enumerate(names):
         one, by = _ARGUMENTS[name], by_position if "cut" in own and not number else by_name
         parameters[by].append(kind(name, by, default=one.default, annotation=one.annotation))
@@ -219,7 +218,7 @@ class ReadsData:
     def __init_subclass__(cls, **kwargs):
         members = {name: m for kind in reversed(cls.__mro__) for name, m in vars(kind).items()}
         for name, member in members.items():
-            if name.startswith("_") or not inspect.isfunction(member):
+            if name.startswith("_") or not (inspect.isfunction(member) and _is_ours(member)):
                 continue
             source, names = getattr(member, "source", member), arguments_beside(cls, name)
             # To inspect signatures takes longer.
@@ -228,6 +227,10 @@ class ReadsData:
             if takes_where and getattr(member, "where", None) != names:
                 setattr(cls, name, with_named_calls(source, names))
         super().__init_subclass__(**kwargs)
+
+
+def _is_ours(method):
+    return (method.__module__ or "").startswith("sklearn_onlineem.")
 
 
 # What methods of estimators that take X say alike.
@@ -249,8 +252,8 @@ def _documented(method, signature, names):
     And of arguments with some names: with their entries, or beside X.
     """
     summary, sections = _sections(method.__doc__)
-    is_ours = method.__module__.startswith("sklearn_onlineem.") and "X" in signature.parameters
-    if not is_ours or not ("Returns" in sections or signature.return_annotation == "Self"):
+    takes_X = _is_ours(method) and "X" in signature.parameters
+    if not takes_X or not ("Returns" in sections or signature.return_annotation == "Self"):
         return method.__doc__
     given = sections.pop("Parameters", "")
     if not re.search(r"^X\b", given, re.MULTILINE):

@@ -213,6 +213,19 @@ def test_truth_values_are_no_numbers_of_samples(case, rng):
             fitted.sample(value)
 
 
+def test_methods_of_subclasses_take_what_they_say(rng):
+    class Told(GaussianHMM):
+        def fit(self, X, y=None, **kwargs):
+            where = {name: value for name, value in kwargs.items() if name != "told"}
+            return super().fit(X, y, **where)
+
+        def score(self, X, **where):
+            return where
+
+    hmm = Told().fit(rng.normal(size=(9, 1)), told=1, lengths=[4, 5])
+    assert hmm.n_samples_seen_ == 2 and hmm.score([[0.0]], told=1) == {"told": 1}
+
+
 DICTS = [
     {},
     {"a": 1.0},

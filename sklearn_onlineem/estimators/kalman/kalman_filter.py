@@ -639,11 +639,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
             blank = np.empty((form.offsets[-1], seen.n_features_in_))
             like = with_inputs_before(blank, form.X, form.offsets)
             data, states = seen.model_.sample(len(like), seen._generator(), like)
-        X = seen._as_given(data.outputs.X)
-        if not form.is_nested:
-            return X, states
-        cuts = form.offsets[1:-1]
-        return np.split(X, cuts), np.split(states, cuts)
+        return form.restored(seen._as_given(data.outputs.X)), form.restored(states)
 
     # --------------------------------------------------------------------------------- attributes
 
