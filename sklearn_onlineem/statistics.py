@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass
 from typing import Self, TypeVar
 
 import numpy as np
@@ -55,7 +54,7 @@ class Statistics(Loaded):
             Statistics of the same class and shapes.
         """
         parts = []
-        for name in _names(type(self)):
+        for name in self.__match_args__:
             parts.append(_merge(a, getattr(self, name), b, getattr(other, name)))
         return type(self)(*parts)
 
@@ -68,7 +67,7 @@ class Statistics(Loaded):
             A weight, not below 0.
         """
         parts = []
-        for name in _names(type(self)):
+        for name in self.__match_args__:
             parts.append(_scale(a, getattr(self, name)))
         return type(self)(*parts)
 
@@ -93,20 +92,15 @@ class Statistics(Loaded):
         terms : list of (float, Statistics)
             Weights above 0, and statistics; at least one term.
         """
-        adds_by_field = cls.merge is Statistics.merge
-        return cls.sum_by_field(terms) if adds_by_field else fold(terms)
-
-    @classmethod
-    def sum_by_field(cls, terms: Sequence[tuple[float, Self]]) -> Self:
-        """Return the weighted sum of each field.
-
-        Parameters
-        ----------
-        terms : list of (float, Statistics)
-            Weights and statistics; at least one term.
-        """
+        if cls.merge is not Statistics.merge:
+            total = []
+            for term in terms:
+                total = [(1.0, combine([*total, term]))]
+            return total[0][1]
         weights = [a for a, _ in terms]
-        columns = ([getattr(statistics, name) for _, statistics in terms] for name in _names(cls))
+        columns = (
+            [getattr(statistics, name) for _, statistics in terms] for name in cls.__match_args__
+        )
         return cls(*[_total(weights, column) for column in columns])
 
     def __add__(self, other: Self) -> Self:
@@ -118,23 +112,6 @@ class Statistics(Loaded):
         return self.scale(a)
 
     __rmul__ = __mul__
-
-
-def fold(terms: Iterable[tuple[float, Kind]]) -> Kind:
-    """Return the sum of statistics, added in pairs from left to right, as `combine` does."""
-    total, a = None, 1.0
-    for b, statistics in terms:
-        if not b > 0:
-            continue
-        total, a = (statistics, b) if total is None else (total.merge(a, statistics, b), 1.0)
-    if total is None:
-        raise ValueError("combine needs at least one term with a weight above 0.")
-    return total if a == 1.0 else total.scale(a)
-
-
-@cache
-def _names(statistics_class):
-    return tuple(f.name for f in fields(statistics_class))
 
 
 def _merge(a, x, b, y):
@@ -188,7 +165,14 @@ def combine(terms: Iterable[tuple[float, Kind]]) -> Kind:
         terms = [term for term in terms if term[0] > 0]
         if len(terms) > _FEW:
             return terms[0][1].sum_of(terms)
-    return fold(terms)
+    total, a = None, 1.0
+    for b, statistics in terms:
+        if not b > 0:
+            continue
+        total, a = (statistics, b) if total is None else (total.merge(a, statistics, b), 1.0)
+    if total is None:
+        raise ValueError("combine needs at least one term with a weight above 0.")
+    return total if a == 1.0 else total.scale(a)
 
 
 def pooled(terms: Sequence[tuple[float, Kind]]) -> Kind:

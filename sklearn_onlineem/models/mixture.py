@@ -149,14 +149,14 @@ class MixtureModel(
         rng: np.random.Generator | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[MixtureStatistics, float]:
+        if data.n_rows <= _CHUNK_ROWS and not data.has_gaps:
+            return self._e_step(data, rng, log_likelihoods)
         chunks, total_weight = data.chunks(_CHUNK_ROWS), data.total_weight
         if len(chunks) > 1:
             slices = (slice(i, i + _CHUNK_ROWS) for i in range(0, len(data), _CHUNK_ROWS))
             parts = zip(slices, chunks, strict=True)
-        elif data.has_gaps:
-            parts = data.by_completeness()
         else:
-            return self._e_step(data, rng, log_likelihoods)
+            parts = data.by_completeness()
         take = self.e_step if len(chunks) > 1 else self._e_step
         terms, log_likelihood = [], 0.0
         for numbers, part in parts:

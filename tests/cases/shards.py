@@ -5,6 +5,7 @@ import math
 import pytest
 
 from sklearn_onlineem.em import Batch
+from sklearn_onlineem.em.stages.base import Stream
 
 MODES = [
     {"mode": "batch"},
@@ -19,9 +20,8 @@ all_modes = pytest.mark.parametrize(
 
 def batch_pass(estimator, data):
     """Take one iteration of batch EM; return the log-likelihood before it."""
-    fitted = estimator._fitted
+    fitted, forgetting = estimator._fitted, Stream(lambda t: math.inf)
     size = fitted.state.size_of(data)
-    update = Batch()._stepped(fitted.state, data, math.inf, size, size)
-    state = fitted.state.after(update)
+    state = fitted.state.after(Batch()._learn(fitted.state, data, forgetting, total_size=size))
     estimator._fitted = fitted._replace(state=state)
     return state.step.log_likelihood

@@ -21,7 +21,6 @@ from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em import Online, PowerDecay, Stochastic
-from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 from sklearn_onlineem.statistics import combine
@@ -77,11 +76,10 @@ def test_learners_draw_by_the_documents_numbers_in_the_whole(mode, X):
         data, members = start._input().read(X), []
         for part in np.split(np.arange(60), n_shards):
             member = copy.deepcopy(start)
-            state, schedule = member._fitted.state, member._rules().stream.schedule
+            state, stream = member._fitted.state, member._rules().stream
             for t in range(0, len(part), 10):
                 batch = data[part[t : t + 10]]
-                eta = rate_of(schedule, state.counters.size, 10.0)
-                state = state.after(Online()._stepped(state, batch, eta, 10.0, 60.0))
+                state = state.after(Online()._learn(state, batch, stream, total_size=60.0))
             members.append((1.0 / n_shards, state.model.own_statistics()))
         expected = start.model_.m_step(combine(members))
         assert_close(learner.estimator_.model_, expected, rtol=1e-9, atol=1e-12)
