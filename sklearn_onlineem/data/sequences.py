@@ -208,8 +208,8 @@ class Sequences(BatchOfRows):
         chosen = index
         if not (isinstance(index, np.ndarray) and index.dtype.kind == "i"):
             chosen = np.arange(len(self))[index]
-        lengths = self.lengths[chosen]
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        lengths, offsets = self.lengths[chosen], np.zeros(len(chosen) + 1, dtype=np.int64)
+        np.add.accumulate(lengths, out=offsets[1:])  # As `np.cumsum`, in a third of the time.
         if isinstance(index, slice) and index.step in (None, 1):
             begin = self.offsets[chosen[0]] if len(chosen) else 0
             rows = self.rows[begin : begin + offsets[-1]]
@@ -220,10 +220,11 @@ class Sequences(BatchOfRows):
 
     def _rows_of(self, numbers):
         """Return the numbers of the rows of some sequences."""
-        lengths = self.lengths[numbers]
+        lengths, begins = self.lengths[numbers], self.offsets[:-1][numbers]
+        if len(numbers) == 1:
+            return np.arange(begins[0], begins[0] + lengths[0])
         ends = np.cumsum(lengths)
-        starts = self.offsets[:-1][numbers] - ends + lengths
-        return np.arange(lengths.sum()) + np.repeat(starts, lengths)
+        return np.arange(lengths.sum()) + np.repeat(begins - ends + lengths, lengths)
 
     def weighted(self, weight: Floats | None) -> Sequences:
         """Return the sequences with other weights.
