@@ -267,27 +267,6 @@ def covariances_from_scatter(
             covariance += d * d
 
 
-def scatters_from_covariances(
-    ndarray covariances,    # IN   (K, d, d)
-    ndarray dof,            # IN   (K,)
-    ndarray floor,          # IN   (d,), taken from the diagonal
-    ndarray scatters,       # OUT  (K, d, d)
-):
-    """What the M-step makes covariances of: dof (covariance - diag(floor))."""
-    cdef Py_ssize_t K = extent(covariances, 0), d = extent(covariances, 1), k, i
-    cdef const double* covariance = readable(covariances, K * d * d)
-    cdef const double* degrees = readable(dof, K)
-    cdef const double* ridge = readable(floor, d)
-    cdef double* scatter = writable(scatters, K * d * d)
-    with nogil:
-        for k in range(K):
-            multiply(covariance, degrees[k], d * d, scatter)
-            for i in range(d):
-                scatter[i * (d + 1)] = degrees[k] * (covariance[i * (d + 1)] - ridge[i])
-            covariance += d * d
-            scatter += d * d
-
-
 # Variances
 # ---------
 
@@ -341,18 +320,32 @@ def variances_from_scatter(
     return are_above
 
 
-def scatters_from_variances(
-    ndarray variances,      # IN   (K, d), or (K, 1)
+# Scatters
+# --------
+
+def scatters_from_covariances(
+    ndarray covariances,    # IN   (K, d, d), or variances (K, d) or (K, 1)
     ndarray dof,            # IN   (K,)
-    ndarray floor,          # IN   (d,), taken off
-    ndarray scatters,       # OUT  shape of variances
+    ndarray floor,          # IN   (d,), taken from the diagonal
+    ndarray scatters,       # OUT  shape of covariances
 ):
-    """What the M-step makes variances of: dof (variance - floor)."""
-    cdef Axes axes = axes_of(variances, dof, floor)
-    cdef Py_ssize_t k, j, i = 0
-    cdef const double* variance = readable(variances, axes.K * axes.width)
-    cdef double* scatter = writable(scatters, axes.K * axes.width)
-    for k in range(axes.K):
-        for j in range(axes.width):
-            scatter[i] = axes.per_value * axes.degrees[k] * (variance[i] - floor_of(&axes, j))
-            i += 1
+    """What the M-step makes covariances of: dof (covariance - diag(floor))."""
+    cdef Py_ssize_t K = extent(covariances, 0), d = extent(floor, 0), k, i, j
+    cdef bint has_matrices = PyArray_NDIM(covariances) == 3
+    cdef Py_ssize_t size = d * d if has_matrices else extent(covariances, 1)
+    cdef const double* covariance = readable(covariances, K * size)
+    cdef const double* degrees = readable(dof, K)
+    cdef const double* ridge = readable(floor, d)
+    cdef double* scatter = writable(scatters, K * size)
+    cdef Axes axes
+    if not has_matrices:
+        axes = axes_of(covariances, dof, floor)
+    for k in range(K):
+        if has_matrices:
+            multiply(covariance, degrees[k], size, scatter)
+            for i in range(d):
+                scatter[i * (d + 1)] = degrees[k] * (covariance[i * (d + 1)] - ridge[i])
+        else:
+            for j in range(size):
+                scatter[j] = axes.per_value * degrees[k] * (covariance[j] - floor_of(&axes, j))
+        covariance, scatter = covariance + size, scatter + size

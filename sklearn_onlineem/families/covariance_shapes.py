@@ -329,12 +329,6 @@ class _Matrices(Covariance):
         out[seen] = np.where(values[:, :1, None] < 1.0, bounded, scatter[seen])
         return out
 
-    def _own_scatter(self, degrees, gaussians, floor):
-        """Return scatters from which the M-step makes the covariances."""
-        scatter = np.empty(gaussians.covariance.shape)
-        _centred_moments.scatters_from_covariances(gaussians.covariance, degrees, floor, scatter)
-        return scatter
-
     def _quadratic(self, precision, covariance, deviation):
         """Return traces of precision (covariance + deviation deviation'), of shape (K,)."""
         traces = np.einsum("kij,kij->k", precision, covariance)
@@ -549,11 +543,6 @@ class _Variances(Covariance):
         n_values = self.n_parameters(len(floor))
         least = floor.reshape(n_values, -1).sum(axis=1)
         return np.maximum(scatter, degrees[:, None] * least)
-
-    def _own_scatter(self, degrees, gaussians, floor):
-        scatter = np.empty(gaussians.covariance.shape)
-        _centred_moments.scatters_from_variances(gaussians.covariance, degrees, floor, scatter)
-        return scatter
 
     def _quadratic(self, precision, covariance, deviation):
         return (precision * (covariance + deviation**2)).sum(axis=1)

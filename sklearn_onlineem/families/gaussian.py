@@ -14,6 +14,7 @@ from scipy import stats
 
 from sklearn_onlineem._checks import MOST, above, at_least, check_setting, definite, finite
 from sklearn_onlineem._kernels import (
+    _centred_moments,
     _collapsed_gaussian,
     _gaps,
     _gaussian,
@@ -310,10 +311,9 @@ class Gaussian(
         return 0.5 * (quadratic + gaussians.log_det + gaussians.mean.shape[1] * LOG_2_PI)
 
     def expected_log_density(self, parameters: Gaussians, statistics: Moments) -> float:
-        shape, floor = self.covariance, self._added(parameters.mean.shape[1])
-        precision, degrees = parameters.precision, statistics.degrees
+        shape, precision, degrees = self.covariance, parameters.precision, statistics.degrees
         # Less the scatter of the model itself, which includes the floor.
-        excess = statistics.scatter - shape._own_scatter(degrees, parameters, floor)
+        excess = statistics.scatter - self.own_statistics(parameters, degrees).scatter
         trace = shape._quadratic(precision, excess, np.zeros(precision.shape[:2]))
         shift = statistics.mean - parameters.mean
         squares = shape._quadratic(precision, np.zeros_like(precision), shift)
@@ -407,10 +407,11 @@ class Gaussian(
         return moments.weight, moments, share * log_likelihood
 
     def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
-        shape, floor = self.covariance, self._added(parameters.mean.shape[1])
-        degrees = shape._pooled(weights)
-        scatter = shape._own_scatter(degrees, parameters, floor)
-        return Moments(weights, degrees, parameters.mean, scatter)
+        mean, covariance = parameters.mean, parameters.covariance
+        degrees, scatter = self.covariance._pooled(weights), np.empty(covariance.shape)
+        floor = self._added(mean.shape[1])
+        _centred_moments.scatters_from_covariances(covariance, degrees, floor, scatter)
+        return Moments(weights, degrees, mean, scatter)
 
     def m_step(self, statistics: Moments, previous: Gaussians | None = None) -> Gaussians:
         maximiser, floor = self.covariance._maximiser, self._added(statistics.mean.shape[1])

@@ -157,5 +157,5 @@ def test_variances_from_scatter_and_back(K, d, is_single):
     assert not kernels.variances_from_scatter(scatters, dof, floor, previous, out.min(), out)
     scatters[0] = np.nan
     assert not kernels.variances_from_scatter(scatters, 1.0 + dof, floor, previous, 0.0, out)
-    kernels.scatters_from_variances(previous, dof, floor, out)
+    kernels.scatters_from_covariances(previous, dof, floor, out)
     assert_array_equal(out, d // width * dof[:, None] * (previous - added))

@@ -203,7 +203,7 @@ CALLS = [
          (eyes(K, D), ones(K), ones(D), eyes(K, D))),
     Call("_centred_moments.variances_from_scatter",
          (ones(K, D), ones(K), ones(D), ones(K, D), 0.0, ones(K, D))),
-    Call("_centred_moments.scatters_from_variances",
+    Call("_centred_moments.scatters_from_covariances",
          (ones(K, D), ones(K), ones(D), ones(K, D))),
     Call("_small_matrices.multiply_by_inverse", ((ones(D),), (ones(D),), True, ones(D))),
     Call("_small_matrices.invert_variances", (ones(K, D), D, ones(K, D), ones(K))),
