@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_154,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_171,
+    "test code": 43_174,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -118,6 +118,7 @@ def test_weights_stand_for_repeated_rows_in_fit(case, rng):
 def test_weights_stand_for_repeated_rows_in_partial_fit(case, rng):
     X, y = case.data(rng, 200)
     repeats = rng.integers(0, 4, 200)
+    repeats[100] = 2
     weighted, repeated = case(init=centres(X, y)), case(init=centres(X, y))
     for part in (slice(0, 100), slice(100, 103), slice(103, 200)):
         weighted.partial_fit(X[part], sample_weight=repeats[part])

@@ -234,7 +234,7 @@ def test_labels_of_rows_of_any_type(case, rng):
 
 @all_hidden_markov
 def test_labels_of_states_of_any_type(case, rng):
-    X, states = case.data(rng, 4)
+    X, states = case.data(rng, 12)
     states[0] = states[0] * 0 - 1
     texts = np.array(["a", "b", "c", None], dtype=object)
     parts = [np.full(len(states[0]), np.nan), *(texts[part].astype(str) for part in states[1:])]

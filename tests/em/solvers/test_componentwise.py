@@ -139,6 +139,7 @@ def test_others_refuse_by_name(rng):
             estimator.set_params(solver="componentwise").fit(counts)
 
 
+@pytest.mark.pinned("how many passes are saved depends on the draw")
 def test_passes_attend_to_what_still_moves(rng):
     """Two rates that overlap, of eight that are far from these: fewer passes."""
     rates = np.array([[4.0], [5.5], [40.0], [80.0], [140.0], [220.0], [320.0], [440.0]])
