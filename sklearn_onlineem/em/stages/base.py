@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -145,7 +144,7 @@ class LatestRows(Carry):
 
     def with_batch(self, batch: Batch) -> Self:
         """Return the rows with a copy of one more batch, which users may overwrite."""
-        return replace(self, batches=(*self.batches, copy.deepcopy(batch)))
+        return replace(self, batches=(*self.batches, batch[np.arange(len(batch))]))
 
     def followed_by(self, *later: Batch) -> Batch:
         """Return the rows, and those of later batches, as one batch."""
